@@ -1,0 +1,15 @@
+//! flowcon: a governor for training jobs that share one machine.
+//!
+//! The house, room by room; an arrow reads "may be imported by". `tests/architecture.rs` enforces it.
+//!
+//! ```text
+//! model  ←  policy, progress, config  ←  daemon, sim
+//! model  ←  host, api                 ←  daemon, cli          bin → one run() each
+//! ```
+//!
+//! One tick is five calls: observe (`daemon`) → [`policy::Governor::tick`] → [`policy::diff`] → actuate (`daemon`) → publish.
+//! The simulator makes the same two middle calls on virtual time.
+
+pub mod model;
+pub mod policy;
+pub mod progress;

@@ -1,0 +1,125 @@
+//! Who a governed container is and what its owner asked for by label.
+
+use super::{Bytes, Direction, Share};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+/// The engine's full container id, or `scope:NAME` for a command started by `flowctl run`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ContainerId(Arc<str>);
+
+impl ContainerId {
+    /// Wraps the identifier as the runtime spells it.
+    pub fn new(id: &str) -> Self {
+        ContainerId(id.into())
+    }
+
+    /// The whole identifier.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Twelve characters, as `docker ps` prints them; a scope's id whole.
+    pub fn short(&self) -> &str {
+        if self.0.starts_with("scope:") { &self.0 } else { self.0.get(..12).unwrap_or(&self.0) }
+    }
+}
+
+impl fmt::Display for ContainerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.short())
+    }
+}
+
+/// What runs the container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Runtime {
+    /// An engine that speaks the Docker Engine API.
+    Docker,
+    /// A command in a cgroup of its own, started by `flowctl run`.
+    Scope,
+}
+
+/// Whether the container's processes can run at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunState {
+    /// Running.
+    Running,
+    /// Frozen by `docker pause` or the freezer.
+    Paused,
+}
+
+/// Why the governor keeps its hands off a container that it watches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hold {
+    /// An operator said `flowctl pause`.
+    Operator,
+    /// Somebody else changed a limit: it is theirs. The text names the file, our value and theirs.
+    Foreign(String),
+    /// The daemon just started, or found the container already running: observe one full interval first.
+    Settling,
+    /// The limits could not be written or read back. The text says what failed.
+    Unwritable(String),
+}
+
+/// The share of the node that the owner allows, from `flowcon.min-share` and `flowcon.max-share`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bounds {
+    /// Never plan less than this (0 = no bound of the owner's).
+    pub min: Share,
+    /// Never plan more than this (1 = no bound of the owner's).
+    pub max: Share,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds { min: Share::NONE, max: Share::ALL }
+    }
+}
+
+/// What the container's `flowcon.*` labels ask for, already parsed; see `config::labels`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Directives {
+    /// `flowcon.min-share`, `flowcon.max-share`.
+    pub bounds: Bounds,
+    /// `flowcon.weight`: importance relative to other jobs, 1 by default, 0.01 ..= 100.
+    pub weight: f64,
+    /// `flowcon.log`: a file (or directory) inside the container instead of its output.
+    pub log: Option<String>,
+    /// `flowcon.metric`: the name of the evaluation function.
+    pub metric: Option<String>,
+    /// `flowcon.direction`.
+    pub direction: Option<Direction>,
+    /// `flowcon.pattern`: a regular expression with the groups `value`, optional `current` and `total`.
+    pub pattern: Option<String>,
+    /// `flowcon.total`: how many progress units the job will do.
+    pub total: Option<f64>,
+    /// `flowcon.unit`: the name of a progress unit.
+    pub unit: Option<String>,
+    /// `flowcon.ignore`: metric names that are never the evaluation function.
+    pub ignore: Vec<String>,
+    /// `flowcon.memory-floor`: never squeeze below this.
+    pub memory_floor: Option<Bytes>,
+}
+
+impl Default for Directives {
+    fn default() -> Self {
+        Directives {
+            bounds: Bounds::default(),
+            weight: 1.0,
+            log: None,
+            metric: None,
+            direction: None,
+            pattern: None,
+            total: None,
+            unit: None,
+            ignore: Vec::new(),
+            memory_floor: None,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What a job's log says about its learning: evaluations, progress, and the shape of its curve.
+
+use super::Millis;
+use serde::{Deserialize, Serialize};
+
+/// Which way the evaluation function improves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// A loss or an error: smaller is better.
+    Down,
+    /// An accuracy or a reward: larger is better.
+    Up,
+}
+
+impl Direction {
+    /// How much better `new` is than `old`, in the metric's own unit (negative = worse).
+    pub fn improvement(self, old: f64, new: f64) -> f64 {
+        match self {
+            Direction::Down => old - new,
+            Direction::Up => new - old,
+        }
+    }
+}
+
+/// One printed value of the evaluation function [E].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// When the line was read.
+    pub at: Millis,
+    /// The value as printed; may be NaN or infinite.
+    pub value: f64,
+    /// The progress counter that belongs to this value, as printed.
+    pub current: Option<f64>,
+    /// The counter's total, as printed.
+    pub total: Option<f64>,
+}
+
+/// What one step of the progress counter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgressUnit {
+    /// A pass over the data.
+    Epoch,
+    /// An optimiser step or batch.
+    Step,
+    /// An iteration of an algorithm.
+    Iteration,
+    /// Hundredths of the whole.
+    Percent,
+    /// A boosting round.
+    Round,
+    /// A training sample.
+    Sample,
+}
+
+/// How far the job says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// What is counted.
+    pub unit: ProgressUnit,
+    /// Units done, nested counters folded in (epoch 3 of 10 and batch 50 of 100 is 2.5).
+    pub current: f64,
+    /// Units to do; `None` where the log does not say.
+    pub total: Option<f64>,
+    /// When this was read.
+    pub at: Millis,
+}
+
+/// A quantity that is not known exactly: low ≤ likely ≤ high covers about 80 %.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// 10 % quantile.
+    pub low: f64,
+    /// Median.
+    pub likely: f64,
+    /// 90 % quantile.
+    pub high: f64,
+}
+
+/// Where the job is on its learning curve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Too few evaluations to say.
+    Unknown,
+    /// Getting better.
+    Improving,
+    /// No gain beyond the noise for a while.
+    Plateau,
+    /// Getting worse beyond the noise, or no longer a number.
+    Diverging,
+}
+
+/// Improvement between the last two intervals that had evaluations.
+///
+/// The evaluations of an interval are averaged; the difference of the averages, positive when better, is divided by the
+/// range of values seen so far, so that 300 → 290 and 2.3 → 0.1 compare. Earlier gains are not rewritten when the range grows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gain {
+    /// Improvement as a fraction of the range, −1 ..= 1.
+    pub amount: f64,
+    /// End of the earlier of the two intervals.
+    pub from: Millis,
+    /// End of the later one: the present tick.
+    pub to: Millis,
+}
+
+/// The fitted learning curve, against progress units (or printed evaluations, where the log counts nothing).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// Where the job is.
+    pub phase: Phase,
+    /// Share of the final improvement already had, 0 ..= 1.
+    pub quality: f64,
+    /// Units still to do until 95 % of the final improvement; zero when there.
+    pub units_to_quality: Option<Estimate>,
+}
+
+/// All that the log of one container says at one instant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Learning {
+    /// The evaluation function's name, where one was found.
+    pub metric: Option<String>,
+    /// Which way it improves.
+    pub direction: Option<Direction>,
+    /// How sure the reading is, 0 ..= 1.
+    pub confidence: f64,
+    /// The latest value, as printed.
+    pub latest: Option<Evaluation>,
+    /// Evaluations read since the container was found.
+    pub evaluations: u64,
+    /// Gain since the previous interval with data; `None` = no data in this interval, which is unknown and not zero.
+    pub gain: Option<Gain>,
+    /// The progress counter.
+    pub progress: Option<Progress>,
+    /// Progress units a second, observed lately.
+    pub units_per_second: Option<f64>,
+    /// Units still to do until completion; `None` where the total is unknown.
+    pub units_to_completion: Option<Estimate>,
+    /// The fitted curve, once there are enough evaluations.
+    pub curve: Option<Curve>,
+}

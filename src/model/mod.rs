@@ -1,0 +1,23 @@
+//! Plain immutable data that the rooms exchange: what was observed, what is planned, and why.
+//!
+//! Nothing here decides or acts. Units are types; a value that exists is valid. Imports: std and serde only.
+
+mod change;
+mod container;
+mod learning;
+mod observation;
+mod plan;
+mod reason;
+mod settings;
+mod status;
+mod units;
+
+pub use change::{LimitChange, Setting};
+pub use container::{Bounds, ContainerId, Directives, Hold, RunState, Runtime};
+pub use learning::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Phase, Progress, ProgressUnit};
+pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};
+pub use plan::{ContainerPlan, GrowthEfficiency, List, NodePlan, PlannedLimits};
+pub use reason::Reason;
+pub use settings::{Enforcement, FlowconSettings, Objective, PolicyName, PolicySettings};
+pub use status::{JobStatus, NodeStatus, Notice, NoticeLevel};
+pub use units::{Bytes, CpuTime, CpuWeight, Millis, Quota, Share};

@@ -1,0 +1,97 @@
+//! What was seen of the node at one instant. Missing is a value: every reading that can fail is an `Option`.
+
+use super::{Bounds, Bytes, ContainerId, CpuTime, CpuWeight, Hold, Learning, Millis, Quota, RunState, Runtime};
+use serde::{Deserialize, Serialize};
+
+/// The whole node at one instant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeObservation {
+    /// When it was observed.
+    pub now: Millis,
+    /// Cores that may be used (fractions on a node that is itself limited).
+    pub cores: f64,
+    /// Main memory.
+    pub memory: Bytes,
+    /// Node-wide pressure.
+    pub pressure: Pressure,
+    /// The governed containers, ordered by id.
+    pub containers: Vec<ContainerObservation>,
+}
+
+/// Pressure stall information: share of the last ten seconds in which some task waited, 0 ..= 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pressure {
+    /// Waited for CPU.
+    pub cpu: Option<f64>,
+    /// Waited for memory.
+    pub memory: Option<f64>,
+    /// Waited for block I/O.
+    pub io: Option<f64>,
+}
+
+/// One governed container at one instant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ContainerObservation {
+    /// Identity.
+    pub id: ContainerId,
+    /// Name as its user knows it; two containers may share one.
+    pub name: String,
+    /// What runs it.
+    pub runtime: Runtime,
+    /// When it started, on the observer's clock.
+    pub started: Millis,
+    /// Whether its processes can run.
+    pub state: RunState,
+    /// Why its limits must be left alone, if so.
+    pub hold: Option<Hold>,
+    /// The owner's bounds.
+    pub bounds: Bounds,
+    /// The owner's weight, 1 by default.
+    pub weight: f64,
+    /// Never squeeze its memory below this.
+    pub memory_floor: Option<Bytes>,
+    /// What it has used.
+    pub usage: Usage,
+    /// The limits that stand in its cgroup.
+    pub limits: Limits,
+    /// The limits before our first change.
+    pub original: Limits,
+    /// What its log says.
+    pub learning: Learning,
+}
+
+/// Counters since the container's start, and gauges of now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU time used, a counter.
+    pub cpu: Option<CpuTime>,
+    /// CPU time lost to a quota, a counter.
+    pub throttled: Option<CpuTime>,
+    /// Quota periods in which it was throttled (`nr_throttled`), a counter.
+    pub throttled_periods: Option<u64>,
+    /// Memory charged now.
+    pub memory: Option<Bytes>,
+    /// Memory less inactive file cache, now.
+    pub working_set: Option<Bytes>,
+    /// Bytes read and written on block devices, a counter.
+    pub block_io: Option<Bytes>,
+    /// Bytes received and sent on its network interfaces, a counter.
+    pub network_io: Option<Bytes>,
+    /// Its own pressure.
+    pub pressure: Pressure,
+}
+
+/// Limits as read from a cgroup; `None` = the kernel has no such file, or it could not be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// `cpu.weight`, or `cpu.shares` on that scale.
+    pub cpu_weight: Option<CpuWeight>,
+    /// `cpu.max`; inner `None` = unlimited.
+    pub cpu_quota: Option<Option<Quota>>,
+    /// `memory.low`, or the soft limit of v1; 0 = unprotected.
+    pub memory_low: Option<Bytes>,
+    /// `memory.high`; inner `None` = `max`.
+    pub memory_high: Option<Option<Bytes>>,
+    /// `io.weight` or `blkio.weight`, 1 ..= 10,000 on the scale of v2.
+    pub io_weight: Option<u16>,
+}

@@ -1,0 +1,82 @@
+//! What the policies can be told, after parsing: every value that exists is valid.
+
+use super::{Millis, Share};
+use serde::{Deserialize, Serialize};
+
+/// Which rule decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyName {
+    /// Algorithms 1 and 2 of the FlowCon paper.
+    Flowcon,
+    /// Watches, changes nothing: the dry run.
+    Fair,
+    /// Most CPU to the best credit per CPU-second over any horizon.
+    Balanced,
+}
+
+/// How a CPU share is put in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Enforcement {
+    /// `cpu.weight`: what one container leaves idle flows to the others.
+    Weight,
+    /// `cpu.max` as well, the paper's `--cpus`: opt-in.
+    Quota,
+}
+
+/// What the default policy is to improve: credit for completion [λ], 0 = quality only, 1 = completion only.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Objective(pub f64);
+
+/// Parameters of Algorithm 1, with the paper's symbols.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowconSettings {
+    /// [α] Below this a container moves towards Completing: part of the evaluation's range gained per node-CPU-second.
+    pub growth_threshold: f64,
+    /// [β] A converged container keeps at least 1/(β·n) of the node.
+    pub share_floor: f64,
+}
+
+/// Everything that a policy may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PolicySettings {
+    /// The rule.
+    pub policy: PolicyName,
+    /// How shares are put in force.
+    pub enforcement: Enforcement,
+    /// Whether memory may be protected and squeezed.
+    pub govern_memory: bool,
+    /// Whether the block I/O weight follows the CPU share.
+    pub govern_io: bool,
+    /// [itval] Time between two decisions.
+    pub interval: Millis,
+    /// Cap of the exponential back-off.
+    pub max_interval: Millis,
+    /// Algorithm 1.
+    pub flowcon: FlowconSettings,
+    /// The default policy's aim.
+    pub objective: Objective,
+    /// The default policy's floor: every container keeps at least this part of an equal share.
+    pub floor: Share,
+    /// PSI memory above this ends every squeeze, 0 ..= 1.
+    pub memory_pressure_limit: f64,
+}
+
+impl Default for PolicySettings {
+    fn default() -> Self {
+        PolicySettings {
+            policy: PolicyName::Flowcon,
+            enforcement: Enforcement::Weight,
+            govern_memory: true,
+            govern_io: true,
+            interval: Millis::from_secs(20),
+            max_interval: Millis::from_secs(320),
+            flowcon: FlowconSettings { growth_threshold: 0.005, share_floor: 2.0 },
+            objective: Objective(0.5),
+            floor: Share::clamped(0.1),
+            memory_pressure_limit: 0.05,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What the daemon publishes after each step: the one snapshot that the API, the metrics and the tables read.
+
+use super::{ContainerObservation, ContainerPlan, Millis, PolicySettings, Pressure};
+use serde::{Deserialize, Serialize};
+
+/// The node as the daemon sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Snapshot's instant on the daemon's clock.
+    pub now: Millis,
+    /// The same instant as Unix time in milliseconds, for people.
+    pub unix_ms: u64,
+    /// When the daemon started, on its own clock.
+    pub since: Millis,
+    /// Cores that may be used.
+    pub cores: f64,
+    /// Node-wide pressure.
+    pub pressure: Pressure,
+    /// The settings in force.
+    pub settings: PolicySettings,
+    /// The present interval; longer than the configured one while backing off.
+    pub interval: Millis,
+    /// When the next decision is due.
+    pub next_tick: Millis,
+    /// Decisions taken since the daemon started.
+    pub ticks: u64,
+    /// Whether an operator paused everything.
+    pub paused: bool,
+    /// What each runtime's connection is like: `docker: connected (28.2.2)`.
+    pub runtimes: Vec<String>,
+    /// The governed containers, ordered by start.
+    pub jobs: Vec<JobStatus>,
+    /// What an operator should know, newest last, bounded.
+    pub notices: Vec<Notice>,
+}
+
+/// One governed container: last observed, last planned, last understood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobStatus {
+    /// Fresh observation (newer than the plan's).
+    pub observed: ContainerObservation,
+    /// The decision in force, once there was one.
+    pub plan: Option<ContainerPlan>,
+    /// Part of the node's CPU used over the last few seconds, 0 ..= 1.
+    pub cpu_used: Option<f64>,
+    /// Recent values of the metric, oldest first, for a sparkline.
+    pub recent: Vec<f64>,
+    /// The log line that the latest evaluation was read from, shortened.
+    pub line: Option<String>,
+    /// Where the log is read from: `json-file`, `logs API`, `file /logs/train.txt`.
+    pub log_source: String,
+    /// Clear messages about this container: labels that could not be read, a log that could not be opened.
+    pub notices: Vec<Notice>,
+}
+
+/// How much a notice matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoticeLevel {
+    /// Worth knowing.
+    Info,
+    /// Something does not work as asked; the job keeps a fair share.
+    Warning,
+}
+
+/// A message said once, with the next step in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Notice {
+    /// How much it matters.
+    pub level: NoticeLevel,
+    /// When it was first said, Unix time in milliseconds.
+    pub unix_ms: u64,
+    /// What, where, and what to do.
+    pub text: String,
+}

@@ -1,0 +1,7 @@
+//! Bytes of a training log → evaluations, progress, and the shape of the learning curve.
+//!
+//! Pure, bounded, and it never fails: what cannot be read is counted. Imports: model only.
+
+mod tracker;
+
+pub use tracker::{Checkpoint, Tracker};

@@ -1,0 +1,64 @@
+//! One job's log: the reader of its bytes and the history of its evaluations, behind one door.
+
+use crate::model::{Directives, Evaluation, Learning, Millis, Progress};
+use serde::{Deserialize, Serialize};
+
+/// What survives a restart of the daemon: the choice of metric, the scale, and a thinned history. Versioned by its owner.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Checkpoint {}
+
+/// Follows one job's log. Memory is bounded whatever the log contains.
+pub struct Tracker {
+    problems: Vec<String>,
+}
+
+impl Tracker {
+    /// A tracker that has read nothing, obeying the container's labels.
+    pub fn new(_directives: &Directives) -> Self {
+        Tracker { problems: Vec::new() }
+    }
+
+    /// Goes on where an earlier daemon stopped.
+    pub fn resume(directives: &Directives, _checkpoint: &Checkpoint) -> Self {
+        Tracker::new(directives)
+    }
+
+    /// What [`Tracker::resume`] needs, a few KiB.
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint::default()
+    }
+
+    /// Reads the next bytes of the log, in order, cut anywhere.
+    pub fn push(&mut self, _bytes: &[u8], _now: Millis) {}
+
+    /// Takes an evaluation that did not come from bytes (the simulator's).
+    pub fn evaluate(&mut self, _evaluation: Evaluation) {}
+
+    /// Takes a progress report that did not come from bytes (the simulator's).
+    pub fn report(&mut self, _progress: Progress) {}
+
+    /// What is known now, for status; changes nothing.
+    pub fn peek(&self, _now: Millis) -> Learning {
+        Learning::default()
+    }
+
+    /// Ends an interval: what is known now with the gain since the last interval that had evaluations. Once per tick.
+    pub fn close_interval(&mut self, now: Millis) -> Learning {
+        self.peek(now)
+    }
+
+    /// The latest values of the metric, oldest first, at most 60, for a sparkline.
+    pub fn recent(&self) -> Vec<f64> {
+        Vec::new()
+    }
+
+    /// The line that the latest evaluation stood on, shortened.
+    pub fn line(&self) -> Option<&str> {
+        None
+    }
+
+    /// What is wrong with the labels, in words (an invalid pattern, a contradiction).
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+}

@@ -1,0 +1,187 @@
+//! The house rules of `src/lib.rs`, checked: who imports whom, what the pure rooms may not touch, and file sizes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which rooms a room may import, besides itself.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("policy", &["model"]),
+    ("progress", &["model"]),
+    ("config", &["model"]),
+    ("host", &["model"]),
+    ("api", &["model"]),
+    ("workload", &["model"]),
+    ("sim", &["model", "policy", "progress"]),
+    ("daemon", &["model", "policy", "progress", "config", "host", "api"]),
+    ("cli", &["model", "progress", "config", "host", "api", "daemon", "sim", "workload"]),
+];
+
+/// Rooms without clock, runtime, files, network, logging or hidden randomness.
+const PURE: &[&str] = &["model", "policy", "progress"];
+
+const IMPURE_WORDS: &[&str] = &[
+    "std::time::Instant",
+    "SystemTime",
+    "tokio::",
+    "std::fs",
+    "std::net",
+    "std::process",
+    "std::thread",
+    "std::env",
+    "tracing::",
+    "println!",
+    "eprintln!",
+    "rand::rng",
+    "thread_rng",
+    "HashMap", // iteration order would be hidden randomness
+];
+
+const LINES_AT_MOST: usize = 400;
+
+/// Files over the limit, each with the reason why it stays whole.
+const LONG_FOR_A_REASON: &[(&str, &str)] = &[];
+
+fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).expect("readable source folder") {
+        let path = entry.expect("readable entry").path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|ext| ext == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn sources() -> BTreeMap<String, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    rust_files(&root, &mut files);
+    files
+        .into_iter()
+        .map(|path| {
+            let name = path.strip_prefix(&root).expect("below src").to_string_lossy().into_owned();
+            (name, fs::read_to_string(&path).expect("readable source"))
+        })
+        .collect()
+}
+
+fn room_of(file: &str) -> &str {
+    file.split('/').next().unwrap_or(file)
+}
+
+fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")).map(|(n, line)| (n + 1, line))
+}
+
+fn in_test_module(text: &str, line: usize) -> bool {
+    text.lines().position(|l| l.starts_with("#[cfg(test)]")).is_some_and(|start| line > start)
+}
+
+/// The rooms named on a line as `crate::ROOM` (or `flowcon::ROOM` in a binary), also in a group `crate::{a, b}`.
+fn rooms_named(line: &str) -> Vec<String> {
+    let mut rooms = Vec::new();
+    for prefix in ["crate::", "flowcon::"] {
+        for (at, _) in line.match_indices(prefix) {
+            let rest = &line[at + prefix.len()..];
+            let words: Vec<&str> = match rest.strip_prefix('{') {
+                Some(group) => group.split('}').next().unwrap_or("").split(',').collect(),
+                None => vec![rest],
+            };
+            rooms.extend(
+                words.into_iter().map(|word| {
+                    word.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
+                }),
+            );
+        }
+    }
+    rooms
+}
+
+#[test]
+fn each_room_imports_only_what_it_may() {
+    let known: Vec<&str> = MAY_IMPORT.iter().map(|(room, _)| *room).collect();
+    let mut broken = Vec::new();
+    for (file, text) in sources() {
+        let room = room_of(&file);
+        let Some((_, allowed)) = MAY_IMPORT.iter().find(|(name, _)| *name == room) else { continue };
+        for (number, line) in code_lines(&text) {
+            for named in rooms_named(line) {
+                if known.contains(&named.as_str()) && named != room && !allowed.contains(&named.as_str()) {
+                    broken.push(format!("src/{file}:{number}: {room} may not import {named}"));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn every_room_has_a_rule() {
+    let unknown: Vec<String> = sources()
+        .keys()
+        .map(|file| room_of(file).to_owned())
+        .filter(|room| !matches!(room.as_str(), "lib.rs" | "bin"))
+        .filter(|room| !MAY_IMPORT.iter().any(|(name, _)| name == room))
+        .collect();
+    assert!(unknown.is_empty(), "rooms without a rule in tests/architecture.rs: {unknown:?}");
+}
+
+#[test]
+fn host_modules_do_not_import_their_siblings() {
+    let mut broken = Vec::new();
+    for (file, text) in sources() {
+        let Some(rest) = file.strip_prefix("host/") else { continue };
+        let concern = rest.split('/').next().unwrap_or(rest).trim_end_matches(".rs");
+        if concern == "mod" {
+            continue;
+        }
+        for (number, line) in code_lines(&text) {
+            for (at, _) in line.match_indices("crate::host::") {
+                let sibling: String =
+                    line[at + 13..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                if sibling != concern {
+                    broken.push(format!("src/{file}:{number}: {concern} may not import its sibling {sibling}"));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn pure_rooms_stay_pure() {
+    let mut broken = Vec::new();
+    for (file, text) in sources() {
+        if !PURE.contains(&room_of(&file)) {
+            continue;
+        }
+        for (number, line) in code_lines(&text) {
+            for word in IMPURE_WORDS {
+                if line.contains(word) && !in_test_module(&text, number) {
+                    broken.push(format!("src/{file}:{number}: {word} in a pure room"));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn each_file_says_why_it_exists() {
+    let silent: Vec<String> =
+        sources().into_iter().filter(|(_, text)| !text.starts_with("//!")).map(|(f, _)| f).collect();
+    assert!(silent.is_empty(), "files without a //! header: {silent:?}");
+}
+
+#[test]
+fn no_file_outgrows_a_sitting() {
+    let long: Vec<String> = sources()
+        .into_iter()
+        .map(|(file, text)| (file, text.lines().count()))
+        .filter(|(file, lines)| *lines > LINES_AT_MOST && !LONG_FOR_A_REASON.iter().any(|(name, _)| name == file))
+        .map(|(file, lines)| format!("src/{file}: {lines} lines; split it by meaning or give the reason here"))
+        .collect();
+    assert!(long.is_empty(), "{}", long.join("\n"));
+}
