@@ -10,6 +10,8 @@
 //! One tick is five calls: observe (`daemon`) → [`policy::Governor::tick`] → [`policy::diff`] → actuate (`daemon`) → publish.
 //! The simulator makes the same two middle calls on virtual time.
 
+pub mod api;
+pub mod host;
 pub mod model;
 pub mod policy;
 pub mod progress;

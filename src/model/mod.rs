@@ -4,6 +4,7 @@
 
 mod change;
 mod container;
+mod event;
 mod learning;
 mod observation;
 mod plan;
@@ -14,6 +15,7 @@ mod units;
 
 pub use change::{LimitChange, Setting};
 pub use container::{Bounds, ContainerId, Directives, Hold, RunState, Runtime};
+pub use event::{Event, EventKind};
 pub use learning::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Phase, Progress, ProgressUnit};
 pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};
 pub use plan::{ContainerPlan, GrowthEfficiency, List, NodePlan, PlannedLimits};

@@ -1,0 +1,65 @@
+//! The daemon's door: HTTP + JSON on a Unix socket, served from published snapshots, never from the governor itself.
+//!
+//! Routes become a closed [`Command`]; wire types are versioned and written by hand from `model`. Imports: model only.
+
+use crate::model::{Event, NodeStatus, PolicyName};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+
+/// Everything that a client may ask the daemon to do. Reading is not a command: it is served from [`Feed`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Leave one container (name, id or id prefix) or all of them alone, with their original limits.
+    Pause(Option<String>),
+    /// Govern it, or all, again; also ends a hold after a foreign change.
+    Resume(Option<String>),
+    /// Put every original limit back and pause everything.
+    Restore,
+    /// Use another policy until the next reload.
+    SetPolicy {
+        /// The policy.
+        policy: PolicyName,
+        /// λ of the default policy, where given.
+        objective: Option<f64>,
+    },
+    /// Read the configuration again; the old one stays on an error.
+    Reload,
+}
+
+/// Why a command was not carried out.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// No such container.
+    #[error("{0}")]
+    NotFound(String),
+    /// It makes no sense now, or is ambiguous.
+    #[error("{0}")]
+    Refused(String),
+    /// It was tried and failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A command with the place for its answer: what was done, in words.
+pub struct Request {
+    /// What to do.
+    pub command: Command,
+    /// Who asked, for the journal: `uid 1000 (pid 4711)`.
+    pub asked_by: String,
+    /// Where the answer goes.
+    pub reply: oneshot::Sender<Result<String, Refusal>>,
+}
+
+/// What the daemon publishes and the API reads.
+#[derive(Clone)]
+pub struct Feed {
+    /// The latest snapshot.
+    pub status: watch::Receiver<Arc<NodeStatus>>,
+    /// Recent events, to resume a stream from; oldest first, bounded by the daemon.
+    pub recent: Arc<Mutex<VecDeque<Event>>>,
+    /// Events as they happen.
+    pub events: broadcast::Sender<Event>,
+    /// Commands go here; a full channel is answered 503.
+    pub commands: mpsc::Sender<Request>,
+}
