@@ -2,6 +2,7 @@
 //!
 //! Pure, bounded, and it never fails: what cannot be read is counted. Imports: model only.
 
+mod history;
 mod tracker;
 
 pub use tracker::{Checkpoint, Tracker};
