@@ -11,7 +11,9 @@
 //! The simulator makes the same two middle calls on virtual time.
 
 pub mod api;
+pub mod cli;
 pub mod host;
 pub mod model;
 pub mod policy;
 pub mod progress;
+pub mod workload;

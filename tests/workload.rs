@@ -1,0 +1,101 @@
+//! The built-in trainings really train: losses fall, and a seed decides every digit, whatever the number of threads.
+
+use flowcon::workload::{Amount, Kind, train};
+
+fn log_of(kind: Kind, amount: Amount) -> String {
+    let mut log = Vec::new();
+    train(kind, amount, &mut log).expect("a Vec takes every byte");
+    String::from_utf8(log).expect("logs are text")
+}
+
+/// Little enough for an unoptimised build, enough to see the loss fall.
+fn small(kind: Kind) -> Amount {
+    let (size, epochs) = match kind {
+        Kind::Mlp => (256, 6),
+        Kind::Vae => (128, 4),
+        Kind::Boosting => (1500, 15),
+        Kind::Gru => (64, 6),
+        Kind::Softmax => (512, 6),
+        Kind::Factors => (4000, 4),
+    };
+    Amount { epochs, size, threads: 1, seed: 11 }
+}
+
+/// The number after the last `key` on each line that has it.
+fn numbers_after(log: &str, key: &str) -> Vec<f64> {
+    log.lines()
+        .filter_map(|line| line.rsplit_once(key))
+        .map(|(_, rest)| {
+            let number: String =
+                rest.chars().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | '-' | 'e')).collect();
+            number.parse().expect("a number after the metric's name")
+        })
+        .collect()
+}
+
+fn without_times(log: &str) -> String {
+    log.lines().map(|line| line.split(" - ").filter(|part| !part.ends_with('s')).collect::<String>() + "\n").collect()
+}
+
+#[test]
+fn every_loss_falls() {
+    let metrics = [
+        (Kind::Mlp, "loss: "),
+        (Kind::Vae, "Average loss: "),
+        (Kind::Boosting, "test-rmse:"),
+        (Kind::Gru, "\"loss\": "),
+        (Kind::Softmax, "'loss': "),
+        (Kind::Factors, "rmse = "),
+    ];
+    for (kind, key) in metrics {
+        let losses = numbers_after(&log_of(kind, small(kind)), key);
+        let (first, last) = (losses[0], losses[losses.len() - 1]);
+        assert!(last < 0.9 * first, "{kind}: {losses:?}");
+        assert!(losses.iter().all(|loss| loss.is_finite()), "{kind}: {losses:?}");
+    }
+}
+
+#[test]
+fn the_digits_classifier_gets_better_than_guessing() {
+    let accuracies = numbers_after(&log_of(Kind::Mlp, Amount { epochs: 12, ..small(Kind::Mlp) }), "accuracy: ");
+    assert!(*accuracies.last().expect("a line an epoch") > 0.5, "{accuracies:?}");
+}
+
+#[test]
+fn a_seed_decides_every_digit_of_the_log() {
+    for kind in Kind::ALL {
+        let amount = Amount { epochs: 2, ..small(kind) };
+        let log = without_times(&log_of(kind, amount));
+        assert_eq!(log, without_times(&log_of(kind, amount)), "{kind}");
+        assert_ne!(log, without_times(&log_of(kind, Amount { seed: 12, ..amount })), "{kind}");
+    }
+}
+
+#[test]
+fn threads_change_no_digit_of_the_log() {
+    for kind in Kind::ALL {
+        let amount = Amount { epochs: 2, ..small(kind) };
+        let alone = without_times(&log_of(kind, amount));
+        let shared = without_times(&log_of(kind, Amount { threads: 3, ..amount }));
+        assert_eq!(alone, shared, "{kind}");
+    }
+}
+
+#[test]
+fn more_epochs_go_on_where_fewer_stop() {
+    for kind in Kind::ALL {
+        let amount = Amount { epochs: 1, ..small(kind) };
+        let shorter = log_of(kind, amount).lines().count();
+        let longer = log_of(kind, Amount { epochs: 3, ..amount }).lines().count();
+        assert!(longer > shorter, "{kind}: {longer} lines against {shorter}");
+    }
+}
+
+#[test]
+fn names_are_read_back_and_a_wrong_one_lists_the_right_ones() {
+    for kind in Kind::ALL {
+        assert_eq!(kind.name().parse(), Ok(kind));
+    }
+    let error = "resnet".parse::<Kind>().expect_err("there is none");
+    assert!(error.contains("mlp, vae, boosting, gru, softmax, factors"), "{error}");
+}
