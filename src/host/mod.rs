@@ -1,3 +1,5 @@
 //! The outside world, one concern a file: the engine, cgroups, logs, the store, scopes, systemd.
 //!
 //! A module here imports model only, never policy and never a sibling; the daemon composes them.
+
+pub mod cgroup;

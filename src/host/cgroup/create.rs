@@ -1,0 +1,160 @@
+//! A new cgroup for a command: made where the caller itself lives, entered by the command, removed when it is empty.
+//!
+//! On version 1 it is a child of the caller's own cgroup in each hierarchy, so that no limit of the caller is escaped. On
+//! version 2 a cgroup with processes can have no governed children: there it is a child of the nearest cgroup above the caller
+//! that may have some. systemd's own tree is none of this file's business: there a scope is asked for over D-Bus.
+
+use super::hierarchy::{Controller, Hierarchies, Mount};
+use super::{Cgroup, CgroupError};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+/// A cgroup made for a command, one directory per hierarchy.
+#[derive(Debug)]
+pub struct Home {
+    directories: Vec<PathBuf>,
+}
+
+impl Home {
+    /// Makes the cgroup `name` (a single path component) in each hierarchy that is governed.
+    ///
+    /// An empty cgroup of that name, left over from a crash, is replaced, so that no old limit stands in it.
+    ///
+    /// # Errors
+    /// [`CgroupError::Exists`], [`CgroupError::Denied`], [`CgroupError::NoPlace`] or [`CgroupError::Create`]; nothing is left
+    /// behind then.
+    pub fn create(name: &str) -> Result<Home, CgroupError> {
+        let hierarchies = Hierarchies::of_host()?;
+        let mut home = Home { directories: Vec::new() };
+        for parent in parents(&hierarchies)? {
+            let directory = parent.join(name);
+            if let Err(error) = make(&directory) {
+                home.remove();
+                return Err(error);
+            }
+            home.directories.push(directory);
+        }
+        if home.directories.is_empty() {
+            return Err(CgroupError::NoPlace { path: "/sys/fs/cgroup".into() });
+        }
+        Ok(home)
+    }
+
+    /// Its directories, one per hierarchy.
+    pub fn directories(&self) -> &[PathBuf] {
+        &self.directories
+    }
+
+    /// The files that a process writes `0` to in order to enter.
+    pub fn entrances(&self) -> Vec<PathBuf> {
+        self.directories.iter().map(|directory| directory.join("cgroup.procs")).collect()
+    }
+
+    /// Removes the directories that are empty of processes; whether all are gone.
+    pub fn remove(&self) -> bool {
+        remove_empty(&self.directories)
+    }
+}
+
+/// Removes cgroup directories without processes; whether all of them are gone now. Nothing in use can be removed: the kernel
+/// refuses.
+pub fn remove_empty(directories: &[PathBuf]) -> bool {
+    directories.iter().map(|directory| remove_one(directory)).fold(true, |all, gone| all && gone)
+}
+
+/// The last process may need a moment to leave after it has been waited for.
+fn remove_one(directory: &Path) -> bool {
+    const TRIES: u32 = 6;
+    for attempt in 0..TRIES {
+        match fs::remove_dir(directory) {
+            Ok(()) => return true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
+            Err(error) if error.raw_os_error() != Some(rustix::io::Errno::BUSY.raw_os_error()) => return false,
+            Err(_) if holds_processes(directory) => return false,
+            Err(_) => thread::sleep(Duration::from_millis(1 << attempt)),
+        }
+    }
+    false
+}
+
+fn make(directory: &Path) -> Result<(), CgroupError> {
+    let path = || directory.to_owned();
+    match fs::create_dir(directory) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if holds_processes(directory) || !remove_one(directory) {
+                return Err(CgroupError::Exists { path: path() });
+            }
+            fs::create_dir(directory).map_err(|source| CgroupError::Create { path: path(), source })
+        }
+        Err(source) => match source.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Err(CgroupError::Denied { path: path(), source })
+            }
+            _ => Err(CgroupError::Create { path: path(), source }),
+        },
+    }
+}
+
+fn holds_processes(directory: &Path) -> bool {
+    fs::read_to_string(directory.join("cgroup.procs")).is_ok_and(|procs| !procs.is_empty())
+}
+
+/// The directories that get a child each: one per hierarchy.
+fn parents(hierarchies: &Hierarchies) -> Result<Vec<PathBuf>, CgroupError> {
+    let own = |mount: &Mount| {
+        let path = hierarchies.own.path_in(mount).unwrap_or("/");
+        mount.directory_of(path).ok_or_else(|| CgroupError::NoPlace { path: path.into() })
+    };
+    let mut parents = Vec::new();
+    for mount in Controller::ALL.iter().filter_map(|controller| hierarchies.legacy(*controller)) {
+        let parent = own(mount)?;
+        if !parents.contains(&parent) {
+            parents.push(parent);
+        }
+    }
+    let Some(unified) = hierarchies.unified() else { return Ok(parents) };
+    if parents.is_empty() {
+        parents.push(governing_parent(&own(unified)?, &unified.point)?);
+    } else {
+        // On a hybrid host the unified hierarchy limits nothing, but it has the pressure files.
+        parents.push(own(unified)?);
+    }
+    Ok(parents)
+}
+
+/// The nearest cgroup, from `own` upwards, whose children can have CPU weights; its controllers are enabled for them.
+fn governing_parent(own: &Path, mount: &Path) -> Result<PathBuf, CgroupError> {
+    let suitable = |directory: &&Path| {
+        let listed = |name: &str| fs::read_to_string(directory.join(name)).unwrap_or_default();
+        // Only the real root has no type; it alone may have processes and governed children both.
+        let may_have_children = !directory.join("cgroup.type").exists() || !holds_processes(directory);
+        may_have_children && listed("cgroup.controllers").split_ascii_whitespace().any(|name| name == "cpu")
+    };
+    let no_place = || CgroupError::NoPlace { path: own.to_owned() };
+    let parent = own.ancestors().take_while(|path| path.starts_with(mount)).find(suitable).ok_or_else(no_place)?;
+    let control = parent.join("cgroup.subtree_control");
+    let enabled = |name: &str| {
+        fs::read_to_string(&control).unwrap_or_default().split_ascii_whitespace().any(|enabled| enabled == name)
+    };
+    for controller in ["cpu", "memory", "io"] {
+        if enabled(controller) {
+            continue;
+        }
+        match fs::write(&control, format!("+{controller}")) {
+            Err(source) if controller == "cpu" => return Err(CgroupError::Denied { path: control, source }),
+            _ => {} // memory and io are a gain where they can be had, not a need
+        }
+    }
+    Ok(parent.to_owned())
+}
+
+impl Cgroup {
+    /// Whether the last component of the cgroup's path, in every hierarchy where it has its own, is `name`.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.directories.all().all(|directory| directory.path().file_name().is_some_and(|last| last == name))
+    }
+}

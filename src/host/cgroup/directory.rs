@@ -1,0 +1,147 @@
+//! One cgroup directory kept open, and files in it kept open.
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::str;
+
+/// No control file that is read here is larger; what is longer is cut.
+const LARGEST_FILE: usize = 64 * 1024;
+
+/// An open cgroup directory. Everything in it is reached through the descriptor.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    fd: OwnedFd,
+    path: PathBuf,
+    unified: bool,
+    own: bool,
+}
+
+impl Directory {
+    /// Opens `path`; `unified` says that its files are those of version 2, `own` that this process lives in or below it.
+    pub(super) fn open(path: PathBuf, unified: bool, own: bool) -> io::Result<Directory> {
+        let fd = rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Directory { fd, path, unified, own })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn is_unified(&self) -> bool {
+        self.unified
+    }
+
+    pub(super) fn is_own(&self) -> bool {
+        self.own
+    }
+
+    /// A path that leads to the open directory, whatever its name means by now. For cgroups-rs, which wants paths.
+    pub(super) fn anchored(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    pub(super) fn open_file(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?))
+    }
+
+    /// The whole text of a file; `None` where it is missing or cannot be read.
+    pub(super) fn read(&self, name: &str) -> Option<String> {
+        let mut buffer = Vec::new();
+        read_again(&self.open_file(name).ok()?, &mut buffer).map(str::to_owned)
+    }
+
+    pub(super) fn write(&self, name: &str, value: &str) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        File::from(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?).write_all(value.as_bytes())
+    }
+
+    /// Whether it holds processes: `cgroup.events` on version 2, `cgroup.procs` on version 1.
+    pub(super) fn populated(&self) -> bool {
+        match self.read("cgroup.events") {
+            Some(events) => events.lines().any(|line| line == "populated 1"),
+            None => self.read("cgroup.procs").is_some_and(|procs| !procs.is_empty()),
+        }
+    }
+}
+
+/// Reads an open control file from its beginning into `buffer`.
+fn read_again<'buffer>(file: &File, buffer: &'buffer mut Vec<u8>) -> Option<&'buffer str> {
+    let mut filled = 0;
+    loop {
+        if buffer.len() < filled + 4096 {
+            buffer.resize(filled + 4096, 0);
+        }
+        match file.read_at(&mut buffer[filled..], filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+        // A control file is made in one go: a read that leaves room was the last.
+        if filled < buffer.len() || filled >= LARGEST_FILE {
+            break;
+        }
+    }
+    str::from_utf8(&buffer[..filled]).ok()
+}
+
+/// A control file that is opened once and read again and again.
+#[derive(Debug, Default)]
+pub(super) struct KeptFile {
+    state: State,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Unopened,
+    Open(File),
+    /// Not there when last looked; look again after so many reads, for a controller may be enabled later.
+    Missing(u32),
+}
+
+const LOOK_AGAIN_AFTER: u32 = 32;
+
+impl KeptFile {
+    /// The text of the first of `names` that exists in `directory`.
+    pub(super) fn read<'buffer>(
+        &mut self,
+        directory: &Directory,
+        names: &[&str],
+        buffer: &'buffer mut Vec<u8>,
+    ) -> Option<&'buffer str> {
+        if let State::Missing(reads @ 1..) = self.state {
+            self.state = State::Missing(reads - 1);
+            return None;
+        }
+        if !matches!(self.state, State::Open(_)) {
+            self.state = open_first(directory, names);
+        }
+        match &self.state {
+            State::Open(file) => read_again(file, buffer),
+            _ => None,
+        }
+    }
+}
+
+fn open_first(directory: &Directory, names: &[&str]) -> State {
+    for name in names {
+        match directory.open_file(name) {
+            Ok(file) => return State::Open(file),
+            // Out of descriptors is a state of this process, not of the cgroup: try again next time.
+            Err(error) if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => return State::Unopened,
+            Err(_) => {}
+        }
+    }
+    State::Missing(LOOK_AGAIN_AFTER)
+}

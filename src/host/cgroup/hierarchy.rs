@@ -1,0 +1,265 @@
+//! Where the hierarchies are mounted, and in which cgroup of each a process lives.
+
+use super::directory::Directory;
+use super::{CgroupError, Directories};
+use crate::model::Quota;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The controllers that are read or written here, by their names on version 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Controller {
+    Cpu,
+    Cpuacct,
+    Memory,
+    Blkio,
+    Freezer,
+}
+
+impl Controller {
+    pub(super) const ALL: [Controller; 5] =
+        [Controller::Cpu, Controller::Cpuacct, Controller::Memory, Controller::Blkio, Controller::Freezer];
+
+    fn name(self) -> &'static str {
+        match self {
+            Controller::Cpu => "cpu",
+            Controller::Cpuacct => "cpuacct",
+            Controller::Memory => "memory",
+            Controller::Blkio => "blkio",
+            Controller::Freezer => "freezer",
+        }
+    }
+}
+
+/// What kind of cgroups this host has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// Every controller on version 1, no unified hierarchy.
+    V1,
+    /// Controllers on version 1, and a unified hierarchy beside them.
+    Hybrid,
+    /// Version 2 only.
+    V2,
+    /// None mounted.
+    None,
+}
+
+impl Version {
+    /// Looks at what is mounted.
+    pub fn of_host() -> Version {
+        if cgroups_rs::fs::hierarchies::is_cgroup2_unified_mode() {
+            return Version::V2;
+        }
+        let mounts = Hierarchies::of_host().map(|found| found.mounts).unwrap_or_default();
+        match (mounts.iter().any(|mount| mount.unified), mounts.iter().any(|mount| !mount.unified)) {
+            (true, true) => Version::Hybrid,
+            (true, false) => Version::V2,
+            (false, true) => Version::V1,
+            (false, false) => Version::None,
+        }
+    }
+}
+
+/// One mounted hierarchy.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Mount {
+    /// Where it is mounted.
+    pub(super) point: PathBuf,
+    /// Which of its directories is seen at the mount point; `/` on a host.
+    root: String,
+    pub(super) unified: bool,
+    /// Mount options of the hierarchy; on version 1 its controllers are among them.
+    options: Vec<String>,
+}
+
+impl Mount {
+    /// One line of mountinfo: `36 31 0:33 ROOT POINT options… - cgroup cgroup rw,memory`.
+    fn parse(line: &str) -> Option<Mount> {
+        let (place, kind) = line.split_once(" - ")?;
+        let place: Vec<&str> = place.split(' ').collect();
+        let kind: Vec<&str> = kind.split(' ').collect();
+        let unified = match *kind.first()? {
+            "cgroup2" => true,
+            "cgroup" => false,
+            _ => return None,
+        };
+        Some(Mount {
+            point: unescape(place.get(4)?).into(),
+            root: unescape(place.get(3)?),
+            unified,
+            options: kind.get(2)?.split(',').map(str::to_owned).collect(),
+        })
+    }
+
+    fn holds(&self, controller: Controller) -> bool {
+        !self.unified && self.options.iter().any(|option| option == controller.name())
+    }
+
+    /// The directory of a cgroup as `/proc/PID/cgroup` names it; `None` when it is not below this mount.
+    pub(super) fn directory_of(&self, cgroup: &str) -> Option<PathBuf> {
+        let visible = if self.root == "/" { cgroup } else { cgroup.strip_prefix(self.root.as_str())? };
+        let relative = visible.trim_start_matches('/');
+        let outside =
+            relative.split('/').any(|part| part == "..") || (!visible.is_empty() && !visible.starts_with('/'));
+        if outside { None } else { Some(self.point.join(relative)) }
+    }
+}
+
+/// mountinfo writes space, tab, newline and backslash as octal.
+fn unescape(field: &str) -> String {
+    field.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
+}
+
+/// The cgroups of one process as `/proc/PID/cgroup` names them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Membership {
+    /// Controllers and path, a line each; the unified line has no controllers.
+    lines: Vec<(Vec<String>, String)>,
+}
+
+impl Membership {
+    /// Reads the memberships of process `pid` (a number, or `self`).
+    pub(super) fn of(pid: &str) -> io::Result<Membership> {
+        fs::read_to_string(format!("/proc/{pid}/cgroup")).map(|text| Membership::parse(&text))
+    }
+
+    fn parse(text: &str) -> Membership {
+        let line = |line: &str| {
+            let mut fields = line.splitn(3, ':');
+            let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+            let controllers = controllers.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+            Some((controllers, path.to_owned()))
+        };
+        Membership { lines: text.lines().filter_map(line).collect() }
+    }
+
+    pub(super) fn path_in(&self, mount: &Mount) -> Option<&str> {
+        let matches = |controllers: &Vec<String>| {
+            if mount.unified {
+                controllers.is_empty()
+            } else {
+                controllers.iter().any(|name| mount.options.contains(name))
+            }
+        };
+        self.lines.iter().find(|(controllers, _)| matches(controllers)).map(|(_, path)| path.as_str())
+    }
+}
+
+/// Every mounted hierarchy, and where this process lives in them.
+#[derive(Debug)]
+pub(super) struct Hierarchies {
+    pub(super) mounts: Vec<Mount>,
+    pub(super) own: Membership,
+}
+
+impl Hierarchies {
+    pub(super) fn of_host() -> Result<Hierarchies, CgroupError> {
+        let read =
+            |path: &str| fs::read_to_string(path).map_err(|source| CgroupError::Read { path: path.into(), source });
+        let mut hierarchies = Hierarchies::parse(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?);
+        // A mount point that a later mount covers is listed too, but is not that hierarchy any more.
+        hierarchies.mounts.retain(|mount| mount.point.join("cgroup.procs").exists());
+        Ok(hierarchies)
+    }
+
+    fn parse(mountinfo: &str, own: &str) -> Hierarchies {
+        Hierarchies { mounts: mountinfo.lines().filter_map(Mount::parse).collect(), own: Membership::parse(own) }
+    }
+
+    pub(super) fn legacy(&self, controller: Controller) -> Option<&Mount> {
+        self.mounts.iter().find(|mount| mount.holds(controller))
+    }
+
+    pub(super) fn unified(&self) -> Option<&Mount> {
+        self.mounts.iter().find(|mount| mount.unified)
+    }
+
+    /// Opens the cgroup of `pid` in each hierarchy where it has one of its own.
+    pub(super) fn directories_of(&self, pid: u32) -> Result<Directories, CgroupError> {
+        let membership = Membership::of(&pid.to_string()).map_err(|_| CgroupError::ProcessGone { pid })?;
+        let open = |mount: Option<&Mount>| self.open(pid, &membership, mount?).transpose();
+        let directories = Directories {
+            cpu: open(self.legacy(Controller::Cpu)).transpose()?,
+            cpuacct: open(self.legacy(Controller::Cpuacct)).transpose()?,
+            memory: open(self.legacy(Controller::Memory)).transpose()?,
+            blkio: open(self.legacy(Controller::Blkio)).transpose()?,
+            freezer: open(self.legacy(Controller::Freezer)).transpose()?,
+            unified: open(self.unified()).transpose()?,
+        };
+        if directories.all().next().is_none() {
+            return Err(CgroupError::Root { pid });
+        }
+        Ok(directories)
+    }
+
+    fn open(&self, pid: u32, membership: &Membership, mount: &Mount) -> Result<Option<Directory>, CgroupError> {
+        let Some(path) = membership.path_in(mount) else { return Ok(None) };
+        if path == "/" || path == mount.root {
+            return Ok(None);
+        }
+        if path.ends_with(" (deleted)") {
+            return Err(CgroupError::ProcessGone { pid });
+        }
+        let not_visible = || CgroupError::NotVisible { pid, path: path.to_owned() };
+        let directory = mount.directory_of(path).ok_or_else(not_visible)?;
+        let own = self.own.path_in(mount).is_some_and(|own| Path::new(own).starts_with(path));
+        match Directory::open(directory.clone(), mount.unified, own) {
+            Ok(open) => Ok(Some(open)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(CgroupError::ProcessGone { pid }),
+            Err(source) => Err(CgroupError::Read { path: directory, source }),
+        }
+    }
+}
+
+/// The tightest CPU bandwidth limit on this process itself, looking from its cgroup up to the root; `None` = unlimited.
+pub fn own_quota() -> Option<Quota> {
+    let hierarchies = Hierarchies::of_host().ok()?;
+    let mount = hierarchies.legacy(Controller::Cpu).or(hierarchies.unified())?;
+    let lowest = mount.directory_of(hierarchies.own.path_in(mount)?)?;
+    let up_to_root = lowest.ancestors().take_while(|path| path.starts_with(&mount.point));
+    up_to_root
+        .filter_map(|path| Directory::open(path.to_owned(), mount.unified, true).ok())
+        .filter_map(|directory| super::limits::cpu_quota(&directory).flatten())
+        .min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw,nsdelegate";
+
+    #[test]
+    fn controllers_mounted_together_are_found_by_each_name() {
+        let hybrid = Hierarchies::parse(HYBRID, "");
+        let point = |controller| hybrid.legacy(controller).map(|mount| mount.point.to_str().unwrap().to_owned());
+        assert_eq!(point(Controller::Cpuacct).as_deref(), Some("/sys/fs/cgroup/cpu,cpuacct"));
+        assert_eq!(point(Controller::Cpu), point(Controller::Cpuacct));
+        assert_eq!(point(Controller::Blkio), None);
+        assert_eq!(hybrid.unified().unwrap().point, Path::new("/sys/fs/cgroup/unified"));
+    }
+
+    #[test]
+    fn a_container_that_sees_only_its_own_subtree_resolves_paths_below_it_and_no_others() {
+        let line = "99 98 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory";
+        let mount = Mount::parse(line).unwrap();
+        assert_eq!(mount.directory_of("/docker/abc/job"), Some("/sys/fs/cgroup/memory/job".into()));
+        assert_eq!(mount.directory_of("/docker/other"), None);
+        assert_eq!(mount.directory_of("/docker/abcdef"), None);
+        assert_eq!(mount.directory_of("/docker/abc/../../x"), None);
+    }
+
+    #[test]
+    fn a_membership_is_looked_up_by_controller_and_unified_has_none() {
+        let text = "5:cpu,cpuacct:/docker/a:b\n4:memory:/process\n0::/unified/job\n";
+        let membership = Membership::parse(text);
+        let hybrid = Hierarchies::parse(HYBRID, "");
+        assert_eq!(membership.path_in(hybrid.legacy(Controller::Cpu).unwrap()), Some("/docker/a:b"));
+        assert_eq!(membership.path_in(hybrid.unified().unwrap()), Some("/unified/job"));
+    }
+}

@@ -1,0 +1,145 @@
+//! The cgroups of governed containers: what they use, which limits stand, and writing one limit with read-back.
+//!
+//! A container's cgroup is found from a process of it (`/proc/PID/cgroup`), never by building its name, and is kept as open
+//! directories: each later access goes through those descriptors, so that a path which has meanwhile become another
+//! container's is never read or written. Version 1, version 2 and the hybrid of both are read per controller.
+//!
+//! `cgroups-rs` writes CPU weight, bandwidth and memory protection (through `/proc/self/fd/N`, so the kept directory holds for
+//! it too) and says whether the host is unified. Raw files are used where it has nothing or something else: PSI, `cpu.stat`,
+//! `io.stat`, `memory.high`, BFQ weights, and each read, because it opens a path per read and this keeps files open. Its
+//! `create` is not used: it rewrites `cgroup.subtree_control` from the root.
+//!
+//! Imports: model only.
+
+mod create;
+mod directory;
+mod error;
+mod hierarchy;
+mod limits;
+mod network;
+mod pressure;
+mod process;
+mod usage;
+mod write;
+
+pub use create::{Home, remove_empty};
+pub use error::CgroupError;
+pub use hierarchy::{Version, own_quota};
+pub use pressure::node_pressure;
+pub use process::{StartTime, start_time};
+
+use crate::model::{Limits, Setting, Usage};
+use directory::Directory;
+use hierarchy::{Controller, Hierarchies};
+use network::Network;
+use std::path::Path;
+use usage::Meter;
+
+/// One container's cgroup in every hierarchy that matters, kept open.
+///
+/// Guarantees: never the root cgroup of a hierarchy (what a process shares with the whole machine is not its container's);
+/// reads and writes reach the cgroup that was opened, or fail.
+#[derive(Debug)]
+pub struct Cgroup {
+    directories: Directories,
+    meter: Meter,
+    network: Option<Network>,
+}
+
+/// The open directory per controller. On version 2 all of them are the same one.
+#[derive(Debug, Default)]
+pub(crate) struct Directories {
+    cpu: Option<Directory>,
+    cpuacct: Option<Directory>,
+    memory: Option<Directory>,
+    blkio: Option<Directory>,
+    freezer: Option<Directory>,
+    unified: Option<Directory>,
+}
+
+impl Cgroup {
+    /// Opens the cgroup of process `pid`.
+    ///
+    /// `expected` is the start time that the process must have; where it is `None`, the process must at least be the same
+    /// one before and after its cgroup was opened.
+    ///
+    /// # Errors
+    /// [`CgroupError::ProcessGone`] when the process ended or its number went to another; [`CgroupError::Root`] when it has no
+    /// cgroup of its own; [`CgroupError::NotVisible`] when its cgroup lies outside what this process can see.
+    pub fn of_process(pid: u32, expected: Option<StartTime>) -> Result<Cgroup, CgroupError> {
+        let before = process::living(pid, expected)?;
+        let directories = Hierarchies::of_host()?.directories_of(pid)?;
+        let network = Network::of_process(pid);
+        process::living(pid, Some(before))?;
+        Ok(Cgroup::new(directories, network))
+    }
+
+    fn new(directories: Directories, network: Option<Network>) -> Cgroup {
+        Cgroup { directories, meter: Meter::default(), network }
+    }
+
+    /// What the container has used so far and uses now. Never fails: what cannot be read is `None`.
+    pub fn usage(&mut self) -> Usage {
+        let mut usage = self.meter.read(&self.directories);
+        usage.network_io = self.network.as_mut().and_then(Network::bytes);
+        usage
+    }
+
+    /// The limits that stand now. Never fails: what cannot be read is `None`.
+    pub fn limits(&self) -> Limits {
+        limits::read(&self.directories)
+    }
+
+    /// Writes one limit and reads it back: the answer is what stands afterwards, which the kernel may have rounded.
+    ///
+    /// # Errors
+    /// [`CgroupError::Own`] when this process itself lives in that cgroup, [`CgroupError::Unsupported`] when this kernel has no
+    /// such limit, [`CgroupError::Write`] with the kernel's answer.
+    pub fn write(&self, setting: Setting) -> Result<Setting, CgroupError> {
+        write::write(&self.directories, setting)
+    }
+
+    /// Whether any process is left in it. A cgroup that is gone is empty.
+    pub fn populated(&self) -> bool {
+        self.directories.all().any(Directory::populated)
+    }
+
+    /// Whether its processes are frozen; `None` where nothing says so.
+    pub fn frozen(&self) -> Option<bool> {
+        if let Some(state) = self.directories.freezer.as_ref().and_then(|dir| dir.read("freezer.state")) {
+            return Some(state.trim() != "THAWED");
+        }
+        let events = self.directories.unified.as_ref()?.read("cgroup.events")?;
+        usage::keyed(&events, "frozen").map(|frozen| frozen == 1)
+    }
+
+    /// The directory that holds its CPU limits, for messages.
+    pub fn path(&self) -> &Path {
+        let main = self.directories.of(Controller::Cpu).or_else(|| self.directories.all().next());
+        main.map_or(Path::new("(no cgroup)"), Directory::path)
+    }
+}
+
+impl Directories {
+    fn of(&self, controller: Controller) -> Option<&Directory> {
+        let legacy = match controller {
+            Controller::Cpu => &self.cpu,
+            Controller::Cpuacct => &self.cpuacct,
+            Controller::Memory => &self.memory,
+            Controller::Blkio => &self.blkio,
+            Controller::Freezer => &self.freezer,
+        };
+        legacy.as_ref().or(self.unified.as_ref())
+    }
+
+    fn any_path(&self) -> std::path::PathBuf {
+        self.all().next().map_or_else(Default::default, |directory| directory.path().to_owned())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Directory> {
+        [&self.unified, &self.cpu, &self.memory, &self.cpuacct, &self.blkio, &self.freezer].into_iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests;

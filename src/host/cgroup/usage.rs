@@ -1,0 +1,130 @@
+//! What a container uses: counters and gauges from kept-open control files.
+
+use super::directory::KeptFile;
+use super::hierarchy::Controller;
+use super::{Directories, pressure};
+use crate::model::{Bytes, CpuTime, Usage};
+
+/// The open files of one cgroup's usage.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    cpu: KeptFile,
+    cpu_stat: KeptFile,
+    memory: KeptFile,
+    memory_stat: KeptFile,
+    block_io: KeptFile,
+    cpu_pressure: KeptFile,
+    memory_pressure: KeptFile,
+    io_pressure: KeptFile,
+    buffer: Vec<u8>,
+}
+
+impl Meter {
+    pub(super) fn read(&mut self, directories: &Directories) -> Usage {
+        let mut usage = Usage::default();
+        self.read_cpu(directories, &mut usage);
+        self.read_memory(directories, &mut usage);
+        self.read_block_io(directories, &mut usage);
+        self.read_pressure(directories, &mut usage);
+        usage
+    }
+
+    fn read_cpu(&mut self, directories: &Directories, usage: &mut Usage) {
+        // On version 1 time used and time throttled stand in two files, perhaps in two hierarchies.
+        if let Some(cpuacct) = &directories.cpuacct {
+            let text = self.cpu.read(cpuacct, &["cpuacct.usage"], &mut self.buffer);
+            usage.cpu = text.and_then(number).map(|nanos| CpuTime(nanos / 1000));
+        }
+        let Some(cpu) = directories.of(Controller::Cpu) else { return };
+        let Some(stat) = self.cpu_stat.read(cpu, &["cpu.stat"], &mut self.buffer) else { return };
+        if usage.cpu.is_none() {
+            usage.cpu = keyed(stat, "usage_usec").map(CpuTime);
+        }
+        let micros = keyed(stat, "throttled_usec").or_else(|| keyed(stat, "throttled_time").map(|nanos| nanos / 1000));
+        usage.throttled = micros.map(CpuTime);
+        usage.throttled_periods = keyed(stat, "nr_throttled");
+    }
+
+    fn read_memory(&mut self, directories: &Directories, usage: &mut Usage) {
+        let Some(memory) = directories.of(Controller::Memory) else { return };
+        let (current, inactive) = if memory.is_unified() {
+            ("memory.current", "inactive_file")
+        } else {
+            ("memory.usage_in_bytes", "total_inactive_file")
+        };
+        let charged = self.memory.read(memory, &[current], &mut self.buffer).and_then(number);
+        let stat = self.memory_stat.read(memory, &["memory.stat"], &mut self.buffer);
+        let reclaimable = stat.and_then(|stat| keyed(stat, inactive));
+        usage.memory = charged.map(Bytes);
+        usage.working_set = charged.zip(reclaimable).map(|(all, cache)| Bytes(all.saturating_sub(cache)));
+    }
+
+    fn read_block_io(&mut self, directories: &Directories, usage: &mut Usage) {
+        let Some(blkio) = directories.of(Controller::Blkio) else { return };
+        if blkio.is_unified() {
+            let text = self.block_io.read(blkio, &["io.stat"], &mut self.buffer);
+            usage.block_io = text.map(|text| Bytes(io_stat_bytes(text)));
+        } else {
+            let names = ["blkio.throttle.io_service_bytes_recursive", "blkio.throttle.io_service_bytes"];
+            usage.block_io = self.block_io.read(blkio, &names, &mut self.buffer).and_then(blkio_bytes).map(Bytes);
+        }
+    }
+
+    fn read_pressure(&mut self, directories: &Directories, usage: &mut Usage) {
+        let Some(unified) = &directories.unified else { return };
+        let mut some =
+            |file: &mut KeptFile, name| pressure::some_avg10(file.read(unified, &[name], &mut self.buffer)?);
+        usage.pressure.cpu = some(&mut self.cpu_pressure, "cpu.pressure");
+        usage.pressure.memory = some(&mut self.memory_pressure, "memory.pressure");
+        usage.pressure.io = some(&mut self.io_pressure, "io.pressure");
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
+}
+
+/// The number behind `key` in a file of `key number` lines.
+pub(super) fn keyed(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| number(line.strip_prefix(key)?.strip_prefix(' ')?))
+}
+
+/// `8:0 rbytes=1 wbytes=2 rios=…`, a device a line.
+fn io_stat_bytes(text: &str) -> u64 {
+    let bytes = |field: &str| field.strip_prefix("rbytes=").or(field.strip_prefix("wbytes="))?.parse::<u64>().ok();
+    text.split_ascii_whitespace().filter_map(bytes).fold(0, u64::saturating_add)
+}
+
+/// `8:0 Read 1`, `8:0 Write 2`, `8:0 Sync 3`, …: each byte is in Read or Write once, and again in the other classes.
+///
+/// `None` without any device: newer kernels count nothing on version 1 until a throttle is set, and then nothing is not zero.
+fn blkio_bytes(text: &str) -> Option<u64> {
+    let bytes = |line: &str| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        matches!(fields.next()?, "Read" | "Write").then(|| fields.next()?.parse::<u64>().ok())?
+    };
+    text.lines().filter_map(bytes).reduce(u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_byte_of_block_io_counts_once() {
+        let v1 = "8:16 Read 4096\n8:16 Write 1000\n8:16 Sync 5096\n8:16 Total 5096\n8:0 Read 4\nTotal 5100\n";
+        assert_eq!(blkio_bytes(v1), Some(5100));
+        assert_eq!(blkio_bytes("Total 0\n"), None);
+        let v2 =
+            "8:16 rbytes=1459200 wbytes=314773504 rios=192 wios=353 dbytes=7 dios=0\n8:0 rbytes=1 wbytes=2 rios=3\n";
+        assert_eq!(io_stat_bytes(v2), 1459200 + 314773504 + 3);
+    }
+
+    #[test]
+    fn a_key_is_matched_whole() {
+        let text = "total_inactive_file_x 1\ninactive_file 2\ntotal_inactive_file 3\n";
+        assert_eq!(keyed(text, "inactive_file"), Some(2));
+        assert_eq!(keyed(text, "total_inactive_file"), Some(3));
+        assert_eq!(keyed(text, "file"), None);
+    }
+}

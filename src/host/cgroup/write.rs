@@ -1,0 +1,115 @@
+//! Writing one limit to the kernel and reading it back.
+
+use super::directory::Directory;
+use super::hierarchy::Controller;
+use super::limits::{self, IoWeightFile};
+use super::{CgroupError, Directories};
+use crate::model::{Bytes, CpuWeight, Quota, Setting};
+use cgroups_rs::fs::cpu::CpuController;
+use cgroups_rs::fs::memory::MemController;
+
+/// The kernel takes no shorter run time per period.
+const SHORTEST_RUN_US: u64 = 1000;
+
+pub(super) fn write(directories: &Directories, setting: Setting) -> Result<Setting, CgroupError> {
+    let controller = match setting {
+        Setting::CpuWeight(_) | Setting::CpuQuota(_) => Controller::Cpu,
+        Setting::MemoryLow(_) | Setting::MemoryHigh(_) => Controller::Memory,
+        Setting::IoWeight(_) => Controller::Blkio,
+    };
+    let Some(directory) = directories.of(controller) else {
+        return Err(CgroupError::Unsupported { path: directories.any_path(), setting });
+    };
+    if directory.is_own() {
+        return Err(CgroupError::Own { path: directory.path().to_owned() });
+    }
+    let unsupported = || CgroupError::Unsupported { path: directory.path().to_owned(), setting };
+    let stands = match setting {
+        Setting::CpuWeight(weight) => {
+            limits::cpu_weight(directory).ok_or_else(unsupported)?;
+            write_cpu_weight(directory, weight)?;
+            limits::cpu_weight(directory).map(Setting::CpuWeight)
+        }
+        Setting::CpuQuota(quota) => {
+            limits::cpu_quota(directory).ok_or_else(unsupported)?;
+            write_cpu_quota(directory, quota)?;
+            limits::cpu_quota(directory).map(Setting::CpuQuota)
+        }
+        Setting::MemoryLow(bytes) => {
+            limits::memory_low(directory).ok_or_else(unsupported)?;
+            write_memory_low(directory, bytes)?;
+            limits::memory_low(directory).map(Setting::MemoryLow)
+        }
+        Setting::MemoryHigh(bytes) => {
+            limits::memory_high(directory).ok_or_else(unsupported)?;
+            write_raw(directory, "memory.high", bytes.map_or("max".to_owned(), |bytes| bytes.0.to_string()))?;
+            limits::memory_high(directory).map(Setting::MemoryHigh)
+        }
+        Setting::IoWeight(weight) => {
+            let file = IoWeightFile::of(directory).ok_or_else(unsupported)?;
+            write_raw(directory, file.name(), file.from_model(weight).to_string())?;
+            limits::io_weight(directory).map(Setting::IoWeight)
+        }
+    };
+    stands.ok_or_else(|| CgroupError::Write {
+        path: directory.path().to_owned(),
+        value: setting.to_string(),
+        reason: "written, but it cannot be read back".to_owned(),
+    })
+}
+
+fn write_cpu_weight(cpu: &Directory, weight: CpuWeight) -> Result<(), CgroupError> {
+    let (file, number) = if cpu.is_unified() {
+        ("cpu.weight", u64::from(weight.number()))
+    } else {
+        ("cpu.shares", (f64::from(weight.number()) * 1024.0 / 100.0).round() as u64)
+    };
+    cpu_controller(cpu).set_shares(number).map_err(|error| refused(cpu, file, number, &error))
+}
+
+fn write_cpu_quota(cpu: &Directory, quota: Option<Quota>) -> Result<(), CgroupError> {
+    let controller = cpu_controller(cpu);
+    let file = if cpu.is_unified() { "cpu.max" } else { "cpu.cfs_quota_us" };
+    let period = controller.cfs_period().map_err(|error| refused(cpu, file, "its period", &error))?;
+    let run_us = match quota {
+        None => -1,
+        Some(Quota(millis)) => {
+            let micros = millis.saturating_mul(period) / 1000;
+            i64::try_from(micros.max(SHORTEST_RUN_US)).unwrap_or(i64::MAX)
+        }
+    };
+    controller.set_cfs_quota(run_us).map_err(|error| refused(cpu, file, run_us, &error))
+}
+
+fn write_memory_low(memory: &Directory, bytes: Bytes) -> Result<(), CgroupError> {
+    let (file, number) = match (memory.is_unified(), bytes) {
+        (true, bytes) => ("memory.low", i64::try_from(bytes.0).unwrap_or(i64::MAX)),
+        // No protection on version 1 is a soft limit that is never reached.
+        (false, Bytes(0)) => ("memory.soft_limit_in_bytes", -1),
+        (false, bytes) => ("memory.soft_limit_in_bytes", i64::try_from(bytes.0).unwrap_or(-1)),
+    };
+    let controller = MemController::new(memory.anchored(), memory.anchored(), memory.is_unified());
+    controller.set_soft_limit(number).map_err(|error| refused(memory, file, number, &error))
+}
+
+fn cpu_controller(cpu: &Directory) -> CpuController {
+    CpuController::new(cpu.anchored(), cpu.anchored(), cpu.is_unified())
+}
+
+fn write_raw(directory: &Directory, file: &str, value: String) -> Result<(), CgroupError> {
+    directory.write(file, &value).map_err(|error| CgroupError::Write {
+        path: directory.path().join(file),
+        value,
+        reason: error.to_string(),
+    })
+}
+
+fn refused(
+    directory: &Directory,
+    file: &str,
+    value: impl ToString,
+    error: &(dyn std::error::Error + 'static),
+) -> CgroupError {
+    let kernel = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    CgroupError::Write { path: directory.path().join(file), value: value.to_string(), reason: kernel }
+}

@@ -1,0 +1,265 @@
+//! Cgroups of the kernel that runs this test: made, entered, measured, limited and removed. Wants root.
+
+use flowcon::host::cgroup::{Cgroup, CgroupError, Home, StartTime, Version, node_pressure, start_time};
+use flowcon::model::{Bytes, CpuWeight, Quota, Setting};
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// A shell command in a cgroup of its own; both end with the value.
+struct Job {
+    home: Home,
+    child: Child,
+}
+
+impl Job {
+    fn start(name: &str, script: &str) -> Job {
+        let home = Home::create(&format!("flowcon-test-{}-{name}", std::process::id())).expect("tests run as root");
+        let enter = "for entrance in \"$@\"; do echo 0 > \"$entrance\" || exit 99; done; set --;";
+        let child = Command::new("sh")
+            .arg("-c")
+            .arg(format!("{enter} {script}"))
+            .arg("job")
+            .args(home.entrances())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let job = Job { home, child };
+        job.wait_until_inside();
+        job
+    }
+
+    fn wait_until_inside(&self) {
+        let inside = || {
+            let me = self.child.id().to_string();
+            let procs = |entrance: &PathBuf| std::fs::read_to_string(entrance).unwrap();
+            self.home.entrances().iter().all(|entrance| procs(entrance).lines().any(|pid| pid == me))
+        };
+        eventually("the job is in its cgroups", inside);
+    }
+
+    fn cgroup(&self) -> Cgroup {
+        Cgroup::of_process(self.child.id(), None).unwrap()
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // Children of the shell are in the cgroup too.
+        for entrance in self.home.entrances() {
+            for pid in std::fs::read_to_string(entrance).unwrap_or_default().lines() {
+                let _ = Command::new("kill").args(["-9", pid]).stderr(Stdio::null()).status();
+            }
+        }
+        self.home.remove();
+    }
+}
+
+fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !condition() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+const BUSY: &str = "while :; do :; done";
+const IDLE: &str = "exec sleep 1000";
+
+/// A job with its cgroup opened.
+fn start(name: &str, script: &str) -> (Job, Cgroup) {
+    let job = Job::start(name, script);
+    let cgroup = job.cgroup();
+    (job, cgroup)
+}
+
+#[test]
+fn a_busy_job_uses_cpu_and_an_idle_one_does_not() {
+    let (_busy_job, mut busy) = start("busy", BUSY);
+    let (_idle_job, mut idle) = start("idle", IDLE);
+    let before = (busy.usage().cpu.unwrap(), idle.usage().cpu.unwrap());
+    sleep(Duration::from_millis(600));
+    let after = (busy.usage().cpu.unwrap(), idle.usage().cpu.unwrap());
+    let used = (after.0.since(before.0).as_secs_f64(), after.1.since(before.1).as_secs_f64());
+    assert!(used.0 > 0.05 && used.0 < 2.0, "busy job used {} s", used.0);
+    assert!(used.1 < 0.02, "idle job used {} s", used.1);
+}
+
+#[test]
+fn file_cache_is_charged_to_a_job_but_is_not_its_working_set() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = dir.path().join("cache").display().to_string();
+    let (_job, cgroup) =
+        start("cache", &format!("dd if=/dev/zero of={file} bs=1M count=24 2>/dev/null; sync {file}; {IDLE}"));
+    let cgroup = RefCell::new(cgroup);
+    eventually("24 MiB are charged", || cgroup.borrow_mut().usage().memory.unwrap() > Bytes(20 << 20));
+    eventually("the cache counts as inactive", || cgroup.borrow_mut().usage().working_set.unwrap() < Bytes(12 << 20));
+}
+
+#[test]
+fn weights_are_written_to_the_kernel_and_move_cpu_between_two_jobs() {
+    // As many busy loops as cores in each, so that they compete for all of them.
+    let loops = "for i in $(seq $(nproc)); do while :; do :; done & done; wait";
+    let (_heavy_job, mut heavy) = start("heavy", loops);
+    let (_light_job, mut light) = start("light", loops);
+    let weight = |number| Setting::CpuWeight(CpuWeight::clamped(number));
+    assert_eq!(heavy.limits().cpu_weight, Some(CpuWeight::DEFAULT));
+    assert_eq!(heavy.write(weight(800.0)).unwrap(), weight(800.0));
+    assert_eq!(light.write(weight(100.0)).unwrap(), weight(100.0));
+    assert_eq!(heavy.limits().cpu_weight, Some(CpuWeight::clamped(800.0)));
+    sleep(Duration::from_millis(200));
+    let before = (heavy.usage().cpu.unwrap(), light.usage().cpu.unwrap());
+    sleep(Duration::from_secs(2));
+    let gained = |cgroup: &mut Cgroup, before| cgroup.usage().cpu.unwrap().since(before).as_secs_f64();
+    let (heavy, light) = (gained(&mut heavy, before.0), gained(&mut light, before.1));
+    assert!(heavy > 3.0 * light, "heavy {heavy} s, light {light} s: should be near 8 : 1");
+}
+
+#[test]
+fn a_quota_throttles_and_lifting_it_ends_that() {
+    let (_job, mut cgroup) = start("quota", BUSY);
+    let tight = Setting::CpuQuota(Some(Quota(100)));
+    assert_eq!(cgroup.write(tight).unwrap(), tight);
+    let before = cgroup.usage();
+    sleep(Duration::from_secs(1));
+    let after = cgroup.usage();
+    let used = after.cpu.unwrap().since(before.cpu.unwrap()).as_secs_f64();
+    assert!(used < 0.3, "a tenth of a core for one second, but used {used} s");
+    assert!(after.throttled_periods > before.throttled_periods, "{before:?} {after:?}");
+    assert!(after.throttled > before.throttled, "{before:?} {after:?}");
+    assert_eq!(cgroup.write(Setting::CpuQuota(None)).unwrap(), Setting::CpuQuota(None));
+    assert_eq!(cgroup.limits().cpu_quota, Some(None));
+}
+
+#[test]
+fn memory_protection_is_set_and_taken_back() {
+    let (_job, cgroup) = start("soft", IDLE);
+    assert_eq!(cgroup.limits().memory_low, Some(Bytes(0)));
+    let low = Setting::MemoryLow(Bytes(64 << 20));
+    assert_eq!(cgroup.write(low).unwrap(), low);
+    assert_eq!(cgroup.limits().memory_low, Some(Bytes(64 << 20)));
+    assert_eq!(cgroup.write(Setting::MemoryLow(Bytes(0))).unwrap(), Setting::MemoryLow(Bytes(0)));
+}
+
+#[test]
+fn block_bytes_and_the_block_weight_follow_where_the_kernel_has_them() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = dir.path().join("written").display().to_string();
+    let (_job, cgroup) =
+        start("block", &format!("dd if=/dev/zero of={file} bs=1M count=8 oflag=direct 2>/dev/null; {IDLE}"));
+    if let Some(weight) = cgroup.limits().io_weight {
+        assert_eq!(weight, 100);
+        assert_eq!(cgroup.write(Setting::IoWeight(300)).unwrap(), Setting::IoWeight(300));
+    }
+    let cgroup = RefCell::new(cgroup);
+    // Newer kernels count nothing on version 1: that must read as unknown, not as little.
+    let uncounted = Version::of_host() != Version::V2;
+    eventually("8 MiB are seen written", || match cgroup.borrow_mut().usage().block_io {
+        Some(bytes) => bytes >= Bytes(8 << 20),
+        None => uncounted,
+    });
+}
+
+#[test]
+fn the_root_cgroup_and_our_own_are_never_governed() {
+    let (_job, cgroup) = start("own", IDLE);
+    // Process 1 lives in the root of the CPU hierarchy, on a host; in a container its cgroup is not its own to us either.
+    if let Ok(of_init) = Cgroup::of_process(1, None) {
+        of_init.write(Setting::CpuWeight(CpuWeight::DEFAULT)).unwrap_err();
+    }
+    let inside = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "writes_to_the_cgroup_that_it_lives_in", "--nocapture"])
+        .env("FLOWCON_TEST_CGROUP", cgroup.path())
+        .output()
+        .unwrap();
+    assert!(inside.status.success(), "{}", String::from_utf8_lossy(&inside.stdout));
+}
+
+/// Run by the test above in a process of its own.
+#[test]
+#[ignore = "moves its own process; run by another test"]
+fn writes_to_the_cgroup_that_it_lives_in() {
+    let cpu = std::env::var("FLOWCON_TEST_CGROUP").expect("set by the test that runs this");
+    std::fs::write(format!("{cpu}/cgroup.procs"), "0").unwrap();
+    let own = Cgroup::of_process(std::process::id(), None).unwrap();
+    let refused = own.write(Setting::CpuWeight(CpuWeight::DEFAULT));
+    assert!(matches!(refused, Err(CgroupError::Own { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_process_number_with_another_start_time_is_refused() {
+    let job = Job::start("reused", IDLE);
+    let StartTime(ticks) = start_time(job.child.id()).unwrap();
+    assert!(Cgroup::of_process(job.child.id(), Some(StartTime(ticks))).is_ok());
+    let refused = Cgroup::of_process(job.child.id(), Some(StartTime(ticks + 1)));
+    assert!(matches!(refused, Err(CgroupError::ProcessGone { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_cgroup_that_ended_reads_as_missing_and_one_made_anew_is_not_mistaken_for_it() {
+    let (job, mut cgroup) = start("ended", IDLE);
+    assert!(cgroup.populated());
+    assert!(cgroup.usage().cpu.is_some());
+    drop(job);
+    assert!(!cgroup.populated());
+    let (_again, other) = start("ended", BUSY);
+    assert!(other.populated());
+    assert!(!cgroup.populated());
+    assert_eq!(cgroup.usage().cpu, None);
+    assert_eq!(cgroup.limits().cpu_weight, None);
+    cgroup.write(Setting::CpuWeight(CpuWeight::DEFAULT)).unwrap_err();
+}
+
+#[test]
+fn a_job_with_a_network_of_its_own_counts_its_bytes_and_one_on_the_hosts_does_not() {
+    let (_shared_job, mut shared) = start("netshared", IDLE);
+    assert_eq!(shared.usage().network_io, None);
+    let script = format!("exec unshare --net sh -c '{IDLE}'");
+    let (job, _) = start("netown", &script);
+    let counts = || job.cgroup().usage().network_io == Some(Bytes(0));
+    eventually("an empty namespace has moved nothing", counts);
+}
+
+#[test]
+fn a_frozen_job_says_so() {
+    let (job, cgroup) = start("frozen", IDLE);
+    assert_eq!(cgroup.frozen(), Some(false));
+    let set = |state: &str, v2: &str| {
+        let freezer = job.home.directories().iter().find(|dir| dir.join("freezer.state").exists());
+        match freezer {
+            Some(dir) => std::fs::write(dir.join("freezer.state"), state).unwrap(),
+            None => std::fs::write(job.home.directories()[0].join("cgroup.freeze"), v2).unwrap(),
+        }
+    };
+    set("FROZEN", "1");
+    eventually("it is frozen", || cgroup.frozen() == Some(true));
+    set("THAWED", "0");
+    eventually("it runs again", || cgroup.frozen() == Some(false));
+}
+
+#[test]
+fn a_populated_cgroup_of_the_same_name_is_not_taken_over_and_an_empty_one_is_made_fresh() {
+    let name = format!("flowcon-test-{}-twice", std::process::id());
+    let (_job, cgroup) = start("twice", IDLE);
+    assert!(matches!(Home::create(&name), Err(CgroupError::Exists { .. })));
+    assert!(cgroup.populated());
+
+    let left_over = Home::create(&format!("{name}-empty")).unwrap();
+    let again = Home::create(&format!("{name}-empty")).unwrap();
+    assert_eq!(left_over.directories(), again.directories());
+    assert!(again.remove());
+    assert!(again.directories().iter().all(|dir| !dir.exists()));
+}
+
+#[test]
+fn this_host_has_cgroups_and_pressure_is_a_fraction() {
+    assert_ne!(Version::of_host(), Version::None);
+    let pressure = node_pressure();
+    for share in [pressure.cpu, pressure.memory, pressure.io].into_iter().flatten() {
+        assert!((0.0..=1.0).contains(&share));
+    }
+}
