@@ -25,7 +25,7 @@ impl Job {
             .args(home.entrances())
             .stdout(Stdio::null())
             .spawn()
-            .unwrap();
+            .expect("sh is installed");
         let job = Job { home, child };
         job.wait_until_inside();
         job
@@ -34,14 +34,14 @@ impl Job {
     fn wait_until_inside(&self) {
         let inside = || {
             let me = self.child.id().to_string();
-            let procs = |entrance: &PathBuf| std::fs::read_to_string(entrance).unwrap();
+            let procs = |entrance: &PathBuf| std::fs::read_to_string(entrance).expect("the cgroup exists");
             self.home.entrances().iter().all(|entrance| procs(entrance).lines().any(|pid| pid == me))
         };
         eventually("the job is in its cgroups", inside);
     }
 
     fn cgroup(&self) -> Cgroup {
-        Cgroup::of_process(self.child.id(), None).unwrap()
+        Cgroup::of_process(self.child.id(), None).expect("the job lives")
     }
 }
 

@@ -62,7 +62,8 @@ impl Home {
 /// Removes cgroup directories without processes; whether all of them are gone now. Nothing in use can be removed: the kernel
 /// refuses.
 pub fn remove_empty(directories: &[PathBuf]) -> bool {
-    directories.iter().map(|directory| remove_one(directory)).fold(true, |all, gone| all && gone)
+    let left = directories.iter().filter(|directory| !remove_one(directory)).count();
+    left == 0
 }
 
 /// The last process may need a moment to leave after it has been waited for.

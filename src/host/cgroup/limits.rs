@@ -86,7 +86,7 @@ impl IoWeightFile {
     }
 
     /// To the scale of `io.weight`, default to default, so that governed and ungoverned neighbours keep their relation.
-    fn to_model(self, number: u64) -> u16 {
+    fn model_weight(self, number: u64) -> u16 {
         let scaled = match self {
             IoWeightFile::Bfq(_) | IoWeightFile::Io(_) => number,
             IoWeightFile::Cfq(_) => (number + 2) / 5,
@@ -94,7 +94,7 @@ impl IoWeightFile {
         scaled.clamp(1, 10_000) as u16
     }
 
-    pub(super) fn from_model(self, weight: u16) -> u64 {
+    pub(super) fn kernel_number(self, weight: u16) -> u64 {
         let weight = u64::from(weight);
         match self {
             IoWeightFile::Bfq(_) => weight.clamp(1, 1000),
@@ -109,7 +109,7 @@ pub(super) fn io_weight(blkio: &Directory) -> Option<u16> {
     let file = IoWeightFile::of(blkio)?;
     let text = blkio.read(file.name())?;
     let default = text.lines().find_map(|line| line.strip_prefix("default ")).unwrap_or(text.trim());
-    default.trim().parse().ok().map(|number| file.to_model(number))
+    default.trim().parse().ok().map(|number| file.model_weight(number))
 }
 
 fn number(directory: &Directory, name: &str) -> Option<u64> {

@@ -47,7 +47,7 @@ pub(super) fn write(directories: &Directories, setting: Setting) -> Result<Setti
         }
         Setting::IoWeight(weight) => {
             let file = IoWeightFile::of(directory).ok_or_else(unsupported)?;
-            write_raw(directory, file.name(), file.from_model(weight).to_string())?;
+            write_raw(directory, file.name(), file.kernel_number(weight).to_string())?;
             limits::io_weight(directory).map(Setting::IoWeight)
         }
     };
