@@ -10,6 +10,10 @@ use std::fmt;
 pub enum Reason {
     /// No evaluation read yet: free competition.
     NotMeasured,
+    /// No evaluation in this interval, which is unknown and not zero growth: list and limit are kept.
+    Silent,
+    /// Frozen: it can use nothing, so it takes no share.
+    Paused,
     /// New list: its part of all growth (Algorithm 1, line 26).
     Growing {
         /// Growth efficiency per node-CPU-second.
@@ -62,21 +66,109 @@ pub enum Reason {
 }
 
 impl fmt::Display for Reason {
+    /// The main part, at most 40 characters, for a table.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::NotMeasured => f.write_str("no evaluation read yet: competes freely"),
+            Reason::Silent => f.write_str("no new evaluation: limit kept"),
+            Reason::Paused => f.write_str("paused: takes no share"),
             Reason::Growing { part, .. } => write!(f, "growing: {part} of all growth"),
             Reason::Watching { .. } => f.write_str("growth below threshold once: limit kept"),
-            Reason::Converged { floor, .. } => write!(f, "converged: its part of the growth, at least {floor}"),
+            Reason::Converged { floor, .. } => write!(f, "converged: at least {floor}"),
             Reason::AllConverged { interval } => {
-                write!(f, "all converged: free competition, next look in {:.0} s", interval.as_secs_f64())
+                write!(f, "all converged: free for {:.0} s", interval.as_secs_f64())
             }
             Reason::ObserveOnly => f.write_str("policy only watches"),
-            Reason::Bounded { wanted, bound } => write!(f, "bounded to {bound} (policy wanted {wanted})"),
-            Reason::Held { why } => write!(f, "left alone: {why}"),
+            Reason::Bounded { wanted, bound } => write!(f, "bounded to {bound} (wanted {wanted})"),
+            Reason::Held { why } => write!(f, "left alone: {}", shortened(why, 28)),
             Reason::Ranked { milestone, work, rank, of } => {
-                write!(f, "rank {rank} of {of}: {work:.0} CPU-s to {milestone}")
+                write!(f, "{rank} of {of}: {} to {}", cpu_time(*work), shortened(milestone, 14))
             }
+        }
+    }
+}
+
+impl Reason {
+    /// The whole story in one or two sentences, for `flowctl explain`.
+    pub fn explanation(&self) -> String {
+        match self {
+            Reason::NotMeasured => "No interval with two readings of the evaluation function has passed yet, so its growth is \
+                unknown and it competes freely."
+                .to_owned(),
+            Reason::Silent => "Its log held no evaluation in the last interval. That is unknown, not zero growth: its list and \
+                its limit stay as they were."
+                .to_owned(),
+            Reason::Paused => "Its processes are frozen. Its share goes to the others until it is thawed.".to_owned(),
+            Reason::Growing { growth, part } => format!(
+                "It gains {growth:.4} of its evaluation's range per node-CPU-second, above the threshold, which is {part} of \
+                 what all containers gain together; the New list gets exactly that part."
+            ),
+            Reason::Watching { growth } => format!(
+                "It gains {growth:.4} of its evaluation's range per node-CPU-second, below the threshold for the first time; \
+                 its limit stays until a second interval confirms it."
+            ),
+            Reason::Converged { growth, floor } => format!(
+                "It gains {growth:.4} of its evaluation's range per node-CPU-second, below the threshold again and again; it \
+                 gets its part of all growth, but at least {floor} of the node."
+            ),
+            Reason::AllConverged { interval } => format!(
+                "Every container has converged, so all compete freely and the next decision waits {:.0} s unless a container \
+                 starts, ends or changes.",
+                interval.as_secs_f64()
+            ),
+            Reason::ObserveOnly => "The policy watches and changes nothing.".to_owned(),
+            Reason::Bounded { wanted, bound } => {
+                format!("The policy would have given {wanted} of the node; the owner's or the node's bound makes it {bound}.")
+            }
+            Reason::Held { why } => format!("Its limits are left alone: {why}."),
+            Reason::Ranked { milestone, work, rank, of } => format!(
+                "Its best credit is \"{milestone}\", after about {} of work. Credit divided by work ranks it {rank} of {of}; \
+                 the better the rank, the larger the share.",
+                cpu_time(*work)
+            ),
+        }
+    }
+}
+
+/// CPU work with three significant places at most: `42 CPU-s`, `12 CPU-min`, `30 CPU-h`.
+fn cpu_time(seconds: f64) -> String {
+    match seconds {
+        s if s < 600.0 => format!("{s:.0} CPU-s"),
+        s if s < 36_000.0 => format!("{:.0} CPU-min", s / 60.0),
+        s => format!("{:.0} CPU-h", s / 3600.0),
+    }
+}
+
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_fits_a_table_column() {
+        let reasons = [
+            Reason::NotMeasured,
+            Reason::Silent,
+            Reason::Paused,
+            Reason::Growing { growth: 0.25, part: Share::ALL },
+            Reason::Watching { growth: 0.25 },
+            Reason::Converged { growth: 0.001, floor: Share::ALL },
+            Reason::AllConverged { interval: Millis::from_secs(320) },
+            Reason::ObserveOnly,
+            Reason::Bounded { wanted: Share::ALL, bound: Share::ALL },
+            Reason::Held { why: "somebody else set cpu.weight to 40 where 73 was ours".to_owned() },
+            Reason::Ranked { milestone: "95 % quality".to_owned(), work: 35_999.0, rank: 128, of: 1000 },
+        ];
+        for reason in reasons {
+            let text = reason.to_string();
+            assert!(text.chars().count() <= 40, "{} characters: {text}", text.chars().count());
+            assert!(reason.explanation().len() >= text.len());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the policies can be told, after parsing: every value that exists is valid.
 
-use super::{Millis, Share};
+use super::{Millis, Quota, Share};
 use serde::{Deserialize, Serialize};
 
 /// Which rule decides.
@@ -33,7 +33,13 @@ pub struct Objective(pub f64);
 /// Parameters of Algorithm 1, with the paper's symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowconSettings {
-    /// [α] Below this a container moves towards Completing: part of the evaluation's range gained per node-CPU-second.
+    /// [α] Below this a container moves towards Completing.
+    ///
+    /// Unit: part of the evaluation's range gained per node-CPU-second (all cores busy for one second), a rate that does not
+    /// depend on the interval. The paper's α is the part gained in one interval with the whole node, so
+    /// `growth_threshold = α / interval`: 10 % at 20 s is 0.005 (the default), 5 % at 20 s 0.0025, 3 % at 30 s 0.001,
+    /// 1 % at 20 s 0.0005. An exponential curve with time constant τ node-CPU-seconds falls below it at
+    /// τ·ln(1/(τ·threshold)): at 94 % of its improvement for τ = 12 and 88 % for τ = 24. Much longer jobs want a smaller one.
     pub growth_threshold: f64,
     /// [β] A converged container keeps at least 1/(β·n) of the node.
     pub share_floor: f64,
@@ -60,6 +66,9 @@ pub struct PolicySettings {
     pub objective: Objective,
     /// The default policy's floor: every container keeps at least this part of an equal share.
     pub floor: Share,
+    /// Under `enforcement = "quota"` no `cpu.max` is ever planned below this: one core unless told otherwise, because a job
+    /// that computes in one thread must not wait in the middle of a step for its next period.
+    pub quota_floor: Quota,
     /// PSI memory above this ends every squeeze, 0 ..= 1.
     pub memory_pressure_limit: f64,
 }
@@ -76,6 +85,7 @@ impl Default for PolicySettings {
             flowcon: FlowconSettings { growth_threshold: 0.005, share_floor: 2.0 },
             objective: Objective(0.5),
             floor: Share::clamped(0.1),
+            quota_floor: Quota(1000),
             memory_pressure_limit: 0.05,
         }
     }
