@@ -92,12 +92,16 @@ impl Reason {
     /// The whole story in one or two sentences, for `flowctl explain`.
     pub fn explanation(&self) -> String {
         match self {
-            Reason::NotMeasured => "No interval with two readings of the evaluation function has passed yet, so its growth is \
+            Reason::NotMeasured => {
+                "No interval with two readings of the evaluation function has passed yet, so its growth is \
                 unknown and it competes freely."
-                .to_owned(),
-            Reason::Silent => "Its log held no evaluation in the last interval. That is unknown, not zero growth: its list and \
+                    .to_owned()
+            }
+            Reason::Silent => {
+                "Its log held no evaluation in the last interval. That is unknown, not zero growth: its list and \
                 its limit stay as they were."
-                .to_owned(),
+                    .to_owned()
+            }
             Reason::Paused => "Its processes are frozen. Its share goes to the others until it is thawed.".to_owned(),
             Reason::Growing { growth, part } => format!(
                 "It gains {growth:.4} of its evaluation's range per node-CPU-second, above the threshold, which is {part} of \
@@ -118,7 +122,9 @@ impl Reason {
             ),
             Reason::ObserveOnly => "The policy watches and changes nothing.".to_owned(),
             Reason::Bounded { wanted, bound } => {
-                format!("The policy would have given {wanted} of the node; the owner's or the node's bound makes it {bound}.")
+                format!(
+                    "The policy would have given {wanted} of the node; the owner's or the node's bound makes it {bound}."
+                )
             }
             Reason::Held { why } => format!("Its limits are left alone: {why}."),
             Reason::Ranked { milestone, work, rank, of } => format!(

@@ -1,9 +1,163 @@
 //! The writes that turn what stands into what is planned.
+//!
+//! Compared with *observed* limits, not with what was planned before, so that a limit which the system reverted is written again.
+//! Kernels and engines round (v1 shares, Docker's conversion to `cpu.weight`, pages): what differs by no more than their rounding is
+//! equal, or every tick would write again. A setting that the kernel lacks is not written.
 
-use crate::model::{LimitChange, NodeObservation, NodePlan};
+use crate::model::{
+    Bytes, ContainerId, ContainerObservation, ContainerPlan, LimitChange, Limits, NodeObservation, NodePlan,
+    PlannedLimits, Quota, Setting,
+};
+use std::collections::BTreeMap;
 
-/// The changes to make, loosening before tightening, no-ops dropped. Compared with *observed* limits, not with what was
-/// planned before, so that a limit which the system reverted is written again.
-pub fn diff(_plan: &NodePlan, _observation: &NodeObservation) -> Vec<LimitChange> {
-    Vec::new()
+/// Roundings smaller than this part of the value are no difference.
+const TOLERANCE: f64 = 0.01;
+
+/// Docker's `blkio-weight` counts 10 ..= 1000 where `io.weight` counts 1 ..= 10,000.
+const IO_WEIGHT_STEP: f64 = 11.0;
+
+/// One page, and what a kernel with large pages rounds to.
+const MEMORY_STEP: f64 = 65_536.0;
+
+/// `cpu.max` is set in whole milliseconds of 100 by some engines.
+const QUOTA_STEP: f64 = 10.0;
+
+/// The changes to make, loosening before tightening, no-ops dropped.
+pub fn diff(plan: &NodePlan, observation: &NodeObservation) -> Vec<LimitChange> {
+    let observed: BTreeMap<&ContainerId, &ContainerObservation> =
+        observation.containers.iter().map(|container| (&container.id, container)).collect();
+    let mut changes = Vec::new();
+    for planned in &plan.containers {
+        if let Some(container) = observed.get(&planned.id) {
+            push_changes(planned, container, &mut changes);
+        }
+    }
+    changes.sort_by_key(|change| !change.loosens());
+    changes
+}
+
+fn push_changes(planned: &ContainerPlan, container: &ContainerObservation, changes: &mut Vec<LimitChange>) {
+    let Some(wanted) = &planned.limits else { return };
+    for (from, to) in pairs(wanted, &container.limits, &container.original).into_iter().flatten() {
+        if !is_equal(from, to) {
+            changes.push(LimitChange { id: container.id.clone(), from, to });
+        }
+    }
+}
+
+/// What stands and what shall stand, for each setting that the kernel has.
+fn pairs(wanted: &PlannedLimits, stands: &Limits, original: &Limits) -> [Option<(Setting, Setting)>; 5] {
+    let pair = |from: Option<Setting>, to: Option<Setting>| from.zip(to);
+    [
+        pair(
+            stands.cpu_weight.map(Setting::CpuWeight),
+            wanted.cpu_weight.or(original.cpu_weight).map(Setting::CpuWeight),
+        ),
+        pair(
+            stands.cpu_quota.map(Setting::CpuQuota),
+            wanted.cpu_quota.map(Some).or(original.cpu_quota).map(Setting::CpuQuota),
+        ),
+        pair(
+            stands.memory_low.map(Setting::MemoryLow),
+            wanted.memory_low.or(original.memory_low).map(Setting::MemoryLow),
+        ),
+        pair(
+            stands.memory_high.map(Setting::MemoryHigh),
+            wanted.memory_high.map(Some).or(original.memory_high).map(Setting::MemoryHigh),
+        ),
+        pair(stands.io_weight.map(Setting::IoWeight), wanted.io_weight.or(original.io_weight).map(Setting::IoWeight)),
+    ]
+}
+
+fn is_equal(from: Setting, to: Setting) -> bool {
+    match (from, to) {
+        (Setting::CpuWeight(a), Setting::CpuWeight(b)) => close(f64::from(a.number()), f64::from(b.number()), 1.0),
+        (Setting::CpuQuota(a), Setting::CpuQuota(b)) => both_close(a, b, |Quota(quota)| quota, QUOTA_STEP),
+        (Setting::MemoryLow(a), Setting::MemoryLow(b)) => close(a.0 as f64, b.0 as f64, MEMORY_STEP),
+        (Setting::MemoryHigh(a), Setting::MemoryHigh(b)) => both_close(a, b, |Bytes(bytes)| bytes, MEMORY_STEP),
+        (Setting::IoWeight(a), Setting::IoWeight(b)) => close(f64::from(a), f64::from(b), IO_WEIGHT_STEP),
+        _ => false,
+    }
+}
+
+fn both_close<T>(a: Option<T>, b: Option<T>, number: impl Fn(T) -> u64, step: f64) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => close(number(a) as f64, number(b) as f64, step),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+fn close(a: f64, b: f64, step: f64) -> bool {
+    (a - b).abs() <= (TOLERANCE * a.max(b)).max(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{CpuWeight, GrowthEfficiency, Millis, Reason, Share};
+    use crate::policy::testing::{container, node};
+
+    fn plan(limits: Vec<(&str, Option<PlannedLimits>)>) -> NodePlan {
+        let containers = limits
+            .into_iter()
+            .map(|(id, limits)| ContainerPlan {
+                id: container(id).id,
+                list: None,
+                growth: GrowthEfficiency::default(),
+                limit: Share::ALL,
+                share: Share::ALL,
+                limits,
+                reason: Reason::ObserveOnly,
+            })
+            .collect();
+        NodePlan { at: Millis(0), containers, next_tick: Millis(1), interval: Millis(1) }
+    }
+
+    fn weight(number: f64) -> Option<PlannedLimits> {
+        Some(PlannedLimits { cpu_weight: Some(CpuWeight::clamped(number)), ..PlannedLimits::default() })
+    }
+
+    #[test]
+    fn loosening_comes_before_tightening() {
+        let observed = node(vec![container("a"), container("b"), container("c")]);
+        let changes = diff(&plan(vec![("a", weight(20.0)), ("b", weight(180.0)), ("c", weight(100.0))]), &observed);
+        let ids: Vec<&str> = changes.iter().map(|change| change.id.as_str()).collect();
+        assert_eq!(ids, ["b", "a"]);
+    }
+
+    #[test]
+    fn roundings_are_no_difference() {
+        let mut observed = node(vec![container("a"), container("b")]);
+        observed.containers[0].limits.cpu_weight = Some(CpuWeight::clamped(7.0));
+        observed.containers[1].limits.cpu_weight = Some(CpuWeight::clamped(1990.0));
+        assert!(diff(&plan(vec![("a", weight(8.0)), ("b", weight(2005.0))]), &observed).is_empty());
+        assert_eq!(diff(&plan(vec![("a", weight(9.0)), ("b", weight(2100.0))]), &observed).len(), 2);
+    }
+
+    #[test]
+    fn nothing_planned_puts_the_original_back_and_no_plan_leaves_everything() {
+        let mut observed = node(vec![container("a"), container("b")]);
+        for container in &mut observed.containers {
+            container.limits.cpu_weight = Some(CpuWeight::clamped(30.0));
+            container.limits.memory_high = Some(Some(Bytes(1 << 30)));
+        }
+        let changes = diff(&plan(vec![("a", None), ("b", Some(PlannedLimits::default()))]), &observed);
+        let to: Vec<Setting> = changes.iter().map(|change| change.to).collect();
+        assert_eq!(to, [Setting::CpuWeight(CpuWeight::DEFAULT), Setting::MemoryHigh(None)]);
+        assert!(changes.iter().all(|change| change.id.as_str() == "b"));
+    }
+
+    #[test]
+    fn a_setting_that_the_kernel_lacks_is_not_written() {
+        let mut observed = node(vec![container("a")]);
+        observed.containers[0].limits.cpu_weight = None;
+        assert!(diff(&plan(vec![("a", weight(20.0))]), &observed).is_empty());
+    }
+
+    #[test]
+    fn a_container_that_is_gone_is_not_written() {
+        let observed = node(vec![container("b")]);
+        assert_eq!(diff(&plan(vec![("a", weight(20.0)), ("b", weight(20.0))]), &observed).len(), 1);
+    }
 }

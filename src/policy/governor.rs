@@ -1,16 +1,52 @@
 //! One tick: observation in, plan out.
+//!
+//! ```text
+//! recall      what is remembered of each observed container; who is new, who is gone (Algorithm 2)
+//! measure     growth of each                                          growth
+//! decide      a limit, a list, a memory role and a reason for each    flowcon, …: one file a policy
+//! allocate    limits → shares → weights, within bounds                allocation
+//! enforce     quota, memory, I/O                                      quota, memory
+//! wait        the interval until the next tick                        backoff
+//! ```
+//!
+//! A tick cannot fail, and wrong data can never make it tighten a limit: what is missing keeps what stands.
 
-use crate::model::{ContainerPlan, GrowthEfficiency, NodeObservation, NodePlan, PolicySettings, Reason, Share};
+use super::allocation::{self, Allocation};
+use super::backoff::Backoff;
+use super::decision::Decision;
+use super::flowcon;
+use super::growth::{GrowthMeter, Measurement};
+use super::memory::{self, MemoryPlan, MemoryRole, PlannedMemory};
+use super::quota::{self, QuotaMemory};
+use crate::model::{
+    ContainerId, ContainerObservation, ContainerPlan, Enforcement, GrowthEfficiency, Hold, Millis, NodeObservation,
+    NodePlan, Phase, PlannedLimits, PolicyName, PolicySettings, Pressure, Reason, RunState, Share,
+};
+use std::collections::BTreeMap;
 
 /// Decides for one node. Remembers lists and measurements between ticks, and nothing else.
 pub struct Governor {
     settings: PolicySettings,
+    remembered: BTreeMap<ContainerId, Remembered>,
+    backoff: Backoff,
+    last_tick: Option<Millis>,
+}
+
+/// What is known of one container between ticks.
+#[derive(Clone, Debug, Default)]
+struct Remembered {
+    meter: GrowthMeter,
+    standing: flowcon::Standing,
+    state: Option<RunState>,
+    phase: Option<Phase>,
+    quota: QuotaMemory,
+    planned: PlannedMemory,
 }
 
 impl Governor {
     /// A governor that has seen nothing yet.
     pub fn new(settings: PolicySettings) -> Self {
-        Governor { settings }
+        Governor { settings, remembered: BTreeMap::new(), backoff: Backoff::new(&settings), last_tick: None }
     }
 
     /// The settings in force.
@@ -21,28 +57,259 @@ impl Governor {
     /// Takes other settings from the next tick on; what is known about the containers is kept.
     pub fn reconfigure(&mut self, settings: PolicySettings) {
         self.settings = settings;
+        self.backoff = Backoff::new(&settings);
     }
 
     /// Decides for every observed container. A container that is no longer observed is forgotten.
     pub fn tick(&mut self, observation: &NodeObservation) -> NodePlan {
+        let disturbed = self.is_disturbed(observation);
+        let mut remembered = self.recall(observation);
+        let measurements: Vec<Measurement> = observation
+            .containers
+            .iter()
+            .zip(&mut remembered)
+            .map(|(container, memory)| memory.meter.measure(observation, container, self.settings.interval))
+            .collect();
+        let (mut decisions, interval) = self.decide(observation, &mut remembered, &measurements, disturbed);
+        let allocations = self.allocate(observation, &decisions);
+        explain_bounds(&mut decisions, &allocations, &observation.containers);
+        let limits = self.enforce(observation, &mut remembered, &decisions, &allocations);
         let containers = observation
             .containers
             .iter()
-            .map(|container| ContainerPlan {
+            .zip(decisions)
+            .zip(measurements)
+            .zip(allocations.iter().zip(limits))
+            .map(|(((container, decision), measurement), (allocation, limits))| ContainerPlan {
                 id: container.id.clone(),
-                list: None,
-                growth: GrowthEfficiency::default(),
-                limit: Share::ALL,
-                share: Share::clamped(1.0 / observation.containers.len() as f64),
-                limits: None,
-                reason: Reason::ObserveOnly,
+                list: decision.list,
+                growth: growth_of(measurement),
+                limit: Share::clamped(decision.limit),
+                share: Share::clamped(allocation.share),
+                limits,
+                reason: reason_of(container, decision.reason),
             })
             .collect();
-        NodePlan {
-            at: observation.now,
-            containers,
-            next_tick: observation.now.after(self.settings.interval),
-            interval: self.settings.interval,
+        self.remember(observation, remembered);
+        NodePlan { at: observation.now, containers, next_tick: observation.now.after(interval), interval }
+    }
+
+    /// Whether a tick should come before the planned one: a container started, ended, froze or thawed; or, while backing off or
+    /// squeezing memory, a learning curve entered another phase or pressure changed. Cheap; changes nothing.
+    pub fn is_disturbed(&self, observation: &NodeObservation) -> bool {
+        self.set_changed(observation)
+            || (self.backoff.is_backing_off(&self.settings) && self.situation_changed(observation))
+            || self.squeeze_must_end(observation)
+    }
+
+    fn set_changed(&self, observation: &NodeObservation) -> bool {
+        observation.containers.len() != self.remembered.len()
+            || observation.containers.iter().any(|container| {
+                self.remembered.get(&container.id).is_none_or(|memory| memory.state != Some(container.state))
+            })
+    }
+
+    fn situation_changed(&self, observation: &NodeObservation) -> bool {
+        self.backoff.pressure_changed(observation.pressure)
+            || observation.containers.iter().any(|container| {
+                self.remembered
+                    .get(&container.id)
+                    .is_some_and(|memory| phase_changed(memory.phase, phase_of(container)))
+            })
+    }
+
+    fn squeeze_must_end(&self, observation: &NodeObservation) -> bool {
+        observation.containers.iter().any(|container| {
+            self.remembered.get(&container.id).is_some_and(|memory| memory.planned.is_squeezing())
+                && !memory::is_calm(observation, container, self.settings.memory_pressure_limit)
+        })
+    }
+
+    /// What is remembered of each container, in the observation's order; a new one starts from nothing, in the New list.
+    fn recall(&mut self, observation: &NodeObservation) -> Vec<Remembered> {
+        let clock_went_back = self.last_tick.is_some_and(|last| observation.now < last);
+        let mut recalled: Vec<Remembered> = observation
+            .containers
+            .iter()
+            .map(|container| self.remembered.remove(&container.id).unwrap_or_default())
+            .collect();
+        if clock_went_back {
+            recalled.iter_mut().for_each(|memory| memory.meter.forget_marks());
+        }
+        recalled
+    }
+
+    fn remember(&mut self, observation: &NodeObservation, recalled: Vec<Remembered>) {
+        self.last_tick = Some(observation.now);
+        self.remembered = observation
+            .containers
+            .iter()
+            .zip(recalled)
+            .map(|(container, memory)| {
+                let (state, phase) = (Some(container.state), phase_of(container));
+                (container.id.clone(), Remembered { state, phase, ..memory })
+            })
+            .collect();
+    }
+
+    /// A decision for each container, and how long it holds.
+    fn decide(
+        &mut self,
+        observation: &NodeObservation,
+        remembered: &mut [Remembered],
+        measurements: &[Measurement],
+        disturbed: bool,
+    ) -> (Vec<Decision>, Millis) {
+        match self.settings.policy {
+            PolicyName::Flowcon => {
+                let mut entries = entries(&observation.containers, remembered, measurements);
+                let all_completing = flowcon::run(&mut entries, &self.settings.flowcon);
+                let interval = self.wait(all_completing, disturbed, observation.pressure);
+                (flowcon::decisions(&entries, all_completing, interval, &self.settings.flowcon), interval)
+            }
+            PolicyName::Fair | PolicyName::Balanced => {
+                let decisions = observation.containers.iter().map(|_| Decision::observe_only()).collect();
+                (decisions, self.wait(false, disturbed, observation.pressure))
+            }
         }
     }
+
+    fn wait(&mut self, all_converged: bool, disturbed: bool, pressure: Pressure) -> Millis {
+        self.backoff.next(all_converged, disturbed, pressure, &self.settings)
+    }
+
+    fn allocate(&self, observation: &NodeObservation, decisions: &[Decision]) -> Vec<Allocation> {
+        let containers = &observation.containers;
+        if self.settings.policy == PolicyName::Fair {
+            return allocation::untouched(containers);
+        }
+        let limits: Vec<f64> = decisions.iter().map(|decision| decision.limit).collect();
+        allocation::allocate(containers, &limits, 0.0)
+    }
+
+    /// What must stand in each cgroup; `None` for a container that is to be left alone.
+    fn enforce(
+        &self,
+        observation: &NodeObservation,
+        remembered: &mut [Remembered],
+        decisions: &[Decision],
+        allocations: &[Allocation],
+    ) -> Vec<Option<PlannedLimits>> {
+        let busy = quota::node_is_busy(observation, remembered.iter().map(|memory| &memory.quota));
+        let protected = observation.containers.iter().zip(decisions);
+        let protected = protected.filter(|(_, decision)| decision.role == MemoryRole::Protect).map(|(c, _)| c);
+        let fraction = memory::protected_fraction(observation, protected);
+        let mut plans = Vec::with_capacity(allocations.len());
+        for (((container, memory), decision), allocation) in
+            observation.containers.iter().zip(remembered).zip(decisions).zip(allocations)
+        {
+            plans.push(self.limits_of(observation, container, memory, decision, allocation, busy, fraction));
+        }
+        plans
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "one container's row of the tables that the tick has built")]
+    fn limits_of(
+        &self,
+        observation: &NodeObservation,
+        container: &ContainerObservation,
+        memory: &mut Remembered,
+        decision: &Decision,
+        allocation: &Allocation,
+        busy: Option<bool>,
+        protected_fraction: f64,
+    ) -> Option<PlannedLimits> {
+        let s = &self.settings;
+        let governs = s.policy != PolicyName::Fair && container.state == RunState::Running && container.hold.is_none();
+        let cpu_quota = if governs && s.enforcement == Enforcement::Quota {
+            memory.quota.plan(observation, container, allocation.share, s.quota_floor, busy)
+        } else {
+            memory.quota.watch(observation, container);
+            None
+        };
+        let MemoryPlan { low, high } = if governs && s.govern_memory {
+            memory.planned.plan(observation, container, decision.role, protected_fraction, s)
+        } else {
+            memory.planned = PlannedMemory::default();
+            MemoryPlan::default()
+        };
+        let io_weight = || u16::try_from(allocation.weight.number()).ok().filter(|_| s.govern_io);
+        if container.hold.is_some() {
+            return None;
+        }
+        if s.policy == PolicyName::Fair {
+            return Some(PlannedLimits::default());
+        }
+        // A frozen container cannot use its limits; they are decided anew when it thaws.
+        governs.then(|| PlannedLimits {
+            cpu_weight: Some(allocation.weight),
+            cpu_quota,
+            memory_low: low,
+            memory_high: high,
+            io_weight: io_weight(),
+        })
+    }
+}
+
+fn entries<'a>(
+    containers: &[ContainerObservation],
+    remembered: &'a mut [Remembered],
+    measurements: &[Measurement],
+) -> Vec<flowcon::Entry<'a>> {
+    containers
+        .iter()
+        .zip(remembered)
+        .zip(measurements)
+        .map(|((container, memory), measurement)| flowcon::Entry {
+            standing: &mut memory.standing,
+            measurement: *measurement,
+            running: container.state == RunState::Running,
+        })
+        .collect()
+}
+
+/// Where a bound and not the policy decided, the reason says so.
+fn explain_bounds(decisions: &mut [Decision], allocations: &[Allocation], containers: &[ContainerObservation]) {
+    for ((decision, allocation), container) in decisions.iter_mut().zip(allocations).zip(containers) {
+        let at = |bound: Share| (allocation.share - bound.fraction()).abs() < 0.005;
+        let (min, max) = (container.bounds.min, container.bounds.max);
+        let raised = at(min) && min > Share::NONE && allocation.share > allocation.wanted + 0.01;
+        let lowered = at(max) && max < Share::ALL && allocation.share < allocation.wanted - 0.01;
+        if raised || lowered {
+            let bound = if raised { min } else { max };
+            decision.reason = Reason::Bounded { wanted: Share::clamped(allocation.wanted), bound };
+        }
+    }
+}
+
+fn reason_of(container: &ContainerObservation, policy: Reason) -> Reason {
+    match (&container.hold, container.state) {
+        (Some(hold), _) => Reason::Held { why: why_held(hold) },
+        (None, RunState::Paused) => Reason::Paused,
+        (None, RunState::Running) => policy,
+    }
+}
+
+fn why_held(hold: &Hold) -> String {
+    match hold {
+        Hold::Operator => "paused by an operator".to_owned(),
+        Hold::Foreign(what) => format!("somebody else set {what}"),
+        Hold::Settling => "observing a full interval first".to_owned(),
+        Hold::Unwritable(what) => format!("limits cannot be written: {what}"),
+    }
+}
+
+fn growth_of(measurement: Measurement) -> GrowthEfficiency {
+    match measurement {
+        Measurement::Fresh(growth) => growth,
+        Measurement::Pending | Measurement::Silent => GrowthEfficiency::default(),
+    }
+}
+
+fn phase_of(container: &ContainerObservation) -> Option<Phase> {
+    container.learning.curve.map(|curve| curve.phase).filter(|phase| *phase != Phase::Unknown)
+}
+
+fn phase_changed(before: Option<Phase>, now: Option<Phase>) -> bool {
+    before.zip(now).is_some_and(|(before, now)| before != now)
 }

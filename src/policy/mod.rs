@@ -3,8 +3,29 @@
 //! No clock, no tokio, no files, no logging, no hidden randomness: `now` is in the observation, a generator is an argument.
 //! Imports: model only. The daemon and the simulator call the same [`Governor::tick`] and [`diff`].
 
+mod allocation;
+mod backoff;
+mod check;
+mod decision;
 mod diff;
+mod flowcon;
 mod governor;
+mod growth;
+mod lists;
+mod memory;
+#[cfg(test)]
+mod properties;
+mod quota;
+#[cfg(test)]
+mod scenarios;
+#[cfg(test)]
+mod testing;
 
+pub use check::{Violation, check};
 pub use diff::diff;
 pub use governor::Governor;
+
+/// The owner's weight as a number that can be multiplied with: what is no sensible number counts as 1.
+fn sane_weight(weight: f64) -> f64 {
+    if weight.is_finite() && weight > 0.0 { weight.clamp(0.01, 100.0) } else { 1.0 }
+}

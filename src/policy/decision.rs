@@ -1,0 +1,24 @@
+//! What every policy answers for one container, before bounds and integers.
+
+use super::memory::MemoryRole;
+use crate::model::{List, Reason};
+
+/// A policy's answer for one container.
+#[derive(Clone, Debug)]
+pub(super) struct Decision {
+    /// Its list, under a policy with lists.
+    pub(super) list: Option<List>,
+    /// The limit L in (0, 1]: only proportions between containers matter.
+    pub(super) limit: f64,
+    /// What its memory is worth.
+    pub(super) role: MemoryRole,
+    /// Why.
+    pub(super) reason: Reason,
+}
+
+impl Decision {
+    /// The policy only watches.
+    pub(super) fn observe_only() -> Self {
+        Decision { list: None, limit: 1.0, role: MemoryRole::Leave, reason: Reason::ObserveOnly }
+    }
+}

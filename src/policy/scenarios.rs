@@ -1,0 +1,229 @@
+//! Whole ticks in sequence, told as stories: Algorithms 1 and 2 on a node, and each known fault of the original.
+
+use super::testing::{container, node};
+use super::{Governor, check, diff};
+use crate::model::{
+    ContainerObservation, CpuTime, CpuWeight, Enforcement, Gain, Hold, List, Millis, NodeObservation, NodePlan,
+    PolicyName, PolicySettings, Pressure, Quota, Reason, RunState, Setting,
+};
+
+/// A node on two cores whose containers use it equally and gain as told.
+struct Story {
+    governor: Governor,
+    node: NodeObservation,
+}
+
+impl Story {
+    fn new(names: &[&str]) -> Self {
+        let settings = PolicySettings { policy: PolicyName::Flowcon, ..PolicySettings::default() };
+        Story { governor: Governor::new(settings), node: node(names.iter().map(|name| container(name)).collect()) }
+    }
+
+    fn job(&mut self, index: usize) -> &mut ContainerObservation {
+        &mut self.node.containers[index]
+    }
+
+    /// Lets `seconds` pass; each container uses an equal part of the node and gains at the rate given (per node-CPU-second).
+    /// `None` = it prints nothing.
+    fn pass(&mut self, seconds: u64, growth: &[Option<f64>]) {
+        let count = self.node.containers.len() as f64;
+        self.node.now = self.node.now.after(Millis::from_secs(seconds));
+        let now = self.node.now;
+        for (container, growth) in self.node.containers.iter_mut().zip(growth) {
+            let node_seconds = seconds as f64 / count;
+            let used = container.usage.cpu.unwrap_or_default().0 + (node_seconds * self.node.cores * 1e6) as u64;
+            container.usage.cpu = Some(CpuTime(used));
+            container.learning.gain = growth.filter(|_| container.learning.evaluations > 0).map(|rate| Gain {
+                amount: rate * node_seconds,
+                from: now.since(Millis::from_secs(seconds)),
+                to: now,
+            });
+            container.learning.evaluations += u64::from(growth.is_some());
+        }
+    }
+
+    fn tick(&mut self) -> NodePlan {
+        let plan = self.governor.tick(&self.node);
+        assert_eq!(check(&plan, &self.node), []);
+        for change in diff(&plan, &self.node) {
+            let job = self.node.containers.iter_mut().find(|job| job.id == change.id).expect("observed");
+            match change.to {
+                Setting::CpuWeight(weight) => job.limits.cpu_weight = Some(weight),
+                Setting::CpuQuota(quota) => job.limits.cpu_quota = Some(quota),
+                Setting::MemoryLow(low) => job.limits.memory_low = Some(low),
+                Setting::MemoryHigh(high) => job.limits.memory_high = Some(high),
+                Setting::IoWeight(weight) => job.limits.io_weight = Some(weight),
+            }
+        }
+        assert_eq!(diff(&plan, &self.node), [], "what has been written is not written again");
+        plan
+    }
+
+    fn pass_and_tick(&mut self, seconds: u64, growth: &[Option<f64>]) -> NodePlan {
+        self.pass(seconds, growth);
+        self.tick()
+    }
+}
+
+fn lists(plan: &NodePlan) -> Vec<List> {
+    plan.containers.iter().map(|c| c.list.expect("FlowCon has lists")).collect()
+}
+
+fn weights(plan: &NodePlan) -> Vec<u32> {
+    let weight = |limits: crate::model::PlannedLimits| limits.cpu_weight.map_or(0, CpuWeight::number);
+    plan.containers.iter().map(|c| c.limits.map_or(0, weight)).collect()
+}
+
+fn seconds(plan: &NodePlan) -> u64 {
+    plan.interval.0 / 1000
+}
+
+/// α = 0.005, β = 2, itval = 20 s, cap 320 s; every number worked out from the listing.
+#[test]
+fn algorithms_1_and_2_traced_by_hand() {
+    use List::{Completing, New, Watching};
+    let mut story = Story::new(&["vae", "mnist"]);
+    let plan = story.tick();
+    assert_eq!((lists(&plan), weights(&plan), seconds(&plan)), (vec![New, New], vec![100, 100], 20));
+    // First evaluations: still nothing to compare with.
+    let plan = story.pass_and_tick(20, &[Some(0.0), Some(0.0)]);
+    assert_eq!((lists(&plan), weights(&plan)), (vec![New, New], vec![100, 100]));
+    assert_eq!(plan.containers[0].reason, Reason::NotMeasured);
+    // G = 0.03 and 0.01.
+    let plan = story.pass_and_tick(20, &[Some(0.03), Some(0.01)]);
+    assert_eq!((lists(&plan), weights(&plan)), (vec![New, New], vec![150, 50]));
+    // VAE slows down: Watching keeps L = 0.75; MNIST has 0.012/0.016 = 0.75.
+    let plan = story.pass_and_tick(20, &[Some(0.004), Some(0.012)]);
+    assert_eq!((lists(&plan), weights(&plan)), (vec![Watching, New], vec![100, 100]));
+    // Again: Completing, 0.001/0.011 lies below 1/(2·2) = 0.25; MNIST has 0.01/0.011.
+    let plan = story.pass_and_tick(20, &[Some(0.001), Some(0.010)]);
+    assert_eq!((lists(&plan), weights(&plan)), (vec![Completing, New], vec![43, 157]));
+    // A third container starts five seconds later: Algorithm 2, at once. L = 1/6, 0.909 and 1.
+    story.pass(5, &[Some(0.0), Some(0.0)]);
+    story.node.containers.push(container("new"));
+    assert!(story.governor.is_disturbed(&story.node));
+    let plan = story.tick();
+    assert_eq!((lists(&plan), weights(&plan)), (vec![Completing, New, New], vec![24, 131, 145]));
+    // It ends; the others slow down.
+    story.node.containers.pop();
+    let plan = story.pass_and_tick(15, &[Some(0.001), Some(0.001)]);
+    assert_eq!((lists(&plan), seconds(&plan)), (vec![Completing, Watching], 20));
+    // All converged: free competition, and the interval doubles up to its cap.
+    let mut waits = Vec::new();
+    for _ in 0..6 {
+        let wait = story.governor.tick(&story.node.clone()).interval.0 / 1000;
+        let plan = story.pass_and_tick(wait, &[Some(0.001), Some(0.001)]);
+        assert_eq!((lists(&plan), weights(&plan)), (vec![Completing, Completing], vec![100, 100]));
+        waits.push(seconds(&plan));
+    }
+    assert_eq!(waits.last(), Some(&320));
+    // Growth rises back over the threshold: New list, initial interval.
+    let plan = story.pass_and_tick(320, &[Some(0.001), Some(0.02)]);
+    assert_eq!((lists(&plan), seconds(&plan)), (vec![Completing, New], 20));
+}
+
+#[test]
+fn an_end_resets_the_interval_and_releases_the_share() {
+    let mut story = Story::new(&["a", "b", "c"]);
+    for _ in 0..6 {
+        story.pass_and_tick(20, &[Some(0.001); 3]);
+    }
+    let wait = seconds(&story.pass_and_tick(20, &[Some(0.001); 3]));
+    assert!(wait > 40, "backing off: {wait} s");
+    story.node.containers.pop();
+    let plan = story.pass_and_tick(20, &[Some(0.001); 2]);
+    assert_eq!((weights(&plan), seconds(&plan)), (vec![100, 100], 40), "reset to 20, then doubled by Algorithm 1");
+}
+
+#[test]
+fn fault_no_data_read_as_converged_is_not_repeated() {
+    let mut story = Story::new(&["loads its data", "trains"]);
+    for _ in 0..10 {
+        let plan = story.pass_and_tick(20, &[None, Some(0.02)]);
+        assert_eq!(plan.containers[0].list, Some(List::New));
+        assert_eq!(weights(&plan), [100, 100]);
+    }
+}
+
+#[test]
+fn fault_threshold_that_depends_on_the_interval_is_not_repeated() {
+    for interval in [10, 20, 60] {
+        let mut story = Story::new(&["fast", "slow"]);
+        let settings = PolicySettings { interval: Millis::from_secs(interval), ..*story.governor.settings() };
+        story.governor.reconfigure(settings);
+        story.pass_and_tick(interval, &[Some(0.0); 2]);
+        let plan = story.pass_and_tick(interval, &[Some(0.006), Some(0.004)]);
+        assert_eq!(lists(&plan), [List::New, List::Watching]);
+    }
+}
+
+#[test]
+fn fault_limits_below_one_core_without_effect_are_not_repeated() {
+    let mut story = Story::new(&["a", "b"]);
+    let settings =
+        PolicySettings { enforcement: Enforcement::Quota, quota_floor: Quota(100), ..*story.governor.settings() };
+    story.governor.reconfigure(settings);
+    story.pass_and_tick(20, &[Some(0.0); 2]);
+    let plan = story.pass_and_tick(20, &[Some(0.01), Some(0.03)]);
+    let quotas: Vec<_> = plan.containers.iter().map(|c| c.limits.and_then(|l| l.cpu_quota)).collect();
+    assert_eq!(quotas, [Some(Quota(500)), Some(Quota(1500))]);
+}
+
+#[test]
+fn a_change_of_pressure_ends_the_back_off() {
+    let mut story = Story::new(&["a"]);
+    for _ in 0..6 {
+        story.pass_and_tick(40, &[Some(0.001)]);
+    }
+    assert!(!story.governor.is_disturbed(&story.node));
+    story.node.pressure = Pressure { memory: Some(0.3), ..story.node.pressure };
+    assert!(story.governor.is_disturbed(&story.node));
+}
+
+#[test]
+fn a_held_container_is_left_alone_and_still_counts() {
+    let mut story = Story::new(&["a", "b", "c"]);
+    story.job(1).hold = Some(Hold::Operator);
+    story.job(1).limits.cpu_weight = Some(CpuWeight::clamped(200.0));
+    story.pass_and_tick(20, &[Some(0.0); 3]);
+    let plan = story.pass_and_tick(20, &[Some(0.03), Some(0.02), Some(0.01)]);
+    assert_eq!(weights(&plan), [150, 0, 50]);
+    assert!(plan.containers[1].limits.is_none());
+    assert!((plan.containers[1].share.fraction() - 0.5).abs() < 1e-9);
+}
+
+#[test]
+fn a_frozen_container_takes_no_share() {
+    let mut story = Story::new(&["a", "b"]);
+    story.pass_and_tick(20, &[Some(0.0); 2]);
+    story.job(0).state = RunState::Paused;
+    let plan = story.pass_and_tick(20, &[None, Some(0.01)]);
+    assert_eq!(plan.containers[0].reason, Reason::Paused);
+    assert!((plan.containers[1].share.fraction() - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn fair_puts_every_original_back() {
+    let mut story = Story::new(&["a", "b"]);
+    story.job(0).original.cpu_weight = Some(CpuWeight::clamped(300.0));
+    story.pass_and_tick(20, &[Some(0.0); 2]);
+    story.pass_and_tick(20, &[Some(0.01), Some(0.03)]);
+    assert_eq!(story.job(1).limits.cpu_weight, Some(CpuWeight::clamped(150.0)));
+    story.governor.reconfigure(PolicySettings { policy: PolicyName::Fair, ..*story.governor.settings() });
+    let plan = story.pass_and_tick(20, &[Some(0.01), Some(0.03)]);
+    for job in &story.node.containers {
+        assert_eq!(job.limits, job.original);
+    }
+    assert!((plan.containers[0].share.fraction() - 0.75).abs() < 1e-9);
+}
+
+#[test]
+fn a_clock_set_back_changes_no_list() {
+    let mut story = Story::new(&["a", "b"]);
+    story.pass_and_tick(20, &[Some(0.0); 2]);
+    let before = story.pass_and_tick(20, &[Some(0.03), Some(0.01)]);
+    story.node.now = Millis(500);
+    let after = story.tick();
+    assert_eq!((lists(&after), weights(&after)), (lists(&before), weights(&before)));
+    assert!(after.next_tick > after.at);
+}
