@@ -16,4 +16,5 @@ pub mod host;
 pub mod model;
 pub mod policy;
 pub mod progress;
+pub mod sim;
 pub mod workload;

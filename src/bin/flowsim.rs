@@ -1,0 +1,5 @@
+//! The simulator's binary.
+
+fn main() -> std::process::ExitCode {
+    flowcon::sim::run()
+}

@@ -1,0 +1,84 @@
+//! The policies that can be compared, by name: the product's own, and reference rules.
+//!
+//! Imports: model.
+
+use crate::model::{Objective, PolicyName, PolicySettings};
+
+/// One of the compared policies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contender {
+    /// Its name in tables.
+    pub name: String,
+    /// What decides.
+    pub decider: Decider,
+}
+
+/// What decides about the CPU.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decider {
+    /// A reference rule with perfect knowledge of whatever it asks for.
+    Rule(Rule),
+    /// The product's governor, which knows only what the logs and counters say.
+    Governor(PolicySettings),
+}
+
+/// Reference rules.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    /// Plain sharing: equal weights.
+    Fair,
+    /// First come, first served.
+    Fifo,
+    /// Least attained service first; equals share.
+    Las,
+    /// Shortest remaining work first, with perfect knowledge.
+    Srpt,
+    /// Earliest deadline first; jobs without a deadline come last.
+    Edf,
+    /// Best credit per CPU-second over any milestone [λ = credit for completion], with perfect knowledge and a floor of 3 % for
+    /// everyone: what the default policy could do if its estimates were exact.
+    Oracle(f64),
+}
+
+/// Names of all contenders with what they are.
+pub const CONTENDERS: [(&str, &str); 11] = [
+    ("fair", "plain sharing"),
+    ("fifo", "first come, first served"),
+    ("las", "least attained service first"),
+    ("srpt", "shortest remaining work first (knows it)"),
+    ("edf", "earliest deadline first"),
+    ("oracle-balanced", "the default rule with perfect knowledge"),
+    ("oracle-quality", "the quality objective with perfect knowledge"),
+    ("flowcon", "Algorithms 1 and 2 of the paper"),
+    ("balanced", "the default policy"),
+    ("completion", "the default policy, objective = \"completion\""),
+    ("quality", "the default policy, objective = \"quality\""),
+];
+
+impl Contender {
+    /// The contender of that name; product policies start from `settings`.
+    ///
+    /// # Errors
+    /// Lists the names.
+    pub fn named(name: &str, settings: &PolicySettings) -> Result<Contender, String> {
+        let governed = |policy, objective| Decider::Governor(PolicySettings { policy, objective, ..*settings });
+        let decider = match name {
+            "fair" => Decider::Rule(Rule::Fair),
+            "fifo" => Decider::Rule(Rule::Fifo),
+            "las" => Decider::Rule(Rule::Las),
+            "srpt" => Decider::Rule(Rule::Srpt),
+            "edf" => Decider::Rule(Rule::Edf),
+            "oracle-balanced" => Decider::Rule(Rule::Oracle(0.5)),
+            "oracle-quality" => Decider::Rule(Rule::Oracle(0.0)),
+            "flowcon" => governed(PolicyName::Flowcon, settings.objective),
+            "balanced" => governed(PolicyName::Balanced, settings.objective),
+            "completion" => governed(PolicyName::Balanced, Objective(1.0)),
+            "quality" => governed(PolicyName::Balanced, Objective(0.0)),
+            other => {
+                let names = CONTENDERS.map(|(name, _)| name).join(", ");
+                return Err(format!("unknown policy `{other}`; expected one of {names}"));
+            }
+        };
+        Ok(Contender { name: name.to_owned(), decider })
+    }
+}

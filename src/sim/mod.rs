@@ -1,0 +1,23 @@
+//! The simulator: training jobs on virtual time, decided by the product's own policy code.
+//!
+//! Code map: `scenario` draws [`job`]s with [`curve`]s from a seed → `node` runs them under a [`contender`] → `compare` sums up
+//! over seeds → `report` shows it. [`policy::Governor::tick`](crate::policy::Governor::tick) and [`diff`](crate::policy::diff) are
+//! the daemon's; nothing here decides in their place. Imports: model, policy, progress.
+
+mod args;
+mod commands;
+pub mod compare;
+pub mod contender;
+pub mod curve;
+pub mod job;
+mod node;
+mod outcome;
+mod overrides;
+mod random;
+pub mod scenario;
+mod sharing;
+mod table_file;
+
+pub use commands::run;
+pub use node::{Keep, simulate};
+pub use outcome::{History, JobOutcome, Outcome};

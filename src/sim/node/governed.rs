@@ -1,0 +1,239 @@
+//! The product's governor on the virtual node: the daemon's five calls, with this node in place of the host.
+//!
+//! Logs reach the same [`Tracker`], observations are built as the daemon builds them, and the changes that [`diff`] names are
+//! all that ever changes a limit. Imports: model, policy, progress.
+
+use super::Claim;
+use super::state::State;
+use crate::model::{
+    Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Directives, Evaluation, LimitChange, Limits, Millis,
+    NodeObservation, NodePlan, PolicySettings, Pressure, Progress, RunState, Runtime, Setting, Usage,
+};
+use crate::policy::{Governor, diff};
+use crate::progress::Tracker;
+use crate::sim::job::Job;
+use crate::sim::scenario::NodeShape;
+use std::collections::VecDeque;
+
+/// What a job reads per second of an I/O wait.
+const DISK_BYTES_PER_SECOND: f64 = 100e6;
+
+/// The limits of a container that nobody has touched.
+const UNTOUCHED: Limits = Limits {
+    cpu_weight: Some(CpuWeight::DEFAULT),
+    cpu_quota: Some(None),
+    memory_low: Some(Bytes(0)),
+    memory_high: Some(None),
+    io_weight: Some(100),
+};
+
+/// The governor and everything that it sees and sets.
+pub(super) struct Governed {
+    governor: Governor,
+    containers: Vec<Container>,
+    next_tick: Millis,
+    ticks: u64,
+    recording: Option<Vec<(NodeObservation, NodePlan)>>,
+}
+
+struct Container {
+    id: ContainerId,
+    tracker: Tracker,
+    /// Printed and not yet read: when the reader gets it, and which unit.
+    pipe: VecDeque<(f64, usize)>,
+    limits: Limits,
+}
+
+impl Governed {
+    pub(super) fn new(settings: PolicySettings, jobs: &[Job], record: bool) -> Governed {
+        Governed {
+            governor: Governor::new(settings),
+            containers: jobs.iter().enumerate().map(|(number, job)| Container::new(number, job)).collect(),
+            next_tick: Millis(0),
+            ticks: 0,
+            recording: record.then(Vec::new),
+        }
+    }
+
+    pub(super) fn next_tick_s(&self) -> f64 {
+        self.next_tick.as_secs_f64()
+    }
+
+    /// Brings the next tick to the first millisecond that is not before `now`.
+    pub(super) fn pull(&mut self, now: f64) {
+        self.next_tick = self.next_tick.min(millis_from(now));
+    }
+
+    /// The job ended a unit and prints its line.
+    pub(super) fn print(&mut self, number: usize, unit: usize, now: f64) {
+        self.containers[number].pipe.push_back((now, unit));
+    }
+
+    /// The claim that the container's limits make on the cores.
+    pub(super) fn claim(&self, number: usize, parallelism: f64) -> Claim {
+        let limits = &self.containers[number].limits;
+        let weight = limits.cpu_weight.map_or(100.0, |weight| f64::from(weight.number()));
+        let quota = limits.cpu_quota.flatten().map_or(f64::INFINITY, |quota| quota.0 as f64 / 1000.0);
+        Claim { weight, cap: parallelism.min(quota) }
+    }
+
+    /// How much of its speed a job keeps with its memory squeezed below the working set: it pages.
+    pub(super) fn squeeze(&self, number: usize, job: &Job) -> f64 {
+        let high = self.containers[number].limits.memory_high.flatten();
+        high.map_or(1.0, |high| (high.0 as f64 / job.plan.memory.0 as f64).min(1.0).powi(2))
+    }
+
+    /// Observe, decide, apply. Whether a limit changed.
+    pub(super) fn tick(
+        &mut self,
+        shape: &NodeShape,
+        jobs: &[Job],
+        states: &[State],
+        present: &[usize],
+        now: f64,
+    ) -> bool {
+        let observation = self.observe(shape, jobs, states, present, now);
+        let plan = self.governor.tick(&observation);
+        let changes = diff(&plan, &observation);
+        for change in &changes {
+            self.apply(change);
+        }
+        self.ticks += 1;
+        self.next_tick = plan.next_tick.max(observation.now.after(Millis(1)));
+        if let Some(recording) = &mut self.recording {
+            recording.push((observation, plan));
+        }
+        !changes.is_empty()
+    }
+
+    fn observe(
+        &mut self,
+        shape: &NodeShape,
+        jobs: &[Job],
+        states: &[State],
+        present: &[usize],
+        now: f64,
+    ) -> NodeObservation {
+        let wanted: f64 = present.iter().map(|&number| jobs[number].plan.parallelism).sum();
+        let memory: u64 = present.iter().map(|&number| jobs[number].plan.memory.0).sum();
+        let at = millis_from(now);
+        NodeObservation {
+            now: at,
+            cores: shape.cores,
+            memory: shape.memory,
+            pressure: Pressure {
+                cpu: Some(excess(wanted, shape.cores)),
+                memory: Some(excess(memory as f64, shape.memory.0 as f64)),
+                io: Some(0.0),
+            },
+            containers: present
+                .iter()
+                .map(|&number| self.containers[number].observe(&jobs[number], &states[number], now, at))
+                .collect(),
+        }
+    }
+
+    fn apply(&mut self, change: &LimitChange) {
+        let Some(container) = self.containers.iter_mut().find(|container| container.id == change.id) else { return };
+        let limits = &mut container.limits;
+        match change.to {
+            Setting::CpuWeight(weight) => limits.cpu_weight = Some(weight),
+            Setting::CpuQuota(quota) => limits.cpu_quota = Some(quota),
+            Setting::MemoryLow(low) => limits.memory_low = Some(low),
+            Setting::MemoryHigh(high) => limits.memory_high = Some(high),
+            Setting::IoWeight(weight) => limits.io_weight = Some(weight),
+        }
+    }
+
+    /// Ticks and their recording.
+    pub(super) fn finish(self) -> (u64, Vec<(NodeObservation, NodePlan)>) {
+        (self.ticks, self.recording.unwrap_or_default())
+    }
+}
+
+impl Container {
+    fn new(number: usize, job: &Job) -> Container {
+        let shown = job.plan.shown.as_ref().unwrap_or(&job.plan.curve);
+        let directives =
+            Directives { metric: Some("loss".to_owned()), direction: Some(shown.direction()), ..Directives::default() };
+        Container {
+            id: ContainerId::new(&format!("{number:012}")),
+            tracker: Tracker::new(&directives),
+            pipe: VecDeque::new(),
+            limits: UNTOUCHED,
+        }
+    }
+
+    fn observe(&mut self, job: &Job, state: &State, now: f64, at: Millis) -> ContainerObservation {
+        self.read_log(job, now);
+        let plan = &job.plan;
+        ContainerObservation {
+            id: self.id.clone(),
+            name: plan.name.clone(),
+            runtime: Runtime::Docker,
+            started: millis_from(plan.start_s),
+            state: RunState::Running,
+            hold: None,
+            bounds: plan.bounds,
+            weight: plan.weight,
+            memory_floor: None,
+            usage: self.usage(job, state),
+            limits: self.limits,
+            original: UNTOUCHED,
+            learning: self.tracker.close_interval(at),
+        }
+    }
+
+    fn usage(&self, job: &Job, state: &State) -> Usage {
+        let squeezed = 1.0 - self.limits.memory_high.flatten().map_or(1.0, |high| part(high.0, job.plan.memory.0));
+        Usage {
+            cpu: Some(CpuTime((state.cpu * 1e6) as u64)),
+            throttled: Some(CpuTime(0)),
+            throttled_periods: Some(0),
+            memory: Some(job.plan.memory),
+            working_set: Some(job.plan.memory),
+            block_io: Some(Bytes((state.waited * DISK_BYTES_PER_SECOND) as u64)),
+            network_io: Some(Bytes(0)),
+            pressure: Pressure {
+                cpu: Some(excess(job.plan.parallelism, state.cores())),
+                memory: Some(squeezed),
+                io: Some(0.0),
+            },
+        }
+    }
+
+    /// Hands the tracker the lines that have arrived by now, as the log reader would.
+    fn read_log(&mut self, job: &Job, now: f64) {
+        let reports = &job.plan.reports;
+        while let Some(&(printed, unit)) = self.pipe.front().filter(|(printed, _)| *printed + reports.delay_s <= now) {
+            self.pipe.pop_front();
+            let at = millis_before(printed + reports.delay_s);
+            let current = reports.progress.then_some((unit + 1) as f64);
+            let total = job.printed_total();
+            if let Some(current) = current {
+                self.tracker.report(Progress { unit: reports.unit, current, total, at });
+            }
+            if reports.metric {
+                self.tracker.evaluate(Evaluation { at, value: job.printed[unit], current, total });
+            }
+        }
+    }
+}
+
+/// The first millisecond that is not before `seconds`; rounding errors of a millionth of one do not count.
+fn millis_from(seconds: f64) -> Millis {
+    Millis((seconds * 1000.0 - 1e-6).ceil().max(0.0) as u64)
+}
+
+fn millis_before(seconds: f64) -> Millis {
+    Millis((seconds * 1000.0) as u64)
+}
+
+/// Part of what is wanted that is not there, 0 ..= 1.
+fn excess(wanted: f64, there: f64) -> f64 {
+    if wanted > there { 1.0 - there / wanted } else { 0.0 }
+}
+
+fn part(of: u64, whole: u64) -> f64 {
+    (of as f64 / whole as f64).min(1.0)
+}

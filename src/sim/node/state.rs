@@ -1,0 +1,156 @@
+//! Where one job is: work done, present rate, and the next thing that it does by itself.
+//!
+//! Imports: nothing of this crate but the job.
+
+use crate::sim::job::Job;
+
+/// What a job is doing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Stage {
+    /// Not started yet, or ended.
+    Away,
+    /// Without CPU until then: loading, reading.
+    Waiting { until: f64 },
+    /// Wants CPU.
+    Computing,
+}
+
+/// One job's progress. `done` and `cpu` hold at the instant `since`; from there on the rates apply.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    pub stage: Stage,
+    since: f64,
+    /// Core-seconds of work done.
+    pub done: f64,
+    /// Core-seconds occupied; more than the work done where jobs disturb each other.
+    pub cpu: f64,
+    /// Work done per second.
+    rate: f64,
+    /// Cores occupied.
+    cores: f64,
+    /// Work at which the next thing happens.
+    stop: f64,
+    next_unit: usize,
+    next_wait: f64,
+    /// Seconds waited for I/O so far.
+    pub waited: f64,
+    /// When the quality was reached; NaN before.
+    pub quality_at: f64,
+    /// When it ended; NaN before.
+    pub ended_at: f64,
+}
+
+impl State {
+    pub(super) fn new(job: &Job) -> State {
+        State {
+            stage: Stage::Away,
+            since: 0.0,
+            done: 0.0,
+            cpu: 0.0,
+            rate: 0.0,
+            cores: 0.0,
+            stop: 0.0,
+            next_unit: 0,
+            next_wait: job.plan.waits.map_or(f64::INFINITY, |waits| waits.every),
+            waited: 0.0,
+            quality_at: f64::NAN,
+            ended_at: f64::NAN,
+        }
+    }
+
+    pub(super) fn start(&mut self, job: &Job, now: f64) {
+        self.since = now;
+        if job.plan.startup_s > 0.0 {
+            self.wait(now, job.plan.startup_s);
+        } else {
+            self.resume(job, now);
+        }
+    }
+
+    fn wait(&mut self, now: f64, seconds: f64) {
+        self.stage = Stage::Waiting { until: now + seconds };
+        self.waited += seconds;
+        self.set_rate(0.0, 0.0);
+    }
+
+    pub(super) fn resume(&mut self, job: &Job, now: f64) {
+        self.since = now;
+        self.stage = Stage::Computing;
+        self.aim(job);
+    }
+
+    /// Brings `done` and `cpu` to `now`.
+    pub(super) fn settle(&mut self, now: f64) {
+        let seconds = now - self.since;
+        self.done = (self.done + self.rate * seconds).min(self.stop);
+        self.cpu += self.cores * seconds;
+        self.since = now;
+    }
+
+    /// The job is exactly at its stop.
+    pub(super) fn reach_stop(&mut self, now: f64) {
+        self.settle(now);
+        self.done = self.stop;
+    }
+
+    pub(super) fn set_rate(&mut self, cores: f64, rate: f64) {
+        self.cores = cores;
+        self.rate = rate;
+    }
+
+    pub(super) fn cores(&self) -> f64 {
+        self.cores
+    }
+
+    /// Whether the quality was reached at this very stop.
+    pub(super) fn note_quality(&mut self, job: &Job, now: f64) -> bool {
+        let reached = self.quality_at.is_nan() && self.done >= job.quality_work;
+        if reached {
+            self.quality_at = now;
+        }
+        reached
+    }
+
+    /// The unit that ends here, if one does.
+    pub(super) fn finish_unit(&mut self, job: &Job) -> Option<usize> {
+        let unit = self.next_unit;
+        let ends = job.marks.get(unit).is_some_and(|mark| *mark <= self.done);
+        self.next_unit += usize::from(ends);
+        ends.then_some(unit)
+    }
+
+    pub(super) fn is_done(&self, job: &Job) -> bool {
+        self.next_unit >= job.marks.len()
+    }
+
+    pub(super) fn end(&mut self, now: f64) {
+        self.stage = Stage::Away;
+        self.ended_at = now;
+        self.set_rate(0.0, 0.0);
+    }
+
+    /// Begins a wait if one is due here.
+    pub(super) fn wait_if_due(&mut self, job: &Job, now: f64) -> bool {
+        let Some(waits) = job.plan.waits.filter(|_| self.done >= self.next_wait) else { return false };
+        self.next_wait += waits.every;
+        self.wait(now, waits.seconds);
+        true
+    }
+
+    /// Finds the work at which the next thing happens.
+    pub(super) fn aim(&mut self, job: &Job) {
+        let mark = job.marks.get(self.next_unit).copied().unwrap_or(job.plan.work);
+        let quality = if self.quality_at.is_nan() { job.quality_work } else { f64::INFINITY };
+        self.stop = mark.min(quality).min(self.next_wait);
+    }
+
+    /// The instant of the job's next event at its present rate.
+    pub(super) fn due(&self) -> f64 {
+        match self.stage {
+            Stage::Away => f64::INFINITY,
+            Stage::Waiting { until } => until,
+            Stage::Computing if self.rate > 0.0 => self.since + (self.stop - self.done) / self.rate,
+            Stage::Computing => f64::INFINITY,
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The node against answers computed by hand and against single-server theory.
+
+use super::*;
+use crate::model::{Bounds, Bytes, ContainerId, PolicySettings};
+use crate::sim::curve::{LearningCurve, Shape};
+use crate::sim::job::{JobPlan, Reports, Waits};
+use crate::sim::random::Stream;
+use crate::sim::scenario::Scenario;
+use proptest::prelude::*;
+
+fn job(start_s: f64, work: f64, parallelism: f64) -> JobPlan {
+    JobPlan {
+        name: format!("job at {start_s}"),
+        start_s,
+        work,
+        parallelism,
+        weight: 1.0,
+        bounds: Bounds::default(),
+        deadline_s: None,
+        memory: Bytes(1 << 20),
+        startup_s: 0.0,
+        waits: None,
+        units: 10,
+        unit_spread: 0.0,
+        curve: LearningCurve { from: 1.0, to: 0.0, noise: 0.0, shape: Shape::Exponential { rate: 5.0 } },
+        shown: None,
+        reports: Reports::default(),
+    }
+}
+
+fn drawn(plans: Vec<JobPlan>) -> Vec<Job> {
+    plans.into_iter().map(|plan| Job::draw(plan, &mut Stream::new(0, 0))).collect()
+}
+
+fn shape(cores: f64) -> NodeShape {
+    NodeShape { cores, ..NodeShape::default() }
+}
+
+fn ends(cores: f64, policy: &str, plans: Vec<JobPlan>) -> Vec<f64> {
+    let contender = Contender::named(policy, &PolicySettings::default()).unwrap();
+    let outcome = simulate(&shape(cores), &drawn(plans), &contender, Keep::default());
+    outcome.jobs.iter().map(|job| (job.end_s * 1e6).round() / 1e6).collect()
+}
+
+#[test]
+fn two_jobs_share_the_node_while_both_run() {
+    // Alone to 2 s (8 of 20 done), then half each: the second needs 8 at rate 2 → ends at 6 s; the first has 4 left → 7 s.
+    assert_eq!(ends(4.0, "fair", vec![job(0.0, 20.0, 4.0), job(2.0, 8.0, 4.0)]), [7.0, 6.0]);
+}
+
+#[test]
+fn what_a_narrow_job_cannot_use_flows_to_the_wide_one() {
+    assert_eq!(ends(4.0, "fair", vec![job(0.0, 10.0, 1.0), job(0.0, 30.0, 4.0)]), [10.0, 10.0]);
+}
+
+#[test]
+fn the_reference_rules_order_the_jobs() {
+    let three = || vec![job(0.0, 6.0, 1.0), job(1.0, 3.0, 1.0), job(2.0, 1.0, 1.0)];
+    assert_eq!(ends(1.0, "fifo", three()), [6.0, 9.0, 10.0]);
+    // At 1 s 5 against 3: the second runs; at 2 s 5, 2, 1: the third runs to 3 s, the second to 5 s, the first to 10 s.
+    assert_eq!(ends(1.0, "srpt", three()), [10.0, 5.0, 3.0]);
+    // 1 s attained by the first; the second has it at 2 s; the third catches up at 3 s and is done; then both others share.
+    assert_eq!(ends(1.0, "las", three()), [10.0, 7.0, 3.0]);
+}
+
+#[test]
+fn the_earliest_deadline_runs_first() {
+    let with_deadline = |deadline_s| JobPlan { deadline_s, ..job(0.0, 2.0, 1.0) };
+    let jobs = vec![with_deadline(None), with_deadline(Some(9.0)), with_deadline(Some(5.0))];
+    assert_eq!(ends(1.0, "edf", jobs), [6.0, 4.0, 2.0]);
+}
+
+#[test]
+fn a_waiting_job_leaves_its_cores_to_the_others() {
+    let loading = JobPlan { startup_s: 3.0, ..job(0.0, 4.0, 2.0) };
+    let reading = JobPlan { waits: Some(Waits { every: 4.0, seconds: 1.0 }), ..job(0.0, 8.0, 2.0) };
+    // Alone on 2 cores: 4 done at 2 s, waits to 3 s; then both share one core each: loading's 4 and reading's 4 end at 7 s.
+    assert_eq!(ends(2.0, "fair", vec![loading, reading]), [7.0, 7.0]);
+}
+
+#[test]
+fn contention_slows_equal_jobs_by_its_factor() {
+    let contender = Contender::named("fair", &PolicySettings::default()).unwrap();
+    let shape = NodeShape { contention: 0.1, ..shape(1.0) };
+    let outcome = simulate(&shape, &drawn(vec![job(0.0, 5.0, 1.0), job(0.0, 5.0, 1.0)]), &contender, Keep::default());
+    assert!((outcome.makespan_s() - 11.0).abs() < 1e-9);
+    assert!((outcome.jobs[0].cpu_s - 5.5).abs() < 1e-9, "occupied, not done");
+}
+
+#[test]
+fn quality_is_reached_on_the_true_curve_and_not_on_a_print() {
+    let contender = Contender::named("fair", &PolicySettings::default()).unwrap();
+    let outcome = simulate(&shape(1.0), &drawn(vec![job(3.0, 100.0, 1.0)]), &contender, Keep::default());
+    // 1 − e^(−5x) = 0.95·(1 − e^(−5)) at x = 0.5766…
+    let x = -(1.0 - 0.95 * (1.0 - (-5.0f64).exp())).ln() / 5.0;
+    assert!((outcome.jobs[0].quality_s - 100.0 * x).abs() < 1e-6);
+}
+
+#[test]
+fn a_start_and_an_end_pull_the_governors_tick() {
+    let contender = Contender::named("flowcon", &PolicySettings::default()).unwrap();
+    let keep = Keep { recording: true, ..Keep::default() };
+    let jobs = drawn(vec![job(0.0, 30.0, 1.0), job(1.5, 5.0, 1.0)]);
+    let outcome = simulate(&shape(1.0), &jobs, &contender, keep);
+    let end = outcome.jobs[1].end_s;
+    let ticks: Vec<u64> = outcome.recording.iter().map(|(observation, _)| observation.now.0).collect();
+    assert!(ticks.contains(&0) && ticks.contains(&1500), "starts at 0 s and 1.5 s: {ticks:?}");
+    assert!(ticks.contains(&((end * 1000.0 - 1e-6).ceil() as u64)), "end at {end} s: {ticks:?}");
+    assert!(ticks.windows(2).all(|pair| pair[0] < pair[1]), "no tick twice: {ticks:?}");
+}
+
+#[test]
+fn the_governor_sees_what_the_log_printed_and_no_more() {
+    let contender = Contender::named("flowcon", &PolicySettings::default()).unwrap();
+    let keep = Keep { recording: true, ..Keep::default() };
+    let mut silent = job(0.0, 50.0, 1.0);
+    silent.reports = Reports { metric: false, progress: false, ..Reports::default() };
+    let outcome = simulate(&shape(2.0), &drawn(vec![silent, job(0.0, 50.0, 1.0)]), &contender, keep);
+    for (observation, _) in &outcome.recording {
+        let of = |id: &str| observation.containers.iter().find(|container| container.id == ContainerId::new(id));
+        assert!(of("000000000000").is_none_or(|silent| silent.learning.evaluations == 0));
+        if let Some(talking) = of("000000000001") {
+            let printed = (observation.now.as_secs_f64() / 5.0) as u64;
+            assert!(
+                talking.learning.evaluations <= printed,
+                "{} at {:?}",
+                talking.learning.evaluations,
+                observation.now
+            );
+        }
+    }
+}
+
+/// Completion times of `count` jobs that all start at 0 on one server under processor sharing, by the textbook.
+fn processor_sharing_by_hand(works: &[f64]) -> Vec<f64> {
+    works.iter().map(|work| works.iter().map(|other| other.min(*work)).sum()).collect()
+}
+
+fn workloads() -> impl Strategy<Value = Vec<(f64, f64)>> {
+    prop::collection::vec((0.0f64..200.0, 1.0f64..220.0), 1..12)
+}
+
+fn plans(workload: &[(f64, f64)]) -> Vec<JobPlan> {
+    let mut plans: Vec<JobPlan> = workload.iter().map(|&(start, work)| job(start, work, 1.0)).collect();
+    plans.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
+    plans
+}
+
+const EVERY_POLICY: [&str; 9] =
+    ["fair", "fifo", "las", "srpt", "edf", "oracle-balanced", "oracle-quality", "flowcon", "balanced"];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn processor_sharing_agrees_with_its_closed_form(works in prop::collection::vec(1.0f64..220.0, 1..12)) {
+        let ends = ends(1.0, "fair", works.iter().map(|&work| job(0.0, work, 1.0)).collect());
+        for (end, by_hand) in ends.iter().zip(processor_sharing_by_hand(&works)) {
+            prop_assert!((end - by_hand).abs() < 1e-5, "{end} against {by_hand}");
+        }
+    }
+
+    #[test]
+    fn srpt_of_jobs_that_are_all_there_is_shortest_first(works in prop::collection::vec(1.0f64..220.0, 1..12)) {
+        let mut ends = ends(1.0, "srpt", works.iter().map(|&work| job(0.0, work, 1.0)).collect());
+        let mut sorted = works.clone();
+        sorted.sort_by(f64::total_cmp);
+        ends.sort_by(f64::total_cmp);
+        let mut sum = 0.0;
+        for (end, work) in ends.iter().zip(sorted) {
+            sum += work;
+            prop_assert!((end - sum).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn nobody_beats_srpt_and_nobody_changes_the_makespan_of_one_server(workload in workloads()) {
+        let jobs = drawn(plans(&workload));
+        let run = |policy: &str| {
+            let contender = Contender::named(policy, &PolicySettings::default()).unwrap();
+            simulate(&shape(1.0), &jobs, &contender, Keep::default())
+        };
+        let mean = |outcome: &Outcome| outcome.jobs.iter().map(JobOutcome::completion_s).sum::<f64>() / jobs.len() as f64;
+        let best = run("srpt");
+        for policy in EVERY_POLICY {
+            let outcome = run(policy);
+            prop_assert!(mean(&outcome) >= mean(&best) - 1e-6, "{policy}: {} < {}", mean(&outcome), mean(&best));
+            prop_assert!((outcome.makespan_s() - best.makespan_s()).abs() < 1e-6, "{policy} idles");
+            for (done, job) in outcome.jobs.iter().zip(&jobs) {
+                prop_assert!((done.cpu_s - job.plan.work).abs() < 1e-6, "{policy}: work is neither lost nor made");
+                prop_assert!(done.quality_s <= done.completion_s() + 1e-9);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_to_the_last_bit() {
+    let scenario = Scenario::built_in("random-10-mixed-io").unwrap().unwrap();
+    for policy in EVERY_POLICY {
+        let contender = Contender::named(policy, &PolicySettings::default()).unwrap();
+        let run = || {
+            let keep = Keep { history: true, recording: true };
+            format!("{:?}", simulate(&scenario.node, &scenario.draw(11), &contender, keep))
+        };
+        assert_eq!(run(), run(), "{policy}");
+    }
+}

@@ -1,0 +1,60 @@
+//! What came out of one simulated schedule.
+//!
+//! Imports: model (recorded ticks).
+
+use crate::model::{NodeObservation, NodePlan};
+
+/// One job's fate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobOutcome {
+    /// Its name.
+    pub name: String,
+    /// When it started, in seconds of the schedule.
+    pub start_s: f64,
+    /// When it ended, in seconds of the schedule.
+    pub end_s: f64,
+    /// Seconds from its start to 95 % of the true final improvement.
+    pub quality_s: f64,
+    /// Core-seconds that it occupied.
+    pub cpu_s: f64,
+}
+
+impl JobOutcome {
+    /// Seconds from start to end.
+    pub fn completion_s(&self) -> f64 {
+        self.end_s - self.start_s
+    }
+}
+
+/// One simulated schedule.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// In the order of the schedule.
+    pub jobs: Vec<JobOutcome>,
+    /// Discrete events that were handled.
+    pub events: u64,
+    /// Governor ticks among them.
+    pub ticks: u64,
+    /// What a report draws, if it was asked for.
+    pub history: Option<History>,
+    /// Each tick's observation and plan, if asked for.
+    pub recording: Vec<(NodeObservation, NodePlan)>,
+}
+
+impl Outcome {
+    /// Seconds from the first start to the last end.
+    pub fn makespan_s(&self) -> f64 {
+        let first = self.jobs.iter().map(|job| job.start_s).fold(f64::INFINITY, f64::min);
+        let last = self.jobs.iter().map(|job| job.end_s).fold(0.0, f64::max);
+        if self.jobs.is_empty() { 0.0 } else { last - first }
+    }
+}
+
+/// What happened when, for pictures.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// From this second on, each job's cores; until the next entry.
+    pub shares: Vec<(f64, Vec<f64>)>,
+    /// Printed evaluations: second, job, value.
+    pub prints: Vec<(f64, usize, f64)>,
+}

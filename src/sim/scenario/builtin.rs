@@ -1,0 +1,220 @@
+//! The papers' schedules by name, each with variations in what the logs tell.
+//!
+//! `fixed-3` is FlowCon's §5.3: VAE at 0 s, MNIST (PyTorch) at 40 s, MNIST (TensorFlow) at 80 s. Sizes follow from the published
+//! overlaps under plain Docker: three jobs together for 84.7 s, two for 240.5 s, makespan 394.0 s.
+//! `random-N` is its §5.4 and §5.5: N jobs that start within 200 s; sizes 30 ..= 220 node-CPU-seconds, exponential curves.
+//! Imports: model.
+
+use super::NodeShape;
+use crate::model::{Bounds, Bytes, ProgressUnit};
+use crate::sim::curve::{LearningCurve, Shape, Stage};
+use crate::sim::job::{JobPlan, Reports, Waits};
+use crate::sim::random::Stream;
+
+/// The schedules.
+pub const BUILT_IN: [&str; 4] = ["fixed-3", "random-5", "random-10", "random-15"];
+
+/// Endings of a schedule's name, and what each changes.
+pub const VARIATIONS: [(&str, &str); 9] = [
+    ("unknown", "the logs print no total: `i`, not `i of N`"),
+    ("half-metric", "every other job prints progress but no metric"),
+    ("half-silent", "every other job prints nothing at all"),
+    ("late", "what is printed reaches the reader 15 to 60 s later"),
+    ("lying", "totals are wrong by a factor 0.3 to 3"),
+    ("gamed", "every third job prints a beautiful loss that is not its own"),
+    ("mixed", "power laws and plateaus besides exponential curves"),
+    ("threads", "jobs can use one core to all cores"),
+    ("io", "jobs load for some seconds and wait for I/O now and then"),
+];
+
+const START_WITHIN_S: f64 = 200.0;
+const SIZE_NODE_S: (f64, f64) = (30.0, 220.0);
+const VARIATION_STREAM: u64 = 1;
+
+/// A built-in schedule with its variations.
+#[derive(Clone, Debug)]
+pub(super) struct BuiltIn {
+    /// `None` = the fixed three.
+    random_jobs: Option<usize>,
+    variations: Vec<&'static str>,
+}
+
+impl BuiltIn {
+    /// `None` if `name` does not begin with a schedule's name.
+    pub(super) fn parse(name: &str) -> Result<Option<BuiltIn>, String> {
+        let Some((schedule, mut rest)) =
+            BUILT_IN.iter().filter_map(|s| Some((*s, name.strip_prefix(s)?))).find(|(_, rest)| at_boundary(rest))
+        else {
+            return Ok(None);
+        };
+        let mut variations = Vec::new();
+        while let Some(ending) = rest.strip_prefix('-') {
+            let known = VARIATIONS.iter().filter_map(|(v, _)| Some((*v, ending.strip_prefix(v)?)));
+            let Some((variation, after)) = known.into_iter().find(|(_, after)| at_boundary(after)) else {
+                let endings = VARIATIONS.map(|(v, _)| format!("-{v}")).join(", ");
+                return Err(format!("{name}: unknown ending `-{ending}` of {schedule}; expected one of {endings}"));
+            };
+            variations.push(variation);
+            rest = after;
+        }
+        let random_jobs = schedule.strip_prefix("random-").and_then(|count| count.parse().ok());
+        Ok(Some(BuiltIn { random_jobs, variations }))
+    }
+
+    pub(super) fn plans(&self, node: &NodeShape, seed: u64, draws: &mut Stream) -> Vec<JobPlan> {
+        let mut plans = match self.random_jobs {
+            Some(count) => (0..count).map(|number| random_job(number, node, draws)).collect(),
+            None => fixed_three(node),
+        };
+        for (number, variation) in self.variations.iter().enumerate() {
+            let mut draws = Stream::new(seed, VARIATION_STREAM + number as u64);
+            for (number, plan) in plans.iter_mut().enumerate() {
+                vary(plan, variation, number, node, &mut draws);
+            }
+        }
+        plans
+    }
+}
+
+fn at_boundary(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('-')
+}
+
+/// A job that uses the whole node, with an exponential curve.
+fn job(name: &str, node: &NodeShape, start_s: f64, size_node_s: f64, units: usize, curve: LearningCurve) -> JobPlan {
+    JobPlan {
+        name: name.to_owned(),
+        start_s,
+        work: size_node_s * node.cores,
+        parallelism: node.cores,
+        weight: 1.0,
+        bounds: Bounds::default(),
+        deadline_s: Some(4.0 * size_node_s),
+        memory: Bytes(1 << 30),
+        startup_s: 0.0,
+        waits: None,
+        units,
+        unit_spread: 0.03,
+        curve,
+        shown: None,
+        reports: Reports::default(),
+    }
+}
+
+fn exponential(from: f64, to: f64, rate: f64, noise: f64) -> LearningCurve {
+    LearningCurve { from, to, noise, shape: Shape::Exponential { rate } }
+}
+
+/// Loss ranges and speeds of convergence as in the paper's figure 1: the MNIST classifiers converge early, the VAE slowly.
+fn fixed_three(node: &NodeShape) -> Vec<JobPlan> {
+    vec![
+        job("vae-pytorch", node, 0.0, 217.3, 60, exponential(545.0, 104.0, 12.0, 0.005)),
+        job("mnist-pytorch", node, 40.0, 148.5, 60, exponential(2.30, 0.21, 6.0, 0.02)),
+        job("mnist-tensorflow", node, 80.0, 28.2, 30, exponential(2.30, 0.28, 5.0, 0.02)),
+    ]
+}
+
+const MODELS: [&str; 5] = ["lstm-cfc", "vae-pytorch", "vae-tensorflow", "mnist", "gru"];
+
+fn random_job(number: usize, node: &NodeShape, draws: &mut Stream) -> JobPlan {
+    let start_s = draws.uniform(0.0, START_WITHIN_S);
+    let size_node_s = draws.uniform(SIZE_NODE_S.0, SIZE_NODE_S.1);
+    let (from, to) = if draws.below(3) == 0 {
+        (draws.uniform(0.05, 0.3), draws.uniform(0.6, 0.98)) // an accuracy
+    } else {
+        let from = draws.log_uniform(1.0, 600.0);
+        (from, from * draws.uniform(0.02, 0.5)) // a loss
+    };
+    let curve = exponential(from, to, draws.uniform(4.0, 16.0), draws.log_uniform(0.003, 0.03));
+    let units = draws.log_uniform(20.0, 400.0).round() as usize;
+    let name = format!("{}-{}", number + 1, MODELS[number % MODELS.len()]);
+    let mut plan = job(&name, node, start_s, size_node_s, units, curve);
+    plan.deadline_s = Some(size_node_s * draws.uniform(2.0, 8.0));
+    plan.memory = Bytes((draws.log_uniform(0.2, 4.0) * (1u64 << 30) as f64) as u64);
+    plan.reports.unit = if units > 100 { ProgressUnit::Step } else { ProgressUnit::Epoch };
+    plan
+}
+
+fn vary(plan: &mut JobPlan, variation: &str, number: usize, node: &NodeShape, draws: &mut Stream) {
+    let every_other = number % 2 == 1;
+    match variation {
+        "unknown" => plan.reports.total = false,
+        "half-metric" if every_other => plan.reports.metric = false,
+        "half-silent" if every_other => {
+            plan.reports.metric = false;
+            plan.reports.progress = false;
+        }
+        "late" => plan.reports.delay_s = draws.uniform(15.0, 60.0),
+        "lying" => plan.reports.total_factor = draws.log_uniform(0.3, 3.0),
+        "gamed" if number % 3 == 2 => plan.shown = Some(beautiful(&plan.curve)),
+        "mixed" => plan.curve.shape = mixed_shape(plan.curve.shape.clone(), draws),
+        "threads" => plan.parallelism = draws.log_uniform(1.0, node.cores).round().clamp(1.0, node.cores),
+        "io" => {
+            plan.startup_s = draws.uniform(2.0, 10.0);
+            let every = plan.work / draws.uniform(5.0, 40.0);
+            plan.waits = Some(Waits { every, seconds: draws.uniform(0.1, 1.5) });
+        }
+        _ => {}
+    }
+}
+
+/// Falls evenly, without noise, to the very end: always growing, never converged.
+fn beautiful(curve: &LearningCurve) -> LearningCurve {
+    LearningCurve { noise: 0.0, shape: Shape::Samples([(0.0, 0.0), (1.0, 1.0)].into()), ..curve.clone() }
+}
+
+fn mixed_shape(exponential: Shape, draws: &mut Stream) -> Shape {
+    match draws.below(4) {
+        0 => Shape::Power { exponent: draws.uniform(0.3, 1.5), knee: draws.log_uniform(0.003, 0.05) },
+        1 => {
+            let drop = draws.uniform(0.4, 0.75);
+            let level = draws.uniform(0.5, 0.85);
+            let rate = draws.uniform(5.0, 12.0);
+            Shape::Plateaus(vec![Stage { until: drop, level, rate }, Stage { until: 1.0, level: 1.0, rate }])
+        }
+        _ => exponential,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sim::scenario::Scenario;
+
+    fn built_in(name: &str) -> Scenario {
+        Scenario::built_in(name).unwrap().unwrap()
+    }
+
+    #[test]
+    fn the_random_schedules_have_their_count_and_ranges() {
+        for (name, count) in [("random-5", 5), ("random-10", 10), ("random-15", 15)] {
+            let jobs = built_in(name).draw(3);
+            assert_eq!(jobs.len(), count);
+            for job in jobs {
+                assert!((0.0..=200.0).contains(&job.plan.start_s));
+                assert!((30.0..=220.0).contains(&(job.plan.work / 8.0)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_variation_changes_the_logs_and_not_the_work() {
+        let (plain, unknown) = (built_in("random-10").draw(5), built_in("random-10-unknown").draw(5));
+        for (plain, unknown) in plain.iter().zip(&unknown) {
+            assert_eq!(plain.marks, unknown.marks);
+            assert!(plain.printed_total().is_some() && unknown.printed_total().is_none());
+        }
+    }
+
+    #[test]
+    fn endings_combine_and_unknown_ones_are_named() {
+        let jobs = built_in("random-5-mixed-half-silent").draw(1);
+        assert_eq!(jobs.iter().filter(|job| !job.plan.reports.progress).count(), 2);
+        let error = Scenario::built_in("random-5-sideways").unwrap_err();
+        assert!(error.contains("`-sideways`") && error.contains("-unknown"), "{error}");
+    }
+
+    #[test]
+    fn random_5_is_not_the_beginning_of_random_55() {
+        assert!(Scenario::built_in("random-55").unwrap().is_none());
+    }
+}

@@ -1,0 +1,125 @@
+//! Scenario files: TOML, every key optional but a job's `work`, every complaint with line, column and what is expected.
+//!
+//! `config/scenarios/example.toml` shows all keys. Imports: model.
+
+mod check;
+mod curve;
+mod text;
+
+use super::NodeShape;
+use crate::model::{Bounds, Share};
+use crate::sim::curve::LearningCurve;
+use crate::sim::job::{JobPlan, Reports, Waits};
+use crate::sim::random::Stream;
+use check::Checker;
+use text::{FileText, JobText, Range, ReportsText};
+
+/// A job as the file describes it: ranges are drawn for each seed.
+#[derive(Clone, Debug)]
+pub(super) struct JobTemplate {
+    name: String,
+    count: usize,
+    start_s: Range,
+    /// Node-CPU-seconds.
+    work: Range,
+    cores: Option<Range>,
+    weight: f64,
+    bounds: Bounds,
+    deadline_s: Option<Range>,
+    memory: u64,
+    startup_s: Range,
+    /// Node-CPU-seconds between waits, and seconds of each.
+    waits: Option<(f64, f64)>,
+    units: Range,
+    unit_spread: f64,
+    curve: LearningCurve,
+    shown: Option<LearningCurve>,
+    reports: Reports,
+}
+
+/// Name, node and jobs of a scenario file.
+pub(super) fn parse(path: &str, text: &str) -> Result<(String, NodeShape, Vec<JobTemplate>), String> {
+    let check = Checker { path, text };
+    let file: FileText = toml::from_str(text).map_err(|error| check.syntax(&error))?;
+    if file.job.is_empty() {
+        return Err(check.at(0..0, "no job; expected at least one [[job]] table with a `work`"));
+    }
+    let node = NodeShape {
+        cores: check.positive("cores", &file.node.cores)?,
+        memory: crate::model::Bytes(check.bytes("memory", &file.node.memory)?),
+        contention: check.within("contention", &file.node.contention, 0.0, 1.0)?,
+    };
+    let jobs: Result<Vec<_>, _> = file.job.iter().enumerate().map(|(n, job)| template(&check, n, job)).collect();
+    Ok((file.name.unwrap_or_else(|| path.to_owned()), node, jobs?))
+}
+
+fn template(check: &Checker, number: usize, job: &JobText) -> Result<JobTemplate, String> {
+    let bounds = Bounds {
+        min: Share::clamped(check.within("min_share", &job.min_share, 0.0, 1.0)?),
+        max: Share::clamped(check.within("max_share", &job.max_share, 0.0, 1.0)?),
+    };
+    if bounds.min > bounds.max {
+        return Err(check.at(job.min_share.span(), "min_share is larger than max_share; expected min ≤ max"));
+    }
+    let waits = match &job.io {
+        Some(io) => Some((check.positive("every", &io.every)?, check.at_least("wait_s", &io.wait_s, 0.0)?)),
+        None => None,
+    };
+    Ok(JobTemplate {
+        name: job.name.clone().unwrap_or_else(|| format!("job-{}", number + 1)),
+        count: check.count("count", &job.count, 10_000)?,
+        start_s: check.range("start_s", &job.start_s, 0.0)?,
+        work: check.positive_range("work", &job.work)?,
+        cores: job.cores.as_ref().map(|cores| check.positive_range("cores", cores)).transpose()?,
+        weight: check.within("weight", &job.weight, 0.01, 100.0)?,
+        bounds,
+        deadline_s: job.deadline_s.as_ref().map(|range| check.range("deadline_s", range, 0.0)).transpose()?,
+        memory: check.bytes("memory", &job.memory)?,
+        startup_s: check.range("startup_s", &job.startup_s, 0.0)?,
+        waits,
+        units: check.units(&job.units)?,
+        unit_spread: check.within("unit_spread", &job.unit_spread, 0.0, 0.5)?,
+        curve: curve::parse(check, &job.curve)?,
+        shown: job.shown.as_ref().map(|shown| curve::parse(check, shown)).transpose()?,
+        reports: reports(check, &job.reports)?,
+    })
+}
+
+fn reports(check: &Checker, text: &ReportsText) -> Result<Reports, String> {
+    Ok(Reports {
+        metric: text.metric,
+        progress: text.progress,
+        total: text.total,
+        total_factor: check.positive("total_factor", &text.total_factor)?,
+        delay_s: check.at_least("delay_s", &text.delay_s, 0.0)?,
+        unit: text.unit,
+    })
+}
+
+/// The plans of one seed, `count` of each template.
+pub(super) fn plans(templates: &[JobTemplate], node: &NodeShape, draws: &mut Stream) -> Vec<JobPlan> {
+    let copies = templates.iter().flat_map(|template| (0..template.count).map(move |copy| (template, copy)));
+    copies.map(|(template, copy)| plan(template, copy, node, draws)).collect()
+}
+
+fn plan(template: &JobTemplate, copy: usize, node: &NodeShape, draws: &mut Stream) -> JobPlan {
+    let mut draw = |range: &Range| draws.uniform(range.low, range.high);
+    let name = &template.name;
+    JobPlan {
+        name: if template.count == 1 { name.clone() } else { format!("{name}-{}", copy + 1) },
+        start_s: draw(&template.start_s),
+        work: draw(&template.work) * node.cores,
+        parallelism: template.cores.as_ref().map_or(node.cores, &mut draw).min(node.cores),
+        weight: template.weight,
+        bounds: template.bounds,
+        deadline_s: template.deadline_s.as_ref().map(&mut draw),
+        memory: crate::model::Bytes(template.memory),
+        startup_s: draw(&template.startup_s),
+        waits: template.waits.map(|(every, seconds)| Waits { every: every * node.cores, seconds }),
+        units: (draw(&template.units).round() as usize).max(1),
+        unit_spread: template.unit_spread,
+        curve: template.curve.clone(),
+        shown: template.shown.clone(),
+        reports: template.reports,
+    }
+}

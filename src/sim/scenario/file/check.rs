@@ -1,0 +1,113 @@
+//! Turns values with their places into valid ones, or into a complaint `FILE:LINE:COLUMN: what; expected …`.
+//!
+//! Imports: nothing of this crate.
+
+use super::text::{Amount, Number, Range};
+use std::ops::Range as Place;
+use toml::Spanned;
+
+/// The file that is being checked.
+pub(super) struct Checker<'a> {
+    pub path: &'a str,
+    pub text: &'a str,
+}
+
+const MOST_UNITS: f64 = 1e7;
+
+impl Checker<'_> {
+    /// A complaint about the text at `place`.
+    pub fn at(&self, place: Place<usize>, what: &str) -> String {
+        let before = self.text.get(..place.start).unwrap_or(self.text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
+        format!("{}:{line}:{column}: {what}", self.path)
+    }
+
+    /// A complaint of the TOML reader.
+    pub fn syntax(&self, error: &toml::de::Error) -> String {
+        self.at(error.span().unwrap_or(0..0), error.message())
+    }
+
+    pub fn at_least(&self, key: &str, value: &Spanned<Number>, least: f64) -> Result<f64, String> {
+        self.within(key, value, least, f64::MAX)
+    }
+
+    pub fn within(&self, key: &str, value: &Spanned<Number>, least: f64, most: f64) -> Result<f64, String> {
+        let number = value.get_ref().0;
+        if (least..=most).contains(&number) {
+            return Ok(number);
+        }
+        let bound = if most == f64::MAX { format!("at least {least}") } else { format!("{least} to {most}") };
+        Err(self.at(value.span(), &format!("{key} = {number}; expected a number, {bound}")))
+    }
+
+    pub fn positive(&self, key: &str, value: &Spanned<Number>) -> Result<f64, String> {
+        let number = value.get_ref().0;
+        if number > 0.0 && number.is_finite() {
+            return Ok(number);
+        }
+        Err(self.at(value.span(), &format!("{key} = {number}; expected a number above 0")))
+    }
+
+    pub fn count(&self, key: &str, value: &Spanned<Number>, most: usize) -> Result<usize, String> {
+        let number = self.within(key, value, 1.0, most as f64)?;
+        if number.fract() == 0.0 {
+            return Ok(number as usize);
+        }
+        Err(self.at(value.span(), &format!("{key} = {number}; expected a whole number")))
+    }
+
+    pub fn range(&self, key: &str, value: &Spanned<Range>, least: f64) -> Result<Range, String> {
+        let range = *value.get_ref();
+        if range.low >= least && range.low <= range.high && range.high.is_finite() {
+            return Ok(range);
+        }
+        let what = format!("{key} = {}; expected at least {least}, and low ≤ high", shown(range));
+        Err(self.at(value.span(), &what))
+    }
+
+    pub fn positive_range(&self, key: &str, value: &Spanned<Range>) -> Result<Range, String> {
+        let range = *value.get_ref();
+        if range.low > 0.0 && range.low <= range.high && range.high.is_finite() {
+            return Ok(range);
+        }
+        Err(self.at(value.span(), &format!("{key} = {}; expected above 0, and low ≤ high", shown(range))))
+    }
+
+    pub fn units(&self, value: &Spanned<Range>) -> Result<Range, String> {
+        let range = self.range("units", value, 1.0)?;
+        if range.high <= MOST_UNITS {
+            return Ok(range);
+        }
+        Err(self.at(value.span(), &format!("units = {}; expected at most {MOST_UNITS}", shown(range))))
+    }
+
+    pub fn bytes(&self, key: &str, value: &Spanned<Amount>) -> Result<u64, String> {
+        let parsed = match value.get_ref() {
+            Amount::Plain(bytes) => Some(*bytes),
+            Amount::Text(text) => parse_bytes(text),
+        };
+        let expected =
+            || self.at(value.span(), &format!("{key}: expected bytes as a number or as in \"512 MiB\", \"4 GiB\""));
+        parsed.filter(|bytes| *bytes > 0).ok_or_else(expected)
+    }
+}
+
+fn shown(range: Range) -> String {
+    if range.low == range.high { range.low.to_string() } else { format!("[{}, {}]", range.low, range.high) }
+}
+
+fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let scale = match unit.trim() {
+        "" | "B" => 1.0,
+        "KiB" => 1024.0,
+        "MiB" => 1024.0 * 1024.0,
+        "GiB" => 1024.0 * 1024.0 * 1024.0,
+        "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    number.parse::<f64>().ok().map(|number| (number * scale) as u64)
+}

@@ -1,0 +1,108 @@
+//! What is simulated: a node and a schedule of jobs, built in by name or read from a TOML file.
+//!
+//! One seed gives one schedule, the same for every policy. Imports: model.
+
+mod builtin;
+mod file;
+
+use super::job::{Job, JobPlan};
+use super::random::Stream;
+use crate::model::Bytes;
+use std::path::Path;
+
+pub use builtin::{BUILT_IN, VARIATIONS};
+
+/// The simulated machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NodeShape {
+    /// Cores.
+    pub cores: f64,
+    /// Main memory.
+    pub memory: Bytes,
+    /// Part of the speed lost for each further job that competes (caches, memory bandwidth): with n equal jobs everything
+    /// runs at 1/(1 + contention·(n − 1)). 0 = the fluid model of the literature.
+    pub contention: f64,
+}
+
+impl Default for NodeShape {
+    fn default() -> Self {
+        NodeShape { cores: 8.0, memory: Bytes(64 << 30), contention: 0.0 }
+    }
+}
+
+/// A node and its schedule.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// As the user named it.
+    pub name: String,
+    /// The machine.
+    pub node: NodeShape,
+    schedule: Schedule,
+}
+
+#[derive(Clone, Debug)]
+enum Schedule {
+    BuiltIn(builtin::BuiltIn),
+    File(Vec<file::JobTemplate>),
+}
+
+/// Streams of one seed: the schedule's, and from here on one for each job's noise.
+const SCHEDULE_STREAM: u64 = 0;
+const NOISE_STREAMS: u64 = 1 << 32;
+
+impl Scenario {
+    /// The built-in scenario of that name, or else the file at that path.
+    ///
+    /// # Errors
+    /// Says what the name could have been, or the line and column in the file and what is expected there.
+    pub fn open(name_or_path: &str) -> Result<Scenario, String> {
+        if let Some(scenario) = Scenario::built_in(name_or_path)? {
+            return Ok(scenario);
+        }
+        let path = Path::new(name_or_path);
+        if !path.exists() {
+            return Err(format!(
+                "{name_or_path}: neither a built-in scenario nor a file; built in are {}, each with any of the endings {}",
+                BUILT_IN.join(", "),
+                VARIATIONS.map(|(ending, _)| format!("-{ending}")).join(", "),
+            ));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            format!("{name_or_path}: cannot read the scenario: {error}; check the path and its permissions")
+        })?;
+        Scenario::parse(name_or_path, &text)
+    }
+
+    /// The built-in scenario of that name; `None` if the name is not that of a built-in one at all.
+    ///
+    /// # Errors
+    /// When it begins like a built-in scenario and has an unknown ending.
+    pub fn built_in(name: &str) -> Result<Option<Scenario>, String> {
+        Ok(builtin::BuiltIn::parse(name)?.map(|built_in| Scenario {
+            name: name.to_owned(),
+            node: NodeShape::default(),
+            schedule: Schedule::BuiltIn(built_in),
+        }))
+    }
+
+    /// A scenario from TOML text; `path` names it in errors, and measured curves are looked for beside it.
+    ///
+    /// # Errors
+    /// Line, column, and what is expected there.
+    pub fn parse(path: &str, text: &str) -> Result<Scenario, String> {
+        let (name, node, jobs) = file::parse(path, text)?;
+        Ok(Scenario { name, node, schedule: Schedule::File(jobs) })
+    }
+
+    /// The jobs of one seed, ordered by start.
+    pub fn draw(&self, seed: u64) -> Vec<Job> {
+        let mut draws = Stream::new(seed, SCHEDULE_STREAM);
+        let mut plans: Vec<JobPlan> = match &self.schedule {
+            Schedule::BuiltIn(built_in) => built_in.plans(&self.node, seed, &mut draws),
+            Schedule::File(jobs) => file::plans(jobs, &self.node, &mut draws),
+        };
+        plans.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
+        let noise = |number: usize| Stream::new(seed, NOISE_STREAMS + number as u64);
+        plans.into_iter().enumerate().map(|(number, plan)| Job::draw(plan, &mut noise(number))).collect()
+    }
+}
