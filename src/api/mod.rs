@@ -2,6 +2,23 @@
 //!
 //! Routes become a closed [`Command`]; wire types are versioned and written by hand from `model`. Imports: model only.
 
+mod access;
+mod commands;
+mod events;
+mod metrics;
+mod openapi;
+mod patient;
+mod problem;
+mod routes;
+mod server;
+mod snapshot;
+mod socket;
+pub mod wire;
+
+pub use access::{Access, Peer, Right, UnknownName, gid_of, uid_of};
+pub use server::{Limits, serve};
+pub use socket::{BindError, Socket, bind};
+
 use crate::model::{Event, NodeStatus, PolicyName};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -56,7 +73,7 @@ pub struct Request {
 pub struct Feed {
     /// The latest snapshot.
     pub status: watch::Receiver<Arc<NodeStatus>>,
-    /// Recent events, to resume a stream from; oldest first, bounded by the daemon.
+    /// Recent events, to resume a stream from; oldest first, bounded by the daemon. An event is put here before it is sent.
     pub recent: Arc<Mutex<VecDeque<Event>>>,
     /// Events as they happen.
     pub events: broadcast::Sender<Event>,

@@ -1,0 +1,59 @@
+//! From a request to the daemon's answer: rights, the closed command, the bounded channel. Imports: siblings.
+
+use super::access::{Peer, Right};
+use super::problem::{Fault, describe};
+use super::routes::{Api, json_response};
+use super::snapshot::{Snapshot, json};
+use super::wire::{Done, PolicyChange};
+use super::{Command, Request};
+use crate::model::PolicyName;
+use axum::response::Response;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::oneshot;
+
+/// Asks the daemon and waits for its answer; the caller's time limit applies.
+pub(super) async fn carry_out(api: &Api, peer: &Peer, command: Command) -> Result<Response, Fault> {
+    if peer.right < Right::Change {
+        return Err(Fault::Denied(format!("{} may read, but {} is not allowed", peer.describe(), describe(&command))));
+    }
+    let (reply, answer) = oneshot::channel();
+    api.feed.commands.try_send(Request { command, asked_by: peer.describe(), reply }).map_err(|error| match error {
+        TrySendError::Full(_) => Fault::Busy("too many commands are waiting".to_owned()),
+        TrySendError::Closed(_) => Fault::Stopping,
+    })?;
+    match answer.await {
+        Ok(Ok(done)) => Ok(json_response(json(&Done { done }))),
+        Ok(Err(refusal)) => Err(Fault::Refused(refusal)),
+        Err(_dropped) => Err(Fault::Stopping),
+    }
+}
+
+/// The whole id of the one container that was meant, so that the daemon cannot take it for another.
+pub(super) fn resolved(snapshot: &Snapshot, name: &str) -> Result<String, Fault> {
+    snapshot.job(name).map(|job| job.observed.id.as_str().to_owned())
+}
+
+/// The command that a `PUT /v1/policy` body asks for.
+pub(super) fn policy_change(body: &[u8]) -> Result<Command, Fault> {
+    let change: PolicyChange = serde_json::from_slice(body)
+        .map_err(|error| Fault::BadRequest(format!("the body is not a policy change: {error}")))?;
+    let policy = policy_named(&change.policy)?;
+    match change.objective {
+        Some(_) if policy != PolicyName::Balanced => {
+            Err(Fault::BadRequest(format!("`objective` goes with the policy balanced, not with {}", change.policy)))
+        }
+        Some(objective) if !(0.0..=1.0).contains(&objective) => {
+            Err(Fault::BadRequest(format!("`objective` is {objective}; it goes from 0 (quality) to 1 (completion)")))
+        }
+        objective => Ok(Command::SetPolicy { policy, objective }),
+    }
+}
+
+fn policy_named(name: &str) -> Result<PolicyName, Fault> {
+    match name {
+        "flowcon" => Ok(PolicyName::Flowcon),
+        "fair" => Ok(PolicyName::Fair),
+        "balanced" => Ok(PolicyName::Balanced),
+        other => Err(Fault::BadRequest(format!("there is no policy `{other}`; there are flowcon, fair and balanced"))),
+    }
+}

@@ -1,0 +1,198 @@
+//! `/v1/containers/{id}`: one container with every number behind its decision. Imports: model, sibling wire types.
+
+use super::{Container, Limits, Pressure, Reading, finite, finite_option};
+use crate::model::{self, ContainerPlan, JobStatus, NodeStatus, Reason};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// One container with its explanation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ContainerDetail {
+    /// The container as the lists show it.
+    #[serde(flatten)]
+    pub container: Container,
+    /// Every number behind the decision.
+    pub explanation: Explanation,
+}
+
+impl ContainerDetail {
+    /// The wire form of one job of a snapshot.
+    pub fn of(job: &JobStatus, status: &NodeStatus) -> ContainerDetail {
+        ContainerDetail { container: Container::of(job, status), explanation: Explanation::of(job, status) }
+    }
+}
+
+/// Every number behind a decision.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Explanation {
+    /// The policy in force.
+    pub policy: String,
+    /// The rule that decided with its numbers; null before the first decision.
+    pub decision: Option<Decision>,
+    /// Growth efficiency of every resource.
+    pub growth: GrowthEfficiency,
+    /// Below this growth a container moves towards the completing list, per node-CPU-second.
+    pub growth_threshold: f64,
+    /// The positive growth of all containers together, per node-CPU-second: what parts are parts of.
+    pub growth_of_all: f64,
+    /// How many containers that is.
+    pub containers_measured: usize,
+    /// What the log reading understood.
+    pub reading: Reading,
+    /// Limits before us, now, and as planned.
+    pub limits: Limits,
+    /// The least share that the owner asked for (`flowcon.min-share`).
+    pub min_share: f64,
+    /// The most (`flowcon.max-share`).
+    pub max_share: f64,
+    /// Importance among the containers (`flowcon.weight`).
+    pub weight: f64,
+    /// Memory below which it is never squeezed (`flowcon.memory-floor`).
+    pub memory_floor_bytes: Option<u64>,
+    /// What it has used.
+    pub used: Use,
+    /// The present interval between decisions.
+    pub interval_s: f64,
+    /// When the next decision is due.
+    pub next_decision_unix_ms: u64,
+    /// The same as a distance from now; zero when overdue.
+    pub next_decision_in_s: f64,
+}
+
+impl Explanation {
+    fn of(job: &JobStatus, status: &NodeStatus) -> Explanation {
+        let observed = &job.observed;
+        let plan = job.plan.as_ref();
+        let ahead = status.next_tick.since(status.now);
+        let growths = status.jobs.iter().filter_map(|job| finite_option(job.plan.as_ref()?.growth.cpu));
+        Explanation {
+            policy: super::word(status.settings.policy),
+            decision: plan.map(Decision::of),
+            growth: GrowthEfficiency::of(plan.map(|plan| plan.growth).unwrap_or_default()),
+            growth_threshold: status.settings.flowcon.growth_threshold,
+            growth_of_all: growths.clone().map(|growth| growth.max(0.0)).sum(),
+            containers_measured: growths.count(),
+            reading: Reading::of(job, status.now),
+            limits: Limits::of(&observed.original, &observed.limits, plan.and_then(|plan| plan.limits.as_ref())),
+            min_share: observed.bounds.min.fraction(),
+            max_share: observed.bounds.max.fraction(),
+            weight: finite(observed.weight).unwrap_or(1.0),
+            memory_floor_bytes: observed.memory_floor.map(|bytes| bytes.0),
+            used: Use::of(&observed.usage),
+            interval_s: status.interval.as_secs_f64(),
+            next_decision_unix_ms: status.unix_ms.saturating_add(ahead.0),
+            next_decision_in_s: ahead.as_secs_f64(),
+        }
+    }
+}
+
+/// The rule that decided, with the numbers that it used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Decision {
+    /// `not-measured`, `silent`, `paused`, `growing`, `watching`, `converged`, `all-converged`, `observe-only`, `bounded`, `held` or `ranked`.
+    pub rule: String,
+    /// In words.
+    pub text: String,
+    /// The rule's numbers by name and unit.
+    pub numbers: BTreeMap<String, f64>,
+}
+
+impl Decision {
+    fn of(plan: &ContainerPlan) -> Decision {
+        let (rule, numbers) = spelled(&plan.reason);
+        Decision {
+            rule: rule.to_owned(),
+            text: plan.reason.to_string(),
+            numbers: numbers
+                .into_iter()
+                .filter_map(|(name, number)| Some((name.to_owned(), finite(number)?)))
+                .collect(),
+        }
+    }
+}
+
+/// The rule's name for programs, and its numbers by name and unit.
+pub(super) fn spelled(reason: &Reason) -> (&'static str, Vec<(&'static str, f64)>) {
+    match reason {
+        Reason::NotMeasured => ("not-measured", Vec::new()),
+        Reason::Silent => ("silent", Vec::new()),
+        Reason::Paused => ("paused", Vec::new()),
+        Reason::Growing { growth, part } => {
+            ("growing", vec![("growth_per_node_cpu_s", *growth), ("part_of_growth", part.fraction())])
+        }
+        Reason::Watching { growth } => ("watching", vec![("growth_per_node_cpu_s", *growth)]),
+        Reason::Converged { growth, floor } => {
+            ("converged", vec![("growth_per_node_cpu_s", *growth), ("floor_share", floor.fraction())])
+        }
+        Reason::AllConverged { interval } => ("all-converged", vec![("interval_s", interval.as_secs_f64())]),
+        Reason::ObserveOnly => ("observe-only", Vec::new()),
+        Reason::Bounded { wanted, bound } => {
+            ("bounded", vec![("wanted_share", wanted.fraction()), ("bound_share", bound.fraction())])
+        }
+        Reason::Held { .. } => ("held", Vec::new()),
+        Reason::Ranked { work, rank, of, .. } => {
+            ("ranked", vec![("work_cpu_s", *work), ("rank", *rank as f64), ("ranked", *of as f64)])
+        }
+    }
+}
+
+/// Evaluation gained per unit of each resource; null = not measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct GrowthEfficiency {
+    /// Range of the evaluation per second on all cores.
+    pub per_node_cpu_s: Option<f64>,
+    /// Per second with the node's whole memory.
+    pub per_node_memory_s: Option<f64>,
+    /// Per GiB read or written on block devices.
+    pub per_block_io_gib: Option<f64>,
+    /// Per GiB received or sent.
+    pub per_network_io_gib: Option<f64>,
+}
+
+impl GrowthEfficiency {
+    fn of(growth: model::GrowthEfficiency) -> GrowthEfficiency {
+        GrowthEfficiency {
+            per_node_cpu_s: finite_option(growth.cpu),
+            per_node_memory_s: finite_option(growth.memory),
+            per_block_io_gib: finite_option(growth.block_io),
+            per_network_io_gib: finite_option(growth.network_io),
+        }
+    }
+}
+
+/// What a container has used since it started, and holds now; null = could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Use {
+    /// CPU time in core-seconds.
+    pub cpu_s: Option<f64>,
+    /// CPU time lost to a quota, in core-seconds.
+    pub throttled_s: Option<f64>,
+    /// Quota periods in which it was throttled.
+    pub throttled_periods: Option<u64>,
+    /// Memory charged now.
+    pub memory_bytes: Option<u64>,
+    /// Memory less inactive file cache, now.
+    pub working_set_bytes: Option<u64>,
+    /// Bytes read and written on block devices.
+    pub block_io_bytes: Option<u64>,
+    /// Bytes received and sent.
+    pub network_io_bytes: Option<u64>,
+    /// Its own pressure.
+    pub pressure: Pressure,
+}
+
+impl Use {
+    fn of(usage: &model::Usage) -> Use {
+        Use {
+            cpu_s: usage.cpu.map(|cpu| cpu.as_secs_f64()),
+            throttled_s: usage.throttled.map(|cpu| cpu.as_secs_f64()),
+            throttled_periods: usage.throttled_periods,
+            memory_bytes: usage.memory.map(|bytes| bytes.0),
+            working_set_bytes: usage.working_set.map(|bytes| bytes.0),
+            block_io_bytes: usage.block_io.map(|bytes| bytes.0),
+            network_io_bytes: usage.network_io.map(|bytes| bytes.0),
+            pressure: Pressure::of(&usage.pressure),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What a job's log says, on the wire: the metric with its trend, progress, and how it was read. Imports: model.
+
+use super::{finite, finite_option, word};
+use crate::model::{self, Direction, JobStatus, Learning, Millis, Phase};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Where the metric is going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trend {
+    /// Getting better.
+    Improving,
+    /// No gain beyond the noise for a while.
+    Plateau,
+    /// Getting worse, or no longer a number.
+    Diverging,
+    /// Too few evaluations to say.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Trend {
+    fn of(learning: &Learning, recent: &[f64]) -> Trend {
+        match learning.curve.map(|curve| curve.phase) {
+            Some(Phase::Improving) => Trend::Improving,
+            Some(Phase::Plateau) => Trend::Plateau,
+            Some(Phase::Diverging) => Trend::Diverging,
+            Some(Phase::Unknown) | None => Trend::of_last_two(learning.direction, recent),
+        }
+    }
+
+    fn of_last_two(direction: Option<Direction>, recent: &[f64]) -> Trend {
+        let (Some(direction), [.., old, new]) = (direction, recent) else { return Trend::Unknown };
+        match direction.improvement(*old, *new) {
+            better if better > 0.0 => Trend::Improving,
+            worse if worse < 0.0 => Trend::Diverging,
+            0.0 => Trend::Plateau,
+            _not_a_number => Trend::Unknown,
+        }
+    }
+}
+
+/// The evaluation function at a glance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Metric {
+    /// Its name, where one was found.
+    pub name: Option<String>,
+    /// Which way it improves: `down` or `up`.
+    pub direction: Option<String>,
+    /// The latest value; null when the job printed NaN or an infinity.
+    pub value: Option<f64>,
+    /// Where it is going.
+    pub trend: Trend,
+    /// How sure the reading is, 0 to 1.
+    pub confidence: f64,
+    /// Recent values, oldest first.
+    pub recent: Vec<Option<f64>>,
+}
+
+impl Metric {
+    pub(super) fn of(job: &JobStatus) -> Option<Metric> {
+        let learning = &job.observed.learning;
+        let latest = learning.latest.as_ref()?;
+        Some(Metric {
+            name: learning.metric.clone(),
+            direction: learning.direction.map(word),
+            value: finite(latest.value),
+            trend: Trend::of(learning, &job.recent),
+            confidence: finite(learning.confidence).unwrap_or(0.0),
+            recent: job.recent.iter().copied().map(finite).collect(),
+        })
+    }
+}
+
+/// A quantity that is not known exactly: low to high covers about 80 %.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Estimate {
+    /// 10 % quantile.
+    pub low: f64,
+    /// Median.
+    pub likely: f64,
+    /// 90 % quantile; null when nothing bounds it.
+    pub high: Option<f64>,
+}
+
+impl Estimate {
+    pub(super) fn of(estimate: model::Estimate, scale: f64) -> Option<Estimate> {
+        Some(Estimate {
+            low: finite(estimate.low * scale)?.max(0.0),
+            likely: finite(estimate.likely * scale)?.max(0.0),
+            high: finite(estimate.high * scale).map(|high| high.max(0.0)),
+        })
+    }
+}
+
+/// How far the job says it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Progress {
+    /// What is counted: `epoch`, `step`, `iteration`, `percent`, `round`, `sample`.
+    pub unit: String,
+    /// Units done.
+    pub current: Option<f64>,
+    /// Units to do, where the log says it.
+    pub total: Option<f64>,
+    /// current/total, 0 to 1.
+    pub fraction: Option<f64>,
+    /// Units a second, lately.
+    pub units_per_s: Option<f64>,
+    /// Seconds until completion at the present rate.
+    pub remaining_s: Option<Estimate>,
+}
+
+impl Progress {
+    pub(super) fn of(learning: &Learning) -> Option<Progress> {
+        let progress = learning.progress.as_ref()?;
+        let total = finite_option(progress.total).filter(|total| *total > 0.0);
+        let rate = finite_option(learning.units_per_second).filter(|rate| *rate > 0.0);
+        Some(Progress {
+            unit: word(progress.unit),
+            current: finite(progress.current),
+            total,
+            fraction: total.and_then(|total| finite(progress.current / total)).map(|fraction| fraction.clamp(0.0, 1.0)),
+            units_per_s: rate,
+            remaining_s: learning
+                .units_to_completion
+                .zip(rate)
+                .and_then(|(units, rate)| Estimate::of(units, 1.0 / rate)),
+        })
+    }
+}
+
+/// What the log reading understood, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Reading {
+    /// Where the log is read from.
+    pub source: String,
+    /// The line that the latest evaluation stood on, shortened.
+    pub line: Option<String>,
+    /// Evaluations read since the container was found.
+    pub evaluations: u64,
+    /// Age of the latest evaluation.
+    pub latest_age_s: Option<f64>,
+    /// Improvement over the last measured interval as a fraction of the range of values; null when there was no data.
+    pub gain: Option<f64>,
+    /// Length of the interval that the gain was measured over.
+    pub gain_over_s: Option<f64>,
+    /// `unknown`, `improving`, `plateau` or `diverging`, from the fitted curve.
+    pub phase: Option<String>,
+    /// Part of the final improvement already had, 0 to 1, from the fitted curve.
+    pub quality: Option<f64>,
+    /// Seconds until 95 % of the final improvement at the present rate.
+    pub to_quality_s: Option<Estimate>,
+}
+
+impl Reading {
+    pub(super) fn of(job: &JobStatus, now: Millis) -> Reading {
+        let learning = &job.observed.learning;
+        let rate = finite_option(learning.units_per_second).filter(|rate| *rate > 0.0);
+        let curve = learning.curve.as_ref();
+        Reading {
+            source: job.log_source.clone(),
+            line: job.line.clone(),
+            evaluations: learning.evaluations,
+            latest_age_s: learning.latest.map(|latest| now.since(latest.at).as_secs_f64()),
+            gain: learning.gain.and_then(|gain| finite(gain.amount)),
+            gain_over_s: learning.gain.map(|gain| gain.to.since(gain.from).as_secs_f64()),
+            phase: curve.map(|curve| word(curve.phase)),
+            quality: curve.and_then(|curve| finite(curve.quality)),
+            to_quality_s: curve
+                .and_then(|curve| curve.units_to_quality)
+                .zip(rate)
+                .and_then(|(units, rate)| Estimate::of(units, 1.0 / rate)),
+        }
+    }
+}

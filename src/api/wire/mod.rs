@@ -1,0 +1,61 @@
+//! The wire types of `/v1/`: written by hand from `model`, so that inner types stay free to change.
+//!
+//! Within one version fields are only added. Every number that may be unknown or not finite is nullable; names carry units
+//! (`_s` seconds, `_bytes`, `_unix_ms`, `_per_…`); shares and pressures are fractions of one. Imports: model, serde, utoipa.
+
+mod container;
+mod event;
+mod explanation;
+mod learning;
+mod status;
+
+pub use container::{Container, ContainerList, Hold, Limit, Limits};
+pub use event::{Event, Gap};
+pub use explanation::{ContainerDetail, Decision, Explanation, GrowthEfficiency, Use};
+pub use learning::{Estimate, Metric, Progress, Reading, Trend};
+pub use status::{Node, Notice, Policy, PolicyChange, Pressure, Status};
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The answer to a command.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Done {
+    /// What was done, in words.
+    pub done: String,
+}
+
+/// The body of every answer with a status of 400 or above.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// What went wrong.
+    pub error: ProblemDetail,
+}
+
+/// What went wrong and what to do about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ProblemDetail {
+    /// For programs: `not-found`, `denied`, `ambiguous`, `refused`, `bad-request`, `too-large`, `busy`, `timeout`, `failed`, …
+    pub code: String,
+    /// For people: what was asked and why it was not done.
+    pub message: String,
+    /// The next thing to do, usually a command.
+    pub next: String,
+}
+
+/// JSON has no NaN and no infinity: such a number is told as unknown.
+fn finite(number: f64) -> Option<f64> {
+    number.is_finite().then_some(number)
+}
+
+fn finite_option(number: Option<f64>) -> Option<f64> {
+    number.and_then(finite)
+}
+
+/// The words that serde gives to a unit variant, so that the wire and the stored forms agree on spelling.
+fn word<T: Serialize>(variant: T) -> String {
+    match serde_json::to_value(variant) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => "unknown".to_owned(),
+    }
+}

@@ -1,0 +1,180 @@
+//! `/v1/status` and `/v1/policy`: the node, its policy and what an operator should know. Imports: model, sibling wire types.
+
+use super::{Container, finite_option, word};
+use crate::model::{self, NodeStatus, NoticeLevel, PolicySettings};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Everything that the daemon knows, at one instant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Status {
+    /// The daemon's version.
+    pub version: String,
+    /// The node.
+    pub node: Node,
+    /// The governed containers, ordered by start.
+    pub containers: Vec<Container>,
+    /// What an operator should know, newest last.
+    pub notices: Vec<Notice>,
+}
+
+impl Status {
+    /// The wire form of a snapshot.
+    pub fn of(status: &NodeStatus, hostname: &str) -> Status {
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            node: Node::of(status, hostname),
+            containers: status.jobs.iter().map(|job| Container::of(job, status)).collect(),
+            notices: status.notices.iter().map(Notice::of).collect(),
+        }
+    }
+}
+
+/// The node as a whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Node {
+    /// The node's name.
+    pub hostname: String,
+    /// When this was true, Unix time in milliseconds.
+    pub unix_ms: u64,
+    /// Time since the daemon started.
+    pub uptime_s: f64,
+    /// Cores that may be used.
+    pub cores: f64,
+    /// Pressure of the last ten seconds.
+    pub pressure: Pressure,
+    /// The policy in force.
+    pub policy: Policy,
+    /// The present interval between decisions; longer than the policy's own while backing off.
+    pub interval_s: f64,
+    /// When the next decision is due.
+    pub next_decision_unix_ms: u64,
+    /// The same as a distance from `unix_ms`; zero when overdue.
+    pub next_decision_in_s: f64,
+    /// Decisions taken since the daemon started.
+    pub decisions: u64,
+    /// Whether an operator paused everything.
+    pub paused: bool,
+    /// What each runtime's connection is like.
+    pub runtimes: Vec<String>,
+}
+
+impl Node {
+    fn of(status: &NodeStatus, hostname: &str) -> Node {
+        let ahead = status.next_tick.since(status.now);
+        Node {
+            hostname: hostname.to_owned(),
+            unix_ms: status.unix_ms,
+            uptime_s: status.now.since(status.since).as_secs_f64(),
+            cores: status.cores,
+            pressure: Pressure::of(&status.pressure),
+            policy: Policy::of(&status.settings),
+            interval_s: status.interval.as_secs_f64(),
+            next_decision_unix_ms: status.unix_ms.saturating_add(ahead.0),
+            next_decision_in_s: ahead.as_secs_f64(),
+            decisions: status.ticks,
+            paused: status.paused,
+            runtimes: status.runtimes.clone(),
+        }
+    }
+}
+
+/// Pressure stall information: part of the last ten seconds in which some task waited; null where the kernel does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Pressure {
+    /// Waited for CPU.
+    pub cpu: Option<f64>,
+    /// Waited for memory.
+    pub memory: Option<f64>,
+    /// Waited for block I/O.
+    pub io: Option<f64>,
+}
+
+impl Pressure {
+    pub(super) fn of(pressure: &model::Pressure) -> Pressure {
+        Pressure {
+            cpu: finite_option(pressure.cpu),
+            memory: finite_option(pressure.memory),
+            io: finite_option(pressure.io),
+        }
+    }
+}
+
+/// The policy in force with its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Policy {
+    /// `flowcon`, `fair` or `balanced`.
+    pub policy: String,
+    /// How shares are put in force: `weight` or `quota`.
+    pub enforcement: String,
+    /// The part of the credit that the default policy gives to completion; the rest goes to quality.
+    pub objective: f64,
+    /// Time between two decisions.
+    pub interval_s: f64,
+    /// Cap of the back-off.
+    pub max_interval_s: f64,
+    /// Below this growth (range of the evaluation per node-CPU-second) a container moves towards the completing list.
+    pub growth_threshold: f64,
+    /// A converged container of n keeps at least 1/(share_floor·n) of the node.
+    pub share_floor: f64,
+    /// The default policy's floor, as a part of an equal share.
+    pub floor: f64,
+    /// Whether memory may be protected and squeezed.
+    pub govern_memory: bool,
+    /// Whether the block I/O weight follows the CPU share.
+    pub govern_io: bool,
+    /// Memory pressure above this ends every squeeze.
+    pub memory_pressure_limit: f64,
+}
+
+impl Policy {
+    /// The wire form of the settings.
+    pub fn of(settings: &PolicySettings) -> Policy {
+        Policy {
+            policy: word(settings.policy),
+            enforcement: word(settings.enforcement),
+            objective: settings.objective.0,
+            interval_s: settings.interval.as_secs_f64(),
+            max_interval_s: settings.max_interval.as_secs_f64(),
+            growth_threshold: settings.flowcon.growth_threshold,
+            share_floor: settings.flowcon.share_floor,
+            floor: settings.floor.fraction(),
+            govern_memory: settings.govern_memory,
+            govern_io: settings.govern_io,
+            memory_pressure_limit: settings.memory_pressure_limit,
+        }
+    }
+}
+
+/// The body of `PUT /v1/policy`: lasts until the next reload or restart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyChange {
+    /// `flowcon`, `fair` or `balanced`.
+    pub policy: String,
+    /// 0 = quality only, 1 = completion only; only with `balanced`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<f64>,
+}
+
+/// A message said once, with the next step in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Notice {
+    /// `info` or `warning`.
+    pub level: String,
+    /// When it was first said.
+    pub unix_ms: u64,
+    /// What, where, and what to do.
+    pub text: String,
+}
+
+impl Notice {
+    pub(super) fn of(notice: &model::Notice) -> Notice {
+        Notice { level: word(notice.level), unix_ms: notice.unix_ms, text: notice.text.clone() }
+    }
+
+    /// Whether something does not work as asked.
+    pub fn is_warning(&self) -> bool {
+        self.level == word(NoticeLevel::Warning)
+    }
+}
