@@ -3,3 +3,4 @@
 //! A module here imports model only, never policy and never a sibling; the daemon composes them.
 
 pub mod cgroup;
+pub mod docker;

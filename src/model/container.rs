@@ -67,6 +67,27 @@ pub enum Hold {
     Unwritable(String),
 }
 
+/// Limits in the engine's own numbers, as `inspect` shows them; 0 = never set, −1 = set to unlimited.
+///
+/// Kept beside [`super::Limits`] because those are rounded to the governor's units: restoring 777 `cpu_shares` needs the 777.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineLimits {
+    /// `HostConfig.CpuShares`.
+    pub cpu_shares: i64,
+    /// `HostConfig.NanoCpus`: what `--cpus` sets, billionths of a core.
+    pub nano_cpus: i64,
+    /// `HostConfig.CpuQuota`, microseconds a period.
+    pub cpu_quota: i64,
+    /// `HostConfig.CpuPeriod`, microseconds; 0 means the kernel's 100,000.
+    pub cpu_period: i64,
+    /// `HostConfig.Memory`: the hard limit, bytes.
+    pub memory: i64,
+    /// `HostConfig.MemoryReservation`, bytes.
+    pub memory_reservation: i64,
+    /// `HostConfig.BlkioWeight`, 10 ..= 1,000.
+    pub blkio_weight: i64,
+}
+
 /// The share of the node that the owner allows, from `flowcon.min-share` and `flowcon.max-share`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {

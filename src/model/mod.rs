@@ -14,7 +14,7 @@ mod status;
 mod units;
 
 pub use change::{LimitChange, Setting};
-pub use container::{Bounds, ContainerId, Directives, Hold, RunState, Runtime};
+pub use container::{Bounds, ContainerId, Directives, EngineLimits, Hold, RunState, Runtime};
 pub use event::{Event, EventKind};
 pub use learning::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Phase, Progress, ProgressUnit};
 pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};

@@ -1,0 +1,219 @@
+//! What the daemon must know of a container, parsed once from the engine's `inspect`. Imports: model, bollard's types.
+
+use super::instant::unix_millis;
+use crate::model::{ContainerId, EngineLimits};
+use bollard::models::{ContainerInspectResponse, DeviceRequest, HostConfig, MountPoint};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A running or paused container as the engine describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EngineContainer {
+    /// The engine's full id.
+    pub id: ContainerId,
+    /// The name without the leading slash.
+    pub name: String,
+    /// All its labels.
+    pub labels: BTreeMap<String, String>,
+    /// The first process, in this machine's numbering.
+    pub pid: u32,
+    /// When it was started, Unix time in milliseconds; 0 where the engine does not say.
+    pub started_unix_ms: u64,
+    /// Frozen by `docker pause`.
+    pub paused: bool,
+    /// Where its output can be read.
+    pub log: LogSource,
+    /// Whether it has a terminal: its output is then one raw stream.
+    pub tty: bool,
+    /// What is mounted into it from outside.
+    pub mounts: Vec<EngineMount>,
+    /// The limits in the engine's own numbers.
+    pub limits: EngineLimits,
+    /// `HostConfig.CgroupParent`; empty = the engine's default.
+    pub cgroup_parent: String,
+    /// An update through the engine can take its GPUs away (legacy NVIDIA hook): write its cgroup instead.
+    pub gpu_hook: bool,
+}
+
+/// Where a container's output can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogSource {
+    /// The engine's json-file, to be tailed.
+    JsonFile(PathBuf),
+    /// Through the logs API only.
+    Api {
+        /// The log driver's name, for people.
+        driver: String,
+    },
+    /// The driver `none` keeps nothing.
+    None,
+}
+
+/// One bind mount or volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineMount {
+    /// Path on this machine.
+    pub source: PathBuf,
+    /// Path inside the container.
+    pub destination: PathBuf,
+}
+
+/// Why an `inspect` answer gives no container to govern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NotGoverned {
+    /// It ended, or has not begun.
+    NotRunning,
+    /// The answer lacks what every running container has.
+    Lacks(&'static str),
+}
+
+impl EngineContainer {
+    /// Reads an `inspect` answer. `podman`: its `json-file` is another format, so its logs go through the API.
+    pub(super) fn from_inspect(found: ContainerInspectResponse, podman: bool) -> Result<Self, NotGoverned> {
+        let state = found.state.unwrap_or_default();
+        if state.running != Some(true) && state.paused != Some(true) {
+            return Err(NotGoverned::NotRunning);
+        }
+        let pid = match state.pid {
+            Some(pid) if pid > 0 => u32::try_from(pid).map_err(|_| NotGoverned::Lacks("a valid State.Pid"))?,
+            _ => return Err(NotGoverned::NotRunning),
+        };
+        let id = found.id.filter(|id| is_container_id(id)).ok_or(NotGoverned::Lacks("a valid Id"))?;
+        let host = found.host_config.unwrap_or_default();
+        let config = found.config.unwrap_or_default();
+        Ok(EngineContainer {
+            name: plain_name(found.name.as_deref().unwrap_or(&id)),
+            labels: config.labels.unwrap_or_default().into_iter().collect(),
+            pid,
+            started_unix_ms: state.started_at.as_deref().and_then(unix_millis).unwrap_or(0),
+            paused: state.paused == Some(true),
+            log: log_source(&host, found.log_path.as_deref().unwrap_or(""), podman),
+            tty: config.tty == Some(true),
+            mounts: found.mounts.unwrap_or_default().into_iter().filter_map(mount).collect(),
+            limits: limits(&host),
+            gpu_hook: has_gpu_hook(&host),
+            cgroup_parent: host.cgroup_parent.unwrap_or_default(),
+            id: ContainerId::new(&id),
+        })
+    }
+}
+
+/// Ids go into request paths: only what an engine really uses as an id may.
+pub(super) fn is_container_id(text: &str) -> bool {
+    (12..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// `/train` as people write it.
+pub(super) fn plain_name(name: &str) -> String {
+    name.strip_prefix('/').unwrap_or(name).to_owned()
+}
+
+fn log_source(host: &HostConfig, path: &str, podman: bool) -> LogSource {
+    let driver = host.log_config.as_ref().and_then(|log| log.typ.clone()).unwrap_or_default();
+    match driver.as_str() {
+        "none" => LogSource::None,
+        "json-file" if !podman && path.starts_with('/') => LogSource::JsonFile(PathBuf::from(path)),
+        _ => LogSource::Api { driver },
+    }
+}
+
+fn mount(point: MountPoint) -> Option<EngineMount> {
+    let (source, destination) = (point.source?, point.destination?);
+    let absolute = source.starts_with('/') && destination.starts_with('/');
+    absolute.then(|| EngineMount { source: source.into(), destination: destination.into() })
+}
+
+fn limits(host: &HostConfig) -> EngineLimits {
+    EngineLimits {
+        cpu_shares: host.cpu_shares.unwrap_or(0),
+        nano_cpus: host.nano_cpus.unwrap_or(0),
+        cpu_quota: host.cpu_quota.unwrap_or(0),
+        cpu_period: host.cpu_period.unwrap_or(0),
+        memory: host.memory.unwrap_or(0),
+        memory_reservation: host.memory_reservation.unwrap_or(0),
+        blkio_weight: host.blkio_weight.map_or(0, i64::from),
+    }
+}
+
+/// The hook edits the device cgroup behind the engine's back, so an `update` that rewrites it removes the GPUs.
+fn has_gpu_hook(host: &HostConfig) -> bool {
+    let asks_for_gpu = |request: &DeviceRequest| {
+        let driver = request.driver.as_deref().unwrap_or("");
+        let capabilities = request.capabilities.iter().flatten().flatten();
+        matches!(driver, "" | "nvidia") && capabilities.into_iter().any(|capability| capability == "gpu")
+    };
+    host.runtime.as_deref() == Some("nvidia") || host.device_requests.iter().flatten().any(asks_for_gpu)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const ID: &str = "449e1d56655b86cfb98f8a89e3609ecfab2019fc1609fbc25ceea3c54f9cbd3c";
+
+    fn parsed(changes: serde_json::Value) -> Result<EngineContainer, NotGoverned> {
+        let mut answer = json!({
+            "Id": ID, "Name": "/train",
+            "State": {"Running": true, "Paused": false, "Pid": 4711, "StartedAt": "1970-01-01T00:00:01.5Z"},
+            "LogPath": "/var/lib/docker/x-json.log",
+            "Config": {"Labels": {"flowcon.enable": "true"}, "Tty": false},
+            "HostConfig": {"LogConfig": {"Type": "json-file"}, "CpuShares": 777, "Runtime": "runc", "CgroupParent": ""},
+            "Mounts": [{"Type": "bind", "Source": "/data", "Destination": "/logs"}],
+        });
+        merge(&mut answer, changes);
+        EngineContainer::from_inspect(serde_json::from_value(answer).unwrap(), false)
+    }
+
+    fn merge(base: &mut serde_json::Value, changes: serde_json::Value) {
+        match (base, changes) {
+            (serde_json::Value::Object(base), serde_json::Value::Object(changes)) => {
+                for (key, change) in changes {
+                    merge(base.entry(key).or_insert(serde_json::Value::Null), change);
+                }
+            }
+            (base, change) => *base = change,
+        }
+    }
+
+    #[test]
+    fn a_running_container_is_read_whole() {
+        let container = parsed(json!({})).unwrap();
+        assert_eq!(container.name, "train");
+        assert_eq!((container.pid, container.started_unix_ms, container.paused), (4711, 1_500, false));
+        assert_eq!(container.log, LogSource::JsonFile("/var/lib/docker/x-json.log".into()));
+        assert_eq!(container.limits, EngineLimits { cpu_shares: 777, ..EngineLimits::default() });
+        assert_eq!(container.mounts, [EngineMount { source: "/data".into(), destination: "/logs".into() }]);
+        assert!(!container.gpu_hook);
+    }
+
+    #[test]
+    fn one_that_ended_or_has_no_process_is_not_governed() {
+        assert_eq!(parsed(json!({"State": {"Running": false, "Pid": 0}})), Err(NotGoverned::NotRunning));
+        assert_eq!(parsed(json!({"State": {"Pid": 0}})), Err(NotGoverned::NotRunning));
+        assert_eq!(parsed(json!({"State": null})), Err(NotGoverned::NotRunning));
+    }
+
+    #[test]
+    fn an_id_that_could_leave_its_place_in_a_path_is_refused() {
+        assert!(matches!(parsed(json!({"Id": "../../info?x=0123456789"})), Err(NotGoverned::Lacks(_))));
+    }
+
+    #[test]
+    fn the_log_source_follows_driver_and_path() {
+        let driver = |name: &str| parsed(json!({"HostConfig": {"LogConfig": {"Type": name}}})).unwrap().log;
+        assert_eq!(driver("none"), LogSource::None);
+        assert_eq!(driver("local"), LogSource::Api { driver: "local".into() });
+        assert_eq!(parsed(json!({"LogPath": ""})).unwrap().log, LogSource::Api { driver: "json-file".into() });
+    }
+
+    #[test]
+    fn gpus_through_the_legacy_hook_are_seen_and_cdi_devices_are_not() {
+        let gpu =
+            |driver: &str| json!({"HostConfig": {"DeviceRequests": [{"Driver": driver, "Capabilities": [["gpu"]]}]}});
+        assert!(parsed(json!({"HostConfig": {"Runtime": "nvidia"}})).unwrap().gpu_hook);
+        assert!(parsed(gpu("")).unwrap().gpu_hook);
+        assert!(parsed(gpu("nvidia")).unwrap().gpu_hook);
+        assert!(!parsed(gpu("cdi")).unwrap().gpu_hook);
+    }
+}

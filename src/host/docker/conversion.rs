@@ -1,0 +1,163 @@
+//! CPU weight ↔ the engine's `cpu_shares`, as each generation of runc converts it. Pure. Imports: model.
+//!
+//! Docker knows shares (2 ..= 262,144) only. On cgroup v1 the kernel has the same number; on v2 runc turns it into a
+//! `cpu.weight` (1 ..= 10,000), linearly before runc 1.3.2 and with a quadratic exponent since. What is wanted here is
+//! a weight, so each conversion is inverted: the middle of all shares that give this weight, far from both roundings.
+
+use crate::model::CpuWeight;
+
+const SHARES_MIN: u64 = 2;
+const SHARES_MAX: u64 = 262_144;
+const SHARES_DEFAULT: u64 = 1_024;
+
+/// How the number that is written as `cpu_shares` becomes what the kernel has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conversion {
+    /// cgroup v1: `cpu.shares` is the number itself; weight = shares × 100 / 1024.
+    Shares,
+    /// cgroup v2 with runc before 1.3.2 (and crun before 1.23): 1 + (shares − 2) × 9999 / 262142.
+    Linear,
+    /// cgroup v2 with runc from 1.3.2 on: ⌈10^((l² + 125 l) / 612 − 7/34)⌉, l = log₂ shares; 1024 is 100.
+    Quadratic,
+}
+
+impl Conversion {
+    /// The best guess before anything was written: from the cgroup version and runc's version as `/version` tells it.
+    pub fn expected(cgroup_version: u8, runc_version: Option<&str>) -> Conversion {
+        match (cgroup_version, runc_version.and_then(version_numbers)) {
+            (1, _) => Conversion::Shares,
+            (_, Some(version)) if version >= [1, 3, 2] => Conversion::Quadratic,
+            _ => Conversion::Linear,
+        }
+    }
+
+    /// Which conversion of cgroup v2 made `weight_read` (from `cpu.weight`) of `shares_written`.
+    ///
+    /// `None` where both would have, or neither (somebody else wrote meanwhile).
+    pub fn detect(shares_written: u64, weight_read: u32) -> Option<Conversion> {
+        let linear = Conversion::Linear.weight(shares_written) == weight_read;
+        let quadratic = Conversion::Quadratic.weight(shares_written) == weight_read;
+        match (linear, quadratic) {
+            (true, false) => Some(Conversion::Linear),
+            (false, true) => Some(Conversion::Quadratic),
+            _ => None,
+        }
+    }
+
+    /// The weight that the kernel has after `shares` were written; out-of-range shares count as the nearest valid.
+    pub fn weight(self, shares: u64) -> u32 {
+        let shares = shares.clamp(SHARES_MIN, SHARES_MAX);
+        match self {
+            Conversion::Shares => CpuWeight::clamped(shares as f64 * 100.0 / 1024.0).number(),
+            Conversion::Linear => (1 + (shares - 2) * 9_999 / 262_142) as u32,
+            Conversion::Quadratic => quadratic(shares),
+        }
+    }
+
+    /// The shares to write so that the kernel has `weight`.
+    pub fn shares(self, weight: CpuWeight) -> u64 {
+        if self == Conversion::Shares {
+            return (u64::from(weight.number()) * SHARES_DEFAULT / 100).clamp(SHARES_MIN, SHARES_MAX);
+        }
+        if self.weight(SHARES_DEFAULT) == weight.number() {
+            return SHARES_DEFAULT;
+        }
+        let first = self.first_with_at_least(weight.number());
+        let beyond = self.first_with_at_least(weight.number() + 1);
+        (first + beyond.saturating_sub(1).max(first)) / 2
+    }
+
+    /// The fewest shares that give `weight` or more; one beyond the maximum where none does.
+    fn first_with_at_least(self, weight: u32) -> u64 {
+        let (mut low, mut high) = (SHARES_MIN, SHARES_MAX + 1);
+        while low < high {
+            let middle = (low + high) / 2;
+            if self.weight(middle) >= weight { high = middle } else { low = middle + 1 }
+        }
+        low
+    }
+}
+
+fn quadratic(shares: u64) -> u32 {
+    match shares {
+        SHARES_MIN => return 1,
+        SHARES_MAX => return 10_000,
+        _ => {}
+    }
+    let l = (shares as f64).log2();
+    let exponent = (l * l + 125.0 * l) / 612.0 - 7.0 / 34.0;
+    10f64.powf(exponent).ceil() as u32
+}
+
+/// `1.1.5+ds1` → `[1, 1, 5]`. A release candidate counts as its release: a wrong guess is found by reading back.
+fn version_numbers(text: &str) -> Option<[u32; 3]> {
+    let mut numbers = [0; 3];
+    let mut parts = text.trim_start_matches('v').split('.');
+    for number in &mut numbers {
+        let digits: String = parts.next()?.chars().take_while(char::is_ascii_digit).collect();
+        *number = digits.parse().ok()?;
+    }
+    Some(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_pairs_of_both_generations_hold() {
+        // The default is what the generations disagree on: 1,024 shares were a weight of 39, and are 100 since runc 1.3.2.
+        for (shares, weight) in [(2, 1), (1024, 39), (262_144, 10_000)] {
+            assert_eq!(Conversion::Linear.weight(shares), weight, "{shares}");
+        }
+        for (shares, weight) in [(2, 1), (1024, 100), (262_144, 10_000)] {
+            assert_eq!(Conversion::Quadratic.weight(shares), weight, "{shares}");
+        }
+    }
+
+    #[test]
+    fn every_weight_survives_the_way_there_and_back() {
+        for conversion in [Conversion::Linear, Conversion::Quadratic] {
+            for weight in 1..=10_000 {
+                let shares = conversion.shares(CpuWeight::clamped(f64::from(weight)));
+                assert_eq!(conversion.weight(shares), weight, "{conversion:?}: weight {weight} wrote {shares} shares");
+            }
+        }
+        for weight in 1..=10_000 {
+            let shares = Conversion::Shares.shares(CpuWeight::clamped(f64::from(weight)));
+            assert_eq!(Conversion::Shares.weight(shares), weight);
+        }
+    }
+
+    #[test]
+    fn more_shares_never_weigh_less() {
+        for conversion in [Conversion::Shares, Conversion::Linear, Conversion::Quadratic] {
+            let weights: Vec<u32> = (2..=262_144).map(|shares| conversion.weight(shares)).collect();
+            assert!(weights.is_sorted(), "{conversion:?}");
+        }
+    }
+
+    #[test]
+    fn the_default_weight_is_written_as_the_default_shares() {
+        assert_eq!(Conversion::Shares.shares(CpuWeight::DEFAULT), 1024);
+        assert_eq!(Conversion::Quadratic.shares(CpuWeight::DEFAULT), 1024);
+    }
+
+    #[test]
+    fn reading_back_tells_the_generations_apart() {
+        assert_eq!(Conversion::detect(1024, 39), Some(Conversion::Linear));
+        assert_eq!(Conversion::detect(1024, 100), Some(Conversion::Quadratic));
+        assert_eq!(Conversion::detect(2, 1), None);
+        assert_eq!(Conversion::detect(1024, 77), None);
+    }
+
+    #[test]
+    fn the_first_guess_follows_runcs_version() {
+        assert_eq!(Conversion::expected(1, Some("1.4.0")), Conversion::Shares);
+        assert_eq!(Conversion::expected(2, Some("1.1.5+ds1")), Conversion::Linear);
+        assert_eq!(Conversion::expected(2, Some("1.3.2")), Conversion::Quadratic);
+        assert_eq!(Conversion::expected(2, Some("v1.4.0-rc.1")), Conversion::Quadratic);
+        assert_eq!(Conversion::expected(2, None), Conversion::Linear);
+        assert_eq!(Conversion::expected(2, Some("unknown")), Conversion::Linear);
+    }
+}

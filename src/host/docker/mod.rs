@@ -1,0 +1,34 @@
+//! Container engines that speak the Docker Engine API: Docker 20.10 and later, and Podman's compatible socket.
+//!
+//! [`watch`] keeps a list of the labelled containers true through lost events and restarts of the engine, [`Engine`]
+//! makes the calls, [`logs`] reads output that is no json-file. Imports: model, bollard, hyper, tokio.
+
+mod address;
+mod container;
+mod conversion;
+mod engine;
+mod error;
+mod events;
+mod instant;
+mod log_pieces;
+mod logs;
+mod transport;
+mod update;
+mod watch;
+
+pub use address::{AddressError, EngineAddress};
+pub use container::{EngineContainer, EngineMount, LogSource};
+pub use conversion::Conversion;
+pub use engine::{Engine, EngineInfo, EngineName, Updated};
+pub use error::EngineError;
+pub use log_pieces::{LogPiece, LogPosition};
+pub use logs::logs;
+pub use watch::{EngineEvent, watch};
+
+use std::time::Duration;
+
+/// The longest that any single answer may take.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How many single calls one daemon makes at once.
+const CALLS_AT_ONCE: usize = 8;
