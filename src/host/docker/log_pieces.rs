@@ -116,8 +116,11 @@ impl LogDecoder {
     }
 }
 
-/// (stream, message, bytes consumed) of the first whole frame.
-fn framed_message(bytes: &[u8]) -> Result<Option<(usize, &[u8], usize)>, NoFrame> {
+/// A message, whose it is (0 = standard output, 1 = standard error), and how many bytes it took.
+type Cut<'a> = (usize, &'a [u8], usize);
+
+/// The first whole frame's message.
+fn framed_message(bytes: &[u8]) -> Result<Option<Cut<'_>>, NoFrame> {
     let Some((header, rest)) = bytes.split_at_checked(8) else { return Ok(None) };
     let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]) as usize;
     if header[0] > 2 || header[1..4] != [0, 0, 0] || length > FRAME_LONGEST {
@@ -128,7 +131,7 @@ fn framed_message(bytes: &[u8]) -> Result<Option<(usize, &[u8], usize)>, NoFrame
 }
 
 /// The same for a terminal's raw output: up to a line's end, or as much as one message can hold.
-fn raw_message(bytes: &[u8]) -> Option<(usize, &[u8], usize)> {
+fn raw_message(bytes: &[u8]) -> Option<Cut<'_>> {
     let text_from = timestamp_length(bytes);
     let longest = text_from + MESSAGE_LONGEST;
     let head = &bytes[..bytes.len().min(longest)];
