@@ -10,7 +10,6 @@ use super::scenario::{BUILT_IN, Scenario, VARIATIONS};
 use crate::model::PolicySettings;
 use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets};
-use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -47,13 +46,12 @@ fn run_scenario(arguments: &RunArguments) -> Result<String, String> {
     }
     let contenders: Result<Vec<_>, _> = arguments.policy.iter().map(|name| Contender::named(name, &settings)).collect();
     let comparison = compare(&scenario, &contenders?, arguments.seeds);
-    if arguments.json { Ok(format!("{}\n", comparison_json(&comparison))) } else { Ok(comparison_table(&comparison)) }
-}
-
-fn comparison_json(comparison: &Comparison) -> Value {
-    let policies: Map<String, Value> =
-        comparison.policies.iter().map(|(name, summary)| (name.clone(), json!(summary))).collect();
-    json!({ "scenario": comparison.scenario, "seeds": comparison.seeds, "policies": policies })
+    if !arguments.json {
+        return Ok(comparison_table(&comparison));
+    }
+    let json =
+        serde_json::to_string(&comparison).map_err(|error| format!("cannot write the result as JSON: {error}"))?;
+    Ok(json + "\n")
 }
 
 fn comparison_table(comparison: &Comparison) -> String {

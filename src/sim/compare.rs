@@ -7,7 +7,7 @@ use super::contender::{Contender, Decider, Rule};
 use super::node::{Keep, simulate};
 use super::outcome::{JobOutcome, Outcome};
 use super::scenario::Scenario;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What `flowsim run` reports of one policy: means over seeds.
@@ -27,17 +27,23 @@ pub struct Summary {
     pub jobs_faster: f64,
 }
 
-/// All runs of one comparison.
-#[derive(Clone, Debug)]
+/// All runs of one comparison; as JSON, what `flowsim run --json` prints.
+#[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// The scenario's name.
     pub scenario: String,
     /// Schedules drawn: seeds 0 .. seeds.
     pub seeds: u64,
     /// In the order asked for.
+    #[serde(serialize_with = "as_map")]
     pub policies: Vec<(String, Summary)>,
     /// Events handled in all runs, plain sharing's included.
+    #[serde(skip)]
     pub events: u64,
+}
+
+fn as_map<S: Serializer>(policies: &[(String, Summary)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(policies.iter().map(|(name, summary)| (name, summary)))
 }
 
 const FASTER: f64 = 0.999;

@@ -29,6 +29,7 @@ pub const VARIATIONS: [(&str, &str); 9] = [
 
 const START_WITHIN_S: f64 = 200.0;
 const SIZE_NODE_S: (f64, f64) = (30.0, 220.0);
+const QUALITY_AT: (f64, f64) = (0.15, 0.7);
 const VARIATION_STREAM: u64 = 1;
 
 /// A built-in schedule with its variations.
@@ -125,7 +126,9 @@ fn random_job(number: usize, node: &NodeShape, draws: &mut Stream) -> JobPlan {
         let from = draws.log_uniform(1.0, 600.0);
         (from, from * draws.uniform(0.02, 0.5)) // a loss
     };
-    let curve = exponential(from, to, draws.uniform(4.0, 16.0), draws.log_uniform(0.003, 0.03));
+    // 1 − e^(−rate·x) reaches 95 % at x = 3 / rate: the 95 % point lies evenly between these parts of the work.
+    let rate = 3.0 / draws.uniform(QUALITY_AT.0, QUALITY_AT.1);
+    let curve = exponential(from, to, rate, draws.log_uniform(0.003, 0.03));
     let units = draws.log_uniform(20.0, 400.0).round() as usize;
     let name = format!("{}-{}", number + 1, MODELS[number % MODELS.len()]);
     let mut plan = job(&name, node, start_s, size_node_s, units, curve);
