@@ -4,3 +4,4 @@
 
 pub mod cgroup;
 pub mod docker;
+pub mod tail;

@@ -1,0 +1,59 @@
+//! One open log file and how far it has been read.
+
+use super::super::Position;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+/// A line's beginning is looked for no further back.
+const LINE_AT_MOST: u64 = 64 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) file: File,
+    pub(super) device: u64,
+    pub(super) inode: u64,
+    pub(super) offset: u64,
+    /// The bytes just before the offset, to notice that the file was cut and has grown past the offset again.
+    pub(super) remembered: Vec<u8>,
+}
+
+impl Open {
+    /// The same file, to be read from `offset`.
+    pub(super) fn at(self, offset: u64) -> Open {
+        Open { offset, ..self }
+    }
+
+    /// Where the line around `offset` begins: what was read of an unfinished line before a restart was not understood by anybody.
+    pub(super) fn line_beginning(&self, offset: u64) -> u64 {
+        let from = offset.saturating_sub(LINE_AT_MOST);
+        let mut before = vec![0; (offset - from) as usize];
+        if self.file.read_exact_at(&mut before, from).is_err() {
+            return offset;
+        }
+        match memchr::memrchr(b'\n', &before) {
+            Some(end) => from + end as u64 + 1,
+            None if from == 0 => 0,
+            None => offset,
+        }
+    }
+
+    /// Whether the byte before `offset` does not end a line.
+    pub(super) fn mid_line(&self, offset: u64) -> bool {
+        let mut byte = [0];
+        offset > 0 && self.file.read_exact_at(&mut byte, offset - 1).is_ok() && byte != *b"\n"
+    }
+
+    pub(super) fn new(file: File, offset: u64) -> io::Result<Open> {
+        let meta = file.metadata()?;
+        Ok(Open { device: meta.dev(), inode: meta.ino(), offset, remembered: Vec::new(), file })
+    }
+
+    pub(super) fn position(&self) -> Position {
+        Position { device: self.device, inode: self.inode, offset: self.offset }
+    }
+
+    pub(super) fn is(&self, meta: &Metadata) -> bool {
+        (self.device, self.inode) == (meta.dev(), meta.ino())
+    }
+}

@@ -1,0 +1,218 @@
+//! Many logs followed at once with the real inotify and the real clock: prompt when quiet, cheap when busy, fair to all.
+
+use flowcon::host::tail::{Budget, JsonLog, Source, Start, Tailer};
+use flowcon::model::ContainerId;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// A tailer, its wake-ups, and what it has read of each log.
+struct Reader {
+    tailer: Tailer,
+    wakes: Receiver<()>,
+    read: BTreeMap<ContainerId, Vec<u8>>,
+    polls: u32,
+}
+
+impl Reader {
+    fn new(budget: Budget) -> Reader {
+        let (wake, wakes) = channel();
+        let tailer = Tailer::new(budget, move || {
+            let _ = wake.send(());
+        });
+        Reader { tailer, wakes, read: BTreeMap::new(), polls: 0 }
+    }
+
+    fn follow(&mut self, name: &str, log: &Path) -> ContainerId {
+        let id = ContainerId::new(name);
+        self.tailer.follow(id.clone(), Source::Host(log.to_owned()), Start::Beginning);
+        self.read.insert(id.clone(), Vec::new());
+        id
+    }
+
+    /// Reads as the daemon does, until the condition holds.
+    fn until(&mut self, what: &str, mut done: impl FnMut(&BTreeMap<ContainerId, Vec<u8>>) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let read = &mut self.read;
+            let rest = self.tailer.poll(&mut |id, bytes| read.entry(id.clone()).or_default().extend_from_slice(bytes));
+            self.polls += 1;
+            if done(&self.read) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "never: {what}");
+            let _ = self.wakes.recv_timeout(rest);
+            while self.wakes.try_recv().is_ok() {}
+        }
+    }
+
+    fn text(&self, id: &ContainerId) -> &str {
+        std::str::from_utf8(&self.read[id]).expect("the tests write text")
+    }
+}
+
+fn log_in(dir: &Path, name: &str) -> PathBuf {
+    let folder = dir.join(name);
+    fs::create_dir(&folder).expect("a fresh folder");
+    let log = folder.join("output.log");
+    fs::write(&log, "").expect("a fresh file");
+    log
+}
+
+fn append(log: &Path, text: &str) {
+    let mut file = fs::OpenOptions::new().append(true).create(true).open(log).expect("the log opens");
+    file.write_all(text.as_bytes()).expect("the disk has room");
+}
+
+#[test]
+fn a_line_in_a_quiet_log_is_read_at_once_and_not_at_the_next_round() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = log_in(dir.path(), "a");
+    let mut reader = Reader::new(Budget::default());
+    let id = reader.follow("a", &log);
+    // Past the first looks, so that only an event can make the next one early.
+    let settled = Instant::now() + Duration::from_millis(600);
+    reader.until("the first looks", |_| Instant::now() > settled);
+    std::thread::spawn({
+        let log = log.clone();
+        move || {
+            std::thread::sleep(Duration::from_millis(300));
+            append(&log, "loss 1\n");
+        }
+    });
+    let written = Instant::now() + Duration::from_millis(300);
+    reader.until("the line", |read| !read[&id].is_empty());
+    let latency = Instant::now().saturating_duration_since(written);
+    assert!(latency < Duration::from_millis(700), "took {latency:?}");
+    assert_eq!(reader.text(&id), "loss 1\n");
+}
+
+#[test]
+fn a_log_is_followed_through_rotation_removal_and_a_folder_that_comes_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = log_in(dir.path(), "a");
+    let mut reader = Reader::new(Budget::default());
+    let (id, later) = (reader.follow("a", &log), reader.follow("later", &dir.path().join("b/output.log")));
+    append(&log, "1\n");
+    reader.until("the first line", |read| read[&id] == b"1\n");
+    fs::rename(&log, log.with_extension("log.1")).unwrap();
+    append(&log.with_extension("log.1"), "2\n");
+    append(&log, "3\n");
+    reader.until("what was written late to the old file, then the new one", |read| read[&id] == b"1\n2\n3\n");
+    fs::remove_file(&log).unwrap();
+    append(&log, "4\n");
+    reader.until("a file made anew", |read| read[&id] == b"1\n2\n3\n4\n");
+    append(&log_in(dir.path(), "b"), "5\n");
+    reader.until("a log whose folder came later", |read| read[&later] == b"5\n");
+    assert_eq!(reader.tailer.health(&id).unwrap().rotated, 2);
+}
+
+#[test]
+fn a_flood_in_one_log_does_not_starve_the_others_and_is_skipped_when_hopeless() {
+    let dir = tempfile::tempdir().unwrap();
+    let budget = Budget { per_log: 64 << 10, per_call: 96 << 10, behind: 1 << 20, keep: 16 << 10 };
+    let mut reader = Reader::new(budget);
+    // The flood's name sorts first.
+    let (loud_log, quiet_log) = (log_in(dir.path(), "a"), log_in(dir.path(), "z"));
+    let (loud, quiet) = (reader.follow("a", &loud_log), reader.follow("z", &quiet_log));
+    append(&loud_log, &"loud line\n".repeat(800_000));
+    append(&quiet_log, "quiet line\n");
+    reader.until("the quiet line", |read| !read[&quiet].is_empty());
+    assert!(reader.read[&loud].len() <= 1 << 20, "{}", reader.read[&loud].len());
+    append(&loud_log, "end\n");
+    reader.until("the end of the flood", |read| read[&loud].ends_with(b"end\n"));
+    let health = reader.tailer.health(&loud).unwrap();
+    assert!(health.skipped >= 6 << 20, "{health:?}");
+    assert!(reader.text(&loud).lines().all(|line| line == "loud line" || line == "end"), "a line was torn");
+}
+
+#[test]
+fn an_engines_log_becomes_what_the_container_wrote() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = log_in(dir.path(), "a");
+    let mut reader = Reader::new(Budget::default());
+    let id = reader.follow("a", &log);
+    for epoch in 1..=3 {
+        let entry =
+            serde_json::json!({"log": format!("Epoch {epoch}\n"), "stream": "stdout", "time": "2026-01-01T00:00:00Z"});
+        append(&log, &format!("{entry}\n"));
+    }
+    reader.until("three entries", |read| read[&id].iter().filter(|byte| **byte == b'\n').count() == 3);
+    let (mut decoder, mut out) = (JsonLog::default(), Vec::new());
+    decoder.push(&reader.read[&id], &mut out);
+    assert_eq!(String::from_utf8(out).unwrap(), "Epoch 1\nEpoch 2\nEpoch 3\n");
+}
+
+#[test]
+fn the_rest_of_a_log_is_read_at_once_when_its_container_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = log_in(dir.path(), "a");
+    let mut reader = Reader::new(Budget::default());
+    let id = reader.follow("a", &log);
+    append(&log, "1\n");
+    reader.until("the first line", |read| read[&id] == b"1\n");
+    append(&log, "2\n");
+    fs::rename(&log, log.with_extension("log.1")).unwrap();
+    append(&log, "3\n");
+    let mut rest = Vec::new();
+    reader.tailer.drain(&id, 1 << 20, &mut |bytes| rest.extend_from_slice(bytes));
+    assert_eq!(rest, b"2\n3\n");
+    assert_eq!(reader.tailer.unfollow(&id).map(|position| position.offset), Some(2));
+    assert!(reader.tailer.health(&id).is_none());
+}
+
+/// CPU time of this process so far, all threads.
+fn cpu_time() -> Duration {
+    let stat = fs::read_to_string("/proc/self/stat").expect("/proc is mounted");
+    let fields: Vec<u64> =
+        stat[stat.rfind(')').expect("a name") + 2..].split(' ').map(|field| field.parse().unwrap_or(0)).collect();
+    let ticks = fields[11] + fields[12];
+    Duration::from_millis(ticks * 10)
+}
+
+#[test]
+fn two_hundred_logs_with_a_line_a_second_cost_little() {
+    // In a process of its own: the other tests' work is not this one's cost. The writer is another process again.
+    let measured = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "measures_two_hundred_logs", "--nocapture"])
+        .output()
+        .unwrap();
+    let out = String::from_utf8_lossy(&measured.stdout);
+    assert!(measured.status.success(), "{out}");
+}
+
+/// Run by the test above in a process of its own; prints what it measured.
+#[test]
+#[ignore = "measures its own process; run by another test"]
+fn measures_two_hundred_logs() {
+    const LOGS: usize = 200;
+    let dir = tempfile::tempdir().unwrap();
+    let mut reader = Reader::new(Budget::default());
+    for number in 0..LOGS {
+        reader.follow(&number.to_string(), &log_in(dir.path(), &number.to_string()));
+    }
+    let script =
+        "while :; do for i in $(seq 0 199); do echo 'epoch 1 loss 0.1' >> $1/$i/output.log; done; sleep 1; done";
+    let mut writer = std::process::Command::new("sh").args(["-c", script, "writer"]).arg(dir.path()).spawn().unwrap();
+    let mut measure = |seconds: u64| {
+        let (from, began) = (cpu_time(), Instant::now());
+        let polls = reader.polls;
+        reader.until("time passed", |_| began.elapsed() >= Duration::from_secs(seconds));
+        let cores = (cpu_time() - from).as_secs_f64() / began.elapsed().as_secs_f64();
+        (cores, f64::from(reader.polls - polls) / seconds as f64)
+    };
+    let (first_seconds, _) = measure(4);
+    let (cores, polls) = measure(10);
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    let lines: usize = reader.read.values().map(|bytes| bytes.iter().filter(|byte| **byte == b'\n').count()).sum();
+    println!("{LOGS} logs: {:.2} % of a core, {polls:.1} polls a second, {lines} lines read", cores * 100.0);
+    println!("while finding out that they are busy: {:.2} %", first_seconds * 100.0);
+    assert!(lines > LOGS * 5, "only {lines} lines were read");
+    assert!(polls <= 5.0, "{polls} polls a second");
+    // An unoptimised build may take several times what the service takes.
+    assert!(cores < 0.05, "{cores} of a core");
+}
