@@ -2,7 +2,9 @@
 //!
 //! Imports: nothing of this crate but names for the help text.
 
+use super::trace::{Discipline, Gpus};
 use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
 
 /// Simulates training jobs on virtual time with the product's own policy code.
 #[derive(Parser)]
@@ -18,6 +20,8 @@ pub struct Arguments {
 pub enum Command {
     /// Compares policies on a schedule of jobs on one node.
     Run(RunArguments),
+    /// Runs a trace of jobs on a cluster of GPUs.
+    Trace(TraceArguments),
     /// Lists the built-in scenarios, their endings, and the policies.
     List,
 }
@@ -39,4 +43,26 @@ pub struct RunArguments {
     /// Prints one JSON object instead of the table.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `flowsim trace`.
+#[derive(Args)]
+pub struct TraceArguments {
+    /// A CSV file with the columns job_id, submit_s, num_gpus, duration_s.
+    pub file: PathBuf,
+    /// GPUs of the cluster: `64` without placement, `64x8` for 64 nodes of 8.
+    #[arg(long)]
+    pub gpus: Gpus,
+    /// fifo, fjf, shortest (srpt), shortest-gpu, dlas, dlas-gpu (las).
+    #[arg(long, short)]
+    pub policy: Discipline,
+    /// Seconds that a preempted job runs longer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub restart_cost: u64,
+    /// Prints a CSV line job_id,start_s,end_s for each job instead of a summary.
+    #[arg(long)]
+    pub per_job: bool,
+    /// Writes to this file instead of standard output.
+    #[arg(long, value_name = "PATH")]
+    pub out: Option<PathBuf>,
 }

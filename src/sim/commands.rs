@@ -2,11 +2,13 @@
 //!
 //! Imports: model.
 
-use super::args::{Arguments, Command, RunArguments};
+use super::args::{Arguments, Command, RunArguments, TraceArguments};
 use super::compare::{Comparison, Summary, compare};
 use super::contender::{CONTENDERS, Contender};
-use super::overrides;
+use super::output::write_whole;
 use super::scenario::{BUILT_IN, Scenario, VARIATIONS};
+use super::trace::{TraceJob, TraceOutcome};
+use super::{overrides, trace};
 use crate::model::PolicySettings;
 use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets};
@@ -17,6 +19,7 @@ use std::process::ExitCode;
 pub fn run() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => run_scenario(&arguments),
+        Command::Trace(arguments) => run_trace(&arguments),
         Command::List => Ok(list()),
     };
     match done.and_then(|text| print(&text)) {
@@ -52,6 +55,43 @@ fn run_scenario(arguments: &RunArguments) -> Result<String, String> {
     let json =
         serde_json::to_string(&comparison).map_err(|error| format!("cannot write the result as JSON: {error}"))?;
     Ok(json + "\n")
+}
+
+fn run_trace(arguments: &TraceArguments) -> Result<String, String> {
+    let path = arguments.file.display().to_string();
+    let text = std::fs::read_to_string(&arguments.file)
+        .map_err(|error| format!("{path}: cannot read the trace: {error}; check the path and its permissions"))?;
+    let jobs = trace::read(&path, &text, arguments.gpus)?;
+    let outcome = trace::run(&jobs, arguments.gpus, arguments.policy, arguments.restart_cost);
+    let result = if arguments.per_job { trace_lines(&jobs, &outcome) } else { trace_summary(&jobs, &outcome) };
+    match &arguments.out {
+        Some(out) => write_whole(out, result.as_bytes()).map(|()| String::new()),
+        None => Ok(result),
+    }
+}
+
+fn trace_lines(jobs: &[TraceJob], outcome: &TraceOutcome) -> String {
+    let mut lines = String::from("job_id,start_s,end_s\n");
+    for (job, span) in jobs.iter().zip(&outcome.spans) {
+        lines += &format!("{},{},{}\n", job.id, span.start_s, span.end_s);
+    }
+    lines
+}
+
+fn trace_summary(jobs: &[TraceJob], outcome: &TraceOutcome) -> String {
+    let mut waits: Vec<u64> = jobs.iter().zip(&outcome.spans).map(|(job, span)| span.end_s - job.submit_s).collect();
+    waits.sort_unstable();
+    let mean = waits.iter().sum::<u64>() as f64 / waits.len().max(1) as f64;
+    let quantile = |part: f64| waits.get((part * waits.len() as f64) as usize).or(waits.last()).copied().unwrap_or(0);
+    let end = outcome.spans.iter().map(|span| span.end_s).max().unwrap_or(0);
+    format!(
+        "{} jobs, {} events, {} preemptions\nmean completion {mean:.4} s, median {} s, p95 {} s, last end {end} s\n",
+        jobs.len(),
+        outcome.events,
+        outcome.preemptions,
+        quantile(0.5),
+        quantile(0.95),
+    )
 }
 
 fn comparison_table(comparison: &Comparison) -> String {

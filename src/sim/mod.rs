@@ -12,11 +12,13 @@ pub mod curve;
 pub mod job;
 mod node;
 mod outcome;
+mod output;
 mod overrides;
 mod random;
 pub mod scenario;
 mod sharing;
 mod table_file;
+pub mod trace;
 
 pub use commands::run;
 pub use node::{Keep, simulate};

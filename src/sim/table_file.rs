@@ -84,6 +84,15 @@ impl Row<'_, '_> {
         number.ok_or_else(|| self.error(column, "expected a number"))
     }
 
+    /// The field as a whole number of at least `least`.
+    ///
+    /// # Errors
+    /// When it is none, or too small.
+    pub fn whole(&self, column: usize, least: u64) -> Result<u64, String> {
+        let number: Option<u64> = self.text(column).trim().parse().ok().filter(|number| *number >= least);
+        number.ok_or_else(|| self.error(column, &format!("expected a whole number of at least {least}")))
+    }
+
     /// A complaint about a field: file, line, column, the field, what was expected.
     pub fn error(&self, column: usize, expected: &str) -> String {
         let field = &self.fields[column];
@@ -131,8 +140,8 @@ mod tests {
     fn complaints_name_line_column_and_what_is_expected() {
         let table = TableFile::parse("t.csv", "id,gpus\n1,2\n2,two\n").unwrap();
         let gpus = table.column(&["gpus"]).unwrap();
-        let error = table.rows().nth(1).unwrap().number(gpus).unwrap_err();
-        assert_eq!(error, "t.csv:3:3: gpus = `two`: expected a number");
+        let error = table.rows().nth(1).unwrap().whole(gpus, 1).unwrap_err();
+        assert_eq!(error, "t.csv:3:3: gpus = `two`: expected a whole number of at least 1");
         let error = TableFile::parse("t.csv", "a,b\n1,2,3\n").err().unwrap();
         assert_eq!(error, "t.csv:2:5: 3 fields; expected 2 as in the header (a,b)");
         assert!(TableFile::parse("t.csv", "a\n\"b\n").err().unwrap().starts_with("t.csv:2:1: quote"));

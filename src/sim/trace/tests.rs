@@ -1,0 +1,100 @@
+//! Small traces whose answer is computed by hand.
+
+use super::*;
+
+const TRACE: &str = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n\
+    0,1,0,1,vgg,100,1\n\
+    1,2,10,1,vgg,50,1\n\
+    2,1,20,1,vgg,30,1\n";
+
+fn ends(trace: &str, gpus: &str, discipline: &str) -> Vec<(u64, u64)> {
+    spans(trace, gpus, discipline, 0)
+}
+
+fn spans(trace: &str, gpus: &str, discipline: &str, restart_cost_s: u64) -> Vec<(u64, u64)> {
+    let gpus: Gpus = gpus.parse().unwrap();
+    let jobs = read("trace.csv", trace, gpus).unwrap();
+    let outcome = run(&jobs, gpus, discipline.parse().unwrap(), restart_cost_s);
+    outcome.spans.iter().map(|span| (span.start_s, span.end_s)).collect()
+}
+
+#[test]
+fn under_fifo_the_head_of_the_line_blocks() {
+    // The two-GPU job waits for job 0 to end at 100 and blocks job 2, although one GPU is free.
+    assert_eq!(ends(TRACE, "2", "fifo"), [(0, 100), (100, 150), (150, 180)]);
+}
+
+#[test]
+fn the_first_job_that_fits_does_not_wait_for_the_head() {
+    assert_eq!(ends(TRACE, "2", "fjf"), [(0, 100), (100, 150), (20, 50)]);
+}
+
+#[test]
+fn shortest_preempts_the_longer_job() {
+    // At 10: 50 s against 90 s left: job 1 takes both GPUs. At 20 job 2 (30 s) is shorter than job 1 (40 s): it takes one GPU, job 1
+    // no longer fits, job 0 runs beside. At 50 job 1 (40 s) against job 0 (60 s): job 1 runs to 90, job 0 to 150.
+    assert_eq!(ends(TRACE, "2", "shortest"), [(0, 150), (10, 90), (20, 50)]);
+    assert_eq!(ends(TRACE, "2", "srpt"), ends(TRACE, "2", "shortest"));
+}
+
+#[test]
+fn shortest_by_gpu_counts_each_gpu() {
+    // At 10: 90 GPU-s against 100: job 0 keeps its GPU and job 1 waits until 100.
+    assert_eq!(ends(TRACE, "2", "shortest-gpu"), [(0, 100), (100, 150), (20, 50)]);
+}
+
+const LONG: &str = "job_id,submit_s,num_gpus,duration_s,vc\na,0,1,4000,x\nb,1000,1,500,x\n";
+
+#[test]
+fn least_attained_service_lets_the_newcomer_in_after_the_demotion() {
+    // a is demoted at 3250; then b, in the first queue, goes first and ends at 3750; a needs 750 s more.
+    assert_eq!(ends(LONG, "1", "dlas"), [(0, 4500), (3250, 3750)]);
+    assert_eq!(ends(LONG, "1", "las"), ends(LONG, "1", "dlas-gpu"));
+}
+
+#[test]
+fn the_demotion_of_a_job_on_several_gpus_is_noticed_by_its_seconds() {
+    // a on two GPUs has 3250 GPU-s at 1625 s. At b's arrival the look-out moves to 100 + floor((3250 − 100) / 2) = 1675.
+    let soon = "job_id,submit_s,num_gpus,duration_s,vc\na,0,2,4000,x\nb,100,2,500,x\n";
+    assert_eq!(ends(soon, "2", "dlas-gpu"), [(0, 4500), (1675, 2175)]);
+    // With b's arrival at 1000 to 1000 + floor((3250 − 1000) / 2) = 2125: later still.
+    let late = "job_id,submit_s,num_gpus,duration_s,vc\na,0,2,4000,x\nb,1000,2,500,x\n";
+    assert_eq!(ends(late, "2", "dlas-gpu"), [(0, 4500), (2125, 2625)]);
+}
+
+#[test]
+fn a_restart_costs_what_it_is_told_to() {
+    assert_eq!(spans(LONG, "1", "dlas", 30), [(0, 4530), (3250, 3750)]);
+}
+
+#[test]
+fn a_job_that_fits_one_node_is_not_split() {
+    let trace = "job_id,submit_s,num_gpus,duration_s\n0,0,3,10\n1,0,3,10\n2,0,2,10\n3,0,6,10\n";
+    // In one pool of 8 the third runs beside the first two; on two nodes of 4 it has one free GPU on each and waits.
+    assert_eq!(ends(trace, "8", "fjf")[2], (0, 10));
+    // The last needs a whole node and two GPUs more: beside the third on the other node.
+    assert_eq!(ends(trace, "2x4", "fjf")[2..], [(10, 20), (10, 20)]);
+}
+
+#[test]
+fn a_broken_trace_names_line_column_and_what_is_expected() {
+    let broken = |text: &str| read("t.csv", text, "8".parse().unwrap()).unwrap_err();
+    let header = "job_id,submit_s,num_gpus,duration_s\n";
+    assert_eq!(broken(&format!("{header}1,0,9,5\n")), "t.csv:2:5: num_gpus = `9`: the cluster has 8; expected no more");
+    assert_eq!(
+        broken(&format!("{header}1,0,1,5\n2,-3,1,5\n")),
+        "t.csv:3:3: submit_s = `-3`: expected a whole number of at least 0"
+    );
+    assert_eq!(
+        broken(&format!("{header}1,0,1,0\n")),
+        "t.csv:2:7: duration_s = `0`: expected a whole number of at least 1"
+    );
+    assert!(broken("job_id,num_gpus\n").contains("no column `submit_s` or `submit_time`"));
+    assert!(broken("").contains("t.csv:1:1: the file is empty"));
+}
+
+#[test]
+fn simultaneous_events_are_completions_then_arrivals_then_one_pass() {
+    let trace = "job_id,submit_s,num_gpus,duration_s\n0,0,1,10\n1,10,1,5\n2,10,1,3\n";
+    assert_eq!(ends(trace, "1", "shortest"), [(0, 10), (13, 18), (10, 13)]);
+}
