@@ -3,6 +3,7 @@
 //! Routes become a closed [`Command`]; wire types are versioned and written by hand from `model`. Imports: model only.
 
 mod access;
+pub mod client;
 mod commands;
 mod events;
 mod metrics;
@@ -16,7 +17,7 @@ mod socket;
 pub mod wire;
 
 pub use access::{Access, Peer, Right, UnknownName, gid_of, uid_of};
-pub use server::{Limits, serve};
+pub use server::{ApiLimits, serve};
 pub use socket::{BindError, Socket, bind};
 
 use crate::model::{Event, NodeStatus, PolicyName};

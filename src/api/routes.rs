@@ -6,7 +6,7 @@ use super::access::Peer;
 use super::metrics::Counters;
 use super::openapi;
 use super::problem::Fault;
-use super::server::Limits;
+use super::server::ApiLimits;
 use super::snapshot::{Snapshot, Snapshots};
 use super::wire::{ContainerDetail, ContainerList, Done, Policy, PolicyChange, Problem, Status};
 use super::{Command, Feed, commands, events, metrics};
@@ -28,7 +28,7 @@ use tokio::sync::{Semaphore, watch};
 pub(super) struct Api {
     pub(super) feed: Feed,
     pub(super) snapshots: Snapshots,
-    pub(super) limits: Limits,
+    pub(super) limits: ApiLimits,
     pub(super) streams: Arc<Semaphore>,
     pub(super) counters: Counters,
     pub(super) closed: watch::Receiver<bool>,
@@ -37,7 +37,7 @@ pub(super) struct Api {
 }
 
 impl Api {
-    pub(super) fn new(feed: Feed, limits: Limits, closed: watch::Receiver<bool>) -> Arc<Api> {
+    pub(super) fn new(feed: Feed, limits: ApiLimits, closed: watch::Receiver<bool>) -> Arc<Api> {
         let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Arc::new(Api {
             snapshots: Snapshots::new(feed.clone()),
@@ -91,7 +91,7 @@ async fn bounded(State(api): State<Arc<Api>>, request: Request, next: Next) -> R
     answer
 }
 
-async fn collected(body: body::Body, limits: &Limits) -> Result<Bytes, Fault> {
+async fn collected(body: body::Body, limits: &ApiLimits) -> Result<Bytes, Fault> {
     let collecting = Limited::new(body, limits.body).collect();
     match tokio::time::timeout(limits.request_time, collecting).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),

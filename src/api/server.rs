@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 /// What clients may use up.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct ApiLimits {
     /// Connections of readers at once.
     pub connections: usize,
     /// Further connections that only those who may change things can have, so that readers never lock root out.
@@ -43,9 +43,9 @@ pub struct Limits {
     pub farewell_time: Duration,
 }
 
-impl Default for Limits {
+impl Default for ApiLimits {
     fn default() -> Self {
-        Limits {
+        ApiLimits {
             connections: 64,
             reserved: 8,
             streams: 16,
@@ -60,7 +60,7 @@ impl Default for Limits {
 }
 
 /// Serves until `shutdown` completes, then lets open requests finish, takes the socket's file away and returns.
-pub async fn serve(socket: Socket, feed: Feed, access: Access, limits: Limits, shutdown: impl Future<Output = ()>) {
+pub async fn serve(socket: Socket, feed: Feed, access: Access, limits: ApiLimits, shutdown: impl Future<Output = ()>) {
     let (closing, closed) = watch::channel(false);
     let api = Api::new(feed, limits.clone(), closed.clone());
     let places = Places::new(&limits);
@@ -100,7 +100,7 @@ struct Places {
 }
 
 impl Places {
-    fn new(limits: &Limits) -> Places {
+    fn new(limits: &ApiLimits) -> Places {
         Places {
             everyone: Arc::new(Semaphore::new(limits.connections)),
             reserved: Arc::new(Semaphore::new(limits.reserved)),
@@ -150,7 +150,7 @@ async fn converse(
     stream: UnixStream,
     service: Router,
     _place: OwnedSemaphorePermit,
-    limits: Limits,
+    limits: ApiLimits,
     mut closed: watch::Receiver<bool>,
 ) {
     let stream = Patient::new(TokioIo::new(stream), limits.request_time);

@@ -1,5 +1,5 @@
 //! The command line.
 
 fn main() -> std::process::ExitCode {
-    flowcon::cli::run()
+    flowcon::cli::run(std::env::args_os())
 }

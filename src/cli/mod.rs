@@ -1,34 +1,195 @@
-//! The command line: arguments, commands, tables. Each command is a file with its arguments and a `run`.
+//! The command line `flowctl`: arguments in, pages or JSON out, and an exit code that scripts can rely on.
+//!
+//! A page is made by a pure function of a wire document; only `screen` prints. Imports: api, config, host, daemon, workload.
 
+mod commands;
+mod events;
+mod exit;
+mod explain;
+mod ps;
+mod screen;
+mod status;
+mod table;
+mod text;
 mod train;
 
-use clap::{Parser, Subcommand};
-use std::process::ExitCode;
+pub use exit::{Exit, Failure};
+pub use screen::{ColorChoice, Format};
 
-#[derive(Parser)]
-#[command(name = "flowctl", version, about)]
-struct Flowctl {
+use crate::api::client::Client;
+use clap::{CommandFactory, Parser, Subcommand};
+use commands::{PolicyArgs, Target};
+use screen::{Screen, Tone};
+use std::ffi::OsString;
+use std::future::Future;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// See and steer what governs the training jobs of this machine
+#[derive(Parser, Debug)]
+#[command(name = "flowctl", version, max_term_width = 100, arg_required_else_help = true, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(flatten)]
+    common: Common,
     #[command(subcommand)]
-    command: Command,
+    verb: Verb,
 }
 
-#[derive(Subcommand)]
-enum Command {
-    /// Run one of the built-in trainings.
+const AFTER_HELP: &str = "\
+Exit codes: 0 ok, 1 failed, 2 usage, 3 no daemon answers, 4 not found, 5 denied, 6 refused, 7 timeout.
+Start with `flowctl status`; `flowctl doctor` says what is missing and how to mend it.";
+
+#[derive(clap::Args, Debug)]
+struct Common {
+    /// The daemon's socket
+    #[arg(
+        long,
+        env = "FLOWCON_SOCKET",
+        default_value = "/run/flowcon/flowcond.sock",
+        value_name = "PATH",
+        global = true
+    )]
+    socket: PathBuf,
+    /// Form of the output
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORM", global = true)]
+    output: Format,
+    /// When to colour (NO_COLOR is obeyed)
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN", global = true)]
+    color: ColorChoice,
+    /// How long to wait for the daemon's answer
+    #[arg(long, default_value = "15", value_parser = seconds, value_name = "SECONDS", global = true)]
+    timeout: Duration,
+}
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    /// The node and its jobs at a look: list, metric, progress, share and why
+    Status(Repeat),
+    /// List the governed containers
+    Ps(Repeat),
+    /// Tell every number behind the decision about one job
+    Explain {
+        /// Name, id, or the beginning of an id
+        job: String,
+        #[command(flatten)]
+        repeat: Repeat,
+    },
+    /// Leave jobs alone, with their original limits
+    Pause(Target),
+    /// Govern jobs again; also ends a hold after a foreign change
+    Resume(Target),
+    /// Put every original limit back and pause everything
+    Restore,
+    /// Show the policy, or use another until the next reload
+    Policy(PolicyArgs),
+    /// Read the configuration again; the old one stays on an error
+    Reload,
+    /// Follow what happens
+    #[command(visible_alias = "events")]
+    Watch(events::WatchArgs),
+    /// Run one of the built-in trainings
     #[command(hide = true)]
     Train(train::TrainArgs),
+    /// Print a completion script: `source <(flowctl completion bash)`
+    Completion {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
 }
 
-/// Runs `flowctl` with the process's arguments.
-pub fn run() -> ExitCode {
-    let outcome = match Flowctl::parse().command {
-        Command::Train(args) => train::run(&args),
+/// Look again and again.
+#[derive(clap::Args, Clone, Copy, Debug)]
+struct Repeat {
+    /// Look again every SECONDS
+    #[arg(long, short = 'w', num_args = 0..=1, require_equals = true, default_missing_value = "2", value_parser = seconds, value_name = "SECONDS")]
+    watch: Option<Duration>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is not a number of seconds"))?;
+    if (0.1..=86_400.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("between 0.1 and 86400 seconds".to_owned())
+    }
+}
+
+/// Runs one command line and says how it ended.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(refusal) => return misunderstood(&refusal),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("flowctl: {error}");
-            ExitCode::FAILURE
-        }
+    let color = cli.common.color;
+    match obey(cli) {
+        Ok(exit) => exit.into(),
+        Err(failure) => report(&failure, color).into(),
+    }
+}
+
+/// Help and version are answers; the rest is a usage error. Nobody listening is neither.
+fn misunderstood(refusal: &clap::Error) -> ExitCode {
+    let _ = refusal.print();
+    if refusal.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() }
+}
+
+fn report(failure: &Failure, color: ColorChoice) -> Exit {
+    if !failure.is_closed_pipe() {
+        let look = screen::error_look(color);
+        let text = format!(
+            "{} {}\n{} {}\n",
+            look.paint(Tone::Bad, "flowctl:"),
+            text::clean(&failure.message),
+            look.paint(Tone::Dim, "next:"),
+            text::clean(&failure.next)
+        );
+        // Nobody reads the errors: the exit code still tells.
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+    failure.exit
+}
+
+fn obey(cli: Cli) -> Result<Exit, Failure> {
+    let screen = Screen::new(cli.common.output, cli.common.color);
+    let client = Client::new(&cli.common.socket, cli.common.timeout);
+    let done = match cli.verb {
+        Verb::Completion { shell } => completion(shell, &screen),
+        Verb::Train(args) => train::run(&args).map_err(Failure::from),
+        Verb::Status(repeat) => block_on(commands::status(&client, repeat.watch, &screen))?,
+        Verb::Ps(repeat) => block_on(commands::ps(&client, repeat.watch, &screen))?,
+        Verb::Explain { job, repeat } => block_on(commands::explain(&client, &job, repeat.watch, &screen))?,
+        Verb::Pause(target) => block_on(commands::target(&client, "pause", &target, &screen))?,
+        Verb::Resume(target) => block_on(commands::target(&client, "resume", &target, &screen))?,
+        Verb::Restore => block_on(commands::give(&client, "/v1/restore", &screen))?,
+        Verb::Reload => block_on(commands::give(&client, "/v1/reload", &screen))?,
+        Verb::Policy(args) => block_on(commands::policy(&client, &args, &screen))?,
+        Verb::Watch(args) => block_on(events::watch(&client, &args, &screen))?,
+    };
+    done.map(|()| Exit::Ok)
+}
+
+/// One thread is enough for one question.
+fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
+        Failure::new(Exit::Failed, format!("cannot start: {error}"), "check `ulimit -n` and free memory")
+    })?;
+    Ok(runtime.block_on(work))
+}
+
+fn completion(shell: clap_complete::Shell, screen: &Screen) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "flowctl", &mut script);
+    Ok(screen.print(&String::from_utf8_lossy(&script))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
     }
 }

@@ -92,8 +92,10 @@ impl Explanation {
 pub struct Decision {
     /// `not-measured`, `silent`, `paused`, `growing`, `watching`, `converged`, `all-converged`, `observe-only`, `bounded`, `held` or `ranked`.
     pub rule: String,
-    /// In words.
+    /// In a few words.
     pub text: String,
+    /// The whole story in a sentence or two.
+    pub story: String,
     /// The rule's numbers by name and unit.
     pub numbers: BTreeMap<String, f64>,
 }
@@ -104,6 +106,7 @@ impl Decision {
         Decision {
             rule: rule.to_owned(),
             text: plan.reason.to_string(),
+            story: plan.reason.explanation(),
             numbers: numbers
                 .into_iter()
                 .filter_map(|(name, number)| Some((name.to_owned(), finite(number)?)))

@@ -119,6 +119,8 @@ pub struct Policy {
     pub share_floor: f64,
     /// The default policy's floor, as a part of an equal share.
     pub floor: f64,
+    /// Under `enforcement = "quota"` no quota is less than this many cores.
+    pub quota_floor_cores: f64,
     /// Whether memory may be protected and squeezed.
     pub govern_memory: bool,
     /// Whether the block I/O weight follows the CPU share.
@@ -139,6 +141,7 @@ impl Policy {
             growth_threshold: settings.flowcon.growth_threshold,
             share_floor: settings.flowcon.share_floor,
             floor: settings.floor.fraction(),
+            quota_floor_cores: settings.quota_floor.0 as f64 / 1000.0,
             govern_memory: settings.govern_memory,
             govern_io: settings.govern_io,
             memory_pressure_limit: settings.memory_pressure_limit,

@@ -1,0 +1,210 @@
+//! The commands that ask the daemon: fetch, show, and say what was done. Imports: the API's client, pages.
+
+use super::exit::{Exit, Failure};
+use super::screen::{Format, Look, Screen};
+use super::{explain, ps, status, text};
+use crate::api::client::{Client, segment};
+use crate::api::wire::{ContainerDetail, ContainerList, Policy, PolicyChange, Status};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::time::{Duration, SystemTime};
+
+/// Which jobs a command is about.
+#[derive(Args, Debug)]
+pub struct Target {
+    /// Name, id, or the beginning of an id; several may be given
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    jobs: Vec<String>,
+    /// Every job, and those to come
+    #[arg(long)]
+    all: bool,
+}
+
+/// The policies that there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PolicyChoice {
+    /// Algorithms 1 and 2 of the FlowCon paper
+    Flowcon,
+    /// Watch, change nothing
+    Fair,
+    /// Most CPU to the best credit per CPU-second
+    Balanced,
+}
+
+/// Arguments of `flowctl policy`.
+#[derive(Args, Debug)]
+pub struct PolicyArgs {
+    /// Use this policy until the next reload; without it, show the one in force
+    #[arg(value_enum)]
+    policy: Option<PolicyChoice>,
+    /// What `balanced` aims at: 0 = quality only … 1 = completion only
+    #[arg(long, requires = "policy", value_name = "0…1")]
+    objective: Option<f64>,
+}
+
+/// `flowctl status`.
+pub async fn status(client: &Client, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
+    again_and_again(every, screen, async || {
+        let status: Status = client.get("/v1/status").await?;
+        let now = now_unix_ms();
+        show(screen, &status, |status| &status.containers, |status, look| status::page(status, look, now))
+    })
+    .await
+}
+
+/// `flowctl ps`.
+pub async fn ps(client: &Client, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
+    again_and_again(every, screen, async || {
+        let list: ContainerList = client.get("/v1/containers").await?;
+        show(screen, &list, |list| &list.containers, ps::page)
+    })
+    .await
+}
+
+/// `flowctl explain`.
+pub async fn explain(client: &Client, job: &str, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
+    let path = format!("/v1/containers/{}", segment(job));
+    again_and_again(every, screen, async || {
+        let detail: ContainerDetail = client.get(&path).await?;
+        show(screen, &detail, std::slice::from_ref, explain::page)
+    })
+    .await
+}
+
+/// `flowctl pause` and `flowctl resume`: each job that can be reached is, and the first refusal is the answer.
+pub async fn target(client: &Client, verb: &str, target: &Target, screen: &Screen) -> Result<(), Failure> {
+    if target.all {
+        return give(client, &format!("/v1/{verb}"), screen).await;
+    }
+    let mut refusal = None;
+    for job in &target.jobs {
+        if let Err(failure) = give(client, &format!("/v1/containers/{}/{verb}", segment(job)), screen).await {
+            refusal = refusal.or(Some(failure));
+        }
+    }
+    refusal.map_or(Ok(()), Err)
+}
+
+/// Gives one command and tells what was done.
+pub async fn give(client: &Client, path: &str, screen: &Screen) -> Result<(), Failure> {
+    let done = client.post(path).await?;
+    tell(screen, &done, &done.done)
+}
+
+/// `flowctl policy`.
+pub async fn policy(client: &Client, args: &PolicyArgs, screen: &Screen) -> Result<(), Failure> {
+    let Some(choice) = args.policy else {
+        let policy: Policy = client.get("/v1/policy").await?;
+        return tell(screen, &policy, policy_page(&policy).trim_end());
+    };
+    let policy = match choice {
+        PolicyChoice::Flowcon => "flowcon",
+        PolicyChoice::Fair => "fair",
+        PolicyChoice::Balanced => "balanced",
+    };
+    let change = PolicyChange { policy: policy.to_owned(), objective: args.objective };
+    let done = client.set_policy(&change).await?;
+    tell(screen, &done, &done.done)
+}
+
+fn policy_page(policy: &Policy) -> String {
+    let mut page = format!("policy            {}\n", text::clean(&policy.policy));
+    let numbers = [
+        ("interval", text::duration(policy.interval_s)),
+        ("max interval", text::duration(policy.max_interval_s)),
+        (
+            "growth threshold",
+            format!("{} of the range per node-CPU-second", text::number_text(policy.growth_threshold)),
+        ),
+        ("share floor", format!("1/({}·n) of the node for a converged job", text::number_text(policy.share_floor))),
+        ("objective", format!("{} (0 quality … 1 completion; balanced only)", policy.objective)),
+        ("floor", format!("{} of an equal share (balanced only)", text::percent(policy.floor))),
+        ("enforcement", text::clean(&policy.enforcement)),
+        ("governs memory", yes_or_no(policy.govern_memory)),
+        ("governs block I/O", yes_or_no(policy.govern_io)),
+    ];
+    for (name, words) in numbers {
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "{name:<17} {words}");
+    }
+    page
+}
+
+fn yes_or_no(yes: bool) -> String {
+    if yes { "yes" } else { "no" }.to_owned()
+}
+
+fn tell<T: Serialize>(screen: &Screen, document: &T, words: &str) -> Result<(), Failure> {
+    match screen.format {
+        Format::Json | Format::Jsonl => Ok(screen.print_json(document)?),
+        Format::Table | Format::Wide => {
+            let lines: Vec<String> = words.lines().map(text::clean).collect();
+            Ok(screen.print(&format!("{}\n", lines.join("\n")))?)
+        }
+    }
+}
+
+fn show<T: Serialize, R: Serialize>(
+    screen: &Screen,
+    document: &T,
+    rows: impl Fn(&T) -> &[R],
+    page: impl Fn(&T, &Look) -> String,
+) -> Result<String, Failure> {
+    let unprintable = |error: serde_json::Error| {
+        Failure::new(Exit::Failed, format!("cannot print the answer as JSON: {error}"), "use -o table")
+    };
+    let mut text = String::new();
+    match screen.format {
+        Format::Json => {
+            text = serde_json::to_string_pretty(document).map_err(unprintable)?;
+            text.push('\n');
+        }
+        Format::Jsonl => {
+            for row in rows(document) {
+                text.push_str(&serde_json::to_string(row).map_err(unprintable)?);
+                text.push('\n');
+            }
+        }
+        Format::Table | Format::Wide => text = page(document, &screen.look()),
+    }
+    Ok(text)
+}
+
+/// Once, or until interrupted. A daemon that goes away while one watches is waited for.
+async fn again_and_again(
+    every: Option<Duration>,
+    screen: &Screen,
+    look: impl AsyncFn() -> Result<String, Failure>,
+) -> Result<(), Failure> {
+    let Some(every) = every else { return Ok(screen.print(&look().await?)?) };
+    let mut seen_once = false;
+    loop {
+        let page = match look().await {
+            Ok(page) => page,
+            Err(failure) if !seen_once || !passes(failure.exit) => return Err(failure),
+            Err(failure) => format!("{}\nnext: {}\n", text::clean(&failure.message), text::clean(&failure.next)),
+        };
+        seen_once = true;
+        screen.print(&on_a_clear_screen(&page, screen))?;
+        tokio::time::sleep(every).await;
+    }
+}
+
+fn passes(exit: Exit) -> bool {
+    matches!(exit, Exit::Unreachable | Exit::Timeout | Exit::Refused)
+}
+
+/// A person sees one page that changes; a pipe gets page after page.
+fn on_a_clear_screen(page: &str, screen: &Screen) -> String {
+    if !screen.is_terminal() || matches!(screen.format, Format::Json | Format::Jsonl) {
+        return page.to_owned();
+    }
+    let each_line_to_its_end = page.replace('\n', "\x1b[K\n");
+    format!("\x1b[H{each_line_to_its_end}\x1b[J")
+}
+
+fn now_unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,132 @@
+//! `flowctl watch` (also `flowctl events`): what happens, as it happens, resumed by itself when the daemon comes back.
+//!
+//! Imports: the API's client, screen.
+
+use super::exit::{Exit, Failure};
+use super::screen::{Format, Look, Screen, Tone};
+use super::text::{self, clean};
+use crate::api::client::{Client, ClientError, Told};
+use crate::api::wire::Event;
+use clap::Args;
+use serde_json::json;
+use std::time::Duration;
+
+/// Between two attempts to find the daemon again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Arguments of `flowctl watch`.
+#[derive(Args, Debug)]
+pub struct WatchArgs {
+    /// Begin with so many events of the past
+    #[arg(long, short = 'n', default_value_t = 10, value_name = "COUNT")]
+    recent: usize,
+    /// Begin after this event id, as an earlier `-o json` line told it
+    #[arg(long, value_name = "ID", conflicts_with = "recent")]
+    after: Option<String>,
+    /// End after the events of the past instead of waiting for more
+    #[arg(long)]
+    no_follow: bool,
+}
+
+/// Prints events until the reader goes away, or to the end of the past with `--no-follow`.
+pub async fn watch(client: &Client, args: &WatchArgs, screen: &Screen) -> Result<(), Failure> {
+    let follow = if args.no_follow { "&follow=false" } else { "" };
+    let mut query = format!("recent={}{follow}", args.recent);
+    let mut last_id = args.after.clone();
+    if last_id.is_some() {
+        query = follow.trim_start_matches('&').to_owned();
+    }
+    let mut stream = client.events(&query, last_id.as_deref()).await?;
+    loop {
+        let ended = loop {
+            match stream.next().await {
+                Ok(Some(told)) => show(&told, stream.last_id(), screen)?,
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            }
+        };
+        last_id = stream.last_id().map(str::to_owned).or(last_id);
+        if args.no_follow {
+            return ended.map_or(Ok(()), |error| Err(error.into()));
+        }
+        eprintln!("flowctl: the daemon closed the stream; waiting for it to come back");
+        stream = found_again(client, last_id.as_deref()).await?;
+    }
+}
+
+async fn found_again(client: &Client, last_id: Option<&str>) -> Result<crate::api::client::EventStream, Failure> {
+    loop {
+        tokio::time::sleep(RETRY).await;
+        match client.events("", last_id).await {
+            Err(ClientError::Unreachable { .. } | ClientError::Garbled { .. } | ClientError::Timeout { .. }) => {}
+            found => return found.map_err(Failure::from),
+        }
+    }
+}
+
+fn show(told: &Told, id: Option<&str>, screen: &Screen) -> Result<(), Failure> {
+    let text = match screen.format {
+        Format::Json | Format::Jsonl => format!("{}\n", document(told, id)?),
+        Format::Table | Format::Wide => line(told, &screen.look()),
+    };
+    Ok(screen.print(&text)?)
+}
+
+fn document(told: &Told, id: Option<&str>) -> Result<String, Failure> {
+    let document = match told {
+        Told::Event(event) => serde_json::to_value(event).map(|mut event| {
+            event["id"] = json!(id);
+            event
+        }),
+        Told::Gap(gap) => Ok(json!({ "kind": "gap", "lost": gap.lost, "text": gap.text })),
+    };
+    let text = document.and_then(|document| serde_json::to_string(&document));
+    text.map_err(|error| Failure::new(Exit::Failed, format!("cannot print an event: {error}"), "report this as a bug"))
+}
+
+/// One line: when, what kind, who, what.
+fn line(told: &Told, look: &Look) -> String {
+    match told {
+        Told::Event(event) => event_line(event, look),
+        Told::Gap(gap) => {
+            let lost = gap.lost.map_or_else(String::new, |lost| format!(" ({lost} lost)"));
+            format!("{}\n", look.paint(Tone::Warn, &format!("… {}{lost}", clean(&gap.text))))
+        }
+    }
+}
+
+fn event_line(event: &Event, look: &Look) -> String {
+    let tone = match event.kind.as_str() {
+        "started" | "ended" => Tone::Accent,
+        "hold" | "notice" => Tone::Warn,
+        _ => Tone::Plain,
+    };
+    let who = event.name.as_deref().or(event.container.as_deref()).map(|name| text::fit(&clean(name), 20));
+    let who = who.map_or_else(String::new, |who| format!("{who}: "));
+    format!(
+        "{} {} {}{}\n",
+        look.paint(Tone::Dim, &text::clock(event.unix_ms)),
+        look.paint(tone, &format!("{:<8}", clean(&event.kind))),
+        look.paint(Tone::Bold, &who),
+        clean(&event.text)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line_whatever_its_text_holds() {
+        let event = Event {
+            sequence: 1,
+            unix_ms: 1_700_000_000_000,
+            kind: "list".to_owned(),
+            container: None,
+            name: Some("a\nb".to_owned()),
+            text: "x\u{1b}[2J\ny".to_owned(),
+        };
+        let shown = line(&Told::Event(event), &Look { columns: Some(80), color: false });
+        assert_eq!(shown, "2023-11-14T22:13:20Z list     ab: x[2Jy\n");
+    }
+}

@@ -1,0 +1,296 @@
+//! `flowctl explain JOB`: every number behind a decision, in the order in which one asks.
+//!
+//! Pure. Imports: wire types, text, table.
+
+use super::screen::{Look, Tone};
+use super::table::{Cell, Column, table};
+use super::text::{self, clean};
+use crate::api::wire::{Container, ContainerDetail, Estimate, Explanation, GrowthEfficiency, Limit, Limits, Trend};
+use std::fmt::Write as _;
+
+/// Columns of the labels on the left.
+const LABEL: usize = 12;
+
+/// The page.
+pub fn page(detail: &ContainerDetail, look: &Look) -> String {
+    let (container, explanation) = (&detail.container, &detail.explanation);
+    let mut page = Page { text: title(container, look), look };
+    decision(&mut page, container, explanation);
+    growth(&mut page, explanation);
+    reading(&mut page, container, explanation);
+    limits(&mut page, explanation);
+    used(&mut page, container, explanation);
+    notices(&mut page, container);
+    page.text
+}
+
+struct Page<'a> {
+    text: String,
+    look: &'a Look,
+}
+
+impl Page<'_> {
+    fn section(&mut self, title: &str) {
+        let _ = writeln!(self.text, "\n{}", self.look.paint(Tone::Bold, title));
+    }
+
+    fn line(&mut self, label: &str, words: &str) {
+        self.toned(Tone::Plain, label, words);
+    }
+
+    fn toned(&mut self, tone: Tone, label: &str, words: &str) {
+        let words = self.look.wrapped(&clean(words), LABEL + 2);
+        let label = self.look.paint(Tone::Dim, &format!("{label:<LABEL$}"));
+        let _ = writeln!(self.text, "  {label}{}", self.look.paint(tone, &words));
+    }
+}
+
+fn title(container: &Container, look: &Look) -> String {
+    let name = text::fit(&clean(&container.name), 40);
+    format!(
+        "{} · {} · {} · {} for {}\n",
+        look.paint(Tone::Bold, &name),
+        text::fit(&clean(&container.short_id), 24),
+        clean(&container.runtime),
+        clean(&container.state),
+        text::duration(container.uptime_s)
+    )
+}
+
+fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
+    page.section("Decision");
+    if let Some(hold) = &container.hold {
+        page.toned(Tone::Warn, "held", &hold.why);
+        page.line("ends", &hold.ends);
+    }
+    match &explanation.decision {
+        Some(decision) => page.line("why", &decision.story),
+        None => page.line("why", "nothing was decided for it yet"),
+    }
+    page.line("policy", &explanation.policy);
+    page.line("list", container.list.as_deref().unwrap_or("none"));
+    if let (Some(share), Some(limit)) = (container.share, container.limit) {
+        let words = format!(
+            "{} of the node when everybody wants more; limit L = {} ({})",
+            text::percent(share),
+            text::number_text(limit),
+            if limit >= 1.0 { "free competition" } else { "soft: what others leave idle comes on top" }
+        );
+        page.line("share", &words);
+    }
+    page.line("bounds", &bounds(explanation));
+    if let Some(decision) = explanation.decision.as_ref().filter(|decision| !decision.numbers.is_empty()) {
+        let numbers = decision.numbers.iter().map(|(name, number)| format!("{name} = {}", text::number_text(*number)));
+        page.line("numbers", &numbers.collect::<Vec<_>>().join(", "));
+    }
+    let words = format!(
+        "in {}, at {}; the interval is {}",
+        text::duration(explanation.next_decision_in_s),
+        text::clock(explanation.next_decision_unix_ms),
+        text::duration(explanation.interval_s)
+    );
+    page.line("next", &words);
+}
+
+fn bounds(explanation: &Explanation) -> String {
+    let mut words = format!(
+        "{} to {} of the node (flowcon.min-share, flowcon.max-share), weight {} (flowcon.weight)",
+        text::percent(explanation.min_share),
+        text::percent(explanation.max_share),
+        text::number_text(explanation.weight)
+    );
+    if let Some(floor) = explanation.memory_floor_bytes {
+        let _ = write!(words, ", memory never squeezed below {}", text::bytes(floor));
+    }
+    words
+}
+
+fn growth(page: &mut Page<'_>, explanation: &Explanation) {
+    page.section("Growth efficiency (evaluation gained per resource used)");
+    let GrowthEfficiency { per_node_cpu_s, per_node_memory_s, per_block_io_gib, per_network_io_gib } =
+        explanation.growth;
+    let cpu = match per_node_cpu_s {
+        Some(growth) => {
+            let side = if growth < explanation.growth_threshold { "below" } else { "not below" };
+            format!(
+                "{} of the range per node-CPU-second, {side} the threshold {}",
+                text::number_text(growth),
+                text::number_text(explanation.growth_threshold)
+            )
+        }
+        None => format!(
+            "not measured yet (threshold {} of the range per node-CPU-second)",
+            text::number_text(explanation.growth_threshold)
+        ),
+    };
+    page.line("CPU", &cpu);
+    let each = [
+        ("memory", per_node_memory_s, "per second with all the node's memory"),
+        ("block I/O", per_block_io_gib, "per GiB read or written"),
+        ("network", per_network_io_gib, "per GiB received or sent"),
+    ];
+    for (resource, growth, unit) in each {
+        if let Some(growth) = growth {
+            page.line(resource, &format!("{} of the range {unit}", text::number_text(growth)));
+        }
+    }
+    let all = format!(
+        "{} per node-CPU-second over {} measured",
+        text::number_text(explanation.growth_of_all),
+        if explanation.containers_measured == 1 {
+            "1 job".to_owned()
+        } else {
+            format!("{} jobs", explanation.containers_measured)
+        }
+    );
+    page.line("all jobs", &all);
+}
+
+fn reading(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
+    let reading = &explanation.reading;
+    page.section("What its log says");
+    page.line("read from", &reading.source);
+    match &container.metric {
+        Some(metric) => {
+            let words = format!(
+                "{} = {}, {} is better, {} · {} sure · {} read",
+                metric.name.as_deref().unwrap_or("value"),
+                text::value(metric.value),
+                metric.direction.as_deref().unwrap_or("an unknown direction"),
+                trend(metric.trend),
+                text::percent(metric.confidence),
+                reading.evaluations
+            );
+            page.line("metric", &words);
+        }
+        None => page.line(
+            "metric",
+            "none found yet; name it with the labels flowcon.metric and flowcon.direction, or flowcon.pattern",
+        ),
+    }
+    if let Some(line) = &reading.line {
+        page.line("line", line);
+    }
+    if let Some(age) = reading.latest_age_s {
+        page.line("latest", &format!("{} ago", text::duration(age)));
+    }
+    if let (Some(gain), Some(over)) = (reading.gain, reading.gain_over_s) {
+        page.line(
+            "gain",
+            &format!("{} of the range of its values in {}", text::percent_signed(gain), text::duration(over)),
+        );
+    }
+    if let Some(progress) = &container.progress {
+        let of = progress.total.map_or_else(String::new, |total| format!(" of {}", text::number_text(total)));
+        let rate =
+            progress.units_per_s.map_or_else(String::new, |rate| format!(", {} a second", text::number_text(rate)));
+        page.line("progress", &format!("{} {}{of}{rate}", progress.unit, text::value(progress.current)));
+        if let Some(remaining) = &progress.remaining_s {
+            page.line("remaining", &span(remaining));
+        }
+    }
+    if let Some(quality) = reading.quality {
+        page.line("curve", &curve(quality, reading.phase.as_deref(), reading.to_quality_s.as_ref()));
+    }
+}
+
+fn curve(quality: f64, phase: Option<&str>, to_quality: Option<&Estimate>) -> String {
+    let ahead = to_quality.map_or_else(String::new, |estimate| format!(", 95% of it in {}", span(estimate)));
+    format!("{}: {} of the expected improvement is had{ahead}", phase.unwrap_or("unknown"), text::percent(quality))
+}
+
+fn span(estimate: &Estimate) -> String {
+    let high = estimate.high.map_or_else(|| "unbounded".to_owned(), text::duration);
+    format!("~{} ({} to {high})", text::duration(estimate.likely), text::duration(estimate.low))
+}
+
+fn trend(trend: Trend) -> &'static str {
+    match trend {
+        Trend::Improving => "improving",
+        Trend::Plateau => "on a plateau",
+        Trend::Diverging => "getting worse",
+        Trend::Unknown => "trend unknown",
+    }
+}
+
+fn limits(page: &mut Page<'_>, explanation: &Explanation) {
+    page.section("Limits");
+    let Limits { cpu_weight, cpu_quota_cores, memory_low_bytes, memory_high_bytes, io_weight } = &explanation.limits;
+    let rows: Vec<Vec<Cell>> = [
+        ("  CPU weight", cpu_weight, text::number_text as fn(f64) -> String),
+        ("  CPU quota, cores", cpu_quota_cores, text::number_text),
+        ("  memory protected", memory_low_bytes, size),
+        ("  memory squeezed at", memory_high_bytes, size),
+        ("  block I/O weight", io_weight, text::number_text),
+    ]
+    .into_iter()
+    .map(|(name, limit, words)| limit_row(name, limit, words))
+    .collect();
+    let columns = [
+        Column::left("  LIMIT"),
+        Column::right("BEFORE"),
+        Column::right("STANDS"),
+        Column::right("PLANNED"),
+        Column::left(""),
+    ];
+    page.text.push_str(&table(&columns, &rows, page.look));
+}
+
+fn limit_row(name: &str, limit: &Limit, words: fn(f64) -> String) -> Vec<Cell> {
+    let told = |number: Option<f64>| {
+        Cell::or_dash(number.map(|number| if number < 0.0 { "none".to_owned() } else { words(number) }))
+    };
+    let remark = match (limit.standing, limit.planned) {
+        (None, _) => "not available on this kernel",
+        (Some(standing), Some(planned)) if standing != planned => "differs",
+        (standing, _) if standing != limit.original => "changed",
+        _ => "",
+    };
+    vec![
+        Cell::plain(name),
+        told(limit.original),
+        told(limit.standing),
+        told(limit.planned),
+        Cell::new(Tone::Dim, remark),
+    ]
+}
+
+fn size(number: f64) -> String {
+    text::bytes(number.max(0.0) as u64)
+}
+
+fn used(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
+    let used = &explanation.used;
+    page.section("Use");
+    let mut cpu: Vec<String> = Vec::new();
+    cpu.extend(container.cpu_used.map(|part| format!("{} of the node now", text::percent(part))));
+    cpu.extend(used.cpu_s.map(|seconds| format!("{} CPU time in all", text::duration(seconds))));
+    cpu.extend(
+        used.throttled_s
+            .filter(|seconds| *seconds > 0.0)
+            .map(|seconds| format!("{} lost to a quota", text::duration(seconds))),
+    );
+    let mut memory: Vec<String> = Vec::new();
+    memory.extend(used.memory_bytes.map(|bytes| format!("{} charged", text::bytes(bytes))));
+    memory.extend(used.working_set_bytes.map(|bytes| format!("{} working set", text::bytes(bytes))));
+    let io = [("block I/O", used.block_io_bytes), ("network", used.network_io_bytes)];
+    for (label, words) in [("CPU", cpu), ("memory", memory)] {
+        page.line(label, &if words.is_empty() { "unknown".to_owned() } else { words.join(", ") });
+    }
+    for (label, bytes) in io {
+        if let Some(bytes) = bytes {
+            page.line(label, &text::bytes(bytes));
+        }
+    }
+}
+
+fn notices(page: &mut Page<'_>, container: &Container) {
+    if container.notices.is_empty() {
+        return;
+    }
+    page.section("Messages");
+    for notice in &container.notices {
+        let tone = if notice.is_warning() { Tone::Warn } else { Tone::Plain };
+        page.toned(tone, &notice.level, &notice.text);
+    }
+}

@@ -1,0 +1,266 @@
+//! `flowctl status`: the node in two lines and each job in one, to be understood at a look.
+//!
+//! Pure: a wire document and a look make a page. Imports: wire types, text, table.
+
+use super::screen::{Look, Tone};
+use super::table::{Cell, Column, fits, table};
+use super::text::{self, clean};
+use crate::api::wire::{Container, Metric, Node, Notice, Status, Trend};
+use std::fmt::Write as _;
+
+/// A snapshot that is older than this is called old.
+const FRESH_FOR_MS: u64 = 30_000;
+
+/// Messages shown below the table.
+const NOTICES_AT_MOST: usize = 5;
+
+/// The page; `now_unix_ms` is the reader's clock.
+pub fn page(status: &Status, look: &Look, now_unix_ms: u64) -> String {
+    let mut page = header(&status.node, look, now_unix_ms);
+    page.push('\n');
+    if status.containers.is_empty() {
+        page.push_str(&nothing_yet(&status.node));
+    } else {
+        page.push_str(&jobs(&status.containers, look));
+    }
+    page.push_str(&messages(status, look));
+    page
+}
+
+fn header(node: &Node, look: &Look, now_unix_ms: u64) -> String {
+    let policy = clean(&node.policy.policy);
+    let backing_off = if node.interval_s > node.policy.interval_s { ", backing off" } else { "" };
+    let host = text::fit(&clean(&node.hostname), 24);
+    let first = format!(
+        "{} · policy {} · next decision in {} (every {}{backing_off})",
+        look.paint(Tone::Bold, &host),
+        look.paint(Tone::Accent, &policy),
+        text::duration(node.next_decision_in_s),
+        text::duration(node.interval_s),
+    );
+    let second = look.fit(&format!(
+        "{} cores · pressure {} · {}",
+        text::number_text(node.cores),
+        pressures(node),
+        clean(&node.runtimes.join(", ")),
+    ));
+    let mut header = format!("{first}\n{second}\n");
+    if node.paused {
+        let words = "PAUSED by an operator: original limits stand; `flowctl resume` governs again";
+        let _ = writeln!(header, "{}", look.paint(Tone::Warn, words));
+    }
+    let age_ms = now_unix_ms.saturating_sub(node.unix_ms);
+    if age_ms > FRESH_FOR_MS {
+        let words = format!(
+            "the daemon last looked {} ago; `flowctl doctor` looks for the cause",
+            text::duration(age_ms as f64 / 1000.0)
+        );
+        let _ = writeln!(header, "{}", look.paint(Tone::Bad, &words));
+    }
+    header
+}
+
+fn pressures(node: &Node) -> String {
+    let pressure = &node.pressure;
+    let told: Vec<String> = [("cpu", pressure.cpu), ("memory", pressure.memory), ("io", pressure.io)]
+        .into_iter()
+        .filter_map(|(name, part)| Some(format!("{name} {}", text::percent(part?))))
+        .collect();
+    if told.is_empty() { "unknown (no PSI)".to_owned() } else { told.join(" ") }
+}
+
+fn nothing_yet(node: &Node) -> String {
+    let mut page = String::from("No job is governed yet. A job is, once it was started with a label:\n\n");
+    page.push_str("  docker run --label flowcon.enable=true IMAGE COMMAND\n");
+    page.push_str("  flowctl run -- COMMAND              without a container engine\n");
+    if node.runtimes.is_empty() {
+        page.push_str("\nNo container engine is connected: `flowctl doctor` says why.\n");
+    }
+    page
+}
+
+/// How much a row tells.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    /// Why in a word or two.
+    Short,
+    /// Why as the daemon words it.
+    Usual,
+    /// Every column.
+    Wide,
+}
+
+fn jobs(containers: &[Container], look: &Look) -> String {
+    let rows = |detail| -> Vec<Vec<Cell>> { containers.iter().map(|container| row(container, detail)).collect() };
+    if look.columns.is_none() {
+        return table(&columns(Detail::Wide), &rows(Detail::Wide), look);
+    }
+    let columns = columns(Detail::Usual);
+    let usual = rows(Detail::Usual);
+    if fits(&columns, &usual, look) {
+        table(&columns, &usual, look)
+    } else {
+        table(&columns, &rows(Detail::Short), look)
+    }
+}
+
+fn columns(detail: Detail) -> Vec<Column> {
+    let mut columns = vec![
+        Column::elastic("NAME", 8),
+        Column::left("LIST"),
+        Column::elastic("METRIC", 6),
+        Column::right("VALUE"),
+        Column::left("PROGRESS"),
+        Column::right("LEFT"),
+        Column::right("SHARE"),
+    ];
+    if detail == Detail::Wide {
+        columns.extend(["LIMIT", "CPU", "MEMORY", "WEIGHT", "GROWTH", "SURE"].map(Column::right));
+        columns.push(Column::left("ID"));
+    }
+    columns.push(Column::elastic("WHY", 9));
+    columns
+}
+
+fn row(container: &Container, detail: Detail) -> Vec<Cell> {
+    let metric = container.metric.as_ref();
+    let mut row = vec![
+        name(container),
+        list(container),
+        metric_name(metric),
+        metric_value(metric),
+        progress(container),
+        Cell::or_dash(remaining(container)),
+        share(container),
+    ];
+    if detail == Detail::Wide {
+        row.extend([
+            Cell::or_dash(container.limit.map(text::percent)),
+            Cell::or_dash(container.cpu_used.map(text::percent)),
+            Cell::or_dash(container.memory_bytes.map(text::bytes)),
+            Cell::or_dash(container.cpu_weight.map(|weight| weight.to_string())),
+            Cell::or_dash(container.growth.map(text::number_text)),
+            Cell::or_dash(metric.map(|metric| text::percent(metric.confidence))),
+            Cell::plain(&container.short_id),
+        ]);
+    }
+    row.push(why(container, detail));
+    row
+}
+
+/// The name; an id where nothing printable is left of it.
+pub(super) fn name(container: &Container) -> Cell {
+    let name = clean(&container.name);
+    Cell::plain(if name.trim().is_empty() { &container.short_id } else { &name })
+}
+
+/// The list in its colour: growing jobs stand out, converged ones step back.
+pub(super) fn list(container: &Container) -> Cell {
+    match container.list.as_deref() {
+        Some("new") => Cell::new(Tone::Good, "new"),
+        Some("watching") => Cell::new(Tone::Warn, "watching"),
+        Some("completing") => Cell::new(Tone::Dim, "completing"),
+        other => Cell::or_dash(other.map(str::to_owned)),
+    }
+}
+
+fn metric_name(metric: Option<&Metric>) -> Cell {
+    Cell::or_dash(metric.map(|metric| text::fit(&clean(metric.name.as_deref().unwrap_or("value")), 24)))
+}
+
+fn metric_value(metric: Option<&Metric>) -> Cell {
+    let Some(metric) = metric else { return Cell::or_dash(None) };
+    let tone = match metric.trend {
+        Trend::Improving => Tone::Good,
+        Trend::Diverging => Tone::Bad,
+        Trend::Plateau | Trend::Unknown => Tone::Plain,
+    };
+    Cell::new(tone, &format!("{} {}", text::value(metric.value), arrow(metric)))
+}
+
+/// Where the value is moving: improving means down for a loss and up for an accuracy.
+fn arrow(metric: &Metric) -> &'static str {
+    match (metric.trend, metric.direction.as_deref()) {
+        (Trend::Improving, Some("down")) | (Trend::Diverging, Some("up")) => "↓",
+        (Trend::Improving, Some("up")) | (Trend::Diverging, Some("down")) => "↑",
+        (Trend::Plateau, _) => "→",
+        _ => " ",
+    }
+}
+
+fn progress(container: &Container) -> Cell {
+    let Some(progress) = &container.progress else { return Cell::or_dash(None) };
+    match (progress.fraction, progress.current) {
+        (Some(fraction), _) => Cell::plain(&format!("{} {:>4}", text::bar(fraction, 6), floored_percent(fraction))),
+        (None, Some(current)) => Cell::plain(&format!("{} {}", clean(&progress.unit), text::number_text(current))),
+        (None, None) => Cell::or_dash(None),
+    }
+}
+
+/// 99.6 % is not done yet.
+fn floored_percent(fraction: f64) -> String {
+    format!("{:.0}%", (fraction * 100.0).floor())
+}
+
+fn remaining(container: &Container) -> Option<String> {
+    let remaining = container.progress.as_ref()?.remaining_s?;
+    Some(format!("~{}", text::duration(remaining.likely)))
+}
+
+fn share(container: &Container) -> Cell {
+    Cell::or_dash(container.share.map(text::percent))
+}
+
+fn why(container: &Container, detail: Detail) -> Cell {
+    if let Some(hold) = &container.hold {
+        let tone = if hold.kind == "settling" { Tone::Dim } else { Tone::Warn };
+        return Cell::new(tone, if detail == Detail::Wide { &hold.why } else { hold_words(&hold.kind) });
+    }
+    let words = if detail == Detail::Short { rule_words(container) } else { &container.why };
+    if container.notices.iter().any(Notice::is_warning) {
+        Cell::new(Tone::Warn, &format!("! {words}"))
+    } else {
+        Cell::plain(words)
+    }
+}
+
+fn hold_words(kind: &str) -> &str {
+    match kind {
+        "operator" => "paused",
+        "foreign" => "not ours",
+        other => other,
+    }
+}
+
+/// The rule in a word or two; a rule of a newer daemon speaks for itself.
+fn rule_words(container: &Container) -> &str {
+    match container.rule.as_deref() {
+        None => "undecided",
+        Some("not-measured") => "unmeasured",
+        Some("silent") => "no news",
+        Some("paused") => "frozen",
+        Some("watching") => "slowing",
+        Some("observe-only") => "only watched",
+        Some("held") => "left alone",
+        Some("ranked") => container.why.split(':').next().unwrap_or("ranked"),
+        Some(rule) => rule,
+    }
+}
+
+fn messages(status: &Status, look: &Look) -> String {
+    let about_jobs = status.containers.iter().flat_map(|container| {
+        container.notices.iter().map(|notice| (notice, format!("{}: {}", clean(&container.name), clean(&notice.text))))
+    });
+    let about_node = status.notices.iter().map(|notice| (notice, clean(&notice.text)));
+    let all: Vec<(&Notice, String)> = about_node.chain(about_jobs).filter(|(notice, _)| notice.is_warning()).collect();
+    let mut page = String::new();
+    for (_, words) in all.iter().rev().take(NOTICES_AT_MOST) {
+        let separator = if page.is_empty() { "\n" } else { "" };
+        let _ = writeln!(page, "{separator}{}", look.paint(Tone::Warn, &format!("! {}", look.wrapped(words, 2))));
+    }
+    let more = all.len().saturating_sub(NOTICES_AT_MOST);
+    if more > 0 {
+        let _ = writeln!(page, "! {more} more: `flowctl explain JOB` tells a job's own");
+    }
+    page
+}

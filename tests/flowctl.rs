@@ -1,0 +1,231 @@
+//! `flowctl` as people and scripts meet it: the real binary, a real socket, exit codes, pages, closed pipes.
+
+mod served;
+
+use assert_cmd::Command;
+use served::{READERS, Served, as_user, busy_node, idle_node, job, public_flowctl};
+use std::io::Read;
+use std::process::Stdio;
+
+fn flowctl(served: &Served, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+    command.env("FLOWCON_SOCKET", &served.socket).env("COLUMNS", "80").env_remove("NO_COLOR").args(arguments);
+    command
+}
+
+fn page(served: &Served, arguments: &[&str]) -> String {
+    let output = flowctl(served, arguments).assert().success().get_output().stdout.clone();
+    let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    // The node's name and the age of a snapshot made by hand differ from run to run.
+    String::from_utf8(output)
+        .expect("UTF-8")
+        .replace(&hostname, "gpu-box")
+        .lines()
+        .filter(|line| !line.contains("last looked"))
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+fn widest(page: &str) -> usize {
+    page.lines().map(unicode_width::UnicodeWidthStr::width).max().unwrap_or(0)
+}
+
+#[test]
+fn status_tells_every_job_in_eighty_columns() {
+    let page = page(&Served::new(busy_node()), &["status"]);
+    assert!(widest(&page) <= 80, "{} columns:\n{page}", widest(&page));
+    insta::assert_snapshot!("status", page);
+}
+
+#[test]
+fn wide_status_cuts_nothing_off() {
+    let page = page(&Served::new(busy_node()), &["status", "-o", "wide"]);
+    assert!(page.contains("resnet50-cifar-baseline-run-3") && page.contains("scope:sweep-1"), "{page}");
+    insta::assert_snapshot!("status_wide", page);
+}
+
+#[test]
+fn an_idle_node_says_how_to_begin() {
+    insta::assert_snapshot!("status_idle", page(&Served::new(idle_node()), &["status"]));
+}
+
+#[test]
+fn ps_lists_containers_in_eighty_columns() {
+    let served = Served::new(busy_node());
+    let page = page(&served, &["ps"]);
+    assert!(widest(&page) <= 80, "{page}");
+    insta::assert_snapshot!("ps", page);
+}
+
+#[test]
+fn explain_tells_every_number_behind_a_decision() {
+    let served = Served::new(busy_node());
+    let page = page(&served, &["explain", "mnist-vae"]);
+    assert!(widest(&page) <= 80, "{page}");
+    insta::assert_snapshot!("explain", page);
+}
+
+#[test]
+fn explain_says_how_a_hold_ends() {
+    insta::assert_snapshot!("explain_held", page(&Served::new(busy_node()), &["explain", "lstm"]));
+}
+
+#[test]
+fn colour_is_only_there_when_wanted_and_no_name_can_bring_its_own() {
+    let served = Served::new(busy_node());
+    let plain = flowctl(&served, &["status"]).assert().success().get_output().stdout.clone();
+    assert!(!plain.contains(&0x1b));
+    let coloured = flowctl(&served, &["status", "--color", "always"]).assert().success().get_output().stdout.clone();
+    assert!(String::from_utf8_lossy(&coloured).contains("\x1b[32m"));
+    let told = flowctl(&served, &["status", "--color", "auto"]).env("NO_COLOR", "1").assert().success();
+    assert!(!told.get_output().stdout.contains(&0x1b));
+}
+
+#[test]
+fn json_is_the_wire_document_and_jsonl_one_container_a_line() {
+    let served = Served::new(busy_node());
+    let json = flowctl(&served, &["status", "-o", "json"]).assert().success().get_output().stdout.clone();
+    let document: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    assert_eq!(document["containers"][0]["metric"]["trend"], "improving");
+    assert_eq!(document["containers"][3]["metric"]["value"], serde_json::Value::Null);
+    let lines = flowctl(&served, &["ps", "-o", "jsonl"]).assert().success().get_output().stdout.clone();
+    let names: Vec<String> = String::from_utf8(lines)
+        .expect("UTF-8")
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["name"].to_string())
+        .collect();
+    assert_eq!(names.len(), 5);
+    assert_eq!(names[0], "\"mnist-vae\"");
+}
+
+#[test]
+fn every_failure_has_its_exit_code_and_says_what_to_do_next() {
+    let served = Served::new(busy_node());
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["explain", "no-such-job"], 4, "flowctl ps"),
+        (&["resume", "--all"], 6, "flowctl status"),
+        (&["restore"], 1, "flowctl doctor"),
+        (&["reload", "--timeout", "0.5"], 7, "--timeout"),
+        (&["status", "--socket", "/nonexistent/flowcond.sock"], 3, "systemctl start flowcond"),
+        (&["status", "--no-such-flag"], 2, "--help"),
+        (&["policy", "fair", "--objective", "0.5"], 6, "openapi.json"),
+        (&["status", "--watch=never"], 2, "--help"),
+        (&[], 2, "Usage"),
+    ];
+    for (arguments, code, next) in cases {
+        let outcome = flowctl(&served, arguments).assert().code(*code);
+        let told = String::from_utf8_lossy(&outcome.get_output().stderr).into_owned();
+        assert!(told.contains(next), "{arguments:?} says:\n{told}");
+    }
+}
+
+#[test]
+fn commands_reach_the_daemon_with_the_whole_id_and_who_asked() {
+    let served = Served::new(busy_node());
+    flowctl(&served, &["pause", "mnist-vae", "0c9d"]).assert().success();
+    flowctl(&served, &["policy", "balanced", "--objective", "0.25"]).assert().success();
+    let commands = served.commands.lock().expect("lock").clone();
+    let words: Vec<String> = commands.iter().map(|(command, _)| format!("{command:?}")).collect();
+    assert_eq!(
+        words,
+        [
+            "Pause(Some(\"4f2a9c01d3e7aa55\"))",
+            "Pause(Some(\"0c9d8e7f6a5b4c3d\"))",
+            "SetPolicy { policy: Balanced, objective: Some(0.25) }"
+        ]
+    );
+    assert!(commands[0].1.starts_with("uid 0 (pid "), "{}", commands[0].1);
+}
+
+#[test]
+fn two_containers_with_one_name_are_told_apart_by_id() {
+    let mut node = idle_node();
+    node.jobs = vec![job("aa11bb22cc33dd44", "twin"), job("ee55ff66aa77bb88", "twin")];
+    let served = Served::new(node);
+    let outcome = flowctl(&served, &["pause", "twin"]).assert().code(6);
+    let told = String::from_utf8_lossy(&outcome.get_output().stderr).into_owned();
+    assert!(told.contains("aa11bb22cc33") && told.contains("ee55ff66aa77"), "{told}");
+    assert!(served.commands.lock().expect("lock").is_empty());
+    flowctl(&served, &["pause", "ee55"]).assert().success();
+}
+
+#[test]
+fn a_reader_may_look_but_not_change_and_a_stranger_may_not_even_look() {
+    let served = Served::new(busy_node());
+    let folder = tempfile::tempdir().expect("folder");
+    let binary = public_flowctl(folder.path());
+    let binary = binary.to_str().expect("UTF-8 path");
+    let socket = served.socket.to_str().expect("UTF-8 path");
+    let code = |gid, groups, verb: &[&str]| {
+        let arguments = [&[binary, "--socket", socket], verb].concat();
+        as_user(12_345, gid, groups, &arguments).output().expect("setpriv runs").status.code()
+    };
+    assert_eq!(code(12_345, None, &["status"]), Some(5), "a stranger");
+    assert_eq!(code(READERS, None, &["status"]), Some(0), "by primary group");
+    assert_eq!(code(12_345, Some(READERS), &["status"]), Some(0), "by supplementary group");
+    assert_eq!(code(12_345, Some(READERS), &["pause", "mnist-vae"]), Some(5), "a reader who would change");
+    assert!(served.commands.lock().expect("lock").is_empty());
+}
+
+#[test]
+fn a_socket_that_its_mode_closes_is_told_as_denied() {
+    use std::os::unix::fs::PermissionsExt;
+    let served = Served::new(idle_node());
+    std::fs::set_permissions(&served.socket, std::fs::Permissions::from_mode(0o660)).expect("closed");
+    let folder = tempfile::tempdir().expect("folder");
+    let binary = public_flowctl(folder.path());
+    let arguments = [binary.to_str().expect("UTF-8"), "--socket", served.socket.to_str().expect("UTF-8"), "status"];
+    let output = as_user(12_345, 12_345, None, &arguments).output().expect("setpriv runs");
+    assert_eq!(output.status.code(), Some(5));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("usermod -aG flowcon"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error_and_no_panic() {
+    let mut node = idle_node();
+    node.jobs = (0..400).map(|number| job(&format!("{number:016x}"), &format!("job-{number}"))).collect();
+    let served = Served::new(node);
+    for arguments in [&["status"][..], &["ps", "-o", "json"], &["completion", "bash"], &["status", "--watch=0.1"]] {
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_flowctl"))
+            .args(arguments)
+            .env("FLOWCON_SOCKET", &served.socket)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("started");
+        let mut first = [0];
+        let mut stdout = child.stdout.take().expect("piped");
+        stdout.read_exact(&mut first).expect("one byte");
+        drop(stdout);
+        let output = child.wait_with_output().expect("ends");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn watch_tells_the_past_and_ends_when_asked() {
+    let served = Served::new(idle_node());
+    for sequence in 1..=5 {
+        served.happen(sequence, &format!("moved {sequence}"));
+    }
+    let page = page(&served, &["watch", "--no-follow", "-n", "2"]);
+    assert_eq!(
+        page,
+        "2023-11-14T22:13:20Z list     mnist-vae: moved 4\n2023-11-14T22:13:20Z list     mnist-vae: moved 5\n"
+    );
+    let lines = flowctl(&served, &["events", "--no-follow", "-o", "jsonl"]).assert().success();
+    let last = String::from_utf8_lossy(&lines.get_output().stdout).lines().last().map(str::to_owned).expect("a line");
+    let event: serde_json::Value = serde_json::from_str(&last).expect("JSON");
+    assert_eq!(event["sequence"], 5);
+    assert!(event["id"].as_str().is_some_and(|id| id.ends_with("-5")), "{event}");
+}
+
+#[test]
+fn completion_knows_the_commands() {
+    let served = Served::new(idle_node());
+    for shell in ["bash", "zsh", "fish"] {
+        let script = flowctl(&served, &["completion", shell]).assert().success().get_output().stdout.clone();
+        assert!(String::from_utf8_lossy(&script).contains("explain"), "{shell}");
+    }
+}
