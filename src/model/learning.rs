@@ -29,6 +29,7 @@ pub struct Evaluation {
     /// When the line was read.
     pub at: Millis,
     /// The value as printed; may be NaN or infinite.
+    #[serde(with = "super::number")]
     pub value: f64,
     /// The progress counter that belongs to this value, as printed.
     pub current: Option<f64>,

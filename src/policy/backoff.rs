@@ -5,12 +5,13 @@
 //! when growth rises back over the threshold, a learning curve enters another phase, or CPU or memory pressure changes.
 
 use crate::model::{Millis, PolicySettings, Pressure};
+use serde::{Deserialize, Serialize};
 
 /// A change of pressure by this much (of the time that tasks wait) is a change of the situation.
 const PRESSURE_CHANGE: f64 = 0.1;
 
 /// The present interval [itval].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Backoff {
     interval: Millis,
     /// Pressure when the interval last had its initial value.

@@ -29,9 +29,10 @@ use super::growth::Measurement;
 use super::lists;
 use super::memory::MemoryRole;
 use crate::model::{FlowconSettings, List, Millis, Reason, Share};
+use serde::{Deserialize, Serialize};
 
 /// What Algorithm 1 remembers of a container.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Standing {
     pub(super) list: List,
     /// L

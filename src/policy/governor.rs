@@ -22,9 +22,12 @@ use crate::model::{
     ContainerId, ContainerObservation, ContainerPlan, Enforcement, GrowthEfficiency, Hold, Millis, NodeObservation,
     NodePlan, Phase, PlannedLimits, PolicyName, PolicySettings, Pressure, Reason, RunState, Share,
 };
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Decides for one node. Remembers lists and measurements between ticks, and nothing else.
+/// Decides for one node. Remembers lists and measurements between ticks, and nothing else; all of it can be written
+/// down, so that a recording may begin in the midst of its life.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Governor {
     settings: PolicySettings,
     remembered: BTreeMap<ContainerId, Remembered>,
@@ -33,7 +36,7 @@ pub struct Governor {
 }
 
 /// What is known of one container between ticks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Remembered {
     meter: GrowthMeter,
     standing: flowcon::Standing,

@@ -31,6 +31,7 @@
 //! - A loss that rises is negative growth.
 
 use crate::model::{Bytes, ContainerObservation, CpuTime, GrowthEfficiency, Millis, NodeObservation, Usage};
+use serde::{Deserialize, Serialize};
 
 /// Less CPU than this, in core-seconds, cannot be divided by.
 const LEAST_CPU_SECONDS: f64 = 0.005;
@@ -52,14 +53,14 @@ pub(super) enum Measurement {
 }
 
 /// Counters at an instant with evaluations.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Mark {
     at: Millis,
     usage: Usage,
 }
 
 /// Measures one container's growth from tick to tick.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct GrowthMeter {
     evaluations: u64,
     /// The last tick that had evaluations.

@@ -11,6 +11,7 @@
 //! between half and twice its margin, a protection while it is within a tenth of what it would be.
 
 use crate::model::{Bytes, ContainerObservation, Millis, NodeObservation, PolicySettings, RunState};
+use serde::{Deserialize, Serialize};
 
 /// Ticks' worth of time without a squeeze after pressure ended one.
 const REST_INTERVALS: u64 = 10;
@@ -42,7 +43,7 @@ pub(super) struct MemoryPlan {
 }
 
 /// What is remembered of one container between ticks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct PlannedMemory {
     low: Option<Bytes>,
     high: Option<Bytes>,

@@ -9,6 +9,7 @@
 
 use super::growth::risen;
 use crate::model::{ContainerObservation, Millis, NodeObservation, Quota, RunState, Usage};
+use serde::{Deserialize, Serialize};
 
 /// The node counts as busy when the governed containers use this part of it.
 const BUSY: f64 = 0.95;
@@ -17,7 +18,7 @@ const BUSY: f64 = 0.95;
 const HELD_BACK: f64 = 0.02;
 
 /// What is remembered of one container between ticks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct QuotaMemory {
     before: Option<(Millis, Usage)>,
     freed: bool,

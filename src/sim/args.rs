@@ -22,6 +22,8 @@ pub enum Command {
     Run(RunArguments),
     /// Runs a trace of jobs on a cluster of GPUs.
     Trace(TraceArguments),
+    /// Makes the decisions of a recording again and compares them bit for bit.
+    Replay(ReplayArguments),
     /// Lists the built-in scenarios, their endings, and the policies.
     List,
 }
@@ -43,6 +45,9 @@ pub struct RunArguments {
     /// Prints one JSON object instead of the table.
     #[arg(long)]
     pub json: bool,
+    /// Records the ticks of the first product policy among them on seed 0, for `flowsim replay`.
+    #[arg(long, value_name = "PATH")]
+    pub record: Option<PathBuf>,
 }
 
 /// `flowsim trace`.
@@ -65,4 +70,11 @@ pub struct TraceArguments {
     /// Writes to this file instead of standard output.
     #[arg(long, value_name = "PATH")]
     pub out: Option<PathBuf>,
+}
+
+/// `flowsim replay`.
+#[derive(Args)]
+pub struct ReplayArguments {
+    /// A recording: JSON lines, written by a daemon or by `flowsim run … --record`.
+    pub file: PathBuf,
 }

@@ -2,10 +2,12 @@
 //!
 //! Imports: model.
 
-use super::args::{Arguments, Command, RunArguments, TraceArguments};
+use super::args::{Arguments, Command, ReplayArguments, RunArguments, TraceArguments};
 use super::compare::{Comparison, Summary, compare};
-use super::contender::{CONTENDERS, Contender};
+use super::contender::{CONTENDERS, Contender, Decider};
+use super::node::{Keep, simulate};
 use super::output::write_whole;
+use super::replay::{self, Difference};
 use super::scenario::{BUILT_IN, Scenario, VARIATIONS};
 use super::trace::{TraceJob, TraceOutcome};
 use super::{overrides, trace};
@@ -20,6 +22,7 @@ pub fn run() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => run_scenario(&arguments),
         Command::Trace(arguments) => run_trace(&arguments),
+        Command::Replay(arguments) => run_replay(&arguments),
         Command::List => Ok(list()),
     };
     match done.and_then(|text| print(&text)) {
@@ -48,13 +51,42 @@ fn run_scenario(arguments: &RunArguments) -> Result<String, String> {
         overrides::apply(assignment, &mut settings, &mut scenario.node)?;
     }
     let contenders: Result<Vec<_>, _> = arguments.policy.iter().map(|name| Contender::named(name, &settings)).collect();
-    let comparison = compare(&scenario, &contenders?, arguments.seeds);
+    let contenders = contenders?;
+    if let Some(path) = &arguments.record {
+        write_whole(path, recording(&scenario, &contenders)?.as_bytes())?;
+    }
+    let comparison = compare(&scenario, &contenders, arguments.seeds);
     if !arguments.json {
         return Ok(comparison_table(&comparison));
     }
     let json =
         serde_json::to_string(&comparison).map_err(|error| format!("cannot write the result as JSON: {error}"))?;
     Ok(json + "\n")
+}
+
+fn recording(scenario: &Scenario, contenders: &[Contender]) -> Result<String, String> {
+    let governed = contenders.iter().find_map(|contender| match &contender.decider {
+        Decider::Governor(settings) => Some((contender, settings)),
+        Decider::Rule(_) => None,
+    });
+    let (contender, settings) =
+        governed.ok_or("--record: only product policies make ticks; add flowcon, balanced, completion or quality")?;
+    let keep = Keep { recording: true, ..Keep::default() };
+    replay::write(settings, simulate(&scenario.node, &scenario.draw(0), contender, keep).recording)
+}
+
+fn run_replay(arguments: &ReplayArguments) -> Result<String, String> {
+    let path = arguments.file.display().to_string();
+    let file = std::fs::File::open(&arguments.file)
+        .map_err(|error| format!("{path}: cannot open the recording: {error}; check the path and its permissions"))?;
+    let replay = replay::replay(&path, std::io::BufReader::new(file))?;
+    match replay.difference {
+        None => Ok(format!("{path}: {} ticks, all decided the same, bit for bit\n", replay.ticks)),
+        Some(Difference { line, at_s, place, recorded, decided }) => Err(format!(
+            "{path}:{line}:1: the tick at {at_s} s is decided otherwise: {place} was {recorded} and is {decided}; \
+             replay it with the version that recorded it",
+        )),
+    }
 }
 
 fn run_trace(arguments: &TraceArguments) -> Result<String, String> {

@@ -15,6 +15,7 @@ mod outcome;
 mod output;
 mod overrides;
 mod random;
+pub mod replay;
 pub mod scenario;
 mod sharing;
 mod table_file;

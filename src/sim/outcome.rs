@@ -2,7 +2,7 @@
 //!
 //! Imports: model (recorded ticks).
 
-use crate::model::{NodeObservation, NodePlan};
+use crate::model::RecordedTick;
 
 /// One job's fate.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +38,7 @@ pub struct Outcome {
     /// What a report draws, if it was asked for.
     pub history: Option<History>,
     /// Each tick's observation and plan, if asked for.
-    pub recording: Vec<(NodeObservation, NodePlan)>,
+    pub recording: Vec<RecordedTick>,
 }
 
 impl Outcome {

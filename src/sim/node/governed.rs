@@ -7,7 +7,7 @@ use super::Claim;
 use super::state::State;
 use crate::model::{
     Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Directives, Evaluation, LimitChange, Limits, Millis,
-    NodeObservation, NodePlan, PolicySettings, Pressure, Progress, RunState, Runtime, Setting, Usage,
+    NodeObservation, PolicySettings, Pressure, Progress, RecordedTick, RunState, Runtime, Setting, Usage,
 };
 use crate::policy::{Governor, diff};
 use crate::progress::Tracker;
@@ -33,7 +33,7 @@ pub(super) struct Governed {
     containers: Vec<Container>,
     next_tick: Millis,
     ticks: u64,
-    recording: Option<Vec<(NodeObservation, NodePlan)>>,
+    recording: Option<Vec<RecordedTick>>,
 }
 
 struct Container {
@@ -101,7 +101,7 @@ impl Governed {
         self.ticks += 1;
         self.next_tick = plan.next_tick.max(observation.now.after(Millis(1)));
         if let Some(recording) = &mut self.recording {
-            recording.push((observation, plan));
+            recording.push(RecordedTick { observation, plan });
         }
         !changes.is_empty()
     }
@@ -146,7 +146,7 @@ impl Governed {
     }
 
     /// Ticks and their recording.
-    pub(super) fn finish(self) -> (u64, Vec<(NodeObservation, NodePlan)>) {
+    pub(super) fn finish(self) -> (u64, Vec<RecordedTick>) {
         (self.ticks, self.recording.unwrap_or_default())
     }
 }

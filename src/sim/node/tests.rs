@@ -103,7 +103,7 @@ fn a_start_and_an_end_pull_the_governors_tick() {
     let jobs = drawn(vec![job(0.0, 30.0, 1.0), job(1.5, 5.0, 1.0)]);
     let outcome = simulate(&shape(1.0), &jobs, &contender, keep);
     let end = outcome.jobs[1].end_s;
-    let ticks: Vec<u64> = outcome.recording.iter().map(|(observation, _)| observation.now.0).collect();
+    let ticks: Vec<u64> = outcome.recording.iter().map(|tick| tick.observation.now.0).collect();
     assert!(ticks.contains(&0) && ticks.contains(&1500), "starts at 0 s and 1.5 s: {ticks:?}");
     assert!(ticks.contains(&((end * 1000.0 - 1e-6).ceil() as u64)), "end at {end} s: {ticks:?}");
     assert!(ticks.windows(2).all(|pair| pair[0] < pair[1]), "no tick twice: {ticks:?}");
@@ -116,7 +116,8 @@ fn the_governor_sees_what_the_log_printed_and_no_more() {
     let mut silent = job(0.0, 50.0, 1.0);
     silent.reports = Reports { metric: false, progress: false, ..Reports::default() };
     let outcome = simulate(&shape(2.0), &drawn(vec![silent, job(0.0, 50.0, 1.0)]), &contender, keep);
-    for (observation, _) in &outcome.recording {
+    for tick in &outcome.recording {
+        let observation = &tick.observation;
         let of = |id: &str| observation.containers.iter().find(|container| container.id == ContainerId::new(id));
         assert!(of("000000000000").is_none_or(|silent| silent.learning.evaluations == 0));
         if let Some(talking) = of("000000000001") {

@@ -1,0 +1,228 @@
+//! Makes recorded decisions again and compares them bit for bit: what the daemon decided, the same code decides here.
+//!
+//! The format is [`RecordingLine`]. Plans are compared as they are written down, so that equal means equal to the last digit, and
+//! NaN equals NaN. Imports: model, policy.
+
+use crate::model::{PolicySettings, RECORDING_VERSION, RecordedTick, RecordingHeader, RecordingLine};
+use crate::policy::Governor;
+use serde::Serialize;
+use serde_json::Value;
+use std::io::BufRead;
+
+/// What a replay found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replay {
+    /// Ticks that were decided again.
+    pub ticks: u64,
+    /// The first tick that came out otherwise.
+    pub difference: Option<Difference>,
+}
+
+/// A decision that came out otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// Line of the recording.
+    pub line: usize,
+    /// The tick's instant in seconds.
+    pub at_s: f64,
+    /// Where in the plan: `containers[2].share`.
+    pub place: String,
+    /// What was recorded there.
+    pub recorded: String,
+    /// What was decided here.
+    pub decided: String,
+}
+
+/// Replays a recording; `path` names it in errors.
+///
+/// # Errors
+/// File, line and column of what cannot be read, and what is expected there.
+pub fn replay(path: &str, recording: impl BufRead) -> Result<Replay, String> {
+    let mut lines = recording.lines().enumerate().map(|(number, line)| {
+        let number = number + 1;
+        line.map(|line| (number, line)).map_err(|error| format!("{path}:{number}:1: cannot read: {error}"))
+    });
+    let expected =
+        || format!("{path}:1:1: expected a recording's header; write one with `flowsim run … --record FILE`");
+    let (_, first) = lines.next().ok_or_else(expected)??;
+    let mut governor =
+        begin(parse(path, 1, &first)?).ok_or_else(expected)?.map_err(|what| format!("{path}:1:1: {what}"))?;
+    let mut ticks = 0;
+    for line in lines {
+        let (number, line) = line?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        match parse(path, number, &line)? {
+            RecordingLine::Header(_) => {
+                return Err(format!("{path}:{number}:1: a second header; expected a tick or settings"));
+            }
+            RecordingLine::Settings(settings) => governor.reconfigure(settings),
+            RecordingLine::Tick(tick) => {
+                ticks += 1;
+                let difference = decide_again(&mut governor, &tick, number)?;
+                if difference.is_some() {
+                    return Ok(Replay { ticks, difference });
+                }
+            }
+        }
+    }
+    Ok(Replay { ticks, difference: None })
+}
+
+fn parse(path: &str, number: usize, line: &str) -> Result<RecordingLine<Governor>, String> {
+    serde_json::from_str(line).map_err(|error| {
+        let text = error.to_string();
+        let what = text.split(" at line ").next().unwrap_or(&text);
+        format!(
+            "{path}:{number}:{}: {what}; expected a line of a recording, version {RECORDING_VERSION}",
+            error.column().max(1)
+        )
+    })
+}
+
+/// `None`: not a header.
+fn begin(line: RecordingLine<Governor>) -> Option<Result<Governor, String>> {
+    let RecordingLine::Header(header) = line else { return None };
+    if header.version != RECORDING_VERSION {
+        let what = format!(
+            "recording version {}; expected {RECORDING_VERSION}: use the flowsim that came with the daemon",
+            header.version
+        );
+        return Some(Err(what));
+    }
+    Some(Ok(header.governor.unwrap_or_else(|| Governor::new(header.settings))))
+}
+
+fn decide_again(governor: &mut Governor, tick: &RecordedTick, line: usize) -> Result<Option<Difference>, String> {
+    let plan = governor.tick(&tick.observation);
+    let written =
+        |plan| serde_json::to_value(plan).map_err(|error| format!("line {line}: cannot compare plans: {error}"));
+    let (recorded, decided) = (written(&tick.plan)?, written(&plan)?);
+    Ok(first_difference("", &recorded, &decided).map(|(place, recorded, decided)| Difference {
+        line,
+        at_s: tick.observation.now.as_secs_f64(),
+        place: place.trim_start_matches('.').to_owned(),
+        recorded,
+        decided,
+    }))
+}
+
+fn first_difference(place: &str, recorded: &Value, decided: &Value) -> Option<(String, String, String)> {
+    match (recorded, decided) {
+        (Value::Object(a), Value::Object(b)) if a.len() == b.len() => a.iter().find_map(|(key, value)| {
+            first_difference(&format!("{place}.{key}"), value, b.get(key).unwrap_or(&Value::Null))
+        }),
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            let mut pairs = a.iter().zip(b).enumerate();
+            pairs.find_map(|(at, (a, b))| first_difference(&format!("{place}[{at}]"), a, b))
+        }
+        _ => (recorded != decided).then(|| (place.to_owned(), recorded.to_string(), decided.to_string())),
+    }
+}
+
+/// Writes a recording of ticks that began with a governor that had seen nothing.
+///
+/// # Errors
+/// When a tick has no JSON form.
+pub fn write(settings: &PolicySettings, ticks: Vec<RecordedTick>) -> Result<String, String> {
+    let header = RecordingHeader::<Governor> { version: RECORDING_VERSION, settings: *settings, governor: None };
+    let mut text = line(&RecordingLine::Header(header))?;
+    for tick in ticks {
+        text += &line(&RecordingLine::<Governor>::Tick(Box::new(tick)))?;
+    }
+    Ok(text)
+}
+
+fn line(line: &impl Serialize) -> Result<String, String> {
+    serde_json::to_string(line).map(|line| line + "\n").map_err(|error| format!("cannot write a tick as JSON: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Objective, PolicyName};
+    use crate::sim::contender::{Contender, Decider};
+    use crate::sim::scenario::Scenario;
+    use crate::sim::{Keep, simulate};
+
+    fn settings(policy: PolicyName) -> PolicySettings {
+        PolicySettings { policy, objective: Objective(0.5), ..PolicySettings::default() }
+    }
+
+    fn ticks(policy: PolicyName) -> Vec<RecordedTick> {
+        let scenario = Scenario::built_in("random-5-mixed-io").unwrap().unwrap();
+        let contender = Contender { name: "recorded".to_owned(), decider: Decider::Governor(settings(policy)) };
+        let keep = Keep { recording: true, ..Keep::default() };
+        simulate(&scenario.node, &scenario.draw(4), &contender, keep).recording
+    }
+
+    fn replayed(text: &str) -> Result<Replay, String> {
+        replay("r.jsonl", text.as_bytes())
+    }
+
+    #[test]
+    fn a_simulated_recording_is_decided_the_same_again() {
+        for policy in [PolicyName::Flowcon, PolicyName::Balanced, PolicyName::Fair] {
+            let ticks = ticks(policy);
+            let count = ticks.len() as u64;
+            assert!(count > 20);
+            let text = write(&settings(policy), ticks).unwrap();
+            assert_eq!(replayed(&text).unwrap(), Replay { ticks: count, difference: None }, "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn a_recording_may_begin_in_the_midst_of_a_governors_life() {
+        let settings = settings(PolicyName::Flowcon);
+        let mut ticks = ticks(PolicyName::Flowcon);
+        let later = ticks.split_off(ticks.len() / 2);
+        let mut governor = Governor::new(settings);
+        for tick in &ticks {
+            governor.tick(&tick.observation);
+        }
+        let header = RecordingHeader { version: RECORDING_VERSION, settings, governor: Some(&governor) };
+        let mut text = line(&RecordingLine::Header(header)).unwrap();
+        for tick in later {
+            text += &line(&RecordingLine::<Governor>::Tick(Box::new(tick))).unwrap();
+        }
+        assert_eq!(replayed(&text).unwrap().difference, None);
+    }
+
+    #[test]
+    fn one_digit_of_difference_is_found_and_named() {
+        let settings = settings(PolicyName::Flowcon);
+        let mut ticks = ticks(PolicyName::Flowcon);
+        let share = &mut ticks[7].plan.containers[1].share;
+        *share = crate::model::Share::clamped(f64::from_bits(share.fraction().to_bits() - 1));
+        let difference = replayed(&write(&settings, ticks).unwrap()).unwrap().difference.unwrap();
+        assert_eq!((difference.line, difference.place.as_str()), (9, "containers[1].share"));
+    }
+
+    #[test]
+    fn other_settings_in_the_midst_are_followed() {
+        let (from, to) = (settings(PolicyName::Flowcon), settings(PolicyName::Fair));
+        let mut governor = Governor::new(from);
+        let mut text = write(&from, Vec::new()).unwrap();
+        for (number, mut tick) in ticks(PolicyName::Flowcon).into_iter().enumerate() {
+            if number == 5 {
+                governor.reconfigure(to);
+                text += &line(&RecordingLine::<Governor>::Settings(to)).unwrap();
+            }
+            tick.plan = governor.tick(&tick.observation);
+            text += &line(&RecordingLine::<Governor>::Tick(Box::new(tick))).unwrap();
+        }
+        assert_eq!(replayed(&text).unwrap().difference, None);
+    }
+
+    #[test]
+    fn what_is_not_a_recording_is_refused_with_its_place() {
+        assert!(replayed("").unwrap_err().starts_with("r.jsonl:1:1: expected a recording's header"));
+        assert!(replayed("{\"tick\"").unwrap_err().starts_with("r.jsonl:1:7: "));
+        let good = write(&settings(PolicyName::Fair), Vec::new()).unwrap();
+        let error = replayed(&format!("{good}{{\"tick\":{{\"observation\":3}}}}\n")).unwrap_err();
+        assert!(error.starts_with("r.jsonl:2:"), "{error}");
+        let newer = good.replace("\"version\":1", "\"version\":2");
+        assert!(replayed(&newer).unwrap_err().contains("version 2; expected 1"));
+    }
+}
