@@ -35,7 +35,9 @@ pub(super) fn resolved(snapshot: &Snapshot, name: &str) -> Result<String, Fault>
 
 /// The command that a `PUT /v1/policy` body asks for.
 pub(super) fn policy_change(body: &[u8]) -> Result<Command, Fault> {
-    let change: PolicyChange = serde_json::from_slice(body)
+    // serde would also take an array for a struct, by the order of its fields.
+    let change: PolicyChange = serde_json::from_slice::<serde_json::Map<_, _>>(body)
+        .and_then(|object| serde_json::from_value(object.into()))
         .map_err(|error| Fault::BadRequest(format!("the body is not a policy change: {error}")))?;
     let policy = policy_named(&change.policy)?;
     match change.objective {

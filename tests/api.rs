@@ -1,0 +1,483 @@
+//! The daemon's door under real clients: good ones, wrong ones, slow ones, too many, and ones that talk nonsense.
+
+mod served;
+
+use flowcon::api::ApiLimits;
+use flowcon::model::Millis;
+use proptest::prelude::*;
+use serde_json::Value;
+use served::{READERS, Served, as_user, busy_node, idle_node, job, public_flowctl};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+struct Answer {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.text()))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    fn code(&self) -> String {
+        self.json()["error"]["code"].as_str().expect("a code").to_owned()
+    }
+}
+
+fn connect(served: &Served) -> UnixStream {
+    let stream = UnixStream::connect(&served.socket).expect("connected");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
+    stream
+}
+
+/// Sends bytes as they stand and reads until the server closes.
+fn send(served: &Served, bytes: &[u8]) -> Option<Answer> {
+    let mut stream = connect(served);
+    // A server that has heard enough closes early: its answer is what counts.
+    let _ = stream.write_all(bytes);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
+    let head = String::from_utf8_lossy(&answer[..end]).into_owned();
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some(Answer { status, head, body: answer[end + 4..].to_vec() })
+}
+
+fn ask(served: &Served, method: &str, path: &str, body: &str) -> Answer {
+    let length = body.len();
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}");
+    send(served, request.as_bytes()).expect("an answer")
+}
+
+fn get(served: &Served, path: &str) -> Answer {
+    ask(served, "GET", path, "")
+}
+
+#[test]
+fn status_is_what_the_daemon_published_last() {
+    let served = Served::new(busy_node());
+    let answer = get(&served, "/v1/status");
+    assert_eq!(answer.status, 200);
+    let status = answer.json();
+    assert_eq!(status["node"]["policy"]["policy"], "flowcon");
+    assert_eq!(status["node"]["next_decision_in_s"], 12.0);
+    assert_eq!(status["containers"][0]["progress"]["remaining_s"]["likely"], 260.0);
+    assert_eq!(status["containers"][2]["hold"]["kind"], "foreign");
+
+    let mut later = busy_node();
+    later.now = Millis::from_secs(1005);
+    later.jobs.truncate(1);
+    served.status.send(std::sync::Arc::new(later)).expect("published");
+    let status = get(&served, "/v1/status").json();
+    assert_eq!(status["node"]["next_decision_in_s"], 7.0);
+    assert_eq!(status["containers"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn an_explanation_holds_every_number_behind_the_decision() {
+    let served = Served::new(busy_node());
+    for name in ["mnist-vae", "4f2a9c01d3e7aa55", "4f2a"] {
+        let detail = get(&served, &format!("/v1/containers/{name}")).json();
+        assert_eq!(detail["id"], "4f2a9c01d3e7aa55");
+        let explanation = &detail["explanation"];
+        assert_eq!(explanation["decision"]["rule"], "growing");
+        assert_eq!(explanation["decision"]["numbers"]["part_of_growth"], 0.63);
+        assert_eq!(explanation["growth"]["per_node_memory_s"], 0.062);
+        assert_eq!(explanation["growth_threshold"], 0.005);
+        let growth_of_all = explanation["growth_of_all"].as_f64().expect("a number");
+        assert!((growth_of_all - 0.036).abs() < 1e-12, "negative growth is no part of the sum: {growth_of_all}");
+        assert_eq!(explanation["limits"]["cpu_weight"]["original"], 100.0);
+        assert_eq!(explanation["limits"]["cpu_weight"]["standing"], 252.0);
+        assert_eq!(explanation["limits"]["memory_high_bytes"]["standing"], -1.0);
+        assert_eq!(explanation["reading"]["line"], "Epoch 37/50 - loss: 0.123456");
+        assert_eq!(explanation["reading"]["to_quality_s"]["high"], Value::Null);
+    }
+    assert_eq!(get(&served, "/v1/containers/scope%3Asweep-1").json()["runtime"], "scope");
+}
+
+#[test]
+fn what_is_not_there_is_told_as_json_with_a_next_step() {
+    let served = Served::new(busy_node());
+    let cases = [
+        ("GET", "/", 404, "no-route"),
+        ("GET", "/v2/status", 404, "no-route"),
+        ("POST", "/v1/status", 405, "wrong-method"),
+        ("GET", "/v1/pause", 405, "wrong-method"),
+        ("FROBNICATE", "/v1/policy", 405, "wrong-method"),
+        ("GET", "/v1/containers/nobody", 404, "not-found"),
+        ("POST", "/v1/containers/nobody/pause", 404, "not-found"),
+        ("GET", "/v1/containers/%FF%FE", 400, "bad-request"),
+        ("GET", "/v1/events?recent=many", 400, "bad-request"),
+        ("GET", "/v1/events?after=yesterday", 400, "bad-request"),
+        ("PUT", "/v1/policy", 400, "bad-request"),
+        ("POST", "/v1/resume", 409, "refused"),
+        ("POST", "/v1/restore", 500, "failed"),
+    ];
+    for (method, path, status, code) in cases {
+        let answer = ask(&served, method, path, "");
+        assert_eq!((answer.status, answer.code().as_str()), (status, code), "{method} {path}");
+        assert!(answer.json()["error"]["next"].as_str().is_some_and(|next| !next.is_empty()), "{method} {path}");
+    }
+}
+
+#[test]
+fn a_policy_change_is_understood_whole_or_not_at_all() {
+    let served = Served::new(idle_node());
+    let bad = [
+        r#"{"policy":"greedy"}"#,
+        r#"{"policy":"fair","objective":0.5}"#,
+        r#"{"policy":"balanced","objective":1.5}"#,
+        r#"{"policy":"balanced","objective":1e999}"#,
+        r#"{"policy":"balanced","surprise":1}"#,
+        r#"["balanced"]"#,
+        "\u{0}",
+    ];
+    for body in bad {
+        assert_eq!(ask(&served, "PUT", "/v1/policy", body).status, 400, "{body}");
+    }
+    assert!(served.commands.lock().expect("lock").is_empty());
+    assert_eq!(ask(&served, "PUT", "/v1/policy", r#"{"policy":"balanced","objective":1}"#).status, 200);
+}
+
+#[test]
+fn two_containers_with_one_name_are_a_conflict_that_lists_the_ids() {
+    let mut node = idle_node();
+    node.jobs = vec![job("aa11bb22cc33dd44", "twin"), job("ee55ff66aa77bb88", "twin"), job("aa11bb22cc99", "other")];
+    let served = Served::new(node);
+    let answer = ask(&served, "POST", "/v1/containers/twin/pause", "");
+    assert_eq!((answer.status, answer.code().as_str()), (409, "ambiguous"));
+    assert!(answer.text().contains("aa11bb22cc33") && answer.text().contains("ee55ff66aa77"));
+    assert_eq!(get(&served, "/v1/containers/aa11").status, 409, "an ambiguous beginning of an id");
+    assert_eq!(get(&served, "/v1/containers/aa11bb22cc33").status, 200);
+}
+
+#[test]
+fn a_body_that_is_too_large_is_refused_whether_or_not_it_says_so() {
+    let served = Served::new(idle_node());
+    let large = "x".repeat(17 * 1024);
+    assert_eq!(ask(&served, "PUT", "/v1/policy", &large).status, 413);
+    let chunk = format!("{:x}\r\n{}\r\n", 4096, "y".repeat(4096));
+    let endless =
+        format!("PUT /v1/policy HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n{}", chunk.repeat(40));
+    assert_eq!(send(&served, endless.as_bytes()).expect("an answer").status, 413);
+    let head = format!("GET /v1/status HTTP/1.1\r\nX-Long: {}\r\n\r\n", "z".repeat(64 * 1024));
+    assert_eq!(send(&served, head.as_bytes()).expect("an answer").status, 431);
+}
+
+fn impatient() -> ApiLimits {
+    ApiLimits {
+        head_time: Duration::from_millis(300),
+        request_time: Duration::from_millis(400),
+        connections: 1,
+        reserved: 0,
+        ..ApiLimits::default()
+    }
+}
+
+#[test]
+fn a_client_that_drips_its_head_is_cut_off() {
+    let served = Served::with(idle_node(), impatient());
+    let mut stream = connect(&served);
+    let begun = Instant::now();
+    for byte in b"GET /v1/status HTTP/1.1\r\nX: y".iter().cycle() {
+        if stream.write_all(&[*byte]).is_err() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(begun.elapsed() < Duration::from_secs(5), "the server still listens");
+    }
+    assert_eq!(get(&served, "/v1/status").status, 200, "its place is free again");
+}
+
+#[test]
+fn a_body_that_never_comes_is_a_timeout() {
+    let served = Served::with(idle_node(), impatient());
+    let request = b"PUT /v1/policy HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"pol";
+    let answer = send(&served, request).expect("an answer");
+    assert_eq!((answer.status, answer.code().as_str()), (408, "timeout"));
+}
+
+#[test]
+fn a_command_that_the_daemon_never_answers_is_a_timeout() {
+    let served = Served::with(idle_node(), impatient());
+    let answer = ask(&served, "POST", "/v1/reload", "");
+    assert_eq!((answer.status, answer.code().as_str()), (504, "timeout"));
+}
+
+#[test]
+fn a_client_that_does_not_read_its_answer_loses_its_place() {
+    let mut node = idle_node();
+    node.jobs = (0..2000).map(|number| job(&format!("{number:016x}"), &format!("job-{number}"))).collect();
+    let served = Served::with(node, ApiLimits { request_time: Duration::from_millis(1500), ..impatient() });
+    let mut stream = connect(&served);
+    stream.write_all(b"GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n").expect("asked");
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(get(&served, "/v1/policy").status, 503, "the only place is taken");
+    let begun = Instant::now();
+    while get(&served, "/v1/policy").status != 200 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "the place is never freed");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_flood_of_connections_is_bounded_and_leaves_nothing_behind() {
+    let served = Served::new(idle_node());
+    let limits = ApiLimits::default();
+    let flood: Vec<UnixStream> = (0..300).map(|_| connect(&served)).collect();
+    // Until the server has judged all of them; the places of those that it keeps are free for nobody else.
+    std::thread::sleep(Duration::from_millis(500));
+    let mut outcomes = [0, 0, 0];
+    for mut stream in flood {
+        let mut answer = String::new();
+        let _ = stream.write_all(b"GET /v1/policy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let _ = stream.read_to_string(&mut answer);
+        let outcome = match answer.split(' ').nth(1) {
+            Some("200") => 0,
+            Some("503") => 1,
+            _closed_without_a_word => 2,
+        };
+        outcomes[outcome] += 1;
+    }
+    assert_eq!(outcomes[0], limits.connections + limits.reserved, "{outcomes:?}");
+    assert_eq!(outcomes[1], limits.farewells, "{outcomes:?}");
+    assert_eq!(outcomes[2], 300 - limits.connections - limits.reserved - limits.farewells, "{outcomes:?}");
+    assert_eq!(get(&served, "/v1/policy").status, 200);
+}
+
+#[test]
+fn readers_who_take_every_place_do_not_lock_root_out() {
+    let served = Served::with(idle_node(), ApiLimits { connections: 1, reserved: 1, ..ApiLimits::default() });
+    let folder = tempfile::tempdir().expect("folder");
+    let binary = public_flowctl(folder.path());
+    let binary = binary.to_str().expect("UTF-8");
+    let socket = served.socket.to_str().expect("UTF-8");
+    served.happen(1, "the watcher is connected");
+    let mut watcher = as_user(12_345, READERS, None, &[binary, "--socket", socket, "watch"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut line = String::new();
+    BufReader::new(watcher.stdout.take().expect("piped")).read_line(&mut line).expect("an event");
+
+    let second = as_user(12_345, READERS, None, &[binary, "--socket", socket, "status"]).output().expect("ran");
+    assert_eq!(second.status.code(), Some(6));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("too many connections"));
+    assert_eq!(get(&served, "/v1/status").status, 200, "root has a reserved place");
+    watcher.kill().expect("killed");
+    watcher.wait().expect("reaped");
+}
+
+#[test]
+fn streams_have_few_places_of_their_own() {
+    let served = Served::with(idle_node(), ApiLimits { streams: 2, ..ApiLimits::default() });
+    let streams: Vec<BufReader<UnixStream>> = (0..2).map(|_| follow(&served, "")).collect();
+    let answer = get(&served, "/v1/events");
+    assert_eq!((answer.status, answer.code().as_str()), (503, "busy"));
+    assert!(answer.head.to_lowercase().contains("retry-after: 1"));
+    drop(streams);
+    // The server notices a client that left when it next writes to it.
+    served.happen(1, "anything");
+    let begun = Instant::now();
+    while get(&served, "/v1/events?follow=false").status != 200 {
+        assert!(begun.elapsed() < Duration::from_secs(5), "the places are never freed");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Opens an event stream and reads past the answer's head.
+fn follow(served: &Served, headers: &str) -> BufReader<UnixStream> {
+    let mut stream = connect(served);
+    stream.write_all(format!("GET /v1/events HTTP/1.1\r\nHost: x\r\n{headers}\r\n").as_bytes()).expect("asked");
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    while reader.read_line(&mut line).expect("head") > 2 {
+        line.clear();
+    }
+    reader
+}
+
+/// The next event's id, name and data.
+fn next_event(reader: &mut BufReader<UnixStream>) -> (String, String, Value) {
+    let (mut id, mut name, mut line) = (String::new(), String::new(), String::new());
+    loop {
+        line.clear();
+        assert!(reader.read_line(&mut line).expect("a line") > 0, "the stream ended");
+        if let Some(value) = line.strip_prefix("id: ") {
+            id = value.trim().to_owned();
+        } else if let Some(value) = line.strip_prefix("event: ") {
+            name = value.trim().to_owned();
+        } else if let Some(value) = line.strip_prefix("data: ") {
+            return (id, name, serde_json::from_str(value).expect("JSON"));
+        }
+    }
+}
+
+#[test]
+fn a_stream_resumes_after_the_last_event_that_was_seen() {
+    let served = Served::new(idle_node());
+    let mut live = follow(&served, "");
+    served.happen(1, "one");
+    served.happen(2, "two");
+    let (first, name, data) = next_event(&mut live);
+    assert_eq!((name.as_str(), &data["text"]), ("list", &Value::from("one")));
+    drop(live);
+    served.happen(3, "three");
+
+    let mut resumed = follow(&served, &format!("Last-Event-ID: {first}\r\n"));
+    assert_eq!(next_event(&mut resumed).2["text"], "two");
+    assert_eq!(next_event(&mut resumed).2["text"], "three");
+    served.happen(4, "four");
+    assert_eq!(next_event(&mut resumed).2["text"], "four", "and goes on live");
+}
+
+#[test]
+fn events_that_are_no_longer_kept_are_told_as_a_gap() {
+    let served = Served::new(idle_node());
+    (1..=6).for_each(|sequence| served.happen(sequence, &format!("number {sequence}")));
+    served.forget(3);
+    let mut resumed = follow(&served, "Last-Event-ID: 1\r\n");
+    let (_, name, data) = next_event(&mut resumed);
+    assert_eq!((name.as_str(), data["lost"].as_u64()), ("gap", Some(2)));
+    assert_eq!(next_event(&mut resumed).2["sequence"], 4);
+}
+
+#[test]
+fn a_restart_of_the_daemon_is_told_and_not_taken_for_the_old_count() {
+    let served = Served::new(idle_node());
+    served.happen(1, "of this daemon");
+    let mut resumed = follow(&served, "Last-Event-ID: 12-1\r\n");
+    let (_, name, data) = next_event(&mut resumed);
+    assert_eq!((name.as_str(), &data["lost"]), ("gap", &Value::Null));
+    assert_eq!(next_event(&mut resumed).2["text"], "of this daemon");
+}
+
+#[test]
+fn a_slow_reader_of_events_misses_none_that_are_kept() {
+    let served = Served::new(idle_node());
+    let mut live = follow(&served, "");
+    // Far more than the broadcast channel holds, in one burst.
+    (1..=500).for_each(|sequence| served.happen(sequence, "burst"));
+    for expected in 1..=500 {
+        assert_eq!(next_event(&mut live).2["sequence"], expected);
+    }
+}
+
+#[test]
+fn stopping_lets_the_open_request_finish_ends_streams_and_removes_the_socket() {
+    let mut served =
+        Served::with(idle_node(), ApiLimits { request_time: Duration::from_millis(500), ..ApiLimits::default() });
+    let mut stream = follow(&served, "");
+    let mut waiting = connect(&served);
+    waiting.write_all(b"POST /v1/reload HTTP/1.1\r\nHost: x\r\n\r\n").expect("asked");
+    std::thread::sleep(Duration::from_millis(100));
+    let begun = Instant::now();
+    served.stop();
+    assert!(begun.elapsed() < Duration::from_secs(2), "stopping took {:?}", begun.elapsed());
+    let mut answer = String::new();
+    waiting.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 504"), "{answer}");
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).expect("the stream's end");
+    assert!(!served.socket.exists());
+}
+
+#[test]
+fn the_description_lists_exactly_what_is_served() {
+    let served = Served::new(busy_node());
+    let description = get(&served, "/openapi.json").json();
+    let paths = description["paths"].as_object().expect("paths");
+    assert_eq!(paths.len(), 13);
+    for (path, methods) in paths {
+        for method in methods.as_object().expect("methods").keys() {
+            let path = path.replace("{name}", "mnist-vae");
+            if path == "/v1/reload" || path == "/v1/events" {
+                continue;
+            }
+            let status = ask(&served, &method.to_uppercase(), &path, r#"{"policy":"fair"}"#).status;
+            assert!(!matches!(status, 404 | 405), "{method} {path}: {status}");
+        }
+    }
+    for schema in ["Status", "Container", "ContainerDetail", "Explanation", "Event", "Gap", "Problem", "Policy"] {
+        assert!(description["components"]["schemas"][schema].is_object(), "{schema} is not described");
+    }
+}
+
+#[test]
+fn metrics_follow_the_conventions_and_hold_no_name_unescaped() {
+    let mut node = busy_node();
+    node.jobs[0].observed.name = "evil\"} 1\nflowcon_cores 99 #\\".to_owned();
+    let served = Served::new(node);
+    let answer = get(&served, "/metrics");
+    assert!(answer.head.contains("application/openmetrics-text"), "{}", answer.head);
+    let text = answer.text();
+    assert!(text.ends_with("# EOF\n"));
+    assert_eq!(
+        text.lines().filter(|line| line.starts_with("flowcon_cores ")).collect::<Vec<_>>(),
+        ["flowcon_cores 4.0"]
+    );
+    assert!(text.contains("flowcon_decisions_total 45"), "{text}");
+    assert!(
+        text.contains("flowcon_container_share_ratio{id=\"77aa01bc9d2f\",name=\"resnet50-cifar-baseline-run-3\"} 0.25")
+    );
+    assert!(text.contains("process_resident_memory_bytes "));
+    let sample = regex::Regex::new(r#"^[a-z_]+(\{[a-z_]+="(\\.|[^"\\])*"(,[a-z_]+="(\\.|[^"\\])*")*\})? -?[0-9.e-]+$"#);
+    let sample = sample.expect("regex");
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        assert!(sample.is_match(line), "{line}");
+    }
+}
+
+#[test]
+fn the_series_of_a_container_stop_at_a_bound() {
+    let mut node = idle_node();
+    node.jobs = (0..1100).map(|number| job(&format!("{number:016x}"), "j")).collect();
+    let text = get(&Served::new(node), "/metrics").text();
+    assert_eq!(text.matches("flowcon_container_memory_bytes{").count(), 1000);
+    assert!(text.contains("flowcon_containers_omitted 100"));
+}
+
+/// One server for all the nonsense, so that what one case breaks the next one finds.
+fn shared() -> &'static Served {
+    static SHARED: OnceLock<Served> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let quick = Duration::from_millis(100);
+        Served::with(busy_node(), ApiLimits { head_time: quick, request_time: quick, ..ApiLimits::default() })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn no_request_makes_the_server_fail(
+        method in "(GET|PUT|POST|HEAD|DELETE|[A-Z]{1,9})",
+        path in "/(v1/(status|containers|policy|pause|events\\?follow=false)?)?[!-~]{0,40}",
+        header in "[ -~]{0,40}",
+        body in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: {header}\r\nContent-Length: {}\r\n\r\n", body.len());
+        if let Some(answer) = send(shared(), &[head.as_bytes(), &body].concat()) {
+            prop_assert!(answer.status < 500, "{method} {path}: {} {}", answer.status, answer.text());
+        }
+        prop_assert_eq!(get(shared(), "/v1/status").status, 200);
+    }
+
+    #[test]
+    fn no_bytes_make_the_server_fail(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        if let Some(answer) = send(shared(), &[&bytes[..], b"\r\n\r\n"].concat()) {
+            prop_assert!(answer.status < 500, "{} {}", answer.status, answer.text());
+        }
+        prop_assert_eq!(get(shared(), "/v1/status").status, 200);
+    }
+}
