@@ -3,6 +3,7 @@
 //! Pure, bounded, and it never fails: what cannot be read is counted. Imports: model only.
 
 mod history;
+mod reader;
 mod tracker;
 
 pub use tracker::{Checkpoint, Tracker};

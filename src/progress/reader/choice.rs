@@ -1,0 +1,171 @@
+//! Which series is the evaluation function, and which counter is the progress: the choice, what the owner wishes, how sure it is.
+//!
+//! A choice may be revised as evidence comes; a rival must be clearly better, so that two equals do not alternate. What was
+//! decided on earlier values stays decided. Imports: model only.
+
+use super::SeriesKey;
+use super::counters::{Counter, Counters};
+use super::series::{Candidates, Series};
+use crate::model::{Direction, ProgressUnit};
+use serde::{Deserialize, Serialize};
+
+/// A rival must be so much better to replace the choice.
+const CLEARLY_BETTER: f64 = 1.08;
+
+/// What the owner's labels ask of the reader.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::progress) struct Wishes {
+    pub metric: Option<String>,
+    pub direction: Option<Direction>,
+    pub total: Option<f64>,
+    pub unit: Option<ProgressUnit>,
+    pub ignore: Vec<String>,
+}
+
+/// The evaluation function as it is understood now.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::progress) struct Choice {
+    pub key: SeriesKey,
+    pub metric: String,
+    pub direction: Direction,
+    /// 0 ..= 1.
+    pub confidence: f64,
+}
+
+/// A candidate, for display.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(in crate::progress) struct Candidate {
+    pub metric: String,
+    pub count: u32,
+    pub score: f64,
+}
+
+/// A progress counter, as printed and folded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::progress) struct CountReading {
+    pub unit: ProgressUnit,
+    /// As printed.
+    pub current: f64,
+    /// Units done, inner counters folded in.
+    pub done: f64,
+    pub total: Option<f64>,
+}
+
+/// Keeps the choice.
+#[derive(Clone, Debug)]
+pub(super) struct Chooser {
+    wishes: Wishes,
+    chosen: Option<SeriesKey>,
+    lines: u32,
+    next_look: u32,
+}
+
+impl Chooser {
+    pub(super) fn new(wishes: Wishes) -> Self {
+        Chooser { wishes, chosen: None, lines: 0, next_look: 1 }
+    }
+
+    pub(super) fn chosen(&self) -> Option<SeriesKey> {
+        self.chosen
+    }
+
+    /// After each line with findings: looks again at the first lines one by one, then ever more rarely.
+    pub(super) fn after_line(&mut self, candidates: &Candidates) {
+        self.lines = self.lines.saturating_add(1);
+        if self.lines < self.next_look {
+            return;
+        }
+        self.next_look = self.lines + 1 + (self.lines / 8).min(256);
+        self.chosen = self.best(candidates);
+    }
+
+    fn best(&self, candidates: &Candidates) -> Option<SeriesKey> {
+        let ranked = self.wished(candidates);
+        let (best, score) = *ranked.first()?;
+        let keeps =
+            self.chosen.filter(|old| ranked.iter().any(|(key, own)| key == old && own * CLEARLY_BETTER >= score));
+        keeps.or(Some(best))
+    }
+
+    /// The ranking, less what the owner ignores; a metric that the owner names is first.
+    fn wished(&self, candidates: &Candidates) -> Vec<(SeriesKey, f64)> {
+        let key = |slot: u16| {
+            let generation = candidates.all()[usize::from(slot)].generation;
+            SeriesKey { slot, generation }
+        };
+        let name = |slot: u16| candidates.all()[usize::from(slot)].name.as_str();
+        if let Some(metric) = &self.wishes.metric {
+            let mut named: Vec<(SeriesKey, f64)> = candidates
+                .all()
+                .iter()
+                .enumerate()
+                .filter(|(_, series)| series.count > 0)
+                .map(|(slot, series)| {
+                    (key(slot as u16), likeness(metric, &series.name) + f64::from(series.count.min(1000)) * 1e-6)
+                })
+                .filter(|(_, likeness)| *likeness >= 0.5)
+                .collect();
+            named.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+            return named;
+        }
+        let ranked = candidates.ranked();
+        let ignored = |slot: u16| self.wishes.ignore.iter().any(|ignored| likeness(ignored, name(slot)) >= 1.0);
+        ranked.into_iter().filter(|(slot, _)| !ignored(*slot)).map(|(slot, score)| (key(slot), score)).collect()
+    }
+
+    pub(super) fn choice(&self, candidates: &Candidates) -> Option<Choice> {
+        let key = self.best(candidates)?;
+        let series = candidates.get(key.slot, key.generation)?;
+        let known = self.wishes.direction.or_else(|| candidates.direction(series));
+        let confidence = if self.wishes.metric.is_some() { 1.0 } else { series.confidence(known.is_some()) };
+        Some(Choice { key, metric: shown(series), direction: known.unwrap_or(Direction::Down), confidence })
+    }
+
+    pub(super) fn progress(&self, candidates: &Candidates, counters: &Counters) -> Option<CountReading> {
+        let since =
+            self.chosen.and_then(|key| candidates.get(key.slot, key.generation)).map(|series| series.first_line);
+        let wished = self.wishes.unit.and_then(|unit| counters.of_unit(unit));
+        let counter = wished.or_else(|| counters.outermost(since))?;
+        let total = self.wishes.total.or_else(|| counters.total_of(counter));
+        Some(reading(counter, counters, total))
+    }
+
+    pub(super) fn candidates(&self, candidates: &Candidates) -> Vec<Candidate> {
+        let ranked = self.wished(candidates);
+        ranked
+            .into_iter()
+            .filter_map(|(key, score)| candidates.get(key.slot, key.generation).map(|series| (series, score)))
+            .map(|(series, score)| Candidate {
+                metric: shown(series),
+                count: series.count,
+                score: (score * 1000.0).round() / 1000.0,
+            })
+            .collect()
+    }
+}
+
+fn shown(series: &Series) -> String {
+    series.name.clone()
+}
+
+fn reading(counter: &Counter, counters: &Counters, total: Option<f64>) -> CountReading {
+    let done = counters.folded(counter);
+    let done = total.map_or(done, |total| done.min(total.max(counter.current)));
+    CountReading { unit: counter.count.unit(), current: counter.current, done, total }
+}
+
+/// 1 for the same letters and digits, 0.5 for a name that begins or ends with the other, 0 otherwise.
+fn likeness(wanted: &str, name: &str) -> f64 {
+    let letters =
+        |text: &str| text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>();
+    let (wanted, name) = (letters(wanted), letters(name));
+    if wanted.is_empty() || name.is_empty() {
+        0.0
+    } else if wanted == name {
+        1.0
+    } else if name.ends_with(&wanted) || name.starts_with(&wanted) {
+        0.5
+    } else {
+        0.0
+    }
+}

@@ -1,0 +1,353 @@
+//! One line → what each of its numbers is called: a series, a counter, a declared end, or nothing.
+//!
+//! Problem: `loss: 0.5`, `loss=0.5`, `loss 0.5`, `0.5 loss`, `{'loss': 0.5}`, `Cost after iteration 3: 0.5`, `Loss 0.5 (0.6)`.
+//! Approach: a number is named by the words between it and the nearest boundary on its left; where there are none, by a
+//! bracket's owner, by the words on its right, or by what an earlier counter left over. Slow and careful: its result is kept
+//! for all lines of the same shape. Imports: model only, through `lexicon`.
+
+use super::gap::{self, Left};
+use super::lexicon::{self, Count, Meaning, Split};
+use super::scan::Span;
+use crate::model::Direction;
+
+/// What one number of a line stands for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Found {
+    /// Index among the line's numbers.
+    pub number: usize,
+    /// Index of the number that says how many there will be.
+    pub total: Option<usize>,
+    pub what: What,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum What {
+    /// A value of a named series; `weight` 0 for a name that says nothing.
+    Series { name: String, direction: Option<Direction>, weight: f32, split: Split },
+    /// A progress counter.
+    Counter(Count),
+    /// Perhaps how many there will be.
+    Declared(Count),
+}
+
+/// What the numbers of a line are, as far as the line alone says.
+pub(super) fn fields(line: &[u8], from: usize, numbers: &[Span]) -> Vec<Found> {
+    let mut reader = LineReader {
+        line,
+        from,
+        numbers,
+        role: vec![Role::Free; numbers.len()],
+        found: Vec::new(),
+        split: Split::Unsaid,
+        path: Vec::new(),
+        left_over: None,
+    };
+    reader.mark_times_and_dates();
+    reader.mark_totals();
+    for number in 0..numbers.len() {
+        reader.follow_braces(number);
+        if reader.role[number] == Role::Free {
+            reader.read(number);
+        }
+    }
+    reader.finish()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Role {
+    Free,
+    /// Part of a time, a date, a total, or a repetition.
+    Taken,
+}
+
+struct LineReader<'a> {
+    line: &'a [u8],
+    from: usize,
+    numbers: &'a [Span],
+    role: Vec<Role>,
+    found: Vec<Found>,
+    /// The part of the data that the line spoke of last.
+    split: Split,
+    /// Keys of the enclosing braces.
+    path: Vec<String>,
+    /// `Cost` of `Cost after iteration 3: 0.5`, until the value comes.
+    left_over: Option<String>,
+}
+
+impl LineReader<'_> {
+    fn start(&self, number: usize) -> usize {
+        usize::from(self.numbers[number].start)
+    }
+
+    /// The end of a number with the unit that is glued to it.
+    fn end(&self, number: usize) -> usize {
+        let end = usize::from(self.numbers[number].end);
+        end + gap::unit(&self.line[end..]).len()
+    }
+
+    fn unit(&self, number: usize) -> &[u8] {
+        gap::unit(&self.line[usize::from(self.numbers[number].end)..])
+    }
+
+    /// The text between the previous number and this one.
+    fn gap(&self, number: usize) -> &[u8] {
+        let begin = if number == 0 { self.from } else { self.end(number - 1).max(self.from) };
+        self.line.get(begin..self.start(number)).unwrap_or_default()
+    }
+
+    /// The text between this number and the next one, or the end.
+    fn right(&self, number: usize) -> &[u8] {
+        let end = if number + 1 < self.numbers.len() { self.start(number + 1) } else { self.line.len() };
+        self.line.get(self.end(number)..end).unwrap_or_default()
+    }
+
+    fn is_whole(&self, number: usize) -> bool {
+        self.numbers[number].of(self.line).iter().all(|byte| byte.is_ascii_digit() || *byte == b',')
+    }
+
+    fn length(&self, number: usize) -> usize {
+        usize::from(self.numbers[number].end - self.numbers[number].start)
+    }
+
+    fn joined_by(&self, number: usize, mark: u8) -> bool {
+        let between = usize::from(self.numbers[number].end)..self.start(number + 1);
+        self.line.get(between).is_some_and(|text| text == [mark])
+    }
+
+    /// `1:28:35`, `00:29<1`, `2022-04-12`, `06/21/18`: numbers that only tell the time.
+    fn mark_times_and_dates(&mut self) {
+        let mut at = 0;
+        while at < self.numbers.len() {
+            if self.start(at) < self.from {
+                self.role[at] = Role::Taken;
+            }
+            for (mark, least) in [(b':', 2), (b'-', 3), (b'/', 3)] {
+                let mut last = at;
+                while last + 1 < self.numbers.len() && self.joined_by(last, mark) {
+                    last += 1;
+                }
+                let two_digits = (at + 1..=last).all(|n| self.length(n) >= 2);
+                let dated = mark == b':' || self.length(at) == 4 || self.length(at) == 2;
+                if last + 1 - at >= least && two_digits && dated && self.is_whole(at) {
+                    self.role[at..=last].fill(Role::Taken);
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// `3/40`, `3 / 40`, `3 of 40`: the second number belongs to the first.
+    fn mark_totals(&mut self) {
+        for number in 1..self.numbers.len() {
+            let free = self.role[number] == Role::Free && self.role[number - 1] == Role::Free;
+            if free && self.is_whole(number) && self.unit(number - 1).is_empty() && gap::divides(self.gap(number)) {
+                self.role[number] = Role::Taken;
+            }
+        }
+    }
+
+    fn total_of(&self, number: usize) -> Option<usize> {
+        let next = number + 1;
+        let taken = next < self.numbers.len() && self.role[next] == Role::Taken && self.role[number] == Role::Free;
+        (taken && gap::divides(self.gap(next))).then_some(next)
+    }
+
+    /// Keeps the keys of the braces that are open where `number` stands.
+    fn follow_braces(&mut self, number: usize) {
+        let text = self.gap(number).to_vec();
+        for (at, byte) in text.iter().enumerate() {
+            match byte {
+                b'{' => {
+                    let key = match gap::left(&text[..at]) {
+                        Left::Named { name, .. } => name,
+                        _ => String::new(),
+                    };
+                    if self.path.len() < 8 {
+                        self.path.push(key);
+                    }
+                }
+                b'}' => drop(self.path.pop()),
+                _ => {}
+            }
+        }
+    }
+
+    fn read(&mut self, number: usize) {
+        let text = self.gap(number).to_vec();
+        let total = self.total_of(number);
+        match gap::left(&text) {
+            Left::Spread => {}
+            Left::Named { name, context } => {
+                self.hear(&context);
+                self.named(number, total, &name);
+            }
+            Left::Bare { opened, separated } => self.bare(number, total, opened, separated, &text),
+        }
+    }
+
+    /// Words outside a name may say which part of the data the line speaks of.
+    fn hear(&mut self, context: &str) {
+        match lexicon::split_of(&lexicon::words(context)) {
+            Split::Unsaid => {}
+            split => self.split = split,
+        }
+    }
+
+    fn named(&mut self, number: usize, total: Option<usize>, name: &str) {
+        self.left_over = None;
+        let percent = self.unit(number) == b"%";
+        let measured = !self.unit(number).is_empty() && !percent && !gap::is_plain_unit(self.unit(number));
+        let counted_right = self.counter_on_right(total.unwrap_or(number));
+        if let Some((head, count)) = gap::counter_with_rest(name) {
+            self.left_over = Some(head);
+            return self.count(number, total, count);
+        }
+        match lexicon::meaning(name) {
+            Meaning::Counter(count) => {
+                self.hear(name);
+                self.count(number, total, count)
+            }
+            Meaning::Declared(count) if self.is_whole(number) => self.push(number, total, What::Declared(count)),
+            // `Starting training for 50 epochs`, `max: 12 epochs`.
+            _ if counted_right.is_some() && gap::announces(name) => {
+                if let Some(count) = counted_right {
+                    self.push(number, total, What::Declared(count));
+                }
+            }
+            Meaning::Metric { direction, weight, split } if !measured => {
+                let number = self.percent_of_ratio(number, total).unwrap_or(number);
+                self.series(number, name, direction, weight, split);
+            }
+            Meaning::Unknown if !measured && !gap::is_measured(self.right(number)) => {
+                if let (Some(total), Some(count)) = (total, counted_right) {
+                    return self.count(number, Some(total), count);
+                }
+                self.series(number, name, None, 0.0, Split::Unsaid);
+            }
+            _ => {}
+        }
+    }
+
+    /// `Accuracy: 9500/10000 (95%)`: the percentage is the value.
+    fn percent_of_ratio(&mut self, number: usize, total: Option<usize>) -> Option<usize> {
+        let percent = total? + 1;
+        let is_percent =
+            percent < self.numbers.len() && self.unit(percent) == b"%" && self.gap(percent).trim_ascii() == b"(";
+        if !is_percent {
+            return None;
+        }
+        self.role[percent] = Role::Taken;
+        debug_assert!(percent > number);
+        Some(percent)
+    }
+
+    fn bare(&mut self, number: usize, total: Option<usize>, opened: bool, separated: bool, text: &[u8]) {
+        let unit = self.unit(number).to_vec();
+        let first = number == 0 || (0..number).all(|n| self.start(n) < self.from);
+        let after_counter = number > 0
+            && self.found.last().is_some_and(|f| {
+                matches!(f.what, What::Counter(_)) && f.number + 1 + usize::from(f.total.is_some()) == number
+            });
+        if let Some(name) = self.left_over.take()
+            && separated
+            && unit.is_empty()
+        {
+            if let Meaning::Metric { direction, weight, split } = lexicon::meaning(&name) {
+                self.series(number, &name, direction, weight, split);
+            }
+            return;
+        }
+        if let Some(count) = gap::counter_unit(&unit) {
+            return self.count(number, total, count); // ESPnet: `3epoch:train:`
+        }
+        if unit == b"%" {
+            if !opened {
+                self.count(number, None, Count::Percent);
+            }
+            return;
+        }
+        if !unit.is_empty() || !self.is_whole(number) {
+            return self.named_on_right(number, &unit);
+        }
+        match total {
+            Some(_) => {
+                let count = self.counter_on_right(number + 1).unwrap_or(Count::Pair);
+                self.count(number, total, count)
+            }
+            None if first && gap::leads(text, self.right(number)) => self.count(number, None, Count::Lead),
+            None if after_counter && gap::continues_bracket(text) => self.count(number, None, Count::Nested),
+            None => self.named_on_right(number, &unit),
+        }
+    }
+
+    /// `2.663193 avg, 0.002 rate`: words between a nameless number and a boundary name it.
+    fn named_on_right(&mut self, number: usize, unit: &[u8]) {
+        let ends_line = number + 1 >= self.numbers.len();
+        let Some(name) = gap::right_name(self.right(number), ends_line) else { return };
+        if !unit.is_empty() && unit != b"%" {
+            return;
+        }
+        if let Meaning::Metric { direction, weight, split } = lexicon::meaning(&name) {
+            self.series(number, &name, direction, weight, split);
+        }
+    }
+
+    fn counter_on_right(&self, number: usize) -> Option<Count> {
+        let word = gap::first_word(self.right(number))?;
+        match lexicon::meaning(&word) {
+            Meaning::Counter(count) | Meaning::Declared(count) => Some(count),
+            _ => None,
+        }
+    }
+
+    fn count(&mut self, number: usize, total: Option<usize>, count: Count) {
+        // The first counter of a kind on a line is the line's own; `Best is trial 2` and `best epoch: 3` look back.
+        let again = self.found.iter().any(|found| found.what == What::Counter(count));
+        if self.is_whole(number)
+            || gap::is_whole_decimal(self.numbers[number].of(self.line))
+            || count == Count::Epoch
+            || count == Count::Kimg
+            || count == Count::Percent
+        {
+            if !again {
+                self.push(number, total, What::Counter(count));
+            }
+        }
+    }
+
+    fn series(&mut self, number: usize, name: &str, direction: Option<Direction>, weight: f32, split: Split) {
+        let split = if split == Split::Unsaid { self.split } else { split };
+        let mut path: Vec<&str> = self.path.iter().map(String::as_str).filter(|key| !key.is_empty()).collect();
+        if path.is_empty() || !matches!(name, "value" | "Value" | "mean") {
+            path.push(name);
+        }
+        let full = path.join("/");
+        let (direction, weight) = match (path.len() > 1 || full != name, lexicon::meaning(&full)) {
+            (true, Meaning::Metric { direction, weight, .. }) => (direction, weight),
+            (true, Meaning::Other | Meaning::Counter(_) | Meaning::Declared(_)) => return,
+            _ => (direction, weight),
+        };
+        let same =
+            |found: &Found| matches!(&found.what, What::Series { name, split: s, .. } if *name == full && *s == split);
+        let repeats = self.found.iter().filter(|found| same(found)).count();
+        // A second column of one name is another series (`Delta_2` twice), and `loss = 0.02 (* 1 = 0.02 loss)` none.
+        let name = if repeats == 0 { full } else { format!("{full}#{}", repeats + 1) };
+        let weight = if repeats == 0 { weight } else { weight * 0.3 };
+        self.push(number, None, What::Series { name, direction, weight, split });
+    }
+
+    fn push(&mut self, number: usize, total: Option<usize>, what: What) {
+        self.found.push(Found { number, total, what });
+    }
+
+    /// Names that say nothing count only beside a counter: elsewhere they are settings and chatter.
+    fn finish(self) -> Vec<Found> {
+        let counted = self.found.iter().any(|found| matches!(found.what, What::Counter(_)));
+        let mut found = self.found;
+        found.retain(|found| match &found.what {
+            What::Series { weight, .. } => counted || *weight > 0.0,
+            _ => true,
+        });
+        found
+    }
+}

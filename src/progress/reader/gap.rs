@@ -1,0 +1,288 @@
+//! The text between two numbers: names, boundaries, units. Pieces of the grammar that `fields` reads lines with.
+//!
+//! Imports: model only, through `lexicon`.
+
+use super::lexicon::{self, Count, Meaning};
+
+/// Longest name that is kept, in characters.
+const NAME_MAX: usize = 64;
+
+/// What stands before a number.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Left {
+    /// Words that name it, and the other words of the gap.
+    Named { name: String, context: String },
+    /// No words. `opened`: directly behind a bracket; `separated`: behind a colon, `=` or "is".
+    Bare { opened: bool, separated: bool },
+    /// `± 0.1`: the spread of the number before.
+    Spread,
+}
+
+/// The unit glued to the end of a number: `ms/step` of `3ms/step`, `%`.
+pub(super) fn unit(text: &[u8]) -> &[u8] {
+    let mut end = 0;
+    while let Some(byte) = text.get(end) {
+        let joins = *byte == b'/' && text.get(end + 1).is_some_and(u8::is_ascii_alphabetic) && end > 0;
+        let word = byte.is_ascii_alphabetic()
+            || *byte >= 0xC2 && *byte != 0xE2
+            || (end > 0 && (*byte & 0xC0 == 0x80 || byte.is_ascii_alphanumeric() || *byte == b'_'));
+        if *byte == b'%' && end == 0 {
+            return &text[..1];
+        }
+        if !(joins || word) {
+            break;
+        }
+        end += 1;
+    }
+    &text[..end]
+}
+
+/// Units that do not change what a number is.
+pub(super) fn is_plain_unit(unit: &[u8]) -> bool {
+    matches!(unit, b"dB" | b"db" | b"x" | b"nats" | b"bits" | b"pts")
+}
+
+/// Whether the gap makes the next number the total of the previous one.
+pub(super) fn divides(gap: &[u8]) -> bool {
+    const OF: [&[u8]; 9] = [b"/", b"of", b"out of", b"von", b"de", b"sur", b"di", "из".as_bytes(), b"//"];
+    let gap = gap.trim_ascii();
+    // `iteration: 1 of max_iter: 25` names its total.
+    OF.contains(&gap) || (gap.starts_with(b"of ") && gap.len() < 24 && gap.ends_with(b":") && !gap.contains(&b','))
+}
+
+/// The name of a number from the text before it.
+pub(super) fn left(gap: &[u8]) -> Left {
+    let text = String::from_utf8_lossy(gap).replace(['│', '┃', '║'], "|");
+    let mut rest = text.trim_end();
+    if ["±", "+/-", "+-", "(+/-"].iter().any(|spread| rest.ends_with(spread)) {
+        return Left::Spread;
+    }
+    let (mut opened, mut separated) = (false, false);
+    loop {
+        let before = rest;
+        rest = rest.trim_end_matches(|c: char| {
+            c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '~' | '≈' | '<' | '>' | '*' | '$' | '#')
+        });
+        if let Some(shorter) = rest.strip_suffix(['=', ':', '：']) {
+            (rest, separated) = (shorter, true);
+        }
+        if let Some(shorter) = rest.strip_suffix(['[', '(', '{']) {
+            (rest, opened) = (shorter, true);
+        }
+        for copula in [" is", " was", " of", " ist", " est", " è", " es"] {
+            if let Some(shorter) = rest.strip_suffix(copula) {
+                (rest, separated) = (shorter, true);
+            }
+        }
+        if matches!(rest, "is" | "was") {
+            (rest, separated) = ("", true);
+        }
+        if rest == before {
+            break;
+        }
+    }
+    // Behind a closed pair of brackets without a number the owner is further left: `time (sec): 1.2`.
+    let (rest, in_brackets) = unbracketed(rest);
+    let (tail, head) = tail(rest);
+    let name = cleaned(tail);
+    // A bracket belongs to the name that it touches: `Epoch [3`, `lr=[1e-4`; a bracket behind a boundary begins anew.
+    if name.is_empty() {
+        let cell = first_cell(rest);
+        return match cell {
+            Some(name) => Left::Named { name, context: String::new() },
+            None => Left::Bare { opened, separated },
+        };
+    }
+    let name = if in_brackets.is_empty() { name } else { format!("{name} ({in_brackets})") };
+    Left::Named { name, context: head.to_owned() }
+}
+
+/// `time (sec)` → `time` and `sec`.
+fn unbracketed(text: &str) -> (&str, &str) {
+    let close = match text.chars().last() {
+        Some(')') => ('(', ')'),
+        Some(']') => ('[', ']'),
+        _ => return (text, ""),
+    };
+    let Some(open) = text.rfind(close.0) else { return (text.trim_end_matches(close.1), "") };
+    let inside = text[open + 1..].trim_end_matches(close.1);
+    let before = text[..open].trim_end();
+    if before.is_empty() || !inside.chars().any(char::is_alphabetic) || before.ends_with([',', ';', '|']) {
+        return (inside, "");
+    }
+    (before, inside)
+}
+
+/// Splits at the last boundary: what stands behind it, and all before.
+fn tail(text: &str) -> (&str, &str) {
+    let mut cut = 0;
+    let bytes = text.as_bytes();
+    for at in 0..bytes.len() {
+        let two = &bytes[at..(at + 2).min(bytes.len())];
+        let three = &bytes[at..(at + 3).min(bytes.len())];
+        let boundary = match bytes[at] {
+            b',' | b';' | b'|' | b'\t' | b'{' | b'}' | b'[' | b']' | b'(' | b')' | b'=' | b':' | b'?' => 1,
+            _ if three == b" - " => 3,
+            _ if two == b"  " => 2,
+            _ if two == b". " && at > 3 => 2,
+            _ => 0,
+        };
+        if boundary > 0 {
+            // Separators with nothing behind them name what stands before: `cross-entropy : 48.2`.
+            let behind = &text[at + boundary..];
+            if behind.chars().any(char::is_alphanumeric) {
+                cut = at + boundary;
+            }
+        }
+    }
+    let cut = (cut..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    (&text[cut..], &text[..cut])
+}
+
+/// `| loss | 0.42`: a cell without words is named by the first cell of its row.
+fn first_cell(text: &str) -> Option<String> {
+    let mut cells = text.split('|').map(str::trim).filter(|cell| !cell.is_empty());
+    let first = cells.next()?;
+    let named = text.contains('|') && first.chars().any(char::is_alphabetic) && first.len() <= NAME_MAX;
+    named.then(|| cleaned(first))
+}
+
+/// A name without decoration, and without the phrase that leads to it (`finished with value` → `value`).
+fn cleaned(text: &str) -> String {
+    const LEADS_TO: [&str; 10] = ["with", "after", "at", "for", "and", "has", "got", "reached", "the", "by"];
+    let trimmed = text.trim_matches(|c: char| {
+        c.is_whitespace()
+            || matches!(
+                c,
+                '"' | '\''
+                    | '`'
+                    | '.'
+                    | '*'
+                    | '-'
+                    | '>'
+                    | '<'
+                    | '!'
+                    | '/'
+                    | '~'
+                    | '&'
+                    | '^'
+                    | '\\'
+                    | '+'
+                    | '='
+                    | ':'
+                    | '_'
+                    | '→'
+                    | '%'
+            )
+    });
+    let words: Vec<&str> = trimmed.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric)).collect();
+    if words.is_empty() || !trimmed.chars().any(char::is_alphabetic) {
+        return String::new();
+    }
+    let cut = match words.len() {
+        0..=2 => words.iter().position(|word| matches!(*word, "and" | "with" | "the" | "has")).map_or(0, |at| at + 1),
+        _ => words.iter().rposition(|word| LEADS_TO.contains(word)).map_or(0, |at| at + 1),
+    };
+    let kept = if cut < words.len() { &words[cut..] } else { &words[..] };
+    let kept = &kept[kept.len().saturating_sub(6)..];
+    // A phrase that leads to a counter keeps its head: `Cost after iteration` says what follows the count.
+    let counted = matches!(lexicon::meaning(&kept.join(" ")), Meaning::Counter(_));
+    let kept = if counted && cut > 0 { &words[words.len().saturating_sub(6)..] } else { kept };
+    kept.join(" ").chars().take(NAME_MAX).collect()
+}
+
+/// `Cost after iteration` → `Cost` and the counter.
+pub(super) fn counter_with_rest(name: &str) -> Option<(String, Count)> {
+    const BETWEEN: [&str; 7] = ["after", "at", "for", "on", "in", "@", "of"];
+    let words: Vec<&str> = name.split_whitespace().collect();
+    let at = words.iter().rposition(|word| BETWEEN.contains(word))?;
+    let head = words[..at].join(" ");
+    match (lexicon::meaning(&words[at + 1..].join(" ")), lexicon::meaning(&head)) {
+        (Meaning::Counter(count), Meaning::Metric { .. }) => Some((head, count)),
+        _ => None,
+    }
+}
+
+/// A counter's word glued to its number: `3epoch`.
+pub(super) fn counter_unit(unit: &[u8]) -> Option<Count> {
+    match unit {
+        b"epoch" => Some(Count::Epoch),
+        b"iter" => Some(Count::Iteration),
+        b"batch" => Some(Count::Batch),
+        b"step" => Some(Count::Step),
+        _ => None,
+    }
+}
+
+/// Names before a number of epochs that announce how many there will be.
+pub(super) fn announces(name: &str) -> bool {
+    let words = lexicon::words(name);
+    let stops = words.iter().any(|word| {
+        matches!(word.as_str(), "improve" | "patience" | "stopping" | "stop" | "consecutive" | "every" | "after")
+    });
+    !stops
+        && words.last().is_some_and(|word| {
+            matches!(word.as_str(), "for" | "max" | "maximum" | "total" | "run" | "running" | "training")
+        })
+}
+
+/// Whether the words behind a number make it a time, a size or a speed.
+pub(super) fn is_measured(right: &[u8]) -> bool {
+    const UNITS: [&str; 22] = [
+        "s", "sec", "secs", "second", "seconds", "ms", "us", "min", "mins", "minutes", "h", "hours", "MB", "GB", "KB",
+        "MiB", "GiB", "kB", "bytes", "it", "params", "M",
+    ];
+    let text = String::from_utf8_lossy(right);
+    let word = text
+        .trim_start()
+        .split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '|' | ')' | ']'))
+        .next()
+        .unwrap_or("");
+    text.starts_with(' ') && (UNITS.contains(&word) || word.contains("/s") || word.ends_with("/sec"))
+}
+
+/// Whether a bare whole number at the beginning of a line counts the lines: `149: 2.6`, `[119]\ttrain`, `3 | 0.5`.
+pub(super) fn leads(before: &[u8], after: &[u8]) -> bool {
+    let opens = before.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'[' | b'(' | b'#' | b'|'));
+    let trimmed = after.trim_ascii_start();
+    let spaced = after.len() - trimmed.len() >= 2;
+    let marked = matches!(trimmed.first(), Some(b':' | b']' | b')' | b'|' | b',' | b'-' | b'=' | b'>'));
+    opens && (marked || spaced || after.first() == Some(&b'\t'))
+}
+
+/// `[1,  2000]`, `[0][20]`, `(3) [40]`: the next number of the same or a following bracket.
+pub(super) fn continues_bracket(gap: &[u8]) -> bool {
+    gap.iter().all(|byte| matches!(byte, b' ' | b',' | b'[' | b']' | b'(' | b')' | b':'))
+        && gap.iter().any(|byte| matches!(byte, b',' | b'[' | b'('))
+}
+
+/// The words that name the number before them, if a boundary and not another number follows.
+pub(super) fn right_name(right: &[u8], ends_line: bool) -> Option<String> {
+    let text = String::from_utf8_lossy(right);
+    if !text.starts_with(' ') || is_measured(right) {
+        return None;
+    }
+    let end = text.find([',', ';', '|', '\t', ')', ']']);
+    let words = match end {
+        Some(end) => &text[..end],
+        None if ends_line => &text,
+        None => return None,
+    };
+    let short = words.split_whitespace().count() <= 3 && !words.contains([':', '=']);
+    let name = cleaned(words);
+    (short && !name.is_empty()).then_some(name)
+}
+
+/// The first word behind a number.
+pub(super) fn first_word(right: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(right);
+    let word = text.split(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty())?;
+    text.trim_start().starts_with(word).then(|| word.to_owned())
+}
+
+/// `4.0`: a whole number that was printed with decimals.
+pub(super) fn is_whole_decimal(number: &[u8]) -> bool {
+    let mut parts = number.split(|byte| *byte == b'.');
+    let whole = parts.next().is_some_and(|part| !part.is_empty() && part.iter().all(u8::is_ascii_digit));
+    whole && parts.next().is_some_and(|part| part.iter().all(|byte| *byte == b'0'))
+}

@@ -1,0 +1,294 @@
+//! What a printed name means: an evaluation function (which way, how typical), a counter, or something else.
+//!
+//! Problem: thousands of names, few words. Approach: split a name into words (`train_loss`, `TrainDeviance`, `ep_rew_mean`)
+//! and look at the words, in the languages that training scripts are written in. A word that marks a quantity as timing,
+//! size, setting or spread outweighs any word that marks an evaluation. Imports: model only.
+
+use super::vocabulary::*;
+use crate::model::Direction::{self, Down, Up};
+
+/// Which part of the data a value was measured on, as far as the line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Split {
+    Unsaid,
+    Train,
+    Valid,
+    Test,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Meaning {
+    /// An evaluation function; `weight` is how typical, 0 ..= 1.
+    Metric { direction: Option<Direction>, weight: f32, split: Split },
+    /// A progress counter.
+    Counter(Count),
+    /// How many there will be, or a counter with such a name: `max_epochs`, `n_iter`.
+    Declared(Count),
+    /// Surely no evaluation: a time, a size, a setting.
+    Other,
+    /// Nothing known.
+    Unknown,
+}
+
+/// What a counter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub(super) enum Count {
+    Epoch,
+    Step,
+    Iteration,
+    Batch,
+    Round,
+    Episode,
+    Trial,
+    Kimg,
+    Tick,
+    Sample,
+    /// A bare number that begins the line.
+    Lead,
+    /// A bare number in brackets after another counter.
+    Nested,
+    /// A bare `i/n`.
+    Pair,
+    /// A bare `n%`.
+    Percent,
+}
+
+/// Splits a name into lower-case words: at marks, at `lowUp`, and between an acronym and a word (`CELoss`).
+pub(super) fn words(name: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for part in name.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()) {
+        let chars: Vec<char> = part.chars().collect();
+        let mut word = String::new();
+        for (at, c) in chars.iter().enumerate() {
+            let starts = at > 0
+                && c.is_uppercase()
+                && (chars[at - 1].is_lowercase()
+                    || chars[at - 1].is_ascii_digit()
+                    || chars.get(at + 1).is_some_and(|next| next.is_lowercase()));
+            if starts && !word.is_empty() {
+                words.push(std::mem::take(&mut word));
+            }
+            word.extend(c.to_lowercase());
+        }
+        words.push(word);
+    }
+    words
+}
+
+/// What `name` means; see the module. Never fails.
+pub(super) fn meaning(name: &str) -> Meaning {
+    let words = words(name);
+    if words.is_empty() || words.len() > 12 {
+        return Meaning::Unknown;
+    }
+    counter(&words).unwrap_or_else(|| metric(name, &words))
+}
+
+/// Which part of the data the words speak of.
+pub(super) fn split_of(words: &[String]) -> Split {
+    let found = words.iter().rev().find_map(|word| match word.as_str() {
+        "train" | "training" | "trn" | "learn" => Some(Split::Train),
+        "val" | "valid" | "validation" | "dev" | "eval" | "evaluation" | "holdout" | "cv" | "evaluating"
+        | "validating" => Some(Split::Valid),
+        "test" | "testing" => Some(Split::Test),
+        _ => None,
+    });
+    found.unwrap_or(Split::Unsaid)
+}
+
+fn counted(word: &str) -> Option<Count> {
+    COUNTERS.iter().find(|(_, list)| lists(list, word)).map(|(count, _)| *count)
+}
+
+fn counter(words: &[String]) -> Option<Meaning> {
+    let last = words.last()?;
+    let last = match (last.as_str(), words.len()) {
+        ("id" | "idx" | "no" | "nr" | "number" | "i" | "count", 2..) => &words[words.len() - 2],
+        _ => last,
+    };
+    let count = counted(last)?;
+    let before: Vec<&String> = words.iter().filter(|word| *word != last).collect();
+    if before.iter().all(|word| lists(BEFORE_COUNTER, word) || counted(word).is_some()) {
+        let declares = before.iter().any(|word| matches!(word.as_str(), "num" | "n" | "total"));
+        let plural_alone = before.is_empty() && last.len() > 2 && last.ends_with('s');
+        return Some(if declares || plural_alone { Meaning::Declared(count) } else { Meaning::Counter(count) });
+    }
+    let declared = before.iter().all(|word| lists(DECLARES, word));
+    Some(if declared { Meaning::Declared(count) } else { Meaning::Other })
+}
+
+fn metric(name: &str, words: &[String]) -> Meaning {
+    let split = split_of(words);
+    let has = |wanted: &str| words.iter().any(|word| word == wanted);
+    if has("rate") || has("rates") {
+        let rated = RATED.iter().find(|(_, list)| words.iter().any(|word| lists(list, word)));
+        return match rated {
+            Some((direction, _)) => Meaning::Metric { direction: Some(*direction), weight: 0.75, split },
+            None => Meaning::Other,
+        };
+    }
+    if let [word] = words
+        && let Some((direction, weight, _)) = BARE.iter().find(|(.., list)| lists(list, word))
+    {
+        return Meaning::Metric { direction: *direction, weight: *weight, split };
+    }
+    // `cross entropy` and `box_loss` are losses although entropies and boxes by themselves are not.
+    let crossed = words.windows(2).any(|pair| pair[0] == "cross" && pair[1] == "entropy");
+    let part_of_loss = words.last().is_some_and(|word| word == "loss");
+    let is_other = |word: &String| {
+        let excused = matches!(word.as_str(), "box" | "entropy" | "kl" | "p" | "layer");
+        lists(OTHER, word) && !(excused && (crossed || part_of_loss))
+    };
+    let found = match crossed {
+        true => Some((Down, 0.95)),
+        false => {
+            paired(words).or_else(|| words.iter().rev().find_map(|word| known_metric(word))).or_else(|| within(name))
+        }
+    };
+    match found {
+        _ if words.iter().any(is_other) => Meaning::Other,
+        Some((direction, weight)) => graded(words, direction, weight, split),
+        None => Meaning::Unknown,
+    }
+}
+
+/// `log loss`, `SmoothL1`, `log likelihood`: known only as one word.
+fn paired(words: &[String]) -> Option<(Direction, f32)> {
+    words.windows(2).rev().find_map(|pair| {
+        let joined = [pair[0].as_str(), pair[1].as_str()].concat();
+        exact(&joined).or_else(|| exact(joined.trim_end_matches(|c: char| c.is_ascii_digit())))
+    })
+}
+
+fn exact(word: &str) -> Option<(Direction, f32)> {
+    METRICS.iter().find(|(.., list)| lists(list, word)).map(|(direction, weight, _)| (*direction, *weight))
+}
+
+fn known_metric(word: &str) -> Option<(Direction, f32)> {
+    // mAP50, rouge2, RCNNL1Loss, pixacc: a trailing number is a variant, and a compound means what it ends in.
+    let bare = word.trim_end_matches(|c: char| c.is_ascii_digit());
+    let ending = || {
+        ["loss", "accuracy", "rmse", "error", "perplexity", "likelihood", "reward", "return"]
+            .iter()
+            .find(|end| word.len() > end.len() && word.ends_with(*end))
+            .and_then(|end| exact(end))
+    };
+    exact(word).or_else(|| if bare.len() >= 2 && bare.len() < word.len() { exact(bare) } else { ending() })
+}
+
+fn within(name: &str) -> Option<(Direction, f32)> {
+    let mut known = METRICS_WITHIN.iter();
+    known
+        .find(|(.., list)| list.split_ascii_whitespace().any(|word| name.contains(word)))
+        .map(|(direction, weight, _)| (*direction, *weight))
+}
+
+fn graded(words: &[String], direction: Direction, mut weight: f32, split: Split) -> Meaning {
+    let has = |wanted: &str| words.iter().any(|word| word == wanted);
+    // sklearn's `neg_mean_squared_error` grows; a `negative log likelihood` falls.
+    let direction = match direction {
+        Up if has("neg") || has("negative") => Down,
+        Down if has("neg") => Up,
+        direction => direction,
+    };
+    let unknown = |word: &&String| !lists(NEUTRAL, word) && known_metric(word).is_none();
+    weight *= 0.95f32.powi(words.iter().filter(unknown).count().min(3) as i32);
+    if words.iter().any(|word| lists(SECONDARY, word)) {
+        weight *= 0.5;
+    }
+    // The parts of an agent's loss say how well its networks fit, not how well it acts; entropies and divergences even less.
+    for (word, factor) in
+        [("policy", 0.6), ("value", 0.6), ("critic", 0.6), ("actor", 0.6), ("entropy", 0.4), ("kl", 0.4)]
+    {
+        if words.len() > 1 && has(word) && !has("cross") {
+            weight *= factor;
+        }
+    }
+    // Training is read first: it is dense and it is what the job does; test values are few and often printed at the end.
+    weight *= match split {
+        Split::Unsaid | Split::Train => 1.0,
+        Split::Valid => 0.85,
+        Split::Test => 0.75,
+    };
+    Meaning::Metric { direction: Some(direction), weight, split }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn direction(name: &str) -> Option<Direction> {
+        match meaning(name) {
+            Meaning::Metric { direction, .. } => direction,
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn losses_fall_and_scores_rise_in_many_spellings() {
+        for name in [
+            "loss",
+            "Train-SmoothL1",
+            "val_loss",
+            "RCNNL1Loss",
+            "cross-entropy",
+            "valid's binary_logloss",
+            "TrainDeviance",
+            "perte",
+            "训练损失",
+            "box_loss",
+            "word error rate",
+            "abs_REL",
+            "TrainLossPerSample",
+        ] {
+            assert_eq!(direction(name), Some(Down), "{name}");
+        }
+        for name in [
+            "acc",
+            "mAP50-95",
+            "rollout/ep_rew_mean",
+            "HR@10",
+            "Acc@1",
+            "Validation score",
+            "success rate",
+            "точность",
+            "pixAcc",
+            "ENTS_F1",
+            "episode_return_mean",
+        ] {
+            assert_eq!(direction(name), Some(Up), "{name}");
+        }
+    }
+
+    #[test]
+    fn settings_timings_and_sizes_are_no_evaluation() {
+        for name in [
+            "lr",
+            "learning rate",
+            "loss scale",
+            "grad norm",
+            "ms/batch",
+            "samples/sec",
+            "Std of Reward",
+            "Desired error",
+            "loss_weight",
+            "lr_decay_epoch",
+            "elapsed time per iteration (ms)",
+            "GPU_mem",
+        ] {
+            assert_eq!(meaning(name), Meaning::Other, "{name}");
+        }
+    }
+
+    #[test]
+    fn counters_are_told_from_their_ends() {
+        assert_eq!(meaning("Train Epoch"), Meaning::Counter(Count::Epoch));
+        assert_eq!(meaning("global step"), Meaning::Counter(Count::Step));
+        assert_eq!(meaning("batch_id"), Meaning::Counter(Count::Batch));
+        assert_eq!(meaning("num_train_epochs"), Meaning::Declared(Count::Epoch));
+        assert_eq!(meaning("MAX_ITER"), Meaning::Declared(Count::Iteration));
+        assert_eq!(meaning("warmup_epochs"), Meaning::Other);
+        assert_eq!(meaning("time per iteration"), Meaning::Other);
+    }
+}

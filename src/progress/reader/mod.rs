@@ -1,0 +1,352 @@
+//! Bytes of any training log → the series it prints, which of them measures learning, and how far the job is.
+//!
+//! No framework is known by name: lines are read as names, numbers, tables and counters, and the series are ranked.
+//!
+//! ```text
+//! bytes → lines → scan (shape) → cache ─hit→ read the numbers that matter ─→ series, counters → choice
+//!                                  └miss→ prefix, fields | table ↗
+//! ```
+//!
+//! Pure and bounded: at most 64 KiB a stream. Imports: model only.
+
+mod cache;
+mod choice;
+mod counters;
+mod fields;
+mod gap;
+mod lexicon;
+mod lines;
+mod number;
+mod prefix;
+mod scan;
+mod series;
+mod table;
+mod vocabulary;
+
+pub(super) use choice::{Candidate, Choice, CountReading, Wishes};
+pub(super) use lines::Rendering;
+
+use cache::{Cache, Field, NO_TOTAL, Plan, Use};
+use choice::Chooser;
+use counters::Counters;
+use fields::{Found, What};
+use lexicon::{Count, Split};
+use lines::LineDecoder;
+use scan::Scan;
+use series::{Candidates, Named};
+use table::Header;
+
+/// Bits that set the same line apart under an evaluation's heading.
+const UNDER_HEADING: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Names that say nothing, taken from one line at most; more of them are a dump.
+const NAMELESS_MAX: usize = 12;
+
+/// One value of one series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sample<'a> {
+    /// Which series, see [`Reader::name`].
+    pub series: SeriesKey,
+    pub value: f64,
+    /// The rendering that it stands on.
+    pub rendering: Rendering<'a>,
+}
+
+/// A series, as long as it is not evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct SeriesKey {
+    slot: u16,
+    generation: u16,
+}
+
+/// Reads one log; see the module.
+pub(super) struct Reader {
+    decoder: Option<LineDecoder>,
+    core: Core,
+}
+
+/// Everything behind the decoder.
+struct Core {
+    scan: Scan,
+    cache: Cache,
+    header: Option<Header>,
+    earlier_header: Option<Header>,
+    /// Under a heading such as "Eval begin...", until the next epoch.
+    evaluating: bool,
+    candidates: Candidates,
+    counters: Counters,
+    chooser: Chooser,
+}
+
+impl Reader {
+    pub(super) fn new(wishes: Wishes) -> Self {
+        Reader {
+            decoder: Some(LineDecoder::new()),
+            core: Core {
+                scan: Scan::default(),
+                cache: Cache::new(),
+                header: None,
+                earlier_header: None,
+                evaluating: false,
+                candidates: Candidates::default(),
+                counters: Counters::default(),
+                chooser: Chooser::new(wishes),
+            },
+        }
+    }
+
+    /// Reads the next bytes, cut anywhere; reports each value of each series to `each`, together with the present choice.
+    pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Sample<'_>, &View<'_>)) {
+        if let Some(mut decoder) = self.decoder.take() {
+            decoder.push(bytes, |rendering| self.core.read(rendering, &mut each));
+            self.decoder = Some(decoder);
+        }
+    }
+
+    /// Reads what stands on an unfinished last line, at the end of a file.
+    pub(super) fn finish(&mut self, mut each: impl FnMut(Sample<'_>, &View<'_>)) {
+        if let Some(mut decoder) = self.decoder.take() {
+            decoder.finish(|rendering| self.core.read(rendering, &mut each));
+            self.decoder = Some(decoder);
+        }
+    }
+
+    /// What has been understood.
+    pub(super) fn view(&self) -> View<'_> {
+        View { core: &self.core }
+    }
+}
+
+/// A look at what has been understood so far.
+pub(super) struct View<'a> {
+    core: &'a Core,
+}
+
+impl View<'_> {
+    /// The chosen series, its direction and confidence.
+    pub(super) fn choice(&self) -> Option<Choice> {
+        self.core.chooser.choice(&self.core.candidates)
+    }
+
+    /// Only which series is chosen: cheap.
+    pub(super) fn chosen(&self) -> Option<SeriesKey> {
+        self.core.chooser.chosen()
+    }
+
+    /// The progress counter of the job.
+    pub(super) fn progress(&self) -> Option<CountReading> {
+        self.core.chooser.progress(&self.core.candidates, &self.core.counters)
+    }
+
+    /// All candidates, best first.
+    pub(super) fn candidates(&self) -> Vec<Candidate> {
+        self.core.chooser.candidates(&self.core.candidates)
+    }
+
+    /// The name of a series; `None` if it was evicted.
+    pub(super) fn name(&self, key: SeriesKey) -> Option<&str> {
+        self.core.candidates.get(key.slot, key.generation).map(|series| series.name.as_str())
+    }
+}
+
+impl Core {
+    fn read(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(Sample<'_>, &View<'_>)) {
+        let line = rendering.text;
+        let commas = self.header.as_ref().is_some_and(Header::has_commas);
+        self.scan.read(line, commas);
+        let key = if self.evaluating { self.scan.shape ^ UNDER_HEADING } else { self.scan.shape };
+        if self.cache.is_nothing(key) {
+            return;
+        }
+        match self.cache.find(key) {
+            Some(place) => self.follow(place, rendering, each),
+            None => self.learn(key, rendering, each),
+        }
+    }
+
+    /// A line of a known shape.
+    fn follow(
+        &mut self,
+        place: (usize, usize),
+        rendering: Rendering<'_>,
+        each: &mut impl FnMut(Sample<'_>, &View<'_>),
+    ) {
+        match self.cache.plan(place) {
+            Some(Plan::Fields { .. }) => self.apply(place, rendering, each),
+            Some(Plan::Row) => {
+                let key = self.scan.shape ^ self.header.as_ref().map_or(0, |header| header.hash.rotate_left(17));
+                match self.cache.find(key) {
+                    Some(place) => self.apply(place, rendering, each),
+                    None if self.cache.is_nothing(key) => {}
+                    None => self.learn_row(key, rendering, each),
+                }
+            }
+            Some(Plan::Header) => self.remember_header(rendering.text),
+            Some(Plan::Heading(evaluating)) => self.evaluating = *evaluating,
+            None => {}
+        }
+    }
+
+    fn apply(&mut self, place: (usize, usize), rendering: Rendering<'_>, each: &mut impl FnMut(Sample<'_>, &View<'_>)) {
+        // The plan is taken out for the time of its use: reading the numbers changes the rest of the core.
+        let Some(Plan::Fields { fields, has_epoch }) = self.cache.plan(place).cloned() else { return };
+        let stale = !self.apply_fields(&fields, has_epoch, rendering, each);
+        if stale {
+            self.cache.forget(place);
+        }
+    }
+
+    /// Reads the numbers of a line; false if a series of the plan was evicted.
+    fn apply_fields(
+        &mut self,
+        fields: &[Field],
+        has_epoch: bool,
+        rendering: Rendering<'_>,
+        each: &mut impl FnMut(Sample<'_>, &View<'_>),
+    ) -> bool {
+        let value = |numbers: &[scan::Span], index: u8| {
+            numbers.get(usize::from(index)).and_then(|span| number::parse(span.of(rendering.text)))
+        };
+        self.evaluating &= !has_epoch;
+        for field in fields {
+            let Some(read) = value(&self.scan.numbers, field.number) else { continue };
+            match field.use_as {
+                Use::Counter(count) => {
+                    let total = if field.total == NO_TOTAL { None } else { value(&self.scan.numbers, field.total) };
+                    self.counters.advance(count, read, total, rendering.line, has_epoch);
+                }
+                Use::Declared(count) => self.counters.declare(count, read, rendering.line),
+                Use::Series { .. } => {}
+            }
+        }
+        let mut fresh = true;
+        for field in fields {
+            let Use::Series { slot, generation } = field.use_as else { continue };
+            let Some(value) = value(&self.scan.numbers, field.number) else { continue };
+            match self.candidates.get_mut(slot, generation) {
+                Some(series) => series.take(value, rendering.line),
+                None => {
+                    fresh = false;
+                    continue;
+                }
+            }
+            let series = SeriesKey { slot, generation };
+            each(Sample { series, value, rendering }, &View { core: self });
+        }
+        self.chooser.after_line(&self.candidates);
+        fresh
+    }
+
+    /// A line of a shape that was never seen, or forgotten.
+    fn learn(&mut self, key: u64, rendering: Rendering<'_>, each: &mut impl FnMut(Sample<'_>, &View<'_>)) {
+        let line = rendering.text;
+        let from = prefix::end(line);
+        if let Some(evaluating) = heading(&line[from.min(line.len())..], self.scan.numbers.is_empty()) {
+            self.evaluating = evaluating;
+            self.cache.insert(key, Plan::Heading(evaluating));
+            return;
+        }
+        if Header::read(line, from, self.scan.shape).is_some() {
+            self.cache.insert(key, Plan::Header);
+            self.remember_header(line);
+            return;
+        }
+        let found = fields::fields(line, from, &self.scan.numbers);
+        let says_something = found.iter().any(|f| match &f.what {
+            What::Series { .. } | What::Declared(_) => true,
+            What::Counter(count) => !matches!(count, Count::Lead | Count::Percent) || f.total.is_some(),
+        });
+        if !says_something && !self.scan.numbers.is_empty() && table::is_row(line, from) {
+            self.cache.insert(key, Plan::Row);
+            let key = self.scan.shape ^ self.header.as_ref().map_or(0, |header| header.hash.rotate_left(17));
+            self.learn_row(key, rendering, each);
+            return;
+        }
+        self.adopt(key, &found, rendering, each);
+    }
+
+    fn learn_row(&mut self, key: u64, rendering: Rendering<'_>, each: &mut impl FnMut(Sample<'_>, &View<'_>)) {
+        let from = prefix::end(rendering.text);
+        let row = |header: &Option<Header>| header.as_ref()?.row(rendering.text, from, &self.scan.numbers);
+        let found = row(&self.header).or_else(|| row(&self.earlier_header));
+        let found = found.unwrap_or_else(|| fields::fields(rendering.text, from, &self.scan.numbers));
+        self.adopt(key, &found, rendering, each);
+    }
+
+    /// Makes a plan of the findings and follows it.
+    fn adopt(
+        &mut self,
+        key: u64,
+        found: &[Found],
+        rendering: Rendering<'_>,
+        each: &mut impl FnMut(Sample<'_>, &View<'_>),
+    ) {
+        let signature = found.iter().fold(0u16, |bits, f| match f.what {
+            // Percentages come and go beside a bar; all other counters make it another kind of line.
+            What::Counter(Count::Percent) => bits,
+            What::Counter(count) => bits | 1 << count as u16,
+            _ => bits,
+        });
+        let mut nameless = 0;
+        let mut fields = Vec::with_capacity(found.len());
+        for f in found {
+            let use_as = match &f.what {
+                What::Counter(count) => Use::Counter(*count),
+                What::Declared(count) => Use::Declared(*count),
+                What::Series { name, direction, weight, split } => {
+                    nameless += usize::from(*weight == 0.0);
+                    if nameless > NAMELESS_MAX {
+                        continue;
+                    }
+                    let split = if self.evaluating && *split == Split::Unsaid { Split::Valid } else { *split };
+                    let (slot, generation) = self.candidates.intern(&Named {
+                        name,
+                        split,
+                        signature,
+                        direction: *direction,
+                        weight: *weight,
+                    });
+                    Use::Series { slot, generation }
+                }
+            };
+            let (Ok(number), total) = (u8::try_from(f.number), f.total.and_then(|t| u8::try_from(t).ok())) else {
+                continue;
+            };
+            fields.push(Field { number, total: total.unwrap_or(NO_TOTAL), use_as });
+        }
+        if fields.is_empty() {
+            self.cache.set_nothing(key);
+            return;
+        }
+        let has_epoch = signature & (1 << Count::Epoch as u16) != 0;
+        self.apply_fields(&fields, has_epoch, rendering, each);
+        self.cache.insert(key, Plan::Fields { fields: fields.into_boxed_slice(), has_epoch });
+    }
+
+    fn remember_header(&mut self, line: &[u8]) {
+        if self.header.as_ref().is_some_and(|header| header.hash == self.scan.shape) {
+            return;
+        }
+        if let Some(header) = Header::read(line, prefix::end(line), self.scan.shape) {
+            self.earlier_header = self.header.replace(header);
+        }
+    }
+}
+
+/// Whether a line without numbers announces an evaluation ("Eval begin...") or training; `None` for all other lines.
+fn heading(message: &[u8], wordy: bool) -> Option<bool> {
+    if !wordy || message.len() > 48 {
+        return None;
+    }
+    let text = String::from_utf8_lossy(message);
+    let words = lexicon::words(&text);
+    let first = words.first()?.as_str();
+    let heads = words.len() <= 4;
+    match first {
+        "eval" | "evaluating" | "evaluation" | "validating" | "validation" | "testing" | "test" | "valid" if heads => {
+            Some(true)
+        }
+        "train" | "training" if heads => Some(false),
+        _ => None,
+    }
+}

@@ -1,0 +1,101 @@
+//! The numbers that programs print → `f64`.
+//!
+//! Understands `3.2e-4`, Fortran's `1.2D+00`, `1,234.5`, a decimal comma, `nan`, `inf`, leading zeros. Imports: nothing.
+
+/// Powers of ten that an `f64` holds exactly: dividing an exact integer by one of them rounds once, hence correctly.
+const EXACT_POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
+    1e21, 1e22,
+];
+
+/// Longest number that is read; a longer one is a hash or a dump.
+pub(super) const NUMBER_MAX: usize = 40;
+
+/// The value of a number as the scanner cut it out; `None` where it is none after all.
+pub(super) fn parse(text: &[u8]) -> Option<f64> {
+    plain(text).or_else(|| general(text))
+}
+
+/// `[-+]digits[.digits]` with few enough digits to be exact.
+fn plain(text: &[u8]) -> Option<f64> {
+    let (negative, digits) = match text.first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    if digits.len() > 16 {
+        return None;
+    }
+    let mut mantissa = 0u64;
+    let mut point = None;
+    for (at, byte) in digits.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' => mantissa = mantissa * 10 + u64::from(byte - b'0'),
+            b'.' if point.is_none() => point = Some(at),
+            _ => return None,
+        }
+    }
+    let decimals = point.map_or(0, |at| digits.len() - 1 - at);
+    if mantissa >= 1 << 53 || digits.len() == usize::from(point.is_some()) {
+        return None;
+    }
+    let value = mantissa as f64 / EXACT_POWERS[decimals];
+    Some(if negative { -value } else { value })
+}
+
+fn general(text: &[u8]) -> Option<f64> {
+    if text.len() > NUMBER_MAX {
+        return None;
+    }
+    let text = std::str::from_utf8(text).ok()?;
+    let lower = text.to_ascii_lowercase();
+    match lower.trim_start_matches(['+', '-']) {
+        "nan" => return Some(f64::NAN),
+        "inf" | "infinity" => return Some(if lower.starts_with('-') { f64::NEG_INFINITY } else { f64::INFINITY }),
+        _ => {}
+    }
+    let commas = lower.matches(',').count();
+    let plain = match commas {
+        0 => lower,
+        1 if !groups_of_three(&lower) => lower.replace(',', "."),
+        _ => lower.replace(',', ""),
+    };
+    plain.replace('d', "e").parse().ok()
+}
+
+/// Whether the digits after each comma come in threes (`1,234`), so that the commas group and do not divide.
+fn groups_of_three(text: &str) -> bool {
+    let whole = text.split('.').next().unwrap_or(text);
+    whole.split(',').skip(1).all(|group| group.len() == 3) && !whole.trim_start_matches(['+', '-']).starts_with("0,")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn reads_numbers_as_programs_print_them() {
+        let cases: &[(&str, f64)] = &[
+            ("0.1234", 0.1234),
+            ("-.5", -0.5),
+            ("+7", 7.0),
+            ("3.2e-4", 3.2e-4),
+            ("2.574301E+00", 2.574301),
+            ("6.93D+01", 69.3),
+            ("1,234.5", 1234.5),
+            ("133,000", 133_000.0),
+            ("0,531", 0.531),
+            ("0,5312", 0.5312),
+            ("004", 4.0),
+            ("71139.88563695134", 71139.88563695134),
+            ("-inf", f64::NEG_INFINITY),
+            ("12345678901234567890", 12345678901234567890.0),
+        ];
+        for (text, value) in cases {
+            assert_eq!(parse(text.as_bytes()), Some(*value), "{text}");
+        }
+        assert!(parse(b"NaN").is_some_and(f64::is_nan));
+        assert_eq!(parse(b"."), None);
+        assert_eq!(parse(b""), None);
+    }
+}

@@ -1,0 +1,324 @@
+//! One pass over a line: its *shape* (a hash in which every number is the same) and where its numbers stand.
+//!
+//! Problem: lines of a log are printed from few templates, and analysing a line costs far more than reading it.
+//! Approach: numbers, blanks and the cells of bars collapse, so that two prints of one template hash alike; what a template
+//! means is then looked up. Digits inside words (`top5`, `s0.loss`) are names and stay. Imports: nothing.
+
+use super::number::NUMBER_MAX;
+
+/// Numbers on one line that are looked at; a line with more is a dump.
+pub(super) const NUMBERS_MAX: usize = 96;
+
+/// Where a number stands in its line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Span {
+    pub start: u16,
+    pub end: u16,
+}
+
+impl Span {
+    pub(super) fn of<'a>(&self, line: &'a [u8]) -> &'a [u8] {
+        &line[usize::from(self.start)..usize::from(self.end)]
+    }
+}
+
+/// What one pass found; reused from line to line.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    /// Equal for two lines of one template.
+    pub shape: u64,
+    /// The numbers, in order.
+    pub numbers: Vec<Span>,
+    /// Whether there are letters.
+    pub words: bool,
+}
+
+const BLANK: u8 = 0;
+const LETTER: u8 = 1;
+const DIGIT: u8 = 2;
+const MARK: u8 = 3;
+const BOX: u8 = 4;
+
+const CLASS: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut table = [MARK; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let b = byte as u8;
+        table[byte] = match b {
+            b' ' | b'\t' | 0..=8 | 11..=31 => BLANK,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => LETTER,
+            b'0'..=b'9' => DIGIT,
+            0xE2 => BOX,
+            0x80..=0xFF => LETTER,
+            _ => MARK,
+        };
+        byte += 1;
+    }
+    table
+}
+
+/// The hash under construction (FxHash's mixing step).
+#[derive(Clone, Copy)]
+struct Shape(u64);
+
+impl Shape {
+    #[inline]
+    fn mix(&mut self, value: u64) {
+        self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+}
+
+impl Scan {
+    /// Scans `line`. `commas_divide`: this stream is comma separated, so `1,234` is two numbers.
+    pub(super) fn read(&mut self, line: &[u8], commas_divide: bool) {
+        self.numbers.clear();
+        self.words = false;
+        let mut shape = Shape(0);
+        let mut at = 0;
+        while at < line.len() {
+            let byte = line[at];
+            at = match CLASS[usize::from(byte)] {
+                LETTER => self.word(line, at, &mut shape),
+                DIGIT => self.number(line, at, at, commas_divide, &mut shape),
+                BLANK => at + 1,
+                BOX => self.boxes(line, at, &mut shape),
+                _ => self.mark(line, at, commas_divide, &mut shape),
+            };
+        }
+        self.shape = shape.0;
+    }
+
+    fn word(&mut self, line: &[u8], start: usize, shape: &mut Shape) -> usize {
+        self.words = true;
+        let mut at = start;
+        let mut chunk = 0u64;
+        while at < line.len() && CLASS[usize::from(line[at])] == LETTER {
+            chunk = (chunk << 8) | u64::from(line[at]);
+            at += 1;
+            if (at - start) & 7 == 0 {
+                shape.mix(chunk);
+                chunk = 0;
+            }
+        }
+        let letters = at - start;
+        shape.mix(chunk ^ ((letters as u64) << 56));
+        if at < line.len() && (line[at].is_ascii_digit() || (joins_digits(line[at]) && letters > 0)) {
+            return self.word_with_digits(line, start, at, shape);
+        }
+        if (letters == 3 || letters == 8) && is_not_finite(&line[start..at]) {
+            self.push(start, at, shape);
+        }
+        at
+    }
+
+    /// `Acc@1`, `mAP50-95`, `layer1.0`, `iter_20000`: digits that belong to the word; but `epoch12` ends in a counter.
+    fn word_with_digits(&mut self, line: &[u8], start: usize, letters_end: usize, shape: &mut Shape) -> usize {
+        let mut at = letters_end;
+        let joined = !line[at].is_ascii_digit();
+        if joined && !line.get(at + 1).is_some_and(u8::is_ascii_digit) {
+            return at;
+        }
+        if ends_in_counter(&line[start..letters_end]) {
+            return if joined { at } else { self.number(line, at, at, false, shape) };
+        }
+        loop {
+            let digits = at + usize::from(!line[at].is_ascii_digit());
+            let mut end = digits;
+            while end < line.len() && line[end].is_ascii_digit() {
+                end += 1;
+            }
+            // A long run is a counter or a hash within a name: it would make each line a shape of its own.
+            for byte in if end - digits >= 3 { b"###" } else { &line[at..end] } {
+                shape.mix(u64::from(*byte));
+            }
+            at = end;
+            match line.get(at) {
+                Some(next) if CLASS[usize::from(*next)] == LETTER => return self.word(line, at, shape),
+                Some(next) if joins_digits(*next) && line.get(at + 1).is_some_and(u8::is_ascii_digit) => {}
+                _ => return at,
+            }
+        }
+    }
+
+    /// A number whose text begins at `start` (its sign) and whose digits begin at `digits`.
+    fn number(&mut self, line: &[u8], start: usize, digits: usize, commas_divide: bool, shape: &mut Shape) -> usize {
+        let mut end = number_end(line, digits, commas_divide);
+        if line.get(end) == Some(&b'.') && line.get(end + 1).is_some_and(u8::is_ascii_digit) {
+            // 1.2.3 is a version or an address.
+            while end < line.len() && (line[end].is_ascii_digit() || line[end] == b'.') {
+                end += 1;
+            }
+            shape.mix(u64::from(b'v'));
+            return end;
+        }
+        if line[digits] == b'0' && line.get(end) == Some(&b'x') && end == digits + 1 {
+            end += 1;
+            while end < line.len() && line[end].is_ascii_hexdigit() {
+                end += 1;
+            }
+            shape.mix(u64::from(b'x'));
+            return end;
+        }
+        self.push(start, end, shape);
+        end
+    }
+
+    fn push(&mut self, start: usize, end: usize, shape: &mut Shape) {
+        shape.mix(u64::from(b'#'));
+        if self.numbers.len() < NUMBERS_MAX && end <= usize::from(u16::MAX) && end - start <= NUMBER_MAX {
+            self.numbers.push(Span { start: start as u16, end: end as u16 });
+        }
+    }
+
+    fn mark(&mut self, line: &[u8], start: usize, commas_divide: bool, shape: &mut Shape) -> usize {
+        let byte = line[start];
+        let next = line.get(start + 1).copied().unwrap_or(b' ');
+        let after_text = start > 0 && matches!(CLASS[usize::from(line[start - 1])], LETTER | DIGIT);
+        if matches!(byte, b'-' | b'+') && !after_text && !(start > 0 && matches!(line[start - 1], b')' | b']')) {
+            if next.is_ascii_digit() {
+                return self.number(line, start, start + 1, commas_divide, shape);
+            }
+            if next == b'.' && line.get(start + 2).is_some_and(u8::is_ascii_digit) {
+                return self.number(line, start, start + 1, commas_divide, shape);
+            }
+        }
+        if byte == b'.' && next.is_ascii_digit() && !after_text {
+            return self.number(line, start, start, commas_divide, shape);
+        }
+        let mut end = start + 1;
+        while end < line.len() && line[end] == byte {
+            end += 1;
+        }
+        // Rules and the cells of ASCII bars have any length; one or two of a kind are punctuation.
+        shape.mix(u64::from(byte) | (((end - start).min(2) as u64) << 8));
+        end
+    }
+
+    /// Box drawing and block elements: vertical ones divide cells, all others are bars and frames of any length.
+    fn boxes(&mut self, line: &[u8], start: usize, shape: &mut Shape) -> usize {
+        match line.get(start..start + 3) {
+            Some([_, 0x94, 0x82 | 0x83] | [_, 0x95, 0x91]) => {
+                shape.mix(u64::from(b'|') | 1 << 8);
+                start + 3
+            }
+            Some([_, 0x94..=0x97 | 0xA0..=0xA3, _]) => start + 3,
+            Some([_, second, third]) => {
+                shape.mix(u64::from(*second) << 8 | u64::from(*third));
+                start + 3
+            }
+            _ => start + 1,
+        }
+    }
+}
+
+fn joins_digits(byte: u8) -> bool {
+    matches!(byte, b'@' | b'-' | b'.')
+}
+
+fn is_not_finite(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"nan") || word.eq_ignore_ascii_case(b"inf") || word.eq_ignore_ascii_case(b"infinity")
+}
+
+/// Words to which a count is glued (`epoch12`, `Step-3`), unlike names that end in digits.
+fn ends_in_counter(word: &[u8]) -> bool {
+    const COUNTERS: [&[u8]; 6] = [b"epoch", b"step", b"iter", b"iteration", b"episode", b"batch"];
+    COUNTERS.iter().any(|counter| {
+        word.len() >= counter.len()
+            && word[word.len() - counter.len()..].eq_ignore_ascii_case(counter)
+            && (word.len() == counter.len() || !word[word.len() - counter.len() - 1].is_ascii_alphabetic())
+    })
+}
+
+fn number_end(line: &[u8], digits: usize, commas_divide: bool) -> usize {
+    let mut end = digits_end(line, digits);
+    if line.get(end) == Some(&b',') && !commas_divide {
+        end = comma_end(line, digits, end);
+    }
+    if line.get(end) == Some(&b'.') && line.get(end + 1).is_some_and(u8::is_ascii_digit) {
+        end = digits_end(line, end + 1);
+    }
+    exponent_end(line, end)
+}
+
+fn digits_end(line: &[u8], mut at: usize) -> usize {
+    while at < line.len() && line[at].is_ascii_digit() {
+        at += 1;
+    }
+    at
+}
+
+/// `1,234,567` groups, `0,5312` divides; a comma in a list (`3,4`, `5,100,0.9`) does neither.
+fn comma_end(line: &[u8], digits: usize, comma: usize) -> usize {
+    if digits > 0 && line[digits - 1] == b',' {
+        return comma;
+    }
+    let mut end = comma;
+    while line.get(end) == Some(&b',') {
+        let group = digits_end(line, end + 1);
+        if group - end - 1 != 3 || comma - digits > 3 {
+            break;
+        }
+        end = group;
+    }
+    if line.get(end) == Some(&b',') && line.get(end + 1).is_some_and(u8::is_ascii_digit) {
+        let after = digits_end(line, end + 1);
+        let decimals = end == comma && after - comma > 2 && line[digits] == b'0' && comma == digits + 1;
+        return if decimals && line.get(after) != Some(&b',') { after } else { comma };
+    }
+    end
+}
+
+fn exponent_end(line: &[u8], at: usize) -> usize {
+    let Some(b'e' | b'E' | b'd' | b'D') = line.get(at) else { return at };
+    let signed = matches!(line.get(at + 1), Some(b'-' | b'+'));
+    if !signed && matches!(line[at], b'd' | b'D') {
+        return at;
+    }
+    let digits = at + 1 + usize::from(signed);
+    let end = digits_end(line, digits);
+    let ends_there = line.get(end).is_none_or(|next| !next.is_ascii_alphanumeric());
+    if end > digits && end - digits <= 4 && ends_there { end } else { at }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(line: &str) -> Vec<String> {
+        let mut scan = Scan::default();
+        scan.read(line.as_bytes(), false);
+        scan.numbers.iter().map(|n| String::from_utf8_lossy(n.of(line.as_bytes())).into_owned()).collect()
+    }
+
+    fn shape(line: &str) -> u64 {
+        let mut scan = Scan::default();
+        scan.read(line.as_bytes(), false);
+        scan.shape
+    }
+
+    #[test]
+    fn numbers_are_told_from_digits_in_names() {
+        let cases: &[(&str, &[&str])] = &[
+            ("Epoch 3/40 loss=0.1234", &["3", "40", "0.1234"]),
+            ("mAP50-95: -0.61 Acc@1 12.5%", &["-0.61", "12.5"]),
+            ("Sen. 133,000 : 5,100,0.93 [1,  2000] 0,5312", &["133,000", "5", "100", "0.93", "1", "2000", "0,5312"]),
+            ("2022-04-12 17:05:16", &["2022", "04", "12", "17", "05", "16"]),
+            ("loss:nan l1: -inf f= 6.9D+01 1e-4.", &["nan", "inf", "6.9D+01", "1e-4"]),
+            ("v1.2.3 10.0.0.1 0x7f22 iter_20000.state epoch12:", &["12"]),
+            ("1.5G 23.53s 2.29it/s inertia 3.5.", &["1.5", "23.53", "2.29", "3.5"]),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(numbers(line), *expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn prints_of_one_template_have_one_shape() {
+        assert_eq!(shape("loss: 0.5 [####    ] 3/40"), shape("loss:   12.25e-3 [##  ] 39/40"));
+        assert_eq!(shape("50%|█████     | 5/10"), shape("60%|██████    | 6/10"));
+        assert_ne!(shape("s0.loss: 0.5"), shape("s1.loss: 0.5"));
+        assert_ne!(shape("train loss 1"), shape("valid loss 1"));
+    }
+}

@@ -1,0 +1,228 @@
+//! The candidate series of a log, and the choice among them.
+//!
+//! Problem: a log prints dozens of quantities; one of them measures learning. Approach: rank by what the name says, by how
+//! often the series recurs, and by how it moves; a constant is a setting, and a "loss" that only grows is likely a sum.
+//! Imports: model only.
+
+use super::lexicon::Split;
+use crate::model::Direction;
+
+/// Series kept; the weakest of the rarely seen makes room.
+pub(super) const SERIES_MAX: usize = 96;
+
+/// Values from which the beginning of a series is judged.
+const EARLY: u32 = 5;
+
+/// One candidate.
+#[derive(Clone, Debug)]
+pub(super) struct Series {
+    pub name: String,
+    pub split: Split,
+    /// Which counters stand on its line: a value per epoch is not the value per step of the same name.
+    pub signature: u16,
+    /// Counts the owners of this slot, so that references to an evicted one are noticed.
+    pub generation: u16,
+    pub count: u32,
+    pub first_line: u64,
+    pub last: f64,
+    named_direction: Option<Direction>,
+    weight: f32,
+    low: f64,
+    high: f64,
+    rises: u32,
+    falls: u32,
+    early: f64,
+    late: f64,
+    whole: bool,
+}
+
+/// All candidates.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Candidates {
+    series: Vec<Series>,
+    generation: u16,
+}
+
+/// A series as the line analysis found it.
+pub(super) struct Named<'a> {
+    pub name: &'a str,
+    pub split: Split,
+    pub signature: u16,
+    pub direction: Option<Direction>,
+    pub weight: f32,
+}
+
+impl Candidates {
+    /// The slot and generation of a series, a new one if it was never seen.
+    pub(super) fn intern(&mut self, named: &Named<'_>) -> (u16, u16) {
+        let same = |series: &Series| {
+            series.signature == named.signature && series.split == named.split && series.name == named.name
+        };
+        if let Some(slot) = self.series.iter().position(same) {
+            return (slot as u16, self.series[slot].generation);
+        }
+        self.generation = self.generation.wrapping_add(1);
+        let series = Series::new(named, self.generation);
+        if self.series.len() < SERIES_MAX {
+            self.series.push(series);
+            return ((self.series.len() - 1) as u16, self.generation);
+        }
+        let weakest = (0..SERIES_MAX).min_by(|a, b| self.keep(*a).total_cmp(&self.keep(*b))).unwrap_or(0);
+        self.series[weakest] = series;
+        (weakest as u16, self.generation)
+    }
+
+    fn keep(&self, slot: usize) -> f64 {
+        let series = &self.series[slot];
+        f64::from(series.weight) * f64::from(series.count.min(1000) + 1)
+    }
+
+    pub(super) fn get(&self, slot: u16, generation: u16) -> Option<&Series> {
+        self.series.get(usize::from(slot)).filter(|series| series.generation == generation)
+    }
+
+    pub(super) fn get_mut(&mut self, slot: u16, generation: u16) -> Option<&mut Series> {
+        self.series.get_mut(usize::from(slot)).filter(|series| series.generation == generation)
+    }
+
+    pub(super) fn all(&self) -> &[Series] {
+        &self.series
+    }
+
+    /// The candidates with their scores, best first; those that cannot be the evaluation function are left out.
+    pub(super) fn ranked(&self) -> Vec<(u16, f64)> {
+        let most =
+            self.series.iter().filter(|series| series.weight > 0.0).map(|series| series.count).max().unwrap_or(1);
+        let nameless = self.series.iter().filter(|series| series.weight == 0.0 && series.count >= 2).count();
+        let mut ranked: Vec<(u16, f64)> = self
+            .series
+            .iter()
+            .enumerate()
+            .map(|(slot, series)| (slot as u16, series.score(most, nameless)))
+            .filter(|(_, score)| *score > 0.0)
+            .collect();
+        ranked.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(a.cmp(b)));
+        ranked
+    }
+
+    /// Which way a series improves: by its name, by the best value that the log keeps of it, or by how it moved.
+    pub(super) fn direction(&self, series: &Series) -> Option<Direction> {
+        series.named_direction.or_else(|| {
+            let best = self.series.iter().find(|other| {
+                let name = other.name.to_lowercase();
+                (name.contains("best") || name.ends_with("#2"))
+                    && name.contains(&series.name.to_lowercase())
+                    && other.named_direction.is_none()
+            });
+            match best.map(|best| (best.rises, best.falls)) {
+                Some((1.., 0)) => Some(Direction::Up),
+                Some((0, 1..)) => Some(Direction::Down),
+                _ if series.count < 3 || series.late == series.early_mean() => None,
+                _ => Some(if series.late < series.early_mean() { Direction::Down } else { Direction::Up }),
+            }
+        })
+    }
+}
+
+impl Series {
+    fn new(named: &Named<'_>, generation: u16) -> Series {
+        Series {
+            name: named.name.to_owned(),
+            split: named.split,
+            signature: named.signature,
+            generation,
+            count: 0,
+            first_line: 0,
+            last: f64::NAN,
+            named_direction: named.direction,
+            weight: named.weight,
+            low: f64::INFINITY,
+            high: f64::NEG_INFINITY,
+            rises: 0,
+            falls: 0,
+            early: 0.0,
+            late: 0.0,
+            whole: true,
+        }
+    }
+
+    /// Takes one value.
+    pub(super) fn take(&mut self, value: f64, line: u64) {
+        if self.count == 0 {
+            (self.first_line, self.late) = (line, value);
+        }
+        self.count = self.count.saturating_add(1);
+        if !value.is_finite() {
+            return;
+        }
+        self.rises += u32::from(value > self.last);
+        self.falls += u32::from(value < self.last);
+        (self.low, self.high) = (self.low.min(value), self.high.max(value));
+        self.whole &= value == value.trunc();
+        if self.count <= EARLY {
+            self.early += value;
+        }
+        self.late += (value - self.late) * 0.2;
+        self.last = value;
+    }
+
+    /// How sure it is that this is the evaluation function, as far as it can tell alone.
+    pub(super) fn confidence(&self, direction_known: bool) -> f64 {
+        let named = f64::from(self.weight).clamp(0.0, 1.0);
+        let name = if named >= 0.55 { 0.6 + 0.38 * named } else { 0.3 + 0.5 * named };
+        let seen = match self.count {
+            0 => 0.0,
+            1 => 0.45,
+            2 => 0.75,
+            3..=4 => 0.9,
+            _ => 1.0,
+        };
+        let direction = if direction_known { 1.0 } else { 0.7 };
+        let moves = if self.contradicts() { 0.75 } else { 1.0 };
+        (name * seen * direction * moves).clamp(0.0, 0.99)
+    }
+
+    fn early_mean(&self) -> f64 {
+        self.early / f64::from(self.count.clamp(1, EARLY))
+    }
+
+    /// Moves steadily against what its name promises.
+    fn contradicts(&self) -> bool {
+        let range = self.high - self.low;
+        let moved = self.late - self.early_mean();
+        let worse = match self.named_direction {
+            Some(Direction::Down) => moved,
+            Some(Direction::Up) => -moved,
+            None => 0.0,
+        };
+        self.count >= 10 && range > 0.0 && worse > range * 0.25
+    }
+
+    fn score(&self, most: u32, nameless: usize) -> f64 {
+        if self.count == 0 {
+            return 0.0;
+        }
+        let recurrence = ((1.0 + f64::from(self.count).ln()) / (1.0 + f64::from(most.max(self.count)).ln())).sqrt();
+        let constant = self.count >= 3 && self.low >= self.high && self.high.is_finite();
+        let mut score = f64::from(self.weight) * recurrence;
+        if self.weight == 0.0 {
+            // A name that says nothing: only if it is nearly alone, printed often, and moves one way.
+            let steady = f64::from(self.rises.abs_diff(self.falls)) / f64::from(self.count.max(1));
+            score = if nameless <= 2 && self.count >= 5 && !self.whole && steady > 0.5 { 0.2 * steady } else { 0.0 };
+        }
+        if constant {
+            score *= if self.whole { 0.05 } else { 0.3 };
+        }
+        if self.whole && self.count >= 3 {
+            score *= 0.8;
+        }
+        if self.contradicts() {
+            score *= 0.7;
+        }
+        if self.count == 1 {
+            // Once is a setting, an average at the end, or the first of many: only a strong name counts.
+            score *= if self.whole || self.weight < 0.6 { 0.0 } else { 0.3 };
+        }
+        score
+    }
+}

@@ -1,0 +1,258 @@
+//! Rows of numbers under a header → the same findings as from named numbers.
+//!
+//! Problem: `epoch  train_loss  valid_loss` stands once, then only numbers; or again before each row; cells are divided by
+//! blanks, tabs, bars or commas, and header cells may contain blanks. Approach: a line counts as a header if a cell of it means
+//! something; a row takes its columns by index where the counts agree, by position where they do not. Imports: model only.
+
+use super::fields::{Found, What};
+use super::lexicon::{self, Meaning, Split};
+use super::scan::Span;
+
+/// Longest header kept, in bytes.
+const HEADER_MAX: usize = 1024;
+
+/// Columns looked at.
+const COLUMNS_MAX: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ruled {
+    Bars,
+    Tabs,
+    Commas,
+    Blanks,
+}
+
+/// A remembered header line.
+#[derive(Clone, Debug)]
+pub(super) struct Header {
+    text: String,
+    ruled: Ruled,
+    /// Differs between headers, so that rows of one shape under two headers are told apart.
+    pub hash: u64,
+}
+
+impl Header {
+    /// The line as a header; `None` if no column of it would mean anything.
+    pub(super) fn read(line: &[u8], from: usize, hash: u64) -> Option<Header> {
+        let line = line.get(from..)?;
+        if line.len() > HEADER_MAX {
+            return None;
+        }
+        // `# epoch loss` comments a header; the blanks keep the columns where they are.
+        let text = plain(line).replacen(
+            '#',
+            if line.first() == Some(&b'#') && line.get(1) == Some(&b' ') { " " } else { "#" },
+            1,
+        );
+        let ruled = ruled(&text);
+        let header = Header { ruled, hash, text };
+        let cells = header.cells();
+        let meanings: Vec<Meaning> = cells.iter().map(|(_, cell)| column(cell)).collect();
+        let known = meanings
+            .iter()
+            .filter(|m| matches!(m, Meaning::Counter(_) | Meaning::Metric { .. } | Meaning::Declared(_)))
+            .count();
+        let numeric = cells
+            .iter()
+            .filter(|(_, cell)| !cell.chars().any(char::is_alphabetic) && cell.chars().any(|c| c.is_ascii_digit()))
+            .count();
+        // A sentence has few words that mean something; a header has many.
+        let told = header.ruled != Ruled::Blanks || known * 4 >= cells.len();
+        let sentence = header.text.contains(": ") || header.text.trim_end().ends_with(['.', '!', '…']);
+        (cells.len() >= 2 && known >= 1 && told && numeric == 0 && !(sentence && header.ruled == Ruled::Blanks))
+            .then_some(header)
+    }
+
+    /// Whether the columns are divided by commas, so that a comma is never part of a number.
+    pub(super) fn has_commas(&self) -> bool {
+        self.ruled == Ruled::Commas
+    }
+
+    fn cells(&self) -> Vec<(usize, &str)> {
+        let cells = cells(&self.text, self.ruled);
+        // A bar drawn behind the header ends it: `mAP50  mAP50-95): 100% ━━━`.
+        match cells.iter().position(|(_, cell)| cell.ends_with(':')) {
+            Some(last) if self.ruled == Ruled::Blanks => cells[..=last].to_vec(),
+            _ => cells,
+        }
+    }
+
+    /// The same with single blanks as divisions.
+    fn words(&self) -> Vec<(usize, &str)> {
+        let end = self.cells().last().map_or(0, |(at, cell)| at + cell.len());
+        words(&self.text[..end])
+    }
+
+    /// What the numbers of a row mean; `None` if the line is no row of this table.
+    pub(super) fn row(&self, line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
+        let text = plain(line.get(from..)?);
+        let mut row = match self.ruled {
+            Ruled::Blanks => words(&text),
+            ruled => cells(&text, ruled),
+        };
+        if let Some(last) = row.iter().position(|(_, cell)| cell.len() > 1 && cell.ends_with(':'))
+            && self.ruled == Ruled::Blanks
+        {
+            row.truncate(last + 1);
+        }
+        if row.len() < 2 || row.len() > COLUMNS_MAX || !looks_like_row(&row) {
+            return None;
+        }
+        let names = self.columns_for(&row)?;
+        let mut found = Vec::new();
+        for ((at, cell), name) in row.iter().zip(names) {
+            let begin = from + at;
+            let Some(name) = name else { continue };
+            let mut inside =
+                numbers.iter().enumerate().filter(|(_, n)| (begin..begin + cell.len()).contains(&usize::from(n.start)));
+            let Some((number, _)) = inside.next() else { continue };
+            let total = inside.next().map(|(total, _)| total).filter(|_| cell.contains('/'));
+            found.extend(named(name, number, total, cell));
+        }
+        Some(found)
+    }
+
+    fn columns_for(&self, row: &[(usize, &str)]) -> Option<Vec<Option<&str>>> {
+        let (by_cells, by_words) = (self.cells(), self.words());
+        if self.ruled != Ruled::Blanks {
+            return (row.len() <= by_cells.len())
+                .then(|| by_cells.iter().take(row.len()).map(|(_, name)| Some(*name)).collect());
+        }
+        for names in [&by_cells, &by_words] {
+            if names.len() == row.len() {
+                return Some(names.iter().map(|(_, name)| Some(*name)).collect());
+            }
+        }
+        // Missing cells: each value takes the header cell that it stands under, by the right edge or by overlap.
+        if row.len() < 3 || by_cells.len() < 3 {
+            return None;
+        }
+        let under = |(at, cell): &(usize, &str)| {
+            let end = at + cell.len();
+            by_cells.iter().find(|(start, name)| *at < start + name.len() && end > *start).map(|(_, name)| *name)
+        };
+        let columns: Vec<Option<&str>> = row.iter().map(under).collect();
+        let placed = columns.iter().flatten().count();
+        (placed * 3 >= row.len() * 2).then_some(columns)
+    }
+}
+
+/// Whether a line could be a row of some table.
+pub(super) fn is_row(line: &[u8], from: usize) -> bool {
+    let text = plain(line.get(from..).unwrap_or_default());
+    let ruled = ruled(&text);
+    let row = if ruled == Ruled::Blanks { words(&text) } else { cells(&text, ruled) };
+    row.len() >= 2 && row.len() <= COLUMNS_MAX && looks_like_row(&row)
+}
+
+/// Blanks for frames, `|` for vertical lines, so that offsets into the bytes stay valid.
+fn plain(line: &[u8]) -> String {
+    let lossy: Vec<u8> = line.iter().map(|byte| if byte.is_ascii() { *byte } else { b'\x01' }).collect();
+    let mut text = String::with_capacity(lossy.len());
+    let mut at = 0;
+    while at < line.len() {
+        match line.get(at..at + 3) {
+            Some([0xE2, 0x94, 0x82 | 0x83] | [0xE2, 0x95, 0x91]) => text.push_str("|  "),
+            Some([0xE2, 0x94..=0x97, _]) => text.push_str("   "),
+            _ => {
+                text.push(char::from(if lossy[at] == 1 { b'_' } else { lossy[at] }));
+                at += 1;
+                continue;
+            }
+        }
+        at += 3;
+    }
+    text
+}
+
+fn ruled(text: &str) -> Ruled {
+    let inner = text.trim().trim_matches('|');
+    if inner.contains('|') {
+        Ruled::Bars
+    } else if text.trim().contains('\t') {
+        Ruled::Tabs
+    } else if text.matches(',').count() >= 1 && !text.contains(", ") && !text.trim().contains(' ') {
+        Ruled::Commas
+    } else {
+        Ruled::Blanks
+    }
+}
+
+fn cells(text: &str, ruled: Ruled) -> Vec<(usize, &str)> {
+    match ruled {
+        Ruled::Bars => {
+            let inner = text.trim().trim_start_matches('|').trim_end_matches('|');
+            let offset = inner.as_ptr() as usize - text.as_ptr() as usize;
+            divided(inner, '|', offset)
+        }
+        Ruled::Tabs => divided(text, '\t', 0),
+        Ruled::Commas => divided(text, ',', 0),
+        Ruled::Blanks => by_wide_blanks(text),
+    }
+}
+
+fn divided(text: &str, mark: char, offset: usize) -> Vec<(usize, &str)> {
+    let mut cells = Vec::new();
+    let mut at = 0;
+    for part in text.split(mark) {
+        let cell = part.trim();
+        cells.push((offset + at + (part.len() - part.trim_start().len()), cell));
+        at += part.len() + 1;
+    }
+    cells
+}
+
+fn words(text: &str) -> Vec<(usize, &str)> {
+    text.split_ascii_whitespace().map(|word| (word.as_ptr() as usize - text.as_ptr() as usize, word)).collect()
+}
+
+fn by_wide_blanks(text: &str) -> Vec<(usize, &str)> {
+    let mut cells: Vec<(usize, &str)> = Vec::new();
+    for (at, word) in words(text) {
+        match cells.last_mut() {
+            Some((start, cell)) if *start + cell.len() + 1 == at => *cell = &text[*start..at + word.len()],
+            _ => cells.push((at, word)),
+        }
+    }
+    cells
+}
+
+/// Most cells are numbers, perhaps with a unit; a first cell of words names the row.
+fn looks_like_row(row: &[(usize, &str)]) -> bool {
+    let filled = row.iter().filter(|(_, cell)| !cell.is_empty()).count();
+    let numeric = |cell: &str| {
+        let cell = cell.trim_start_matches(['-', '+', '.', '[', '(']);
+        cell.chars().next().is_some_and(|c| c.is_ascii_digit())
+            || cell.eq_ignore_ascii_case("nan")
+            || cell.eq_ignore_ascii_case("inf")
+            || cell == "-"
+    };
+    let numbers = row.iter().filter(|(_, cell)| numeric(cell)).count();
+    let named = row.iter().any(|(_, cell)| cell.contains('='));
+    numbers >= 1 && numbers * 5 >= filled * 3 && !named
+}
+
+fn column(name: &str) -> Meaning {
+    match name.trim() {
+        // spaCy's table: E and # are epoch and step.
+        "E" => Meaning::Counter(lexicon::Count::Epoch),
+        "#" | "" => Meaning::Counter(lexicon::Count::Lead),
+        name => lexicon::meaning(name),
+    }
+}
+
+fn named(name: &str, number: usize, total: Option<usize>, cell: &str) -> Option<Found> {
+    let what = match column(name) {
+        Meaning::Counter(count) | Meaning::Declared(count) => What::Counter(count),
+        Meaning::Metric { direction, weight, split } => What::Series { name: clean(name), direction, weight, split },
+        Meaning::Unknown if cell.contains('.') => {
+            What::Series { name: clean(name), direction: None, weight: 0.0, split: Split::Unsaid }
+        }
+        _ => return None,
+    };
+    Some(Found { number, total: total.filter(|_| matches!(what, What::Counter(_))), what })
+}
+
+fn clean(name: &str) -> String {
+    name.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ':' | ')' | '(' | '#')).to_owned()
+}

@@ -1,0 +1,134 @@
+//! The words of training logs, by what they say; data only, the rules are in `lexicon`.
+//!
+//! A loss is what training minimises, so it ranks highest; scores are derived from it, hence a little below; words that also
+//! have other uses rank lower. German, French, Spanish, Italian, Portuguese, Dutch, Polish, Swedish, Russian, Turkish, Chinese,
+//! Japanese and Korean words stand beside the English ones. Imports: model only.
+
+use super::lexicon::Count;
+use crate::model::Direction::{self, Down, Up};
+
+/// Words of an evaluation: which way it improves, how typical it is (0 ..= 1), the words.
+pub(super) const METRICS: &[(Direction, f32, &str)] = &[
+    (Down, 1.0, "loss verlust perte pérdida perdida perdita perda verlies strata förlust потеря потери потерь kayıp"),
+    (Down, 0.95, "losses cost logloss mlogloss multilogloss crossentropy xent pertes pérdidas"),
+    (Down, 0.9, "nll mse rmse deviance inertia kosten coût costo custo"),
+    (Down, 0.88, "mae rmsle msle"),
+    (Down, 0.86, "mape smape"),
+    (
+        Down,
+        0.85,
+        "objective error perplexity ppl bpc bpd bpb ce bce distortion fid kid smoothl huber logcosh hinge fehler erreur \
+        errore erro błąd ошибка hata",
+    ),
+    (Down, 0.8, "err rms lpips wer cer bcer eer regret chamfer fout"),
+    (Down, 0.75, "bwer epe"),
+    (Down, 0.7, "obj divergence stress residual ter rel"),
+    (Down, 0.6, " energy"),
+    (Up, 0.92, "reward rew return averagereturn"),
+    (Up, 0.9, "rewards returns belohnung récompense recompensa ricompensa награда"),
+    (Up, 0.85, "elbo likelihood loglik loglikelihood ret"),
+    (Up, 0.8, "objf llh score fitness"),
+    (
+        Up,
+        0.75,
+        "acc accuracy bleu r2 psnr genauigkeit exactitude exactitud precisión accuratezza acurácia acuracia \
+        nauwkeurigheid dokładność точность doğruluk",
+    ),
+    (Up, 0.72, "auc auroc aucpr auprc prauc ndcg hr"),
+    (
+        Up,
+        0.7,
+        "ll f1 fscore fbeta map miou dice jaccard mcc rouge profit elo rsq rsquared mrr hit hits top1 prec1 ssim \
+        précision",
+    ),
+    (Up, 0.65, "kappa meteor cider chrf top5 prec5 correlation pearson spearman pearsonr"),
+    (Up, 0.6, "precision recall ap iou corr"),
+    (Up, 0.5, "em"),
+];
+
+/// The same in languages that put no blanks between words: looked for anywhere in a name.
+pub(super) const METRICS_WITHIN: &[(Direction, f32, &str)] = &[
+    (Down, 1.0, "损失 損失 ロス 손실"),
+    (Down, 0.85, "误差 誤差 오차"),
+    (Up, 0.75, "准确 準確 正确 正解率 精度 정확도"),
+    (Up, 0.9, "奖励 報酬 보상"),
+];
+
+/// Names that are an evaluation only when nothing else is said: CatBoost's `learn`, Darknet's `avg`, Optuna's `value`.
+pub(super) const BARE: &[(Option<Direction>, f32, &str)] = &[
+    (Some(Down), 0.5, "learn fval"),
+    (Some(Down), 0.45, "train training avg"),
+    (Some(Down), 0.4, "test valid validation val f fx fun"),
+    (None, 0.45, "value"),
+    (None, 0.4, "metric"),
+];
+
+/// Words of a progress counter.
+pub(super) const COUNTERS: &[(Count, &str)] = &[
+    (
+        Count::Epoch,
+        "epoch epochs ep epoche epochen époque époques epoque época épocas epoca épocha epocha epoka эпоха эпохи 轮 轮次 \
+        周期 エポック 에포크 에폭",
+    ),
+    (
+        Count::Step,
+        "step steps globalstep timestep timesteps update updates up upd frame frames schritt étape paso passo stap \
+        krok шаг 步 步数 ステップ 스텝",
+    ),
+    (
+        Count::Iteration,
+        "iteration iterations iter iters it itr iterate niter itération iteración iterazione iteração итерация 迭代 \
+        迭代次数 反復 반복 sweep generation gen",
+    ),
+    (Count::Batch, "batch batches nbatch minibatch 批次 バッチ"),
+    (Count::Round, "round rounds runde tree trees"),
+    (Count::Episode, "episode episodes"),
+    (Count::Trial, "trial trials"),
+    (Count::Kimg, "kimg"),
+    (Count::Tick, "tick"),
+    (Count::Sample, "sen"),
+];
+
+/// A rate of these is an evaluation; a rate of anything else is a speed or a setting.
+pub(super) const RATED: &[(Direction, &str)] =
+    &[(Down, "error err miss"), (Up, "win success hit pass accuracy detection recognition")];
+
+/// Words that say a quantity is a time, a size, a setting or a spread, whatever stands beside them.
+pub(super) const OTHER: &str = "lr time times eta sec secs seconds ms msec min mins minutes hours days elapsed remaining duration runtime \
+    latency wall walltime clock date timestamp speed throughput fps ips wps ups tps qps sps tokens toks words \
+    samples images imgs sentences examples instances mem memory gpu gpus cpu cpus ram vram mb gb kb mib gib \
+    cpumem gpumem bytes size sizes shape dim dims grad grads gradient gradients gnorm norm scale scaler momentum \
+    mom wd decay beta betas alpha gamma eps epsilon temperature temp dropout seed num number count counts \
+    num_samples params parameters version port pid rank world worker workers device devices node nodes std \
+    stddev stdev var variance sigma lengthscale noise clip clipfrac clipped tol tolerance threshold thresh \
+    target goal desired initial init baseline augment mfu flops tflops gflops wpb bsz oom skipped patience \
+    interval frequency freq limit maximum minimum margin delta smoothing weight weights coef coeff coefficient \
+    lambda factor penalty bias id index idx offset level width height length len layer layers hidden vocab \
+    vocabulary maxlen window buffer cache load usage util percent ratio fraction frac year month day hour \
+    progress saving saved save loading loaded improved improve reducing reduced higher lower than available used \
+    free total_time stepsize update_rate warmup finished_in took cost_time lrate lr0 lr1 lr2 trainable features \
+    bins leaves leaf depth iou_t iou_thr explained entropy kl support positive negative_count change p \
+    port_number nan success_count data reader batch_cost bandwidth hz nnz nnzs maintenance speedup capability \
+    cuda box lifetime";
+
+/// Words that only place an evaluation: they make it neither more nor less typical.
+pub(super) const NEUTRAL: &str = "total mean average avg running current cur main step epoch batch iter final last per sample log model \
+    overall global smoothed smooth ema episode ep env runners rollout eval the in on of metrics metric results \
+    result value micro macro weighted mb minibatch now train training trn tr learn val valid validation dev \
+    holdout cv test testing evaluation set";
+
+/// Words after which a value repeats or sums up others.
+pub(super) const SECONDARY: &str = "best max highest lowest previous prev old top worst initial reg aux";
+
+/// Words that may stand before a counter without changing what it is.
+pub(super) const BEFORE_COUNTER: &str = "train training global current end of the in begin start starting at for and valid val validation eval \
+    evaluation test testing dev idx id no nr number load model results result summary finished n i total num \
+    after completed done key";
+
+/// Words that turn a counter's name into the declaration of its end.
+pub(super) const DECLARES: &str = "max num n total nb train training maximum of number no";
+
+/// Whether `word` stands in a list of words separated by blanks.
+pub(super) fn lists(list: &str, word: &str) -> bool {
+    list.split_ascii_whitespace().any(|listed| listed == word)
+}
