@@ -1,11 +1,12 @@
 //! The command line `flowctl`: arguments in, pages or JSON out, and an exit code that scripts can rely on.
 //!
-//! A page is made by a pure function of a wire document; only `screen` prints. Imports: api, config, host, daemon, workload.
+//! A page is made by a pure function of a wire document; only `screen` prints. Imports: api, config, host, daemon, progress, workload.
 
 mod commands;
 mod events;
 mod exit;
 mod explain;
+mod logs;
 mod ps;
 mod screen;
 mod status;
@@ -89,6 +90,8 @@ enum Verb {
     /// Follow what happens
     #[command(visible_alias = "events")]
     Watch(events::WatchArgs),
+    /// Show how a training log is understood: the metric, its values, and the progress
+    Logs(logs::LogsArgs),
     /// Run one of the built-in trainings
     #[command(hide = true)]
     Train(train::TrainArgs),
@@ -156,6 +159,7 @@ fn obey(cli: Cli) -> Result<Exit, Failure> {
     let client = Client::new(&cli.common.socket, cli.common.timeout);
     let done = match cli.verb {
         Verb::Completion { shell } => completion(shell, &screen),
+        Verb::Logs(args) => logs::run(&args),
         Verb::Train(args) => train::run(&args).map_err(Failure::from),
         Verb::Status(repeat) => block_on(commands::status(&client, repeat.watch, &screen))?,
         Verb::Ps(repeat) => block_on(commands::ps(&client, repeat.watch, &screen))?,

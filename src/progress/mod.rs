@@ -4,6 +4,10 @@
 
 mod history;
 mod reader;
+mod survey;
 mod tracker;
+#[cfg(test)]
+mod tracker_tests;
 
+pub use survey::{LogReading, Observation, PrintedProgress, RankedSeries, Survey};
 pub use tracker::{Checkpoint, Tracker};

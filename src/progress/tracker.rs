@@ -1,74 +1,112 @@
 //! One job's log: the reader of its bytes and the history of its evaluations, behind one door.
 
 use super::history::History;
-use crate::model::{Directives, Evaluation, Learning, Millis, Progress};
+use super::reader::{Memory, Pattern, Reader, Sample, SeriesKey, View, Wishes};
+use super::survey::excerpt;
+use crate::model::{Directives, Evaluation, Learning, Millis, Progress, ProgressUnit};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// Values of all series that wait for a choice; a choice that is revised begins with them.
+const WAITING: usize = 64;
 
 /// What survives a restart of the daemon: the choice of metric, the scale, and a thinned history. Versioned by its owner.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
+    #[serde(default)]
+    reader: Option<Memory>,
     history: History,
 }
 
 /// Follows one job's log. Memory is bounded whatever the log contains.
 pub struct Tracker {
-    metric: Option<String>,
-    history: History,
+    reader: Reader,
+    followed: Followed,
     problems: Vec<String>,
+}
+
+/// The chosen series, as the history follows it.
+struct Followed {
+    chosen: Option<SeriesKey>,
+    waiting: VecDeque<(SeriesKey, Evaluation)>,
+    history: History,
+    line: Option<String>,
+    metric: Option<String>,
 }
 
 impl Tracker {
     /// A tracker that has read nothing, obeying the container's labels.
     pub fn new(directives: &Directives) -> Self {
-        Tracker { metric: directives.metric.clone(), history: History::new(directives.direction), problems: Vec::new() }
+        let (wishes, problems) = wishes(directives);
+        let followed = Followed {
+            chosen: None,
+            waiting: VecDeque::new(),
+            history: History::new(directives.direction),
+            line: None,
+            metric: directives.metric.clone(),
+        };
+        Tracker { reader: Reader::new(wishes), followed, problems }
     }
 
     /// Goes on where an earlier daemon stopped.
     pub fn resume(directives: &Directives, checkpoint: &Checkpoint) -> Self {
-        let mut history = checkpoint.history.clone();
-        if directives.direction.is_some() && directives.direction != history.direction() {
-            history.restart(directives.direction);
+        let mut tracker = Tracker::new(directives);
+        tracker.followed.history = checkpoint.history.clone();
+        if directives.direction.is_some() && directives.direction != tracker.followed.history.direction() {
+            tracker.followed.history.restart(directives.direction);
         }
-        Tracker { history, ..Tracker::new(directives) }
+        if let Some(memory) = &checkpoint.reader {
+            tracker.followed.chosen = tracker.reader.remember(memory);
+        }
+        tracker
     }
 
     /// What [`Tracker::resume`] needs, a few KiB.
     pub fn checkpoint(&self) -> Checkpoint {
-        Checkpoint { history: self.history.clone() }
+        Checkpoint { reader: Some(self.reader.memory()), history: self.followed.history.clone() }
     }
 
     /// Reads the next bytes of the log, in order, cut anywhere.
-    pub fn push(&mut self, _bytes: &[u8], _now: Millis) {}
+    pub fn push(&mut self, bytes: &[u8], now: Millis) {
+        let followed = &mut self.followed;
+        self.reader.push(bytes, |sample, view| followed.take(sample, view, now));
+        let view = self.reader.view();
+        self.followed.follow(&view);
+        if let Some(read) = view.progress() {
+            let progress = Progress { unit: read.unit, current: read.done, total: read.total, at: now };
+            self.followed.history.report(progress);
+        }
+    }
 
     /// Takes an evaluation that did not come from bytes (the simulator's).
     pub fn evaluate(&mut self, evaluation: Evaluation) {
-        self.history.push(evaluation);
+        self.followed.history.push(evaluation);
     }
 
     /// Takes a progress report that did not come from bytes (the simulator's).
     pub fn report(&mut self, progress: Progress) {
-        self.history.report(progress);
+        self.followed.history.report(progress);
     }
 
     /// What is known now, for status; changes nothing.
     pub fn peek(&self, now: Millis) -> Learning {
-        self.named(self.history.peek(now))
+        self.named(self.followed.history.peek(now))
     }
 
     /// Ends an interval: what is known now with the gain since the last interval that had evaluations. Once per tick.
     pub fn close_interval(&mut self, now: Millis) -> Learning {
-        let learning = self.history.close_interval(now);
+        let learning = self.followed.history.close_interval(now);
         self.named(learning)
     }
 
     /// The latest values of the metric, oldest first, at most 60, for a sparkline.
     pub fn recent(&self) -> Vec<f64> {
-        self.history.recent()
+        self.followed.history.recent()
     }
 
     /// The line that the latest evaluation stood on, shortened.
     pub fn line(&self) -> Option<&str> {
-        None
+        self.followed.line.as_deref()
     }
 
     /// What is wrong with the labels, in words (an invalid pattern, a contradiction).
@@ -77,7 +115,97 @@ impl Tracker {
     }
 
     fn named(&self, learning: Learning) -> Learning {
-        let confidence = if learning.latest.is_some() { 1.0 } else { 0.0 };
-        Learning { metric: self.metric.clone(), confidence, ..learning }
+        match self.reader.view().choice() {
+            Some(choice) => Learning { metric: Some(choice.metric), confidence: choice.confidence, ..learning },
+            // Evaluations without a log are the simulator's, and certain.
+            None => {
+                let confidence = if learning.latest.is_some() { 1.0 } else { 0.0 };
+                Learning { metric: self.followed.metric.clone(), confidence, ..learning }
+            }
+        }
+    }
+}
+
+impl Followed {
+    fn take(&mut self, sample: Sample<'_>, view: &View<'_>, now: Millis) {
+        self.follow(view);
+        let count = view.progress();
+        let evaluation = Evaluation {
+            at: now,
+            value: sample.value,
+            current: count.map(|count| count.current),
+            total: count.and_then(|count| count.total),
+        };
+        if self.waiting.len() == WAITING {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back((sample.series, evaluation));
+        if self.chosen == Some(sample.series) {
+            self.history.push(evaluation);
+            self.line = Some(excerpt(sample.rendering.text));
+        }
+    }
+
+    /// Turns to another series when the reader did. Decisions taken on the old one stay; its values are forgotten.
+    fn follow(&mut self, view: &View<'_>) {
+        if view.chosen() == self.chosen {
+            return;
+        }
+        self.chosen = view.chosen();
+        self.history.restart(view.choice().map(|choice| choice.direction));
+        for (series, evaluation) in &self.waiting {
+            if Some(*series) == self.chosen {
+                self.history.push(*evaluation);
+            }
+        }
+    }
+}
+
+/// What the labels ask of the reader, and what is wrong with them.
+pub(super) fn wishes(directives: &Directives) -> (Wishes, Vec<String>) {
+    let mut problems = Vec::new();
+    let unit = directives.unit.as_deref().and_then(|name| {
+        let unit = unit(name);
+        if unit.is_none() {
+            problems.push(format!(
+                "flowcon.unit={name} is not a unit and is ignored; use epoch, step, iteration, percent, round or sample"
+            ));
+        }
+        unit
+    });
+    let total = directives.total.filter(|total| {
+        let valid = total.is_finite() && *total > 0.0;
+        if !valid {
+            problems.push(format!("flowcon.total={total} is not a positive number and is ignored"));
+        }
+        valid
+    });
+    let pattern = directives.pattern.as_deref().and_then(|expression| match Pattern::new(expression) {
+        Ok(pattern) => Some(pattern),
+        Err(why) => {
+            problems.push(format!("flowcon.pattern is ignored: {why}"));
+            None
+        }
+    });
+    let wishes = Wishes {
+        pattern,
+        metric: directives.metric.clone(),
+        direction: directives.direction,
+        total,
+        unit,
+        ignore: directives.ignore.clone(),
+    };
+    (wishes, problems)
+}
+
+fn unit(name: &str) -> Option<ProgressUnit> {
+    match name.trim().to_ascii_lowercase().trim_end_matches('s') {
+        "epoch" => Some(ProgressUnit::Epoch),
+        "step" | "batch" | "batche" => Some(ProgressUnit::Step),
+        "iteration" | "iter" => Some(ProgressUnit::Iteration),
+        "percent" | "%" => Some(ProgressUnit::Percent),
+        "round" => Some(ProgressUnit::Round),
+        "sample" => Some(ProgressUnit::Sample),
+        _ => None,
     }
 }

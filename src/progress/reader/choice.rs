@@ -3,9 +3,10 @@
 //! A choice may be revised as evidence comes; a rival must be clearly better, so that two equals do not alternate. What was
 //! decided on earlier values stays decided. Imports: model only.
 
-use super::SeriesKey;
 use super::counters::{Counter, Counters};
+use super::lexicon::Count;
 use super::series::{Candidates, Series};
+use super::{Pattern, SeriesKey};
 use crate::model::{Direction, ProgressUnit};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,7 @@ const CLEARLY_BETTER: f64 = 1.08;
 pub(in crate::progress) struct Wishes {
     pub metric: Option<String>,
     pub direction: Option<Direction>,
+    pub pattern: Option<Pattern>,
     pub total: Option<f64>,
     pub unit: Option<ProgressUnit>,
     pub ignore: Vec<String>,
@@ -69,17 +71,46 @@ impl Chooser {
         self.chosen
     }
 
+    /// Goes on with the choice of an earlier reader.
+    pub(super) fn choose(&mut self, key: SeriesKey) {
+        self.chosen = Some(key);
+    }
+
     /// After each line with findings: looks again at the first lines one by one, then ever more rarely.
     pub(super) fn after_line(&mut self, candidates: &Candidates) {
         self.lines = self.lines.saturating_add(1);
-        if self.lines < self.next_look {
+        if self.lines < self.next_look || self.wishes.pattern.is_some() {
             return;
         }
         self.next_look = self.lines + 1 + (self.lines / 8).min(256);
         self.chosen = self.best(candidates);
     }
 
+    pub(super) fn pattern(&self) -> Option<&Pattern> {
+        self.wishes.pattern.as_ref()
+    }
+
+    /// What the series that the pattern reads is called.
+    pub(super) fn pattern_name(&self) -> String {
+        self.wishes.metric.clone().unwrap_or_else(|| "value".to_owned())
+    }
+
+    /// The counter that stands for the unit that the owner named; steps otherwise.
+    pub(super) fn wished_count(&self) -> Count {
+        match self.wishes.unit {
+            Some(ProgressUnit::Epoch) => Count::Epoch,
+            Some(ProgressUnit::Iteration) => Count::Iteration,
+            Some(ProgressUnit::Round) => Count::Round,
+            Some(ProgressUnit::Sample) => Count::Sample,
+            Some(ProgressUnit::Percent) => Count::Percent,
+            Some(ProgressUnit::Step) | None => Count::Step,
+        }
+    }
+
     fn best(&self, candidates: &Candidates) -> Option<SeriesKey> {
+        if self.wishes.pattern.is_some() {
+            return self.chosen;
+        }
         let ranked = self.wished(candidates);
         let (best, score) = *ranked.first()?;
         let keeps =
@@ -117,7 +148,8 @@ impl Chooser {
         let key = self.best(candidates)?;
         let series = candidates.get(key.slot, key.generation)?;
         let known = self.wishes.direction.or_else(|| candidates.direction(series));
-        let confidence = if self.wishes.metric.is_some() { 1.0 } else { series.confidence(known.is_some()) };
+        let told = self.wishes.metric.is_some() || self.wishes.pattern.is_some();
+        let confidence = if told { 1.0 } else { series.confidence(known.is_some()) };
         Some(Choice { key, metric: shown(series), direction: known.unwrap_or(Direction::Down), confidence })
     }
 

@@ -303,15 +303,10 @@ impl LineReader<'_> {
     fn count(&mut self, number: usize, total: Option<usize>, count: Count) {
         // The first counter of a kind on a line is the line's own; `Best is trial 2` and `best epoch: 3` look back.
         let again = self.found.iter().any(|found| found.what == What::Counter(count));
-        if self.is_whole(number)
-            || gap::is_whole_decimal(self.numbers[number].of(self.line))
-            || count == Count::Epoch
-            || count == Count::Kimg
-            || count == Count::Percent
-        {
-            if !again {
-                self.push(number, total, What::Counter(count));
-            }
+        let may_have_parts = matches!(count, Count::Epoch | Count::Kimg | Count::Percent);
+        let whole = self.is_whole(number) || gap::is_whole_decimal(self.numbers[number].of(self.line));
+        if !again && (whole || may_have_parts) {
+            self.push(number, total, What::Counter(count));
         }
     }
 

@@ -8,7 +8,7 @@ use super::vocabulary::*;
 use crate::model::Direction::{self, Down, Up};
 
 /// Which part of the data a value was measured on, as far as the line says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub(super) enum Split {
     Unsaid,
     Train,

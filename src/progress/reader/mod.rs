@@ -16,7 +16,9 @@ mod fields;
 mod gap;
 mod lexicon;
 mod lines;
+mod memory;
 mod number;
+mod pattern;
 mod prefix;
 mod scan;
 mod series;
@@ -25,6 +27,8 @@ mod vocabulary;
 
 pub(super) use choice::{Candidate, Choice, CountReading, Wishes};
 pub(super) use lines::Rendering;
+pub(super) use memory::Memory;
+pub(super) use pattern::Pattern;
 
 use cache::{Cache, Field, NO_TOTAL, Plan, Use};
 use choice::Chooser;
@@ -45,7 +49,7 @@ const NAMELESS_MAX: usize = 12;
 /// One value of one series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sample<'a> {
-    /// Which series, see [`Reader::name`].
+    /// Which series.
     pub series: SeriesKey,
     pub value: f64,
     /// The rendering that it stands on.
@@ -142,16 +146,14 @@ impl View<'_> {
     pub(super) fn candidates(&self) -> Vec<Candidate> {
         self.core.chooser.candidates(&self.core.candidates)
     }
-
-    /// The name of a series; `None` if it was evicted.
-    pub(super) fn name(&self, key: SeriesKey) -> Option<&str> {
-        self.core.candidates.get(key.slot, key.generation).map(|series| series.name.as_str())
-    }
 }
 
 impl Core {
     fn read(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(Sample<'_>, &View<'_>)) {
         let line = rendering.text;
+        if let Some(matched) = self.chooser.pattern().and_then(|pattern| pattern.read(line)) {
+            return self.take_matched(matched, rendering, each);
+        }
         let commas = self.header.as_ref().is_some_and(Header::has_commas);
         self.scan.read(line, commas);
         let key = if self.evaluating { self.scan.shape ^ UNDER_HEADING } else { self.scan.shape };
@@ -162,6 +164,28 @@ impl Core {
             Some(place) => self.follow(place, rendering, each),
             None => self.learn(key, rendering, each),
         }
+    }
+
+    /// A line that the owner's pattern reads.
+    fn take_matched(
+        &mut self,
+        matched: pattern::Matched,
+        rendering: Rendering<'_>,
+        each: &mut impl FnMut(Sample<'_>, &View<'_>),
+    ) {
+        let count = self.chooser.wished_count();
+        if let Some(current) = matched.current {
+            self.counters.advance(count, current, matched.total, rendering.line, false);
+        }
+        let name = self.chooser.pattern_name();
+        let named = Named { name: &name, split: Split::Unsaid, signature: u16::MAX, direction: None, weight: 1.0 };
+        let (slot, generation) = self.candidates.intern(&named);
+        let series = SeriesKey { slot, generation };
+        if let Some(known) = self.candidates.get_mut(slot, generation) {
+            known.take(matched.value, rendering.line);
+        }
+        self.chooser.choose(series);
+        each(Sample { series, value: matched.value, rendering }, &View { core: self });
     }
 
     /// A line of a known shape.
@@ -246,7 +270,7 @@ impl Core {
             self.cache.insert(key, Plan::Heading(evaluating));
             return;
         }
-        if Header::read(line, from, self.scan.shape).is_some() {
+        if Header::read(line, from, &self.scan.numbers, self.scan.shape).is_some() {
             self.cache.insert(key, Plan::Header);
             self.remember_header(line);
             return;
@@ -327,7 +351,7 @@ impl Core {
         if self.header.as_ref().is_some_and(|header| header.hash == self.scan.shape) {
             return;
         }
-        if let Some(header) = Header::read(line, prefix::end(line), self.scan.shape) {
+        if let Some(header) = Header::read(line, prefix::end(line), &self.scan.numbers, self.scan.shape) {
             self.earlier_header = self.header.replace(header);
         }
     }

@@ -6,6 +6,7 @@
 
 use super::lexicon::Split;
 use crate::model::Direction;
+use serde::{Deserialize, Serialize};
 
 /// Series kept; the weakest of the rarely seen makes room.
 pub(super) const SERIES_MAX: usize = 96;
@@ -34,6 +35,41 @@ pub(super) struct Series {
     early: f64,
     late: f64,
     whole: bool,
+}
+
+/// A series over a restart. Only finite numbers: others have no place in JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct SeriesMemory {
+    name: String,
+    split: Split,
+    signature: u16,
+    direction: Option<Direction>,
+    weight: f32,
+    count: u32,
+    range: Option<(f64, f64)>,
+    moves: (u32, u32),
+    early: f64,
+    late: f64,
+    whole: bool,
+}
+
+impl From<&Series> for SeriesMemory {
+    fn from(series: &Series) -> Self {
+        let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
+        SeriesMemory {
+            name: series.name.clone(),
+            split: series.split,
+            signature: series.signature,
+            direction: series.named_direction,
+            weight: series.weight,
+            count: series.count,
+            range: (series.low <= series.high).then_some((finite(series.low), finite(series.high))),
+            moves: (series.rises, series.falls),
+            early: finite(series.early),
+            late: finite(series.late),
+            whole: series.whole,
+        }
+    }
 }
 
 /// All candidates.
@@ -70,6 +106,20 @@ impl Candidates {
         let weakest = (0..SERIES_MAX).min_by(|a, b| self.keep(*a).total_cmp(&self.keep(*b))).unwrap_or(0);
         self.series[weakest] = series;
         (weakest as u16, self.generation)
+    }
+
+    /// Takes over a series of an earlier reader.
+    pub(super) fn restore(&mut self, memory: &SeriesMemory) -> (u16, u16) {
+        let SeriesMemory { name, split, signature, direction, weight, .. } = memory;
+        let named = Named { name, split: *split, signature: *signature, direction: *direction, weight: *weight };
+        let (slot, generation) = self.intern(&named);
+        if let Some(series) = self.get_mut(slot, generation) {
+            (series.count, series.whole) = (memory.count, memory.whole);
+            (series.rises, series.falls) = memory.moves;
+            (series.early, series.late) = (memory.early, memory.late);
+            (series.low, series.high) = memory.range.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
+        }
+        (slot, generation)
     }
 
     fn keep(&self, slot: usize) -> f64 {

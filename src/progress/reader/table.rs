@@ -33,7 +33,7 @@ pub(super) struct Header {
 
 impl Header {
     /// The line as a header; `None` if no column of it would mean anything.
-    pub(super) fn read(line: &[u8], from: usize, hash: u64) -> Option<Header> {
+    pub(super) fn read(line: &[u8], from: usize, numbers: &[Span], hash: u64) -> Option<Header> {
         let line = line.get(from..)?;
         if line.len() > HEADER_MAX {
             return None;
@@ -52,15 +52,18 @@ impl Header {
             .iter()
             .filter(|m| matches!(m, Meaning::Counter(_) | Meaning::Metric { .. } | Meaning::Declared(_)))
             .count();
-        let numeric = cells
-            .iter()
-            .filter(|(_, cell)| !cell.chars().any(char::is_alphabetic) && cell.chars().any(|c| c.is_ascii_digit()))
-            .count();
+        let end = from + cells.last().map_or(0, |(at, cell)| at + cell.len());
+        let numeric = numbers.iter().any(|number| (from..end).contains(&usize::from(number.start)));
         // A sentence has few words that mean something; a header has many.
         let told = header.ruled != Ruled::Blanks || known * 4 >= cells.len();
         let sentence = header.text.contains(": ") || header.text.trim_end().ends_with(['.', '!', '…']);
-        (cells.len() >= 2 && known >= 1 && told && numeric == 0 && !(sentence && header.ruled == Ruled::Blanks))
+        (cells.len() >= 2 && known >= 1 && told && !numeric && !(sentence && header.ruled == Ruled::Blanks))
             .then_some(header)
+    }
+
+    /// The line as it was read.
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 
     /// Whether the columns are divided by commas, so that a comma is never part of a number.

@@ -1,0 +1,198 @@
+//! `flowctl logs`: how a log is understood, so that a user can check before labelling. Imports: model, progress.
+
+use super::exit::{Exit, Failure};
+use crate::model::{Direction, Directives, ProgressUnit};
+use crate::progress::{LogReading, Observation, Survey};
+use clap::Args;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Bytes read at once.
+const CHUNK: usize = 256 * 1024;
+
+/// Which log, and how to show it.
+#[derive(Args, Clone, Debug)]
+pub struct LogsArgs {
+    /// A log, or `-` for standard input
+    pub file: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Count each redrawn line once, as it stood in the end
+    #[arg(long)]
+    pub final_only: bool,
+    /// The metric's name, as the label flowcon.metric
+    #[arg(long, value_name = "NAME")]
+    pub metric: Option<String>,
+    /// `down` or `up`, as the label flowcon.direction
+    #[arg(long, value_name = "DIRECTION", value_parser = direction)]
+    pub direction: Option<Direction>,
+    /// A regular expression with the group `value`, as the label flowcon.pattern
+    #[arg(long, value_name = "REGEX")]
+    pub pattern: Option<String>,
+}
+
+fn direction(text: &str) -> Result<Direction, String> {
+    match text {
+        "down" => Ok(Direction::Down),
+        "up" => Ok(Direction::Up),
+        other => Err(format!("{other} is neither down nor up")),
+    }
+}
+
+/// Reads the log and prints what was understood.
+///
+/// # Errors
+/// The log could not be read, or the output could not be written.
+pub fn run(args: &LogsArgs) -> Result<(), Failure> {
+    let mut reading = read(args)?;
+    if args.final_only {
+        reading.observations.retain(|observation| observation.last);
+    }
+    let out = &mut BufWriter::new(io::stdout().lock());
+    let written = if args.json { print_json(&reading, out) } else { print_text(&reading, out) };
+    Ok(written.and_then(|()| out.flush())?)
+}
+
+fn read(args: &LogsArgs) -> Result<LogReading, Failure> {
+    let directives = Directives {
+        metric: args.metric.clone(),
+        direction: args.direction,
+        pattern: args.pattern.clone(),
+        ..Directives::default()
+    };
+    let mut survey = Survey::new(&directives);
+    if args.file == Path::new("-") {
+        feed(&mut survey, &mut io::stdin().lock()).map_err(|error| unreadable(&args.file, &error))?;
+        return Ok(survey.reading());
+    }
+    feed_file(&mut survey, &args.file)?;
+    if !survey.is_complete() {
+        survey = survey.again(&directives);
+        feed_file(&mut survey, &args.file)?;
+    }
+    Ok(survey.reading())
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    let exit = if error.kind() == ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
+    let message = format!("cannot read {}: {error}", path.display());
+    Failure::new(exit, message, "name a readable file, or `-` for standard input")
+}
+
+fn feed_file(survey: &mut Survey, path: &Path) -> Result<(), Failure> {
+    let mut file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    feed(survey, &mut file).map_err(|error| unreadable(path, &error))
+}
+
+fn feed(survey: &mut Survey, input: &mut impl Read) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        match input.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(count) => survey.push(&chunk[..count]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    survey.finish();
+    Ok(())
+}
+
+/// JSON has no NaN: such values are printed as words.
+fn number(value: f64) -> Value {
+    match value {
+        v if v.is_nan() => json!("nan"),
+        v if v.is_infinite() => json!(if v > 0.0 { "inf" } else { "-inf" }),
+        v if v == v.trunc() && v.abs() < 9e15 => json!(v as i64),
+        v => json!(v),
+    }
+}
+
+fn direction_word(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Down => "down",
+        Direction::Up => "up",
+    }
+}
+
+fn unit_word(unit: ProgressUnit) -> &'static str {
+    match unit {
+        ProgressUnit::Epoch => "epoch",
+        ProgressUnit::Step => "step",
+        ProgressUnit::Iteration => "iteration",
+        ProgressUnit::Percent => "percent",
+        ProgressUnit::Round => "round",
+        ProgressUnit::Sample => "sample",
+    }
+}
+
+/// The wire shape of `flowctl logs --json`, written by hand.
+fn print_json(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
+    let metric = json!(reading.metric);
+    let direction = json!(direction_word(reading.direction.unwrap_or(Direction::Down)));
+    write!(out, "{{\"metric\": {metric}, \"direction\": {direction}, \"observations\": [")?;
+    for (at, Observation { line, value, current, total, .. }) in reading.observations.iter().enumerate() {
+        let comma = if at == 0 { "" } else { ", " };
+        let (value, current, total) =
+            (number(*value), current.map(number).unwrap_or_default(), total.map(number).unwrap_or_default());
+        write!(out, "{comma}{{\"line\": {line}, \"value\": {value}, \"current\": {current}, \"total\": {total}}}")?;
+    }
+    let progress = reading.progress.map(|progress| {
+        json!({"unit": unit_word(progress.unit), "current": number(progress.current), "total": progress.total.map(number)})
+    });
+    let candidates: Vec<Value> = reading
+        .candidates
+        .iter()
+        .map(
+            |candidate| json!({"metric": candidate.metric, "count": candidate.count, "score": number(candidate.score)}),
+        )
+        .collect();
+    let confidence = (reading.confidence * 1000.0).round() / 1000.0;
+    let (progress, candidates) = (json!(progress), json!(candidates));
+    writeln!(out, "], \"progress\": {progress}, \"confidence\": {confidence}, \"candidates\": {candidates}}}")
+}
+
+fn print_text(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
+    for problem in &reading.problems {
+        writeln!(out, "note: {problem}")?;
+    }
+    match &reading.metric {
+        None => writeln!(out, "metric      none found; name one with --metric, or describe its lines with --pattern")?,
+        Some(metric) => print_metric(metric, reading, out)?,
+    }
+    match reading.progress {
+        None => writeln!(out, "progress    none found")?,
+        Some(progress) => {
+            let total = progress.total.map_or("an unknown total".to_owned(), |total| total.to_string());
+            writeln!(out, "progress    {} {} of {total}", unit_word(progress.unit), progress.current)?;
+        }
+    }
+    let others: Vec<&_> = reading.candidates.iter().skip(usize::from(reading.metric.is_some())).take(6).collect();
+    if !others.is_empty() {
+        writeln!(out, "also seen")?;
+    }
+    for other in others {
+        writeln!(out, "            {} ({} values, score {})", other.metric, other.count, other.score)?;
+    }
+    Ok(())
+}
+
+fn print_metric(metric: &str, reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
+    let better = match reading.direction {
+        Some(Direction::Up) => "larger is better",
+        _ => "smaller is better",
+    };
+    let sure = (reading.confidence * 100.0).round();
+    writeln!(out, "metric      {metric} ({better}; {sure} % sure)")?;
+    if let (Some(first), Some(last)) = (reading.observations.first(), reading.observations.last()) {
+        let count = reading.observations.len();
+        writeln!(out, "values      {count}, from {} to {}", first.value, last.value)?;
+    }
+    for (at, (line, text)) in reading.excerpts.iter().enumerate() {
+        writeln!(out, "{:11} line {line}: {text}", if at == 0 { "read from" } else { "" })?;
+    }
+    Ok(())
+}

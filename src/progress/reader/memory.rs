@@ -1,0 +1,40 @@
+//! What a reader remembers over a restart: the chosen series, the header of its table, the counters. A few KiB.
+//!
+//! Imports: nothing beyond its siblings.
+
+use super::counters::Counters;
+use super::series::SeriesMemory;
+use super::table::Header;
+use super::{Reader, SeriesKey};
+use serde::{Deserialize, Serialize};
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(in crate::progress) struct Memory {
+    chosen: Option<SeriesMemory>,
+    header: Option<(String, u64)>,
+    counters: Counters,
+}
+
+impl Reader {
+    /// What [`Reader::remember`] needs.
+    pub(in crate::progress) fn memory(&self) -> Memory {
+        let core = &self.core;
+        let chosen = core.chooser.chosen().and_then(|key| core.candidates.get(key.slot, key.generation));
+        Memory {
+            chosen: chosen.map(SeriesMemory::from),
+            header: core.header.as_ref().map(|header| (header.text().to_owned(), header.hash)),
+            counters: core.counters.clone(),
+        }
+    }
+
+    /// Goes on with an earlier reader's choice; returns it.
+    pub(in crate::progress) fn remember(&mut self, memory: &Memory) -> Option<SeriesKey> {
+        let core = &mut self.core;
+        core.counters = memory.counters.clone();
+        core.header = memory.header.as_ref().and_then(|(text, hash)| Header::read(text.as_bytes(), 0, &[], *hash));
+        let (slot, generation) = core.candidates.restore(memory.chosen.as_ref()?);
+        core.chooser.choose(SeriesKey { slot, generation });
+        core.chooser.chosen()
+    }
+}

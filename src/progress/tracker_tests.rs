@@ -1,0 +1,161 @@
+//! What a tracker makes of the logs of common frameworks, written here in their words.
+
+use super::{Checkpoint, Tracker};
+use crate::model::{Direction, Directives, Millis};
+use std::fmt::Write as _;
+
+fn tracker_of(log: &str) -> Tracker {
+    let mut tracker = Tracker::new(&Directives::default());
+    for (at, line) in log.split_inclusive('\n').enumerate() {
+        tracker.push(line.as_bytes(), Millis(at as u64 * 100));
+    }
+    tracker
+}
+
+fn printed(count: usize, mut line: impl FnMut(usize, f64) -> String) -> String {
+    (0..count).fold(String::new(), |mut log, i| {
+        let _ = writeln!(log, "{}", line(i, 2.0 * 0.9f64.powi(i as i32) + 0.1));
+        log
+    })
+}
+
+#[test]
+fn common_frameworks_are_understood_without_labels() {
+    let cases: Vec<(&str, String, &str, f64, Option<f64>)> = vec![
+        (
+            "keras",
+            printed(10, |i, l| format!("Epoch {}/40\n80/80 - 1s - 12ms/step - accuracy: 0.9{i} - loss: {l:.4}", i + 1)),
+            "loss",
+            10.0,
+            Some(40.0),
+        ),
+        (
+            "mnist",
+            printed(10, |i, l| format!("Train Epoch: 1 [{}/60000 ({i}%)]\tLoss: {l:.6}", i * 640)),
+            "Loss",
+            0.096,
+            None,
+        ),
+        (
+            "trainer",
+            printed(10, |i, l| {
+                format!("{{'loss': {l:.4}, 'grad_norm': 1.{i}, 'learning_rate': 4.{i}e-05, 'epoch': {}.0}}", i + 1)
+            }),
+            "loss",
+            10.0,
+            None,
+        ),
+        (
+            "lightning",
+            printed(10, |i, l| {
+                format!("Epoch {i}: 100%|██████████| 100/100 [00:0{i}<00:00, 33.1it/s, v_num=0, train_loss={l:.3}]")
+            }),
+            "train_loss",
+            10.0,
+            None,
+        ),
+        (
+            "xgboost",
+            printed(10, |i, l| format!("[{i}]\ttrain-rmse:{l:.5}\ttest-rmse:{:.5}", l * 1.1)),
+            "train-rmse",
+            9.0,
+            None,
+        ),
+        (
+            "lightgbm",
+            printed(10, |i, l| format!("[{}]\tvalid_0's l2: 0.{i}\tvalid_0's binary_logloss: {l:.6}", i + 1)),
+            "valid_0's binary_logloss",
+            10.0,
+            None,
+        ),
+        (
+            "json",
+            printed(10, |i, l| format!("{{\"step\": {}, \"loss\": {l:.4}, \"lr\": 0.001}}", i * 10)),
+            "loss",
+            90.0,
+            None,
+        ),
+        ("equals", printed(10, |i, l| format!("epoch {}/40 loss={l:.4}", i + 1)), "loss", 10.0, Some(40.0)),
+        (
+            "brackets",
+            printed(10, |i, l| format!("[{}/400] loss: {l:.2} acc: 0.8{i}", i + 1)),
+            "loss",
+            10.0,
+            Some(400.0),
+        ),
+        (
+            "blanks",
+            printed(10, |i, l| format!("step {} of 2000 train_loss {l:.2}", i * 10)),
+            "train_loss",
+            90.0,
+            Some(2000.0),
+        ),
+    ];
+    for (name, log, metric, done, total) in cases {
+        let learning = tracker_of(&log).peek(Millis(2000));
+        assert_eq!(learning.metric.as_deref(), Some(metric), "{name}");
+        assert_eq!(learning.direction, Some(Direction::Down), "{name}");
+        assert_eq!(learning.evaluations, 10, "{name}: every value counts, the first included");
+        assert!(learning.confidence > 0.8, "{name}: {}", learning.confidence);
+        let progress = learning.progress.expect(name);
+        assert!((progress.current - done).abs() < 1e-9, "{name}: {} units done", progress.current);
+        assert_eq!(progress.total, total, "{name}");
+    }
+}
+
+#[test]
+fn a_log_without_an_evaluation_function_is_not_understood() {
+    let log = printed(50, |i, l| {
+        format!("Downloading part {i} of 50: {:.1} MB at {:.1} MB/s, eta 0:00:{:02}", l * 100.0, l * 10.0, 50 - i)
+    });
+    let learning = tracker_of(&log).peek(Millis(0));
+    assert_eq!((learning.metric, learning.latest), (None, None));
+}
+
+#[test]
+fn labels_override_what_would_be_chosen() {
+    let directives = Directives { metric: Some("val_acc".to_owned()), total: Some(20.0), ..Directives::default() };
+    let mut tracker = Tracker::new(&directives);
+    tracker.push(printed(10, |i, l| format!("epoch {i} loss {l:.3} val_acc 0.5{i}")).as_bytes(), Millis(0));
+    let learning = tracker.peek(Millis(0));
+    assert_eq!((learning.metric.as_deref(), learning.direction), (Some("val_acc"), Some(Direction::Up)));
+    assert_eq!(learning.progress.and_then(|progress| progress.total), Some(20.0));
+    let directives = Directives { ignore: vec!["loss".to_owned()], ..Directives::default() };
+    let mut tracker = Tracker::new(&directives);
+    tracker.push(printed(10, |i, l| format!("epoch {i} loss {l:.3} val_acc 0.5{i}")).as_bytes(), Millis(0));
+    assert_eq!(tracker.peek(Millis(0)).metric.as_deref(), Some("val_acc"));
+}
+
+#[test]
+fn a_pattern_is_obeyed_and_an_invalid_one_is_reported_and_ignored() {
+    let log = printed(10, |i, l| format!("phase alpha {i}:40 badness <{l:.3}> loss 7.5"));
+    let pattern = Some(r"alpha (?<current>\d+):(?<total>\d+) badness <(?<value>[^>]+)>".to_owned());
+    let mut tracker = Tracker::new(&Directives { pattern, direction: Some(Direction::Down), ..Directives::default() });
+    tracker.push(log.as_bytes(), Millis(0));
+    let learning = tracker.peek(Millis(0));
+    assert_eq!(learning.latest.map(|latest| latest.value), Some(0.875));
+    assert_eq!((learning.evaluations, learning.confidence), (10, 1.0));
+    assert_eq!(learning.progress.map(|p| (p.current, p.total)), Some((9.0, Some(40.0))));
+
+    for broken in ["(unclosed", "no group at all"] {
+        let tracker = Tracker::new(&Directives { pattern: Some(broken.to_owned()), ..Directives::default() });
+        assert!(tracker.problems().iter().any(|problem| problem.contains("flowcon.pattern")), "{broken}");
+    }
+}
+
+#[test]
+fn the_choice_survives_a_restart_in_the_middle_of_a_table() {
+    let rows = printed(12, |i, l| format!("{:>6} {l:>11.5} {:>11.5} 00:0{}", i, l * 1.2, i % 10));
+    let log = format!(" epoch  train_loss  valid_loss  time\n{rows}");
+    let cut = log.match_indices('\n').nth(7).map_or(0, |(at, _)| at + 1);
+    let mut before = Tracker::new(&Directives::default());
+    before.push(&log.as_bytes()[..cut], Millis(0));
+    let json = serde_json::to_string(&before.checkpoint()).expect("a checkpoint is plain data");
+    assert!(json.len() < 8192, "{} bytes", json.len());
+    let checkpoint: Checkpoint = serde_json::from_str(&json).expect("it reads back");
+    let mut after = Tracker::resume(&Directives::default(), &checkpoint);
+    after.push(&log.as_bytes()[cut..], Millis(1));
+    let learning = after.peek(Millis(1));
+    assert_eq!((learning.metric.as_deref(), learning.evaluations), (Some("train_loss"), 12));
+    assert_eq!(learning.progress.map(|progress| progress.current), Some(12.0));
+}
