@@ -5,3 +5,4 @@
 pub mod cgroup;
 pub mod docker;
 pub mod tail;
+pub mod store;

@@ -1,0 +1,169 @@
+//! What must outlive the daemon: the journal of originals and the logs' read positions, in one SQLite file.
+//!
+//! Guarantees: one process at a time; what concerns limits is on the disk before the call returns; a damaged file is
+//! set aside, never deleted; what is read is checked, not believed. Calls block on the disk: keep them off the
+//! daemon's loop. Imports: model, rusqlite, rustix.
+
+mod error;
+mod lock;
+mod originals;
+mod positions;
+mod schema;
+
+pub use error::StoreError;
+pub use originals::{Original, Originals};
+pub use positions::{LogPlace, ReadPosition};
+
+use lock::Lock;
+use rusqlite::{Connection, OpenFlags, Row};
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+const DATABASE: &str = "flowcon.db";
+
+/// An open state directory. Dropping it lets another process in.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    path: PathBuf,
+    _lock: Lock,
+}
+
+/// An opened state directory, and what was found damaged in it.
+#[derive(Debug)]
+pub struct Opened {
+    /// The store.
+    pub store: Store,
+    /// Where the damaged database went. The originals in it are unknown now: containers that may already run under
+    /// our limits must be left alone until they start anew or somebody says what is right.
+    pub set_aside: Option<PathBuf>,
+}
+
+impl Store {
+    /// Opens the state in `directory`, which is made if need be (mode 0700).
+    pub fn open(directory: &Path) -> Result<Opened, StoreError> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(|source| StoreError::directory(directory, "create", source))?;
+        let directory = directory.canonicalize().map_err(|source| StoreError::directory(directory, "find", source))?;
+        let lock = Lock::take(&directory)?;
+        let path = directory.join(DATABASE);
+        match ready(&path) {
+            Ok(connection) => Ok(Opened { store: Store { connection, path, _lock: lock }, set_aside: None }),
+            Err(error) if error.is_damage() => {
+                let set_aside = set_aside(&path)?;
+                let connection = ready(&path)?;
+                Ok(Opened { store: Store { connection, path, _lock: lock }, set_aside: Some(set_aside) })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The database's file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs `change`, and returns when it is on the disk.
+    fn durably<T>(
+        &mut self,
+        operation: &'static str,
+        change: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
+    ) -> Result<(), StoreError> {
+        self.synchronous("FULL", operation, change)
+    }
+
+    /// Runs `change` without waiting for the disk; a crash of this process loses nothing, a power failure may.
+    fn lazily<T>(
+        &mut self,
+        operation: &'static str,
+        change: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
+    ) -> Result<(), StoreError> {
+        self.synchronous("NORMAL", operation, change)
+    }
+
+    fn synchronous<T>(
+        &mut self,
+        level: &str,
+        operation: &'static str,
+        change: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
+    ) -> Result<(), StoreError> {
+        let done =
+            self.connection.pragma_update(None, "synchronous", level).and_then(|()| change(&mut self.connection));
+        done.map(drop).map_err(|error| self.error(operation, error))
+    }
+
+    fn error(&self, operation: &'static str, source: rusqlite::Error) -> StoreError {
+        StoreError::sqlite(&self.path, operation, source)
+    }
+}
+
+/// Opens, checks and migrates the database at `path`.
+fn ready(path: &Path) -> Result<Connection, StoreError> {
+    let at = |operation: &'static str| move |source: rusqlite::Error| StoreError::sqlite(path, operation, source);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(at("open"))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+        .map_err(|source| StoreError::directory(path, "set the database's mode", source))?;
+    let journal = || {
+        // Our lock lets nobody else in. Exclusive, SQLite keeps the journal's index in memory: a full disk can be read.
+        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        connection.pragma_update(None, "synchronous", "FULL")
+    };
+    journal().map_err(at("prepare"))?;
+    let sound: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(at("check"))?;
+    if sound != "ok" {
+        return Err(StoreError::Damaged { path: path.to_owned(), operation: "check" });
+    }
+    let found = schema::version(&connection).map_err(at("read the schema's version"))?;
+    if !(0..=schema::VERSION).contains(&found) {
+        return Err(StoreError::Newer { path: path.to_owned(), found, known: schema::VERSION });
+    }
+    schema::migrate(&mut connection, found).map_err(at("bring up to date"))?;
+    Ok(connection)
+}
+
+/// Renames a damaged database, with its journal, to the first free `*.corrupt-N`.
+fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
+    let with = |suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let free = (1..).map(|n| with(&format!(".corrupt-{n}"))).find(|candidate| !candidate.exists());
+    let aside = free.unwrap_or_else(|| with(".corrupt"));
+    for suffix in ["-wal", "-shm"] {
+        let mut name = aside.as_os_str().to_owned();
+        name.push(suffix);
+        rename_if_there(&with(suffix), Path::new(&name))?;
+    }
+    rename_if_there(path, &aside)?;
+    Ok(aside)
+}
+
+fn rename_if_there(from: &Path, to: &Path) -> Result<(), StoreError> {
+    match fs::rename(from, to) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(StoreError::directory(from, "set the damaged database aside", error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// SQLite's integers are signed: what is beyond is stored as the largest.
+fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn rows<T>(
+    connection: &Connection,
+    query: &str,
+    each: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    connection.prepare_cached(query)?.query_map([], each)?.collect()
+}

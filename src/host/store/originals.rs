@@ -1,0 +1,250 @@
+//! The journal of originals: what each container's limits were before our first change, and what we wrote since.
+//!
+//! Guarantees: [`Store::remember`] returns after the row is on the disk; what is remembered of an id is never replaced
+//! by a later reading, for an engine keeps our update over a restart of the container and would show it as original.
+//! Imports: model, rusqlite.
+
+use super::{Store, StoreError, number, rows};
+use crate::model::{Bytes, ContainerId, CpuWeight, EngineLimits, Limits, Quota, Runtime, Setting};
+use rusqlite::{OptionalExtension, Row, named_params, params};
+
+/// `NULL` is "no such file", so unlimited needs a number.
+const UNLIMITED: i64 = -1;
+
+/// A container and its limits before our first change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Original {
+    /// Whose.
+    pub id: ContainerId,
+    /// What runs it.
+    pub runtime: Runtime,
+    /// Its name then.
+    pub name: String,
+    /// Its cgroup then, as `/proc/PID/cgroup` names it.
+    pub cgroup: String,
+    /// `/proc/sys/kernel/random/boot_id` then.
+    pub boot_id: String,
+    /// When this run of the container started, Unix time in milliseconds.
+    pub started_unix_ms: u64,
+    /// When it was remembered, Unix time in milliseconds.
+    pub remembered_unix_ms: u64,
+    /// The limits that stood in its cgroup.
+    pub limits: Limits,
+    /// The limits in the engine's own numbers; `None` without an engine.
+    pub engine: Option<EngineLimits>,
+}
+
+/// All originals that can be read, and the ids of those that cannot.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Originals {
+    /// Ordered by id.
+    pub readable: Vec<Original>,
+    /// Rows with impossible values: leave these containers alone.
+    pub damaged: Vec<ContainerId>,
+}
+
+impl Store {
+    /// Makes an original durable before the first change, and returns what holds: for an id that is known, the earlier limits.
+    ///
+    /// Name, cgroup, boot and start follow the present run.
+    pub fn remember(&mut self, original: &Original) -> Result<Original, StoreError> {
+        let limits = &original.limits;
+        let engine = original.engine;
+        let values = named_params! {
+            ":id": original.id.as_str(),
+            ":runtime": runtime_word(original.runtime),
+            ":name": original.name,
+            ":cgroup": original.cgroup,
+            ":boot_id": original.boot_id,
+            ":started": number(original.started_unix_ms),
+            ":remembered": number(original.remembered_unix_ms),
+            ":cpu_weight": limits.cpu_weight.map(CpuWeight::number),
+            ":cpu_quota": limits.cpu_quota.map(|quota| quota.map_or(UNLIMITED, |q| number(q.0))),
+            ":memory_low": limits.memory_low.map(|bytes| number(bytes.0)),
+            ":memory_high": limits.memory_high.map(|high| high.map_or(UNLIMITED, |b| number(b.0))),
+            ":io_weight": limits.io_weight,
+            ":shares": engine.map(|e| e.cpu_shares),
+            ":nano": engine.map(|e| e.nano_cpus),
+            ":quota": engine.map(|e| e.cpu_quota),
+            ":period": engine.map(|e| e.cpu_period),
+            ":memory": engine.map(|e| e.memory),
+            ":reservation": engine.map(|e| e.memory_reservation),
+            ":blkio": engine.map(|e| e.blkio_weight),
+        };
+        let operation = "remember an original";
+        self.durably(operation, |connection| {
+            connection.execute(
+                "INSERT INTO original VALUES (:id, :runtime, :name, :cgroup, :boot_id, :started, :remembered,
+                     :cpu_weight, :cpu_quota, :memory_low, :memory_high, :io_weight,
+                     :shares, :nano, :quota, :period, :memory, :reservation, :blkio)
+                 ON CONFLICT (id) DO UPDATE SET name = excluded.name, cgroup = excluded.cgroup,
+                     boot_id = excluded.boot_id, started_unix_ms = excluded.started_unix_ms",
+                values,
+            )
+        })?;
+        self.original(&original.id)?.ok_or_else(|| self.error(operation, rusqlite::Error::QueryReturnedNoRows))
+    }
+
+    /// What is remembered of one container. A damaged row is [`StoreError::Damaged`].
+    pub fn original(&self, id: &ContainerId) -> Result<Option<Original>, StoreError> {
+        let operation = "read an original";
+        let read = self
+            .connection
+            .prepare_cached("SELECT * FROM original WHERE id = ?1")
+            .and_then(|mut statement| statement.query_row([id.as_str()], |row| Ok(parsed(row))).optional())
+            .map_err(|error| self.error(operation, error))?;
+        match read {
+            None => Ok(None),
+            Some(Some(original)) => Ok(Some(original)),
+            Some(None) => Err(StoreError::Damaged { path: self.path.clone(), operation }),
+        }
+    }
+
+    /// Everything that is to be restored.
+    pub fn originals(&self) -> Result<Originals, StoreError> {
+        let mut all = Originals::default();
+        let read = rows(&self.connection, "SELECT * FROM original ORDER BY id", |row| {
+            Ok((row.get::<_, String>("id")?, parsed(row)))
+        });
+        for (id, original) in read.map_err(|error| self.error("read the originals", error))? {
+            match original {
+                Some(original) => all.readable.push(original),
+                None => all.damaged.push(ContainerId::new(&id)),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Forgets a container whose limits are restored or that is gone for good, with what was written for it.
+    pub fn forget(&mut self, id: &ContainerId) -> Result<(), StoreError> {
+        self.durably("forget an original", |connection| {
+            connection.execute("DELETE FROM original WHERE id = ?1", [id.as_str()])
+        })
+    }
+
+    /// Records, durably and before the write itself, which values we are about to put in force for a remembered container.
+    ///
+    /// What stands in a cgroup and is neither this nor the original is somebody else's.
+    pub fn record_written(&mut self, id: &ContainerId, settings: &[Setting]) -> Result<(), StoreError> {
+        self.durably("record what is written", |connection| {
+            let transaction = connection.transaction()?;
+            for setting in settings {
+                let (word, value) = setting_row(*setting);
+                transaction
+                    .prepare_cached("INSERT OR REPLACE INTO written (id, setting, value) VALUES (?1, ?2, ?3)")?
+                    .execute(params![id.as_str(), word, value])?;
+            }
+            transaction.commit()
+        })
+    }
+
+    /// What we wrote last for a container, in a fixed order; damaged rows are left out.
+    pub fn written(&self, id: &ContainerId) -> Result<Vec<Setting>, StoreError> {
+        self.connection
+            .prepare_cached("SELECT setting, value FROM written WHERE id = ?1 ORDER BY setting")
+            .and_then(|mut statement| {
+                let read =
+                    statement.query_map([id.as_str()], |row| Ok(setting(&row.get::<_, String>(0)?, row.get(1)?)))?;
+                read.filter_map(Result::transpose).collect()
+            })
+            .map_err(|error| self.error("read what was written", error))
+    }
+}
+
+/// A row, unless one of its values is impossible: the file may have been edited or written by another hand.
+fn parsed(row: &Row<'_>) -> Option<Original> {
+    let text = |column: &str| row.get::<_, String>(column).ok();
+    let time = |column: &str| row.get::<_, i64>(column).ok().and_then(natural);
+    let cgroup = text("cgroup").filter(|path| !path.split('/').any(|part| part == ".."))?;
+    Some(Original {
+        id: ContainerId::new(&text("id")?),
+        runtime: runtime(&text("runtime")?)?,
+        name: text("name")?,
+        cgroup,
+        boot_id: text("boot_id")?,
+        started_unix_ms: time("started_unix_ms")?,
+        remembered_unix_ms: time("remembered_unix_ms")?,
+        limits: limits(row)?,
+        engine: engine_limits(row)?,
+    })
+}
+
+fn limits(row: &Row<'_>) -> Option<Limits> {
+    Some(Limits {
+        cpu_weight: nullable(row, "cpu_weight", cpu_weight)?,
+        cpu_quota: nullable(row, "cpu_quota", |value| unlimited_or(value, Quota))?,
+        memory_low: nullable(row, "memory_low", |value| natural(value).map(Bytes))?,
+        memory_high: nullable(row, "memory_high", |value| unlimited_or(value, Bytes))?,
+        io_weight: nullable(row, "io_weight", io_weight)?,
+    })
+}
+
+fn engine_limits(row: &Row<'_>) -> Option<Option<EngineLimits>> {
+    let Some(cpu_shares) = nullable(row, "engine_cpu_shares", Some)? else { return Some(None) };
+    let present = |column: &str| row.get::<_, i64>(column).ok();
+    Some(Some(EngineLimits {
+        cpu_shares,
+        nano_cpus: present("engine_nano_cpus")?,
+        cpu_quota: present("engine_cpu_quota")?,
+        cpu_period: present("engine_cpu_period")?,
+        memory: present("engine_memory")?,
+        memory_reservation: present("engine_memory_reservation")?,
+        blkio_weight: present("engine_blkio_weight")?,
+    }))
+}
+
+/// Outer `None`: impossible. Inner `None`: `NULL`.
+fn nullable<T>(row: &Row<'_>, column: &str, parse: impl Fn(i64) -> Option<T>) -> Option<Option<T>> {
+    match row.get::<_, Option<i64>>(column).ok()? {
+        None => Some(None),
+        Some(value) => parse(value).map(Some),
+    }
+}
+
+fn natural(value: i64) -> Option<u64> {
+    u64::try_from(value).ok()
+}
+
+fn unlimited_or<T>(value: i64, limit: impl Fn(u64) -> T) -> Option<Option<T>> {
+    if value == UNLIMITED { Some(None) } else { natural(value).map(|value| Some(limit(value))) }
+}
+
+fn cpu_weight(value: i64) -> Option<CpuWeight> {
+    (1..=10_000).contains(&value).then(|| CpuWeight::clamped(value as f64))
+}
+
+fn io_weight(value: i64) -> Option<u16> {
+    u16::try_from(value).ok().filter(|weight| (1..=10_000).contains(weight))
+}
+
+fn runtime_word(runtime: Runtime) -> &'static str {
+    match runtime {
+        Runtime::Docker => "docker",
+        Runtime::Scope => "scope",
+    }
+}
+
+fn runtime(word: &str) -> Option<Runtime> {
+    [Runtime::Docker, Runtime::Scope].into_iter().find(|runtime| runtime_word(*runtime) == word)
+}
+
+fn setting_row(setting: Setting) -> (&'static str, i64) {
+    match setting {
+        Setting::CpuWeight(weight) => ("cpu-weight", i64::from(weight.number())),
+        Setting::CpuQuota(quota) => ("cpu-quota", quota.map_or(UNLIMITED, |quota| number(quota.0))),
+        Setting::MemoryLow(bytes) => ("memory-low", number(bytes.0)),
+        Setting::MemoryHigh(bytes) => ("memory-high", bytes.map_or(UNLIMITED, |bytes| number(bytes.0))),
+        Setting::IoWeight(weight) => ("io-weight", i64::from(weight)),
+    }
+}
+
+fn setting(word: &str, value: i64) -> Option<Setting> {
+    match word {
+        "cpu-weight" => cpu_weight(value).map(Setting::CpuWeight),
+        "cpu-quota" => unlimited_or(value, Quota).map(Setting::CpuQuota),
+        "memory-low" => natural(value).map(|value| Setting::MemoryLow(Bytes(value))),
+        "memory-high" => unlimited_or(value, Bytes).map(Setting::MemoryHigh),
+        "io-weight" => io_weight(value).map(Setting::IoWeight),
+        _ => None,
+    }
+}

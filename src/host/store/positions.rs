@@ -1,0 +1,99 @@
+//! How far each container's log was read, with the tracker's own checkpoint, so that each byte is read once.
+//!
+//! Saved in batches and not synced: after a power failure some lines are read again. Imports: model, rusqlite.
+
+use super::{Store, StoreError, number, rows};
+use crate::model::ContainerId;
+use rusqlite::{Row, params};
+use std::collections::BTreeMap;
+
+/// A tracker's checkpoint beyond this is not kept.
+const CHECKPOINT_LONGEST: usize = 1 << 20;
+
+/// A place in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogPlace {
+    /// In a file: everything before `offset` was read.
+    File {
+        /// Device number.
+        device: u64,
+        /// Inode number.
+        inode: u64,
+        /// Bytes from its beginning.
+        offset: u64,
+    },
+    /// In the logs API's answer: everything before this instant, and `messages` with exactly this timestamp.
+    Api {
+        /// Engine time, Unix nanoseconds.
+        unix_ns: u64,
+        /// Messages with this timestamp.
+        messages: u32,
+    },
+}
+
+/// What a container's log reader needs to go on after a restart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadPosition {
+    /// Where.
+    pub place: LogPlace,
+    /// The tracker's state at that place, its own JSON: parse it as if a stranger had written it.
+    pub checkpoint: Option<String>,
+}
+
+impl Store {
+    /// Saves a batch of positions in one transaction, without waiting for the disk.
+    pub fn save_positions<'a>(
+        &mut self,
+        batch: impl IntoIterator<Item = (&'a ContainerId, &'a ReadPosition)>,
+    ) -> Result<(), StoreError> {
+        self.lazily("save log positions", |connection| {
+            let transaction = connection.transaction()?;
+            for (id, position) in batch {
+                let (source, first, second, third) = columns(position.place);
+                let checkpoint = position.checkpoint.as_deref().filter(|text| text.len() <= CHECKPOINT_LONGEST);
+                transaction
+                    .prepare_cached("INSERT OR REPLACE INTO position VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+                    .execute(params![id.as_str(), source, first, second, third, checkpoint])?;
+            }
+            transaction.commit()
+        })
+    }
+
+    /// All saved positions; rows with impossible values are left out, so those logs are read anew.
+    pub fn positions(&self) -> Result<BTreeMap<ContainerId, ReadPosition>, StoreError> {
+        let read = rows(&self.connection, "SELECT * FROM position", |row| Ok(parsed(row)));
+        Ok(read.map_err(|error| self.error("read log positions", error))?.into_iter().flatten().collect())
+    }
+
+    /// Drops the positions of all containers but `kept`, without waiting for the disk.
+    pub fn drop_positions_except(&mut self, kept: &[&ContainerId]) -> Result<(), StoreError> {
+        let gone: Vec<ContainerId> = self.positions()?.into_keys().filter(|id| !kept.contains(&id)).collect();
+        self.lazily("drop log positions", |connection| {
+            let transaction = connection.transaction()?;
+            for id in &gone {
+                transaction.prepare_cached("DELETE FROM position WHERE id = ?1")?.execute([id.as_str()])?;
+            }
+            transaction.commit()
+        })
+    }
+}
+
+fn columns(place: LogPlace) -> (&'static str, i64, i64, i64) {
+    match place {
+        LogPlace::File { device, inode, offset } => ("file", number(device), number(inode), number(offset)),
+        LogPlace::Api { unix_ns, messages } => ("api", number(unix_ns), i64::from(messages), 0),
+    }
+}
+
+fn parsed(row: &Row<'_>) -> Option<(ContainerId, ReadPosition)> {
+    let natural = |column: &str| row.get::<_, i64>(column).ok().and_then(|value| u64::try_from(value).ok());
+    let (first, second, third) = (natural("first")?, natural("second")?, natural("third")?);
+    let place = match row.get::<_, String>("source").ok()?.as_str() {
+        "file" => LogPlace::File { device: first, inode: second, offset: third },
+        "api" => LogPlace::Api { unix_ns: first, messages: u32::try_from(second).ok()? },
+        _ => return None,
+    };
+    let checkpoint = row.get::<_, Option<String>>("checkpoint").ok()?;
+    let checkpoint = checkpoint.filter(|text| text.len() <= CHECKPOINT_LONGEST);
+    Some((ContainerId::new(&row.get::<_, String>("id").ok()?), ReadPosition { place, checkpoint }))
+}

@@ -1,0 +1,67 @@
+//! The database's tables, version by version. Imports: rusqlite.
+
+use rusqlite::{Connection, Result};
+
+/// One step for each version, applied in order; a step that was released is never edited.
+const STEPS: [&str; 1] = ["
+    CREATE TABLE original (
+        id                 TEXT PRIMARY KEY,
+        runtime            TEXT NOT NULL,
+        name               TEXT NOT NULL,
+        cgroup             TEXT NOT NULL,
+        boot_id            TEXT NOT NULL,
+        started_unix_ms    INTEGER NOT NULL,
+        remembered_unix_ms INTEGER NOT NULL,
+        -- The limits before the first change; NULL: the kernel has no such file. -1: unlimited.
+        cpu_weight         INTEGER,
+        cpu_quota          INTEGER,
+        memory_low         INTEGER,
+        memory_high        INTEGER,
+        io_weight          INTEGER,
+        -- The same in the engine's own numbers; NULL: no engine.
+        engine_cpu_shares         INTEGER,
+        engine_nano_cpus          INTEGER,
+        engine_cpu_quota          INTEGER,
+        engine_cpu_period         INTEGER,
+        engine_memory             INTEGER,
+        engine_memory_reservation INTEGER,
+        engine_blkio_weight       INTEGER
+    ) STRICT;
+    CREATE TABLE written (
+        id      TEXT NOT NULL REFERENCES original (id) ON DELETE CASCADE,
+        setting TEXT NOT NULL,
+        value   INTEGER NOT NULL,
+        PRIMARY KEY (id, setting)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE position (
+        id         TEXT PRIMARY KEY,
+        source     TEXT NOT NULL,
+        -- file: device, inode, offset. api: Unix nanoseconds, messages read of that instant, 0.
+        first      INTEGER NOT NULL,
+        second     INTEGER NOT NULL,
+        third      INTEGER NOT NULL,
+        checkpoint TEXT
+    ) STRICT;
+"];
+
+/// The latest version that is known here.
+pub(super) const VERSION: i64 = STEPS.len() as i64;
+
+/// The version of an opened database; 0 is empty.
+pub(super) fn version(connection: &Connection) -> Result<i64> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+/// Brings the database from version `found` to [`VERSION`], all or nothing.
+pub(super) fn migrate(connection: &mut Connection, found: i64) -> Result<()> {
+    let missing = usize::try_from(found).unwrap_or(0)..STEPS.len();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let transaction = connection.transaction()?;
+    for step in &STEPS[missing] {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "user_version", VERSION)?;
+    transaction.commit()
+}

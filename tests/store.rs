@@ -1,0 +1,335 @@
+//! The state directory against real file systems: full, read-only, damaged, shared, cut off by SIGKILL.
+
+use flowcon::host::store::{LogPlace, Opened, Original, ReadPosition, Store, StoreError};
+use flowcon::model::{Bytes, ContainerId, CpuWeight, EngineLimits, Limits, Quota, Runtime, Setting};
+use proptest::prelude::*;
+use std::fs;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn open(dir: &Path) -> Store {
+    let Opened { store, set_aside } = Store::open(dir).unwrap();
+    assert_eq!(set_aside, None);
+    store
+}
+
+fn original(id: &str) -> Original {
+    Original {
+        id: ContainerId::new(id),
+        runtime: Runtime::Docker,
+        name: "train".into(),
+        cgroup: "/docker/abc".into(),
+        boot_id: "boot-1".into(),
+        started_unix_ms: 1_000,
+        remembered_unix_ms: 2_000,
+        limits: Limits {
+            cpu_weight: Some(CpuWeight::DEFAULT),
+            cpu_quota: Some(None),
+            memory_low: Some(Bytes(0)),
+            memory_high: None,
+            io_weight: None,
+        },
+        engine: Some(EngineLimits { cpu_shares: 777, memory_reservation: -1, ..EngineLimits::default() }),
+    }
+}
+
+fn sql(dir: &Path, statement: &str) {
+    rusqlite::Connection::open(dir.join("flowcon.db")).unwrap().execute_batch(statement).unwrap();
+}
+
+/// A file system of its own, unmounted when dropped.
+struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    fn tmpfs(options: &str) -> Mounted {
+        let dir = tempfile::tempdir().unwrap();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", options, "flowcon-test"]).arg(dir.path()).status();
+        assert!(mounted.unwrap().success(), "mount tmpfs: these tests run as root");
+        Mounted(dir)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.path()).status();
+    }
+}
+
+#[test]
+fn an_original_and_what_was_written_since_outlive_the_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings =
+        [Setting::CpuQuota(None), Setting::CpuWeight(CpuWeight::clamped(25.0)), Setting::MemoryLow(Bytes(7))];
+    let mut store = open(dir.path());
+    assert_eq!(store.remember(&original("a")).unwrap(), original("a"));
+    store.record_written(&original("a").id, &settings).unwrap();
+    drop(store);
+    let store = open(dir.path());
+    assert_eq!(store.originals().unwrap().readable, [original("a")]);
+    assert_eq!(store.written(&original("a").id).unwrap(), settings);
+}
+
+#[test]
+fn a_later_reading_never_replaces_an_original() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.remember(&original("a")).unwrap();
+    let restarted = Original {
+        name: "renamed".into(),
+        cgroup: "/docker/def".into(),
+        started_unix_ms: 9_000,
+        limits: Limits { cpu_weight: Some(CpuWeight::clamped(25.0)), ..Limits::default() },
+        engine: Some(EngineLimits { cpu_shares: 256, ..EngineLimits::default() }),
+        ..original("a")
+    };
+    let holds = store.remember(&restarted).unwrap();
+    assert_eq!((holds.limits, holds.engine), (original("a").limits, original("a").engine));
+    assert_eq!((holds.name.as_str(), holds.cgroup.as_str(), holds.started_unix_ms), ("renamed", "/docker/def", 9_000));
+}
+
+#[test]
+fn what_is_forgotten_is_gone_with_what_was_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    let id = original("a").id;
+    store.remember(&original("a")).unwrap();
+    store.record_written(&id, &[Setting::IoWeight(100)]).unwrap();
+    store.forget(&id).unwrap();
+    assert_eq!(store.original(&id).unwrap(), None);
+    assert_eq!(store.written(&id).unwrap(), []);
+    store.forget(&id).unwrap();
+}
+
+#[test]
+fn nothing_is_recorded_as_written_before_its_original() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = open(dir.path()).record_written(&ContainerId::new("stranger"), &[Setting::IoWeight(100)]).unwrap_err();
+    assert!(matches!(error, StoreError::Sqlite { .. }), "{error}");
+}
+
+#[test]
+fn an_original_survives_a_kill_right_after_the_call() {
+    const STATE: &str = "FLOWCON_TEST_STATE";
+    if let Ok(dir) = std::env::var(STATE) {
+        let mut store = open(Path::new(&dir));
+        store.remember(&original("a")).unwrap();
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).unwrap();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let killed = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "an_original_survives_a_kill_right_after_the_call"])
+        .env(STATE, dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(killed.status.signal(), Some(9));
+    assert_eq!(open(dir.path()).originals().unwrap().readable, [original("a")]);
+}
+
+#[test]
+fn two_daemons_cannot_share_a_state_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = open(dir.path());
+    let error = Store::open(dir.path()).unwrap_err().to_string();
+    assert!(error.contains(&format!("process {}", std::process::id())) && error.contains("--state-dir"), "{error}");
+    assert!(error.contains(&dir.path().display().to_string()), "{error}");
+    drop(first);
+    open(dir.path());
+}
+
+#[test]
+fn a_damaged_database_is_set_aside_untouched_and_the_caller_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    for n in 1..=2 {
+        let garbage = vec![n; 8_192];
+        fs::write(dir.path().join("flowcon.db"), &garbage).unwrap();
+        let Opened { mut store, set_aside } = Store::open(dir.path()).unwrap();
+        let aside = set_aside.unwrap();
+        assert_eq!(aside, fs::canonicalize(dir.path()).unwrap().join(format!("flowcon.db.corrupt-{n}")));
+        assert_eq!(fs::read(&aside).unwrap(), garbage);
+        store.remember(&original("a")).unwrap();
+    }
+}
+
+#[test]
+fn a_database_with_a_torn_page_is_set_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    for n in 0..200 {
+        store.remember(&original(&format!("{n:064}"))).unwrap();
+    }
+    drop(store);
+    let database = dir.path().join("flowcon.db");
+    let mut bytes = fs::read(&database).unwrap();
+    assert!(bytes.len() > 40_960, "{}", bytes.len());
+    bytes[4_096..40_960].fill(0xA5);
+    fs::write(&database, &bytes).unwrap();
+    let opened = Store::open(dir.path()).unwrap();
+    assert_eq!(fs::read(opened.set_aside.unwrap()).unwrap(), bytes);
+    assert_eq!(opened.store.originals().unwrap().readable, []);
+}
+
+#[test]
+fn a_later_versions_database_is_refused_and_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    open(dir.path()).remember(&original("a")).unwrap();
+    sql(dir.path(), "PRAGMA user_version = 99");
+    let error = Store::open(dir.path()).unwrap_err();
+    assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error}");
+    sql(dir.path(), "PRAGMA user_version = 1");
+    assert_eq!(open(dir.path()).originals().unwrap().readable, [original("a")]);
+}
+
+#[test]
+fn a_read_only_state_directory_is_a_clear_error() {
+    let mounted = Mounted::tmpfs("ro");
+    let error = Store::open(mounted.path()).unwrap_err().to_string();
+    assert!(error.contains(&mounted.path().display().to_string()), "{error}");
+    assert!(error.contains("ead-only") && error.contains("--state-dir"), "{error}");
+}
+
+#[test]
+fn a_state_directory_below_a_file_is_a_clear_error() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), "").unwrap();
+    let error = Store::open(&dir.path().join("file/state")).unwrap_err();
+    assert!(matches!(error, StoreError::Directory { .. }), "{error}");
+}
+
+#[test]
+fn on_a_full_disk_nothing_new_is_promised_and_everything_old_can_be_restored() {
+    let mounted = Mounted::tmpfs("size=512k");
+    let mut store = open(mounted.path());
+    store.remember(&original("kept")).unwrap();
+    let ballast = fill(mounted.path());
+    let failed = (0..1_000).find_map(|n| store.remember(&original(&format!("new-{n}"))).err()).unwrap();
+    assert!(matches!(failed, StoreError::Full { .. }), "{failed}");
+    assert!(failed.to_string().contains("flowcon.db"), "{failed}");
+    let promised = store.originals().unwrap();
+    drop(store);
+    let mut again = open(mounted.path());
+    assert_eq!(again.originals().unwrap(), promised);
+    assert!(promised.readable.contains(&original("kept")));
+    fs::remove_file(ballast).unwrap();
+    again.remember(&original("new")).unwrap();
+}
+
+fn fill(dir: &Path) -> PathBuf {
+    let ballast = dir.join("ballast");
+    let mut file = fs::File::create(&ballast).unwrap();
+    while file.write(&[0; 4_096]).is_ok_and(|written| written > 0) {}
+    ballast
+}
+
+#[test]
+fn rows_with_impossible_values_are_told_apart_and_not_believed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    for id in ["good", "weight", "quota", "runtime", "time", "path"] {
+        store.remember(&original(id)).unwrap();
+    }
+    store.record_written(&ContainerId::new("good"), &[Setting::IoWeight(100)]).unwrap();
+    drop(store);
+    sql(
+        dir.path(),
+        "UPDATE original SET cpu_weight = 0 WHERE id = 'weight';
+         UPDATE original SET cpu_quota = -7 WHERE id = 'quota';
+         UPDATE original SET runtime = 'spaceship' WHERE id = 'runtime';
+         UPDATE original SET started_unix_ms = -1 WHERE id = 'time';
+         UPDATE original SET cgroup = '/docker/../../etc' WHERE id = 'path';
+         INSERT INTO written VALUES ('good', 'cpu-weight', 1000000), ('good', 'anything', 1);",
+    );
+    let store = open(dir.path());
+    let found = store.originals().unwrap();
+    assert_eq!(found.readable, [original("good")]);
+    let damaged: Vec<&str> = found.damaged.iter().map(ContainerId::as_str).collect();
+    assert_eq!(damaged, ["path", "quota", "runtime", "time", "weight"]);
+    assert!(store.original(&ContainerId::new("weight")).is_err());
+    assert_eq!(store.written(&ContainerId::new("good")).unwrap(), [Setting::IoWeight(100)]);
+}
+
+#[test]
+fn read_positions_come_back_and_those_of_ended_containers_are_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = ReadPosition {
+        place: LogPlace::File { device: 7, inode: u64::MAX >> 1, offset: 1 << 40 },
+        checkpoint: Some("{\"a\":1}".into()),
+    };
+    let api =
+        ReadPosition { place: LogPlace::Api { unix_ns: 1_795_225_561_965_789_203, messages: 3 }, checkpoint: None };
+    let (a, b) = (ContainerId::new("a"), ContainerId::new("b"));
+    let mut store = open(dir.path());
+    store.save_positions([(&a, &file), (&b, &api)]).unwrap();
+    drop(store);
+    let mut store = open(dir.path());
+    let positions = store.positions().unwrap();
+    assert_eq!((positions.get(&a), positions.get(&b)), (Some(&file), Some(&api)));
+    store.drop_positions_except(&[&b]).unwrap();
+    assert_eq!(store.positions().unwrap().into_keys().collect::<Vec<_>>(), [b]);
+}
+
+#[test]
+fn an_impossible_position_is_read_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let huge = ReadPosition {
+        place: LogPlace::File { device: 1, inode: 2, offset: 3 },
+        checkpoint: Some("x".repeat(2 << 20)),
+    };
+    let mut store = open(dir.path());
+    store.save_positions([(&ContainerId::new("huge"), &huge)]).unwrap();
+    drop(store);
+    sql(
+        dir.path(),
+        "INSERT INTO position VALUES ('negative', 'file', 1, 2, -3, NULL), ('unknown', 'tape', 1, 2, 3, NULL);",
+    );
+    let positions = open(dir.path()).positions().unwrap();
+    let kept = positions.get(&ContainerId::new("huge")).unwrap();
+    assert_eq!((kept.place, kept.checkpoint.as_ref(), positions.len()), (huge.place, None, 1));
+}
+
+#[test]
+fn a_link_in_the_databases_place_is_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::NamedTempFile::new().unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), dir.path().join("flowcon.db")).unwrap();
+    assert!(Store::open(dir.path()).is_err());
+    assert_eq!(fs::metadata(elsewhere.path()).unwrap().len(), 0);
+}
+
+fn limits() -> impl Strategy<Value = Limits> {
+    let weight = || proptest::option::of((1u32..=10_000).prop_map(|w| CpuWeight::clamped(f64::from(w))));
+    let bytes = || 0u64..=(i64::MAX as u64);
+    (
+        weight(),
+        proptest::option::of(proptest::option::of(bytes().prop_map(Quota))),
+        proptest::option::of(bytes().prop_map(Bytes)),
+        proptest::option::of(proptest::option::of(bytes().prop_map(Bytes))),
+        proptest::option::of(1u16..=10_000),
+    )
+        .prop_map(|(cpu_weight, cpu_quota, memory_low, memory_high, io_weight)| Limits {
+            cpu_weight,
+            cpu_quota,
+            memory_low,
+            memory_high,
+            io_weight,
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn any_original_comes_back_as_it_was(limits in limits(), name in ".{0,40}", scope: bool) {
+        let dir = tempfile::tempdir().unwrap();
+        let runtime = if scope { Runtime::Scope } else { Runtime::Docker };
+        let engine = (!scope).then_some(EngineLimits { nano_cpus: 5, ..EngineLimits::default() });
+        let original = Original { name, limits, runtime, engine, ..original("a") };
+        open(dir.path()).remember(&original).unwrap();
+        prop_assert_eq!(open(dir.path()).originals().unwrap().readable, [original]);
+    }
+}
