@@ -4,5 +4,5 @@
 
 pub mod cgroup;
 pub mod docker;
-pub mod tail;
 pub mod store;
+pub mod tail;
