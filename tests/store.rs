@@ -1,5 +1,7 @@
 //! The state directory against real file systems: full, read-only, damaged, shared, cut off by SIGKILL.
 
+#![allow(clippy::unwrap_used)] // a test fails by panicking, in its support too
+
 use flowcon::host::store::{LogPlace, Opened, Original, ReadPosition, Store, StoreError};
 use flowcon::model::{Bytes, ContainerId, CpuWeight, EngineLimits, Limits, Quota, Runtime, Setting};
 use proptest::prelude::*;

@@ -1,6 +1,8 @@
 //! What the daemon must know of a container, parsed once from the engine's `inspect`. Imports: model, bollard's types.
 
+use super::engine::EngineName;
 use super::instant::unix_millis;
+use super::log_pieces::LogFormat;
 use crate::model::{ContainerId, EngineLimits};
 use bollard::models::{ContainerInspectResponse, DeviceRequest, HostConfig, MountPoint};
 use std::collections::BTreeMap;
@@ -23,8 +25,8 @@ pub struct EngineContainer {
     pub paused: bool,
     /// Where its output can be read.
     pub log: LogSource,
-    /// Whether it has a terminal: its output is then one raw stream.
-    pub tty: bool,
+    /// How the logs API sends its output.
+    pub log_format: LogFormat,
     /// What is mounted into it from outside.
     pub mounts: Vec<EngineMount>,
     /// The limits in the engine's own numbers.
@@ -68,8 +70,8 @@ pub(super) enum NotGoverned {
 }
 
 impl EngineContainer {
-    /// Reads an `inspect` answer. `podman`: its `json-file` is another format, so its logs go through the API.
-    pub(super) fn from_inspect(found: ContainerInspectResponse, podman: bool) -> Result<Self, NotGoverned> {
+    /// Reads an `inspect` answer. Podman's `json-file` is another format, so its logs go through the API.
+    pub(super) fn from_inspect(found: ContainerInspectResponse, engine: EngineName) -> Result<Self, NotGoverned> {
         let state = found.state.unwrap_or_default();
         if state.running != Some(true) && state.paused != Some(true) {
             return Err(NotGoverned::NotRunning);
@@ -87,8 +89,8 @@ impl EngineContainer {
             pid,
             started_unix_ms: state.started_at.as_deref().and_then(unix_millis).unwrap_or(0),
             paused: state.paused == Some(true),
-            log: log_source(&host, found.log_path.as_deref().unwrap_or(""), podman),
-            tty: config.tty == Some(true),
+            log: log_source(&host, found.log_path.as_deref().unwrap_or(""), engine),
+            log_format: LogFormat { tty: config.tty == Some(true), engine },
             mounts: found.mounts.unwrap_or_default().into_iter().filter_map(mount).collect(),
             limits: limits(&host),
             gpu_hook: has_gpu_hook(&host),
@@ -108,11 +110,13 @@ pub(super) fn plain_name(name: &str) -> String {
     name.strip_prefix('/').unwrap_or(name).to_owned()
 }
 
-fn log_source(host: &HostConfig, path: &str, podman: bool) -> LogSource {
+fn log_source(host: &HostConfig, path: &str, engine: EngineName) -> LogSource {
     let driver = host.log_config.as_ref().and_then(|log| log.typ.clone()).unwrap_or_default();
     match driver.as_str() {
         "none" => LogSource::None,
-        "json-file" if !podman && path.starts_with('/') => LogSource::JsonFile(PathBuf::from(path)),
+        "json-file" if engine == EngineName::Docker && path.starts_with('/') => {
+            LogSource::JsonFile(PathBuf::from(path))
+        }
         _ => LogSource::Api { driver },
     }
 }
@@ -162,7 +166,7 @@ mod tests {
             "Mounts": [{"Type": "bind", "Source": "/data", "Destination": "/logs"}],
         });
         merge(&mut answer, changes);
-        EngineContainer::from_inspect(serde_json::from_value(answer).unwrap(), false)
+        EngineContainer::from_inspect(serde_json::from_value(answer).unwrap(), EngineName::Docker)
     }
 
     fn merge(base: &mut serde_json::Value, changes: serde_json::Value) {

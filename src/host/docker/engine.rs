@@ -125,7 +125,7 @@ impl Engine {
         let operation = format!("inspect container {id}");
         checked_id(&operation, id)?;
         let found = self.typed(&operation, self.bollard.inspect_container(id.as_str(), None)).await?;
-        EngineContainer::from_inspect(found, engine == EngineName::Podman).map_err(|reason| match reason {
+        EngineContainer::from_inspect(found, engine).map_err(|reason| match reason {
             NotGoverned::NotRunning => EngineError::Gone { operation, why: "it does not run".to_owned() },
             NotGoverned::Lacks(what) => EngineError::Garbled { operation, why: format!("it lacks {what}") },
         })

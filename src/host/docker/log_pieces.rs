@@ -2,9 +2,11 @@
 //!
 //! Without a terminal the answer is frames: `[stream, 0, 0, 0, length (4 bytes, big-endian)]` and a message; with one it
 //! is the raw output. Each message begins with a timestamp and a space. A message is a line with its end, or a part of
-//! up to 16 KiB of a longer one without: parts are joined again, up to [`LONGEST_JOINED`], because the two streams'
-//! messages come interleaved. Imports: std only.
+//! a longer line: Docker cuts after 16 KiB, Podman wherever the job flushed. Parts are joined again, up to
+//! [`LONGEST_JOINED`], because the two streams' messages come interleaved. Docker (seen on 20.10.24) forgets the end of
+//! a line that it had cut, so a part of less than 16 KiB ends its line there. Imports: std only.
 
+use super::engine::EngineName;
 use super::instant::unix_nanos;
 
 /// Docker's log copier cuts a line after so many bytes.
@@ -14,6 +16,15 @@ const FRAME_LONGEST: usize = 1 << 20;
 /// A longer line is handed on in pieces of this length.
 const LONGEST_JOINED: usize = 64 << 10;
 const TIMESTAMP_LONGEST: usize = 40;
+
+/// How an engine sends a container's output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogFormat {
+    /// Whether the container has a terminal: raw output then, frames otherwise.
+    pub tty: bool,
+    /// Who cuts the lines.
+    pub engine: EngineName,
+}
 
 /// How far a log was read: everything before this instant, and `messages` with exactly this timestamp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,11 +52,13 @@ pub(super) struct NoFrame;
 /// Decodes one answer of the logs API.
 #[derive(Debug)]
 pub(super) struct LogDecoder {
-    tty: bool,
+    format: LogFormat,
     /// Bytes that are no whole message yet.
     pending: Vec<u8>,
     /// Parts of an unfinished line: standard output, standard error.
     unfinished: [Vec<u8>; 2],
+    /// The last message of a terminal was a part of 16 KiB.
+    in_long_line: bool,
     read: LogPosition,
     /// Messages at or before this were delivered by an earlier answer.
     skip: LogPosition,
@@ -53,9 +66,16 @@ pub(super) struct LogDecoder {
 
 impl LogDecoder {
     /// For an answer that was asked for with `since` set to `from`.
-    pub(super) fn new(tty: bool, from: LogPosition) -> Self {
+    pub(super) fn new(format: LogFormat, from: LogPosition) -> Self {
         let read = LogPosition { unix_ns: from.unix_ns, messages: 0 };
-        LogDecoder { tty, pending: Vec::new(), unfinished: [Vec::new(), Vec::new()], read, skip: from }
+        LogDecoder {
+            format,
+            pending: Vec::new(),
+            unfinished: [Vec::new(), Vec::new()],
+            in_long_line: false,
+            read,
+            skip: from,
+        }
     }
 
     /// Adds bytes of the answer and gives the pieces that they complete.
@@ -65,7 +85,7 @@ impl LogDecoder {
         let pending = std::mem::take(&mut self.pending);
         let mut rest = pending.as_slice();
         loop {
-            let cut = if self.tty { raw_message(rest) } else { framed_message(rest)? };
+            let cut = if self.format.tty { raw_message(rest, self.in_long_line) } else { framed_message(rest)? };
             let Some((stream, message, length)) = cut else { break };
             pieces.extend(self.message(stream, message));
             rest = &rest[length..];
@@ -77,7 +97,7 @@ impl LogDecoder {
     /// What is left when the answer ended: lines without end.
     pub(super) fn finish(&mut self) -> Vec<LogPiece> {
         let mut pieces = Vec::new();
-        if self.tty {
+        if self.format.tty {
             let last = std::mem::take(&mut self.pending);
             if !last.is_empty() {
                 pieces.extend(self.message(0, &last));
@@ -91,6 +111,8 @@ impl LogDecoder {
 
     fn message(&mut self, stream: usize, message: &[u8]) -> Option<LogPiece> {
         let (at, text) = timestamp_and_text(message);
+        let cut_here = text.len() >= MESSAGE_LONGEST && !text.ends_with(b"\n");
+        self.in_long_line = cut_here;
         if let Some(at) = at
             && !self.is_new(at)
         {
@@ -98,6 +120,9 @@ impl LogDecoder {
         }
         let line = &mut self.unfinished[stream];
         line.extend_from_slice(text);
+        if self.format.engine == EngineName::Docker && !cut_here && !line.ends_with(b"\n") {
+            line.push(b'\n');
+        }
         if line.ends_with(b"\n") || line.len() >= LONGEST_JOINED {
             return Some(LogPiece { bytes: std::mem::take(line), position: self.read });
         }
@@ -131,16 +156,23 @@ fn framed_message(bytes: &[u8]) -> Result<Option<Cut<'_>>, NoFrame> {
 }
 
 /// The same for a terminal's raw output: up to a line's end, or as much as one message can hold.
-fn raw_message(bytes: &[u8]) -> Option<Cut<'_>> {
+fn raw_message(bytes: &[u8], in_long_line: bool) -> Option<Cut<'_>> {
     let text_from = timestamp_length(bytes);
     let longest = text_from + MESSAGE_LONGEST;
     let head = &bytes[..bytes.len().min(longest)];
-    let length = match memchr::memchr(b'\n', head) {
-        Some(end) => end + 1,
+    let forgotten_end = if in_long_line { forgotten_end(bytes, text_from, head.len()) } else { None };
+    let length = match forgotten_end.or_else(|| memchr::memchr(b'\n', head).map(|end| end + 1)) {
+        Some(length) => length,
         None if bytes.len() >= longest => longest,
         None => return None,
     };
     Some((0, &bytes[..length], length))
+}
+
+/// Where a long line's last part ends without its end: a terminal's carriage return, and the next message's timestamp.
+fn forgotten_end(bytes: &[u8], from: usize, to: usize) -> Option<usize> {
+    let returns = memchr::memchr_iter(b'\r', &bytes[from..to]).map(|at| from + at + 1);
+    returns.into_iter().find(|&next| timestamp(&bytes[next..]).is_some())
 }
 
 fn timestamp_length(message: &[u8]) -> usize {
@@ -166,6 +198,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const FRAMED: LogFormat = LogFormat { tty: false, engine: EngineName::Docker };
+    const TERMINAL: LogFormat = LogFormat { tty: true, engine: EngineName::Docker };
+    const PODMAN: LogFormat = LogFormat { tty: false, engine: EngineName::Podman };
+
     fn frame(stream: u8, second: u8, text: &str) -> Vec<u8> {
         let message = format!("1970-01-01T00:00:{second:02}Z {text}");
         let mut bytes = vec![stream, 0, 0, 0];
@@ -185,22 +221,33 @@ mod tests {
     #[test]
     fn two_streams_lines_come_whole_though_their_parts_interleave() {
         let bytes = [frame(1, 1, "epoch 1 "), frame(2, 2, "warning\n"), frame(1, 3, "loss 0.5\n")].concat();
-        let pieces = LogDecoder::new(false, LogPosition::default()).push(&bytes).unwrap();
+        let pieces = LogDecoder::new(PODMAN, LogPosition::default()).push(&bytes).unwrap();
         assert_eq!(texts(&pieces), ["warning\n", "epoch 1 loss 0.5\n"]);
         assert_eq!(pieces[1].position, at(3, 1));
+    }
+
+    #[test]
+    fn a_cut_lines_forgotten_end_is_put_back() {
+        let long = "x".repeat(MESSAGE_LONGEST);
+        let framed = [frame(1, 1, &long), frame(1, 1, "tail"), frame(1, 2, "next\n")].concat();
+        let pieces = LogDecoder::new(FRAMED, LogPosition::default()).push(&framed).unwrap();
+        assert_eq!(texts(&pieces), [format!("{long}tail\n"), "next\n".to_owned()]);
+        let raw = format!("1970-01-01T00:00:01Z {long}1970-01-01T00:00:01Z a\rtail\r1970-01-01T00:00:02Z next\r\n");
+        let pieces = LogDecoder::new(TERMINAL, LogPosition::default()).push(raw.as_bytes()).unwrap();
+        assert_eq!(texts(&pieces), [format!("{long}a\rtail\r\n"), "next\r\n".to_owned()]);
     }
 
     #[test]
     fn going_on_from_a_position_neither_repeats_nor_loses_messages_of_one_instant() {
         let bytes =
             [frame(1, 1, "a\n"), frame(1, 2, "b\n"), frame(1, 2, "c\n"), frame(1, 2, "d\n"), frame(1, 4, "e\n")];
-        let all = LogDecoder::new(false, LogPosition::default()).push(&bytes.concat()).unwrap();
+        let all = LogDecoder::new(FRAMED, LogPosition::default()).push(&bytes.concat()).unwrap();
         for read in 0..=all.len() {
             let from = if read == 0 { LogPosition::default() } else { all[read - 1].position };
             // The engine's `since` is inclusive, and some engines round it down.
             let first_of_instant = all.iter().position(|p| p.position.unix_ns == from.unix_ns).unwrap_or(0);
             for since in [0, first_of_instant] {
-                let again = LogDecoder::new(false, from).push(&bytes[since..].concat()).unwrap();
+                let again = LogDecoder::new(FRAMED, from).push(&bytes[since..].concat()).unwrap();
                 assert_eq!(texts(&again), texts(&all[read..]), "read {read}, since message {since}");
             }
         }
@@ -210,13 +257,13 @@ mod tests {
     fn a_terminals_lines_are_cut_at_their_ends_and_at_the_engines_own_cuts() {
         let long = "x".repeat(MESSAGE_LONGEST);
         let raw = format!("1970-01-01T00:00:01Z {long}1970-01-01T00:00:01Z tail\r\n1970-01-01T00:00:02Z next\r\n");
-        let pieces = LogDecoder::new(true, LogPosition::default()).push(raw.as_bytes()).unwrap();
+        let pieces = LogDecoder::new(TERMINAL, LogPosition::default()).push(raw.as_bytes()).unwrap();
         assert_eq!(texts(&pieces), [format!("{long}tail\r\n"), "next\r\n".to_owned()]);
     }
 
     #[test]
     fn a_line_without_end_is_handed_on_in_bounded_pieces() {
-        let mut decoder = LogDecoder::new(false, LogPosition::default());
+        let mut decoder = LogDecoder::new(FRAMED, LogPosition::default());
         let part = frame(1, 1, &"y".repeat(MESSAGE_LONGEST));
         let mut total = 0;
         for _ in 0..1_000 {
@@ -231,19 +278,19 @@ mod tests {
 
     #[test]
     fn the_end_of_the_answer_gives_what_is_left() {
-        let mut framed = LogDecoder::new(false, LogPosition::default());
+        let mut framed = LogDecoder::new(PODMAN, LogPosition::default());
         assert_eq!(framed.push(&frame(1, 1, "no newline")).unwrap(), []);
         assert_eq!(texts(&framed.finish()), ["no newline"]);
-        let mut raw = LogDecoder::new(true, LogPosition::default());
+        let mut raw = LogDecoder::new(TERMINAL, LogPosition::default());
         assert_eq!(raw.push(b"1970-01-01T00:00:01Z no newline").unwrap(), []);
-        assert_eq!(texts(&raw.finish()), ["no newline"]);
+        assert_eq!(texts(&raw.finish()), ["no newline\n"]);
     }
 
     #[test]
     fn garbage_is_an_error_and_never_a_wait_for_gigabytes() {
-        let mut decoder = LogDecoder::new(false, LogPosition::default());
+        let mut decoder = LogDecoder::new(FRAMED, LogPosition::default());
         assert_eq!(decoder.push(b"HTTP/1.1 200 OK\r\n"), Err(NoFrame));
-        let mut decoder = LogDecoder::new(false, LogPosition::default());
+        let mut decoder = LogDecoder::new(FRAMED, LogPosition::default());
         assert_eq!(decoder.push(&[1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]), Err(NoFrame));
     }
 
@@ -256,7 +303,7 @@ mod tests {
                 let text = format!("{line}\n");
                 if tty { format!("1970-01-01T00:00:{i:02}Z {text}").into_bytes() } else { frame(1, i as u8, &text) }
             }).collect();
-            let mut decoder = LogDecoder::new(tty, LogPosition::default());
+            let mut decoder = LogDecoder::new(if tty { TERMINAL } else { FRAMED }, LogPosition::default());
             let mut pieces = Vec::new();
             for part in bytes.chunks(cut) {
                 pieces.extend(decoder.push(part).unwrap());
@@ -267,7 +314,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400), tty: bool) {
-            let mut decoder = LogDecoder::new(tty, LogPosition::default());
+            let mut decoder = LogDecoder::new(if tty { TERMINAL } else { FRAMED }, LogPosition::default());
             let _ = decoder.push(&bytes);
             decoder.finish();
         }

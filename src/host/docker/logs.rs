@@ -2,7 +2,7 @@
 
 use super::engine::Engine;
 use super::error::EngineError;
-use super::log_pieces::{LogDecoder, LogPiece, LogPosition};
+use super::log_pieces::{LogDecoder, LogFormat, LogPiece, LogPosition};
 use crate::model::ContainerId;
 use futures_util::Stream;
 use http_body_util::BodyExt;
@@ -16,14 +16,14 @@ use std::collections::VecDeque;
 pub fn logs(
     engine: &Engine,
     id: &ContainerId,
-    tty: bool,
+    format: LogFormat,
     from: LogPosition,
 ) -> impl Stream<Item = Result<LogPiece, EngineError>> + Send + use<> {
     let reading = Reading {
         operation: format!("read the logs of container {id}"),
         path: path(id, from),
         engine: engine.clone(),
-        decoder: LogDecoder::new(tty, from),
+        decoder: LogDecoder::new(format, from),
         pieces: VecDeque::new(),
         stage: Stage::Closed,
     };

@@ -21,7 +21,7 @@ pub use container::{EngineContainer, EngineMount, LogSource};
 pub use conversion::Conversion;
 pub use engine::{Engine, EngineInfo, EngineName, Updated};
 pub use error::EngineError;
-pub use log_pieces::{LogPiece, LogPosition};
+pub use log_pieces::{LogFormat, LogPiece, LogPosition};
 pub use logs::logs;
 pub use watch::{EngineEvent, watch};
 

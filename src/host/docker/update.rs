@@ -6,7 +6,8 @@
 //! | limit | set | unset again |
 //! |---|---|---|
 //! | `CpuShares` | 2 ..= 262,144 | 1024; −1 is refused, *yet the kernel is left at 262,144* |
-//! | `CpuQuota` | with `CpuPeriod` | −1 |
+//! | `CpuQuota` | of the period that stands | −1 |
+//! | `CpuPeriod` | never here: it would forbid `--cpus` to the owner for good | cannot be |
 //! | `NanoCpus` | up to the machine's cores | cannot be: −1 and more than all cores are refused |
 //! | `MemoryReservation` | from 6 MiB on | v1: −1; v2: cannot be (−1 becomes `memory.low = max`) |
 //! | `BlkioWeight` | 10 ..= 1,000 | the kernel's default |
@@ -38,8 +39,6 @@ pub(super) struct UpdateBody {
     pub nano_cpus: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_quota: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu_period: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_reservation: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +88,6 @@ impl UpdateBody {
         let one_thousandth = (period / 1_000).max(1) as u64;
         let rounded_away = original.cpu_quota > 0 && original.cpu_quota.abs_diff(wanted) <= one_thousandth;
         self.cpu_quota = Some(if rounded_away { original.cpu_quota } else { wanted.max(QUOTA_MIN) });
-        self.cpu_period = Some(period);
     }
 
     fn add_reservation(&mut self, bytes: Bytes, original: &EngineLimits, conversion: Conversion) -> bool {
@@ -166,9 +164,9 @@ mod tests {
     #[test]
     fn a_container_without_cpus_gets_a_quota_that_can_be_unset() {
         let half = Setting::CpuQuota(Some(Quota(500)));
-        assert_eq!(on_v1(half, UNSET).unwrap(), r#"{"CpuPeriod":100000,"CpuQuota":50000}"#);
+        assert_eq!(on_v1(half, UNSET).unwrap(), r#"{"CpuQuota":50000}"#);
         assert_eq!(on_v1(Setting::CpuQuota(None), UNSET).unwrap(), r#"{"CpuQuota":-1}"#);
-        assert_eq!(on_v1(Setting::CpuQuota(Some(Quota(1))), UNSET).unwrap(), r#"{"CpuPeriod":100000,"CpuQuota":1000}"#);
+        assert_eq!(on_v1(Setting::CpuQuota(Some(Quota(1))), UNSET).unwrap(), r#"{"CpuQuota":1000}"#);
     }
 
     #[test]
@@ -183,9 +181,9 @@ mod tests {
     fn a_period_of_its_own_is_kept() {
         let own = EngineLimits { cpu_quota: 33_333, cpu_period: 50_000, ..UNSET };
         let half = on_v1(Setting::CpuQuota(Some(Quota(500))), own).unwrap();
-        assert_eq!(half, r#"{"CpuPeriod":50000,"CpuQuota":25000}"#);
+        assert_eq!(half, r#"{"CpuQuota":25000}"#);
         let restored = on_v1(Setting::CpuQuota(Some(Quota(666))), own).unwrap();
-        assert_eq!(restored, r#"{"CpuPeriod":50000,"CpuQuota":33333}"#);
+        assert_eq!(restored, r#"{"CpuQuota":33333}"#);
     }
 
     #[test]

@@ -1,0 +1,588 @@
+//! The engine's watcher, updates and logs on a real dockerd; broken engines on sockets that answer nonsense.
+
+#![allow(clippy::unwrap_used)] // a test fails by panicking, in its support too
+
+mod support;
+
+use flowcon::host::docker::{
+    Conversion, Engine as Client, EngineAddress, EngineContainer, EngineError, EngineEvent, EngineName, LogFormat,
+    LogPosition, LogSource, logs, watch,
+};
+use flowcon::model::{Bytes, ContainerId, CpuWeight, Quota, Setting};
+use futures_util::StreamExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use support::engine::{Engine, Options, RunSpec};
+use support::proxy::Proxy;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+const LABEL: &str = "flowcon.enable=true";
+
+fn client(address: &str) -> Client {
+    Client::new(EngineAddress::parse(address).unwrap())
+}
+
+/// A watcher and what it told so far.
+struct Watched {
+    events: mpsc::Receiver<EngineEvent>,
+}
+
+impl Watched {
+    fn start(address: &str) -> Watched {
+        let (sender, events) = mpsc::channel(64);
+        tokio::spawn(watch(client(address), LABEL.to_owned(), sender));
+        Watched { events }
+    }
+
+    async fn next_within(&mut self, within: Duration) -> EngineEvent {
+        timeout(within, self.events.recv()).await.expect("an event in time").expect("the watcher never ends")
+    }
+
+    async fn next(&mut self) -> EngineEvent {
+        self.next_within(Duration::from_secs(20)).await
+    }
+
+    async fn connected(&mut self) {
+        let event = self.next().await;
+        assert!(matches!(event, EngineEvent::Connected(_)), "{event:?}");
+    }
+
+    async fn lost(&mut self, within: Duration) -> String {
+        match self.next_within(within).await {
+            EngineEvent::Lost(reason) => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn listed(&mut self) -> Vec<EngineContainer> {
+        match self.next().await {
+            EngineEvent::Listed(containers) => containers,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn listed_ids(&mut self) -> Vec<String> {
+        self.listed().await.iter().map(|c| c.id.as_str().to_owned()).collect()
+    }
+
+    async fn silent_for(&mut self, duration: Duration) {
+        if let Ok(event) = timeout(duration, self.events.recv()).await {
+            panic!("{event:?}");
+        }
+    }
+}
+
+fn job<'a>(name: &'a str) -> RunSpec<'a> {
+    RunSpec { name, labels: &[LABEL], ..RunSpec::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containers_are_found_at_the_start_and_followed_through_their_lives() {
+    let engine = Engine::start();
+    let early = engine.run(RunSpec { options: &["--cpu-shares", "777"], ..job("early") });
+    engine.run(RunSpec { name: "stranger", ..RunSpec::default() });
+    let mut watched = Watched::start(&engine.address());
+
+    let EngineEvent::Connected(info) = watched.next().await else { panic!("not connected first") };
+    assert_eq!(info.name, EngineName::Docker);
+    assert_eq!(info.cgroup_version, if Engine::is_cgroup_v1() { 1 } else { 2 });
+    assert_eq!(info.version, engine.docker(&["version", "--format", "{{.Server.Version}}"]));
+    let listed = watched.listed().await;
+    assert_eq!(listed.len(), 1);
+    let found = &listed[0];
+    assert_eq!((found.id.as_str(), found.name.as_str()), (early.as_str(), "early"));
+    assert_eq!(found.pid, engine.pid_of(&early));
+    assert_eq!(
+        (found.limits.cpu_shares, found.log_format.tty, found.paused, found.gpu_hook),
+        (777, false, false, false)
+    );
+    assert_eq!(found.labels.get("flowcon.enable").map(String::as_str), Some("true"));
+    let LogSource::JsonFile(path) = &found.log else { panic!("{:?}", found.log) };
+    assert!(path.exists(), "{}", path.display());
+
+    let id = ContainerId::new(&engine.run(job("late")));
+    let EngineEvent::Started(started) = watched.next().await else { panic!("not started") };
+    assert_eq!((&started.id, started.pid), (&id, engine.pid_of("late")));
+    engine.docker(&["pause", "late"]);
+    assert_eq!(watched.next().await, EngineEvent::Paused(id.clone(), true));
+    assert!(watch_once(&engine).await.iter().any(|c| c.id == id && c.paused), "a paused container is listed as paused");
+    engine.docker(&["unpause", "late"]);
+    assert_eq!(watched.next().await, EngineEvent::Paused(id.clone(), false));
+    engine.docker(&["rename", "late", "later"]);
+    assert_eq!(watched.next().await, EngineEvent::Renamed(id.clone(), "later".into()));
+    engine.docker(&["update", "--cpu-shares", "512", "later"]);
+    assert_eq!(watched.next().await, EngineEvent::Updated(id.clone()));
+    engine.docker(&["exec", "later", "true"]);
+    engine.docker(&["restart", "--time", "1", "later"]);
+    assert_eq!(watched.next().await, EngineEvent::Ended(id.clone()));
+    let EngineEvent::Started(again) = watched.next().await else { panic!("not started again") };
+    assert_eq!(again.id, id);
+    assert!(again.started_unix_ms > started.started_unix_ms);
+    assert_eq!(again.limits.cpu_shares, 512, "the engine keeps an update over a restart");
+    engine.docker(&["rm", "--force", "later"]);
+    assert_eq!(watched.next().await, EngineEvent::Ended(id));
+    engine.docker(&["rm", "--force", "stranger"]);
+    watched.silent_for(Duration::from_millis(300)).await;
+}
+
+async fn watch_once(engine: &Engine) -> Vec<EngineContainer> {
+    let mut watched = Watched::start(&engine.address());
+    watched.connected().await;
+    watched.listed().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_happened_while_the_connection_was_cut_is_found_by_listing() {
+    let engine = Engine::start();
+    let proxy = Proxy::start(&engine.dir().join("proxy.sock"), &engine.socket());
+    let ends = engine.run(job("ends-unseen"));
+    let mut watched = Watched::start(&proxy.address());
+    watched.connected().await;
+    assert_eq!(watched.listed_ids().await, [ends]);
+    proxy.swallow();
+    engine.docker(&["rm", "--force", "ends-unseen"]);
+    let begins = engine.run(job("begins-unseen"));
+    watched.silent_for(Duration::from_millis(500)).await;
+    proxy.cut();
+    watched.lost(Duration::from_secs(5)).await;
+    watched.connected().await;
+    assert_eq!(watched.listed_ids().await, [begins]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_event_is_a_reason_to_list_again_and_not_an_error() {
+    let engine = Engine::start();
+    let proxy = Proxy::start(&engine.dir().join("proxy.sock"), &engine.socket());
+    let mut watched = Watched::start(&proxy.address());
+    watched.connected().await;
+    assert_eq!(watched.listed().await, []);
+    proxy.swallow();
+    let unseen = engine.run(job("unseen"));
+    for _ in 0..50 {
+        proxy.inject(r#"{"Type":"container","Action":"teleport","Actor":{"ID":"0123456789ab"}}"#);
+    }
+    assert_eq!(watched.listed_ids().await, [unseen]);
+    let lists = |proxy: &Proxy| proxy.requests().iter().filter(|r| r.contains("/containers/json")).count();
+    assert!(lists(&proxy) <= 4, "50 doubts cost {} lists", lists(&proxy));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_the_engine_dropped_silently_are_made_up_for_in_half_a_minute() {
+    let engine = Engine::start();
+    let proxy = Proxy::start(&engine.dir().join("proxy.sock"), &engine.socket());
+    let mut watched = Watched::start(&proxy.address());
+    watched.connected().await;
+    assert_eq!(watched.listed().await, []);
+    proxy.swallow();
+    let unseen = engine.run(job("unseen"));
+    let event = watched.next_within(Duration::from_secs(33)).await;
+    assert!(matches!(&event, EngineEvent::Listed(all) if all.len() == 1 && all[0].id.as_str() == unseen), "{event:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_dies_between_list_and_inspect_is_simply_not_there() {
+    let engine = Arc::new(Engine::start());
+    let dies = engine.run(job("dies"));
+    let stays = engine.run(job("stays"));
+    let inspect = format!("GET /containers/{dies}/json");
+    let killer = engine.clone();
+    let before = move |request: &str| {
+        if request.starts_with(&inspect) {
+            killer.try_docker(&["rm", "--force", "dies"]);
+        }
+    };
+    let proxy = Proxy::start_with(&engine.dir().join("proxy.sock"), &engine.socket(), Arc::new(before));
+    let mut watched = Watched::start(&proxy.address());
+    watched.connected().await;
+    assert_eq!(watched.listed_ids().await, [stays]);
+    assert_eq!(watched.next().await, EngineEvent::Ended(ContainerId::new(&dies)));
+    drop(proxy);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_watcher_outlives_the_engine_and_says_each_loss_once() {
+    let mut engine = Engine::start();
+    engine.run(job("ends-with-the-engine"));
+    let mut watched = Watched::start(&engine.address());
+    watched.connected().await;
+    assert_eq!(watched.listed().await.len(), 1);
+    engine.terminate();
+    loop {
+        match watched.next().await {
+            EngineEvent::Lost(reason) => break assert!(reason.contains("DOCKER_HOST"), "{reason}"),
+            EngineEvent::Ended(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    watched.silent_for(Duration::from_secs(2)).await;
+    engine.boot();
+    watched.connected().await;
+    assert_eq!(watched.listed().await, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_outlives_a_crash_of_its_engine_is_found_again_as_the_same() {
+    let mut engine = Engine::start_with(Options { live_restore: true });
+    engine.run(job("survivor"));
+    let mut watched = Watched::start(&engine.address());
+    watched.connected().await;
+    let before = watched.listed().await;
+    engine.kill();
+    watched.lost(Duration::from_secs(5)).await;
+    engine.boot();
+    watched.connected().await;
+    assert_eq!(watched.listed().await, before);
+    assert!(Path::new(&format!("/proc/{}", before[0].pid)).exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_comes_later_is_awaited() {
+    let mut engine = Engine::stopped(Options::default());
+    let mut watched = Watched::start(&engine.address());
+    let reason = watched.lost(Duration::from_secs(2)).await;
+    assert!(reason.contains(&engine.socket().display().to_string()) && reason.contains("systemctl"), "{reason}");
+    watched.silent_for(Duration::from_secs(1)).await;
+    engine.boot();
+    watched.connected().await;
+    assert_eq!(watched.listed().await, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_hangs_is_lost_and_found_again() {
+    let engine = Engine::start();
+    let id = ContainerId::new(&engine.run(job("waits")));
+    let mut watched = Watched::start(&engine.address());
+    watched.connected().await;
+    let limits = watched.listed().await[0].limits;
+    engine.freeze();
+    let client = client(&engine.address());
+    let weight = Setting::CpuWeight(CpuWeight::clamped(50.0));
+    let refused = client.update(&id, &limits, Conversion::Shares, &[weight]).await.unwrap_err();
+    assert!(matches!(refused, EngineError::Timeout { .. }) && refused.is_engine_lost(), "{refused}");
+    let reason = watched.lost(Duration::from_secs(45)).await;
+    assert!(reason.contains("no answer within 10 s"), "{reason}");
+    engine.thaw();
+    watched.connected().await;
+    assert_eq!(watched.listed_ids().await, [id.as_str()]);
+}
+
+mod updates {
+    use super::*;
+
+    struct Fixture {
+        engine: Engine,
+        client: Client,
+        conversion: Conversion,
+    }
+
+    impl Fixture {
+        async fn start() -> Fixture {
+            let engine = Engine::start();
+            let client = client(&engine.address());
+            let conversion = client.info().await.unwrap().conversion;
+            Fixture { engine, client, conversion }
+        }
+
+        async fn run(&self, name: &str, options: &[&str]) -> EngineContainer {
+            let id = ContainerId::new(&self.engine.run(RunSpec { options, ..job(name) }));
+            self.client.inspect(&id, EngineName::Docker).await.unwrap()
+        }
+
+        async fn set(&self, container: &EngineContainer, settings: &[Setting]) -> Vec<Setting> {
+            let done = self.client.update(&container.id, &container.limits, self.conversion, settings).await;
+            done.unwrap().not_by_engine
+        }
+
+        fn cpu_weight(&self, container: &EngineContainer) -> String {
+            let file = if Engine::is_cgroup_v1() { "cpu.shares" } else { "cpu.weight" };
+            self.engine.cgroup_file(container.id.as_str(), "cpu", file)
+        }
+
+        /// Microseconds a period, or that there is no quota.
+        fn cpu_quota(&self, container: &EngineContainer) -> String {
+            let id = container.id.as_str();
+            if Engine::is_cgroup_v1() {
+                return self.engine.cgroup_file(id, "cpu", "cpu.cfs_quota_us").replace("-1", "max");
+            }
+            self.engine.cgroup_file(id, "cpu", "cpu.max").split(' ').next().unwrap().to_owned()
+        }
+
+        fn memory_low(&self, container: &EngineContainer) -> String {
+            let file = if Engine::is_cgroup_v1() { "memory.soft_limit_in_bytes" } else { "memory.low" };
+            self.engine.cgroup_file(container.id.as_str(), "memory", file)
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_weight_stands_in_the_cgroup_and_the_original_comes_back_to_the_digit() {
+        let fixture = Fixture::start().await;
+        let unset = fixture.run("unset", &[]).await;
+        let odd = fixture.run("odd", &["--cpu-shares", "777"]).await;
+        for container in [&unset, &odd] {
+            let before = fixture.cpu_weight(container);
+            let number: u64 = before.parse().unwrap();
+            let original = if Engine::is_cgroup_v1() { Conversion::Shares.weight(number) } else { number as u32 };
+            assert_eq!(fixture.set(container, &[Setting::CpuWeight(CpuWeight::clamped(25.0))]).await, []);
+            assert_eq!(fixture.cpu_weight(container), if Engine::is_cgroup_v1() { "256" } else { "25" });
+            fixture.set(container, &[Setting::CpuWeight(CpuWeight::clamped(f64::from(original)))]).await;
+            assert_eq!(fixture.cpu_weight(container), before);
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_quota_is_set_and_unset_again() {
+        let fixture = Fixture::start().await;
+        let container = fixture.run("plain", &[]).await;
+        assert_eq!(fixture.cpu_quota(&container), "max");
+        fixture.set(&container, &[Setting::CpuQuota(Some(Quota(500)))]).await;
+        assert_eq!(fixture.cpu_quota(&container), "50000");
+        assert_eq!(fixture.set(&container, &[Setting::CpuQuota(None)]).await, []);
+        assert_eq!(fixture.cpu_quota(&container), "max");
+        fixture.engine.docker(&["update", "--cpus", "1", "plain"]);
+        assert_eq!(fixture.cpu_quota(&container), "100000", "its owner can still say --cpus");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn containers_with_cpus_or_a_period_of_their_own_keep_their_words() {
+        let fixture = Fixture::start().await;
+        let cpus = fixture.run("cpus", &["--cpus", "1.2345"]).await;
+        let period = fixture.run("period", &["--cpu-quota", "33333", "--cpu-period", "50000"]).await;
+        for (container, half) in [(&cpus, "50000"), (&period, "25000")] {
+            let before = fixture.cpu_quota(container);
+            let thousandths = before.parse::<u64>().unwrap() * 1_000 / if half == "50000" { 100_000 } else { 50_000 };
+            assert_eq!(fixture.set(container, &[Setting::CpuQuota(Some(Quota(500)))]).await, []);
+            assert_eq!(fixture.cpu_quota(container), half);
+            fixture.set(container, &[Setting::CpuQuota(Some(Quota(thousandths)))]).await;
+            assert_eq!(fixture.cpu_quota(container), before);
+        }
+        assert_eq!(fixture.set(&cpus, &[Setting::CpuQuota(None)]).await, [Setting::CpuQuota(None)]);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn memory_protection_is_set_and_unset_or_handed_back() {
+        let fixture = Fixture::start().await;
+        let container = fixture.run("plain", &[]).await;
+        let before = fixture.memory_low(&container);
+        fixture.set(&container, &[Setting::MemoryLow(Bytes(64 << 20))]).await;
+        assert_eq!(fixture.memory_low(&container), (64 << 20).to_string());
+        let not_by_engine = fixture.set(&container, &[Setting::MemoryLow(Bytes(0))]).await;
+        if Engine::is_cgroup_v1() {
+            assert_eq!(not_by_engine, []);
+            assert_eq!(fixture.memory_low(&container), before);
+        } else {
+            assert_eq!(not_by_engine, [Setting::MemoryLow(Bytes(0))]);
+            assert_eq!(fixture.memory_low(&container), (64 << 20).to_string());
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn several_limits_are_one_update_and_what_no_update_can_set_is_handed_back() {
+        let fixture = Fixture::start().await;
+        let proxy = Proxy::start(&fixture.engine.dir().join("proxy.sock"), &fixture.engine.socket());
+        let through_proxy = client(&proxy.address());
+        let container = fixture.run("plain", &[]).await;
+        let io_weights_before = io_weights(&fixture, &container);
+        let settings = [
+            Setting::CpuWeight(CpuWeight::clamped(50.0)),
+            Setting::CpuQuota(Some(Quota(250))),
+            Setting::MemoryHigh(Some(Bytes(1 << 30))),
+            Setting::IoWeight(100),
+        ];
+        let updated =
+            through_proxy.update(&container.id, &container.limits, fixture.conversion, &settings).await.unwrap();
+        assert_eq!(proxy.requests().len(), 1);
+        assert_eq!(fixture.cpu_quota(&container), "25000");
+        assert!(updated.not_by_engine.contains(&settings[2]));
+        let took_effect = io_weights(&fixture, &container) != io_weights_before;
+        assert_eq!(updated.not_by_engine.contains(&settings[3]), !took_effect, "{updated:?}");
+        through_proxy.update(&container.id, &container.limits, fixture.conversion, &settings[2..3]).await.unwrap();
+        assert_eq!(proxy.requests().len(), 1, "nothing to say to the engine, nothing said");
+    }
+
+    /// Which of these there are depends on the kernel; Docker 20.10 knows `blkio.weight` and v2 only.
+    fn io_weights(fixture: &Fixture, container: &EngineContainer) -> Vec<Option<String>> {
+        let blkio = fixture.engine.cgroup_of(container.id.as_str(), "blkio");
+        let files = ["blkio.weight", "blkio.bfq.weight", "io.weight", "io.bfq.weight"];
+        files.iter().map(|file| std::fs::read_to_string(blkio.join(file)).ok()).collect()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_container_that_is_gone_is_gone_and_a_refusal_is_told_in_the_engines_words() {
+        let fixture = Fixture::start().await;
+        let plain = fixture.run("plain", &[]).await;
+        let weight = [Setting::CpuWeight(CpuWeight::clamped(50.0))];
+        fixture.engine.docker(&["update", "--cpus", "1", "plain"]);
+        let quota = [Setting::CpuQuota(Some(Quota(250)))];
+        let refused = fixture.client.update(&plain.id, &plain.limits, fixture.conversion, &quota).await.unwrap_err();
+        assert!(!refused.is_gone() && refused.to_string().contains("NanoCPUs"), "{refused}");
+        fixture.engine.docker(&["rm", "--force", "plain"]);
+        let gone = fixture.client.update(&plain.id, &plain.limits, fixture.conversion, &weight).await.unwrap_err();
+        assert!(gone.is_gone(), "{gone}");
+        assert!(fixture.client.inspect(&plain.id, EngineName::Docker).await.unwrap_err().is_gone());
+        let hostile = ContainerId::new("../../_ping?x=0123");
+        assert!(fixture.client.inspect(&hostile, EngineName::Docker).await.unwrap_err().is_gone());
+    }
+}
+
+mod output {
+    use super::*;
+
+    const FRAMED: LogFormat = LogFormat { tty: false, engine: EngineName::Docker };
+
+    async fn all(engine: &Client, container: &str, tty: bool, from: LogPosition) -> Vec<(String, LogPosition)> {
+        let pieces = logs(engine, &ContainerId::new(container), LogFormat { tty, ..FRAMED }, from);
+        let read = pieces.map(|piece| piece.map(|p| (String::from_utf8_lossy(&p.bytes).into_owned(), p.position)));
+        let read: Vec<Result<_, _>> = timeout(Duration::from_secs(30), read.collect()).await.expect("it ends");
+        read.into_iter().collect::<Result<_, _>>().unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn each_line_of_the_local_driver_is_read_once_however_often_reading_is_broken_off() {
+        let engine = Engine::start();
+        let client = client(&engine.address());
+        for (name, terminal) in [("framed", false), ("terminal", true)] {
+            let options: &[&str] = if terminal { &["--log-driver", "local", "-t"] } else { &["--log-driver", "local"] };
+            let script = "i=0; while [ $i -lt 300 ]; do echo line $i; echo side $i >&2; i=$((i+1)); done";
+            let id = engine.run(RunSpec { options, script, ..job(name) });
+            engine.docker(&["wait", &id]);
+            let end = if terminal { "\r\n" } else { "\n" };
+            let whole = all(&client, &id, terminal, LogPosition::default()).await;
+            let mut lines: Vec<&str> = whole.iter().map(|(text, _)| text.as_str()).collect();
+            assert_eq!(lines.len(), 600, "{name}");
+            lines.retain(|line| line.starts_with("line"));
+            assert_eq!(lines, (0..300).map(|i| format!("line {i}{end}")).collect::<Vec<_>>());
+            for broken_off_after in [1, 17, 250, 599, 600] {
+                let rest = all(&client, &id, terminal, whole[broken_off_after - 1].1).await;
+                assert_eq!(rest, whole[broken_off_after..], "{name} from {broken_off_after}");
+            }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn output_is_followed_while_the_job_writes_and_ends_with_it() {
+        let engine = Engine::start();
+        let client = client(&engine.address());
+        let script = "echo first; read go < /wait/fifo; echo second; printf unfinished";
+        let wait = engine.dir().join("wait");
+        std::fs::create_dir(&wait).unwrap();
+        let fifo = wait.join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let bind = format!("{}:/wait", wait.display());
+        let id = engine.run(RunSpec { options: &["--log-driver", "local", "-v", &bind], script, ..job("follows") });
+        let mut pieces = Box::pin(logs(&client, &ContainerId::new(&id), FRAMED, LogPosition::default()));
+        let mut next = async || timeout(Duration::from_secs(20), pieces.next()).await.expect("in time");
+        assert_eq!(next().await.unwrap().unwrap().bytes, b"first\n");
+        std::fs::write(&fifo, "go\n").unwrap();
+        assert_eq!(next().await.unwrap().unwrap().bytes, b"second\n");
+        assert_eq!(next().await.unwrap().unwrap().bytes, b"unfinished\n");
+        assert!(next().await.is_none());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_line_of_megabytes_arrives_whole_in_bounded_pieces() {
+        let engine = Engine::start();
+        let client = client(&engine.address());
+        for (name, terminal) in [("framed", false), ("terminal", true)] {
+            let options: &[&str] = if terminal { &["--log-driver", "local", "-t"] } else { &["--log-driver", "local"] };
+            let script = "dd if=/dev/zero bs=1000 count=3000 2>/dev/null; echo; echo after";
+            let id = engine.run(RunSpec { options, script, ..job(name) });
+            engine.docker(&["wait", &id]);
+            let pieces = all(&client, &id, terminal, LogPosition::default()).await;
+            assert!(pieces.iter().all(|(text, _)| text.len() <= 96 << 10), "{name}");
+            let whole: String = pieces.iter().map(|(text, _)| text.as_str()).collect();
+            assert_eq!(whole.replace('\r', ""), format!("{}\nafter\n", "\0".repeat(3_000_000)), "{name}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_log_source_follows_the_driver() {
+        let engine = Engine::start();
+        let client = client(&engine.address());
+        for (driver, wanted) in [("local", LogSource::Api { driver: "local".into() }), ("none", LogSource::None)] {
+            let id = ContainerId::new(&engine.run(RunSpec { options: &["--log-driver", driver], ..job(driver) }));
+            assert_eq!(client.inspect(&id, EngineName::Docker).await.unwrap().log, wanted);
+        }
+        let gone = logs(&client, &ContainerId::new(&"0".repeat(64)), FRAMED, LogPosition::default());
+        let first = Box::pin(gone).next().await.unwrap();
+        assert!(first.unwrap_err().is_gone());
+    }
+}
+
+mod broken_engines {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixListener;
+
+    /// A socket that answers each request with `answer`, then with `endless` for ever.
+    fn engine_that_says(answer: &'static [u8], endless: &'static [u8]) -> (tempfile::TempDir, String) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("engine.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let mut request = [0; 4_096];
+                    let _ = client.read(&mut request).await;
+                    let mut going_on = client.write_all(answer).await.is_ok() && !endless.is_empty();
+                    while going_on {
+                        going_on = client.write_all(endless).await.is_ok();
+                    }
+                });
+            }
+        });
+        (dir, format!("unix://{}", path.display()))
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn nonsense_is_one_clear_message_and_no_end_of_the_watcher() {
+        let nonsense: [(&[u8], &[u8]); 8] = [
+            (b"", b""),
+            (b"\x00\xff\xfe garbage \r\n\r\n", b""),
+            (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n<htm", b""),
+            (b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>", b""),
+            (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]", b""),
+            (b"HTTP/1.1 500 Oops\r\ncontent-length: 18\r\n\r\n{\"message\":\"oops\"}", b""),
+            (b"HTTP/1.1 200 OK\r\nx: ", b"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+            (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"0\r\n\r\n0\r\n\r\n"),
+        ];
+        for (answer, endless) in nonsense {
+            let (_dir, address) = engine_that_says(answer, endless);
+            let mut watched = Watched::start(&address);
+            let reason = watched.lost(Duration::from_secs(12)).await;
+            assert!(reason.len() < 800 && reason.contains("; see"), "{reason}");
+            watched.silent_for(Duration::from_millis(900)).await;
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_answer_without_end_is_cut_off() {
+        const SPACES: [u8; 65_536] = [b' '; 65_536];
+        let (_dir, address) = engine_that_says(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n", &SPACES);
+        let error = client(&address).list(LABEL).await.unwrap_err();
+        assert!(error.to_string().contains("longer than 32 MiB"), "{error}");
+        let error = client(&address).info().await.unwrap_err();
+        assert!(error.to_string().contains("longer than 32 MiB"), "{error}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn logs_that_are_no_logs_are_an_error_and_an_end() {
+        let (_dir, address) = engine_that_says(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n<html>nonsense", b"");
+        let client = client(&address);
+        let format = LogFormat { tty: false, engine: EngineName::Docker };
+        let mut pieces = Box::pin(logs(&client, &ContainerId::new("0123456789ab"), format, LogPosition::default()));
+        assert!(matches!(pieces.next().await, Some(Err(EngineError::Garbled { .. }))));
+        assert!(pieces.next().await.is_none());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_watcher_ends_when_nobody_listens() {
+        let (_dir, address) = engine_that_says(b"", b"");
+        let (sender, receiver) = mpsc::channel(1);
+        let watcher = tokio::spawn(watch(client(&address), LABEL.to_owned(), sender));
+        sleep(Duration::from_millis(100)).await;
+        drop(receiver);
+        timeout(Duration::from_secs(5), watcher).await.expect("it ends").unwrap();
+    }
+}

@@ -1,0 +1,390 @@
+//! A real dockerd of a test's own: data, socket and cgroups apart from the machine's engine, gone when dropped.
+
+#![allow(dead_code)] // each test binary uses a part of it
+#![allow(clippy::unwrap_used)] // a test fails by panicking, in its support too
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const INSTALL: &str = "apt-get install -y docker.io busybox-static";
+const IMAGE: &str = "flowcon-test:1";
+const READY_WITHIN: Duration = Duration::from_secs(60);
+const GONE_WITHIN: Duration = Duration::from_secs(30);
+const APPLETS: [&str; 20] = [
+    "cat", "date", "dd", "echo", "head", "kill", "ln", "ls", "mkdir", "mv", "printf", "rm", "seq", "sh", "sleep",
+    "stty", "tail", "true", "usleep", "yes",
+];
+
+/// What to start in a container.
+#[derive(Clone, Debug, Default)]
+pub struct RunSpec<'a> {
+    /// `--name`; empty = the engine chooses.
+    pub name: &'a str,
+    /// `--label key=value`.
+    pub labels: &'a [&'a str],
+    /// More options of `docker run`: `&["--cpus", "1.5"]`.
+    pub options: &'a [&'a str],
+    /// Runs under `sh -c`; empty = sleeps until it is stopped.
+    pub script: &'a str,
+}
+
+/// How dockerd is started.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Containers outlive the engine.
+    pub live_restore: bool,
+}
+
+/// A running dockerd.
+pub struct Engine {
+    dir: tempfile::TempDir,
+    cgroup_parent: String,
+    options: Options,
+    /// Of its own, as on real machines: it outlives a crash of dockerd.
+    containerd: Option<Child>,
+    dockerd: Option<Child>,
+}
+
+impl Engine {
+    /// Starts an engine whose containers end with it.
+    pub fn start() -> Engine {
+        Self::start_with(Options::default())
+    }
+
+    /// Starts an engine and gives it an image with a shell.
+    pub fn start_with(options: Options) -> Engine {
+        let mut engine = Self::stopped(options);
+        engine.boot();
+        engine.import_image();
+        engine
+    }
+
+    /// An engine that is not started yet: see [`Engine::boot`].
+    pub fn stopped(options: Options) -> Engine {
+        for program in ["containerd", "dockerd", "docker", "busybox"] {
+            assert!(which(program).is_some(), "{program} is missing; as root: {INSTALL}");
+        }
+        let dir = tempfile::Builder::new().prefix("flowcon-engine-").tempdir().unwrap();
+        fs::write(dir.path().join("daemon.json"), "{}").unwrap();
+        let unique = dir.path().file_name().unwrap().to_string_lossy().replace("flowcon-engine-", "");
+        Engine { dir, cgroup_parent: format!("/flowcon-test-{unique}"), options, containerd: None, dockerd: None }
+    }
+
+    /// Starts dockerd, with its containerd the first time, and waits until it answers.
+    pub fn boot(&mut self) {
+        if self.containerd.is_none() {
+            self.boot_containerd();
+        }
+        let log = self.log();
+        let mut command = Command::new("dockerd");
+        command
+            .arg("--config-file")
+            .arg(self.path("daemon.json"))
+            .arg("--data-root")
+            .arg(self.path("data"))
+            .arg("--exec-root")
+            .arg(self.path("exec"))
+            .arg("--containerd")
+            .arg(self.path("containerd.sock"))
+            .arg("--pidfile")
+            .arg(self.path("pid"))
+            .arg("--host")
+            .arg(self.address())
+            .arg("--cgroup-parent")
+            .arg(&self.cgroup_parent)
+            .args(["--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false"])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
+        if self.options.live_restore {
+            command.arg("--live-restore");
+        }
+        self.dockerd = Some(command.spawn().unwrap());
+        let began = Instant::now();
+        while !self.try_docker(&["version"]).status.success() {
+            let exited = self.dockerd.as_mut().and_then(|child| child.try_wait().unwrap());
+            assert!(
+                exited.is_none() && began.elapsed() < READY_WITHIN,
+                "dockerd is not ready ({exited:?}); its log ends in:\n{}",
+                self.log_tail()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn boot_containerd(&mut self) {
+        let dir = self.dir.path().display();
+        let config = format!(
+            "version = 2\nroot = \"{dir}/containerd\"\nstate = \"{dir}/containerd-state\"\n\
+             disabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]\naddress = \"{dir}/containerd.sock\"\n"
+        );
+        fs::write(self.path("containerd.toml"), config).unwrap();
+        let log = self.log();
+        let mut command = Command::new("containerd");
+        command.arg("--config").arg(self.path("containerd.toml")).args(["--log-level", "warn"]);
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        self.containerd = Some(command.spawn().unwrap());
+        let began = Instant::now();
+        while !self.path("containerd.sock").exists() {
+            assert!(began.elapsed() < READY_WITHIN, "containerd is not ready; its log ends in:\n{}", self.log_tail());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn log(&self) -> fs::File {
+        fs::File::options().create(true).append(true).open(self.path("log")).unwrap()
+    }
+
+    /// The socket's path.
+    pub fn socket(&self) -> PathBuf {
+        self.path("engine.sock")
+    }
+
+    /// The socket as `DOCKER_HOST` names it.
+    pub fn address(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+
+    /// A directory that is removed with the engine: for bind mounts, sockets and state.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Runs a docker command that must succeed, and gives its trimmed output.
+    pub fn docker(&self, args: &[&str]) -> String {
+        let output = self.try_docker(args);
+        assert!(output.status.success(), "docker {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// Runs a docker command that may fail.
+    pub fn try_docker(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Starts a container and gives its full id.
+    pub fn run(&self, spec: RunSpec<'_>) -> String {
+        let mut args = vec!["run", "--detach", "--network", "none"];
+        if !spec.name.is_empty() {
+            args.extend(["--name", spec.name]);
+        }
+        for label in spec.labels {
+            args.extend(["--label", label]);
+        }
+        args.extend(spec.options);
+        // As process 1 a shell ignores SIGTERM: an own trap lets `docker stop` be quick.
+        let waits = "trap 'exit 0' TERM; sleep 1000000 & wait";
+        args.extend([IMAGE, "sh", "-c", if spec.script.is_empty() { waits } else { spec.script }]);
+        self.docker(&args)
+    }
+
+    /// The first process of a container.
+    pub fn pid_of(&self, id: &str) -> u32 {
+        self.docker(&["inspect", "--format", "{{.State.Pid}}", id]).parse().unwrap()
+    }
+
+    /// The cgroup directory of a container: of one v1 controller (`cpu`, `memory`), or the only one of v2.
+    pub fn cgroup_of(&self, id: &str, controller: &str) -> PathBuf {
+        let text = fs::read_to_string(format!("/proc/{}/cgroup", self.pid_of(id))).unwrap();
+        let path_of = |wanted: &str| {
+            text.lines().find_map(|line| {
+                let mut parts = line.splitn(3, ':').skip(1);
+                let controllers = parts.next()?;
+                controllers.split(',').any(|c| c == wanted).then(|| parts.next().unwrap_or("/").to_owned())
+            })
+        };
+        if let Some(path) = path_of(controller) {
+            return PathBuf::from(format!("/sys/fs/cgroup/{controller}{path}"));
+        }
+        PathBuf::from(format!("/sys/fs/cgroup{}", path_of("").unwrap()))
+    }
+
+    /// A file in the container's cgroup, trimmed.
+    pub fn cgroup_file(&self, id: &str, controller: &str, file: &str) -> String {
+        let path = self.cgroup_of(id, controller).join(file);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).trim().to_owned()
+    }
+
+    /// Whether containers are in cgroup v1 hierarchies here.
+    pub fn is_cgroup_v1() -> bool {
+        !Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
+    }
+
+    /// Ends dockerd as a service manager does, and waits.
+    pub fn terminate(&mut self) {
+        self.signal("TERM");
+        self.wait_gone();
+    }
+
+    /// Ends dockerd as a crash does, and waits.
+    pub fn kill(&mut self) {
+        self.signal("KILL");
+        self.wait_gone();
+    }
+
+    /// SIGTERM and a new start.
+    pub fn restart(&mut self) {
+        self.terminate();
+        self.boot();
+    }
+
+    /// Stops dockerd where it is: it hangs.
+    pub fn freeze(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        send(name, self.dockerd.as_ref().expect("dockerd was started").id());
+    }
+
+    fn wait_gone(&mut self) {
+        if let Some(dockerd) = self.dockerd.take() {
+            reap(dockerd);
+        }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("docker");
+        command
+            .env_remove("DOCKER_CONTEXT")
+            .env("DOCKER_CONFIG", self.path("client"))
+            .env("DOCKER_HOST", self.address());
+        command.args(args);
+        command
+    }
+
+    /// Imports a root file system of a static busybox: nothing is pulled.
+    fn import_image(&self) {
+        let mut archive = tar::Builder::new(Vec::new());
+        let busybox = which("busybox").expect("checked before the start");
+        archive.append_path_with_name(busybox, "bin/busybox").unwrap();
+        for applet in APPLETS {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(tar::EntryType::Symlink);
+            header.set_size(0);
+            header.set_mode(0o777);
+            archive.append_link(&mut header, format!("bin/{applet}"), "busybox").unwrap();
+        }
+        let bytes = archive.into_inner().unwrap();
+        let mut import = self
+            .command(&["import", "--change", "ENV PATH=/bin", "-", IMAGE])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        import.stdin.take().unwrap().write_all(&bytes).unwrap();
+        assert!(import.wait().unwrap().success(), "docker import");
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn log_tail(&self) -> String {
+        let text = fs::read_to_string(self.path("log")).unwrap_or_default();
+        text.lines().rev().take(12).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n")
+    }
+
+    /// What a crashed engine leaves: shims and containers, mounts, cgroups.
+    fn sweep(&self) {
+        for pid in self.processes() {
+            send("KILL", pid);
+        }
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let ours = self.dir.path().to_string_lossy().into_owned();
+        for target in mounts.lines().rev().filter_map(|line| line.split(' ').nth(1)).filter(|t| t.starts_with(&ours)) {
+            let _ = Command::new("umount").args(["-l", target]).stderr(Stdio::null()).status();
+        }
+        for root in cgroup_roots() {
+            remove_cgroups(&root.join(self.cgroup_parent.trim_start_matches('/')));
+        }
+    }
+
+    /// Shims name our directory in their arguments; containers are in our cgroups.
+    fn processes(&self) -> Vec<u32> {
+        let ours = self.dir.path().to_string_lossy().into_owned();
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+            let read = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
+            let arguments = String::from_utf8_lossy(&read("cmdline")).into_owned();
+            let shim = arguments.contains("containerd") && arguments.contains(&ours);
+            let contained = String::from_utf8_lossy(&read("cgroup")).contains(&format!(":{}/", self.cgroup_parent));
+            if pid != std::process::id() && (shim || contained) {
+                found.push(pid);
+            }
+        }
+        found
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if self.dockerd.is_some() {
+            self.thaw();
+            let ids = self.try_docker(&["ps", "--all", "--quiet"]).stdout;
+            let ids = String::from_utf8_lossy(&ids).into_owned();
+            let mut remove = vec!["rm", "--force", "--volumes"];
+            remove.extend(ids.split_whitespace());
+            if remove.len() > 3 {
+                self.try_docker(&remove);
+            }
+            self.terminate();
+        }
+        if let Some(containerd) = self.containerd.take() {
+            send("TERM", containerd.id());
+            reap(containerd);
+        }
+        if std::thread::panicking() {
+            eprintln!("dockerd's log ends in:\n{}", self.log_tail());
+        }
+        self.sweep();
+    }
+}
+
+fn send(signal: &str, pid: u32) {
+    let _ = Command::new("kill").args(["-s", signal, &pid.to_string()]).stderr(Stdio::null()).status();
+}
+
+fn reap(mut child: Child) {
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > GONE_WITHIN {
+            let _ = child.kill();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn which(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let usual = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(usual).map(|dir| dir.join(program)).find(|file| file.is_file())
+}
+
+fn cgroup_roots() -> Vec<PathBuf> {
+    let root = PathBuf::from("/sys/fs/cgroup");
+    let hierarchies = fs::read_dir(&root).into_iter().flatten().flatten().map(|entry| entry.path());
+    hierarchies.filter(|path| path.join("cgroup.procs").exists()).chain([root.clone()]).collect()
+}
+
+fn remove_cgroups(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten().filter(|e| e.path().is_dir()) {
+        remove_cgroups(&entry.path());
+    }
+    for _ in 0..100 {
+        // Processes that were killed a moment ago still hold it.
+        if fs::remove_dir(dir).is_ok() || !dir.exists() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,4 @@
+//! What the tests on real engines share.
+
+pub mod engine;
+pub mod proxy;
