@@ -558,7 +558,7 @@ mod broken_engines {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn an_answer_without_end_is_cut_off() {
-        const SPACES: [u8; 65_536] = [b' '; 65_536];
+        static SPACES: [u8; 65_536] = [b' '; 65_536];
         let (_dir, address) = engine_that_says(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n", &SPACES);
         let error = client(&address).list(LABEL).await.unwrap_err();
         assert!(error.to_string().contains("longer than 32 MiB"), "{error}");

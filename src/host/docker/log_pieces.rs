@@ -60,6 +60,8 @@ pub(super) struct LogDecoder {
     /// The last message of a terminal was a part of 16 KiB.
     in_long_line: bool,
     read: LogPosition,
+    /// The same, less the parts of unfinished lines: going on from here repeats nothing but them.
+    handed_on: LogPosition,
     /// Messages at or before this were delivered by an earlier answer.
     skip: LogPosition,
 }
@@ -74,6 +76,7 @@ impl LogDecoder {
             unfinished: [Vec::new(), Vec::new()],
             in_long_line: false,
             read,
+            handed_on: from,
             skip: from,
         }
     }
@@ -94,6 +97,14 @@ impl LogDecoder {
         Ok(pieces)
     }
 
+    /// Prepares for another answer, asked for with `since` set to the returned position. Unfinished lines stay.
+    pub(super) fn go_on(&mut self) -> LogPosition {
+        self.skip = self.read;
+        self.read.messages = 0;
+        self.pending.clear();
+        self.skip
+    }
+
     /// What is left when the answer ended: lines without end.
     pub(super) fn finish(&mut self) -> Vec<LogPiece> {
         let mut pieces = Vec::new();
@@ -103,7 +114,7 @@ impl LogDecoder {
                 pieces.extend(self.message(0, &last));
             }
         }
-        let position = self.read;
+        let position = self.read.max(self.skip);
         let left = self.unfinished.iter_mut().map(std::mem::take).filter(|bytes| !bytes.is_empty());
         pieces.extend(left.map(|bytes| LogPiece { bytes, position }));
         pieces
@@ -124,7 +135,11 @@ impl LogDecoder {
             line.push(b'\n');
         }
         if line.ends_with(b"\n") || line.len() >= LONGEST_JOINED {
-            return Some(LogPiece { bytes: std::mem::take(line), position: self.read });
+            let bytes = std::mem::take(line);
+            if self.unfinished.iter().all(Vec::is_empty) {
+                self.handed_on = self.read;
+            }
+            return Some(LogPiece { bytes, position: self.handed_on });
         }
         None
     }
@@ -223,6 +238,7 @@ mod tests {
         let bytes = [frame(1, 1, "epoch 1 "), frame(2, 2, "warning\n"), frame(1, 3, "loss 0.5\n")].concat();
         let pieces = LogDecoder::new(PODMAN, LogPosition::default()).push(&bytes).unwrap();
         assert_eq!(texts(&pieces), ["warning\n", "epoch 1 loss 0.5\n"]);
+        assert_eq!(pieces[0].position, LogPosition::default(), "going on from here must not lose the first part");
         assert_eq!(pieces[1].position, at(3, 1));
     }
 
@@ -250,6 +266,21 @@ mod tests {
                 let again = LogDecoder::new(FRAMED, from).push(&bytes[since..].concat()).unwrap();
                 assert_eq!(texts(&again), texts(&all[read..]), "read {read}, since message {since}");
             }
+        }
+    }
+
+    #[test]
+    fn a_second_answer_goes_on_where_the_first_ended() {
+        let bytes = [frame(1, 1, "a\n"), frame(1, 2, "b\n"), frame(1, 2, "c\n"), frame(2, 3, "d\n")];
+        for ended_after in 0..=bytes.len() {
+            let mut decoder = LogDecoder::new(FRAMED, LogPosition::default());
+            let mut pieces = decoder.push(&bytes[..ended_after].concat()).unwrap();
+            let since = decoder.go_on();
+            assert_eq!(since.unix_ns, pieces.last().map_or(0, |piece| piece.position.unix_ns));
+            pieces.extend(decoder.push(&bytes[if since.unix_ns == 2_000_000_000 { 1 } else { 0 }..].concat()).unwrap());
+            pieces.extend(decoder.finish());
+            assert_eq!(texts(&pieces), ["a\n", "b\n", "c\n", "d\n"], "ended after {ended_after}");
+            assert_eq!(pieces[3].position, at(3, 1));
         }
     }
 
