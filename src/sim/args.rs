@@ -45,6 +45,12 @@ pub struct RunArguments {
     /// Prints one JSON object instead of the table.
     #[arg(long)]
     pub json: bool,
+    /// Writes an HTML report with pictures of one seed.
+    #[arg(long, value_name = "PATH")]
+    pub report: Option<PathBuf>,
+    /// The seed that the report's pictures show.
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    pub report_seed: u64,
     /// Records the ticks of the first product policy among them on seed 0, for `flowsim replay`.
     #[arg(long, value_name = "PATH")]
     pub record: Option<PathBuf>,

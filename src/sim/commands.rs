@@ -3,11 +3,12 @@
 //! Imports: model.
 
 use super::args::{Arguments, Command, ReplayArguments, RunArguments, TraceArguments};
-use super::compare::{Comparison, Summary, compare};
+use super::compare::{Comparison, PolicyRuns, Summary, compare};
 use super::contender::{CONTENDERS, Contender, Decider};
 use super::node::{Keep, simulate};
 use super::output::write_whole;
 use super::replay::{self, Difference};
+use super::report::{self, Report};
 use super::scenario::{BUILT_IN, Scenario, VARIATIONS};
 use super::trace::{TraceJob, TraceOutcome};
 use super::{overrides, trace};
@@ -56,6 +57,10 @@ fn run_scenario(arguments: &RunArguments) -> Result<String, String> {
         write_whole(path, recording(&scenario, &contenders)?.as_bytes())?;
     }
     let comparison = compare(&scenario, &contenders, arguments.seeds);
+    if let Some(path) = &arguments.report {
+        let report = Report::of_seed(&scenario, &contenders, &comparison, arguments.report_seed);
+        write_whole(path, report::html(&report).as_bytes())?;
+    }
     if !arguments.json {
         return Ok(comparison_table(&comparison));
     }
@@ -127,12 +132,12 @@ fn trace_summary(jobs: &[TraceJob], outcome: &TraceOutcome) -> String {
 }
 
 fn comparison_table(comparison: &Comparison) -> String {
-    let fair = comparison.policies.iter().find(|(name, _)| name == "fair").map(|(_, summary)| summary);
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["policy", "completion", "p95", "to 95 % quality", "makespan", "worst vs fair", "faster"]);
-    for (name, summary) in &comparison.policies {
-        let seconds = |of: fn(&Summary) -> f64| with_change(of(summary), fair.filter(|_| name != "fair").map(of));
+    for PolicyRuns { name, summary, .. } in &comparison.policies {
+        let fair = Some(&comparison.fair).filter(|_| name != "fair");
+        let seconds = |of: fn(&Summary) -> f64| with_change(of(summary), fair.map(of));
         table.add_row([
             name.clone(),
             seconds(|summary| summary.mean_completion_s),

@@ -36,14 +36,28 @@ pub struct Comparison {
     pub seeds: u64,
     /// In the order asked for.
     #[serde(serialize_with = "as_map")]
-    pub policies: Vec<(String, Summary)>,
+    pub policies: Vec<PolicyRuns>,
+    /// Plain sharing, whether it was asked for or not.
+    #[serde(skip)]
+    pub fair: Summary,
     /// Events handled in all runs, plain sharing's included.
     #[serde(skip)]
     pub events: u64,
 }
 
-fn as_map<S: Serializer>(policies: &[(String, Summary)], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(policies.iter().map(|(name, summary)| (name, summary)))
+/// One policy's part of a comparison.
+#[derive(Clone, Debug)]
+pub struct PolicyRuns {
+    /// The policy's name.
+    pub name: String,
+    /// Means over seeds.
+    pub summary: Summary,
+    /// For every job of every seed: completion time over that under plain sharing.
+    pub ratios: Vec<f64>,
+}
+
+fn as_map<S: Serializer>(policies: &[PolicyRuns], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(policies.iter().map(|runs| (&runs.name, &runs.summary)))
 }
 
 const FASTER: f64 = 0.999;
@@ -51,16 +65,27 @@ const FASTER: f64 = 0.999;
 /// Runs every contender on seeds `0 .. seeds`; seeds are spread over the machine's cores, which changes no result.
 pub fn compare(scenario: &Scenario, contenders: &[Contender], seeds: u64) -> Comparison {
     let by_seed = each_seed(seeds, |seed| one_seed(scenario, contenders, seed));
-    let mut policies: Vec<(String, Summary)> =
-        contenders.iter().map(|contender| (contender.name.clone(), Summary::default())).collect();
-    let mut events = 0;
-    for (summaries, of_seed) in by_seed {
-        events += of_seed;
-        for ((_, mean), summary) in policies.iter_mut().zip(summaries) {
-            mean.add(&summary, 1.0 / seeds as f64);
+    let empty = |contender: &Contender| PolicyRuns {
+        name: contender.name.clone(),
+        summary: Summary::default(),
+        ratios: Vec::new(),
+    };
+    let mut comparison = Comparison {
+        scenario: scenario.name.clone(),
+        seeds,
+        policies: contenders.iter().map(empty).collect(),
+        fair: Summary::default(),
+        events: 0,
+    };
+    for of_seed in by_seed {
+        comparison.events += of_seed.events;
+        comparison.fair.add(&of_seed.fair, 1.0 / seeds as f64);
+        for (runs, (summary, ratios)) in comparison.policies.iter_mut().zip(of_seed.policies) {
+            runs.summary.add(&summary, 1.0 / seeds as f64);
+            runs.ratios.extend(ratios);
         }
     }
-    Comparison { scenario: scenario.name.clone(), seeds, policies, events }
+    comparison
 }
 
 /// Plain sharing, the yardstick.
@@ -93,19 +118,31 @@ pub fn each_seed<T: Send>(seeds: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> 
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-fn one_seed(scenario: &Scenario, contenders: &[Contender], seed: u64) -> (Vec<Summary>, u64) {
+/// One schedule under every contender.
+struct SeedRuns {
+    fair: Summary,
+    policies: Vec<(Summary, Vec<f64>)>,
+    events: u64,
+}
+
+fn one_seed(scenario: &Scenario, contenders: &[Contender], seed: u64) -> SeedRuns {
     let jobs = scenario.draw(seed);
-    let fair = simulate(&scenario.node, &jobs, &plain_sharing(), Keep::default());
+    let run = |contender: &Contender| simulate(&scenario.node, &jobs, contender, Keep::default());
+    let fair = run(&plain_sharing());
     let mut events = fair.events;
-    let summaries = contenders.iter().map(|contender| {
+    let policies = contenders.iter().map(|contender| {
         if contender.decider == plain_sharing().decider {
-            return Summary::of(&fair, &fair);
+            return (Summary::of(&fair, &fair), ratios(&fair, &fair));
         }
-        let outcome = simulate(&scenario.node, &jobs, contender, Keep::default());
+        let outcome = run(contender);
         events += outcome.events;
-        Summary::of(&outcome, &fair)
+        (Summary::of(&outcome, &fair), ratios(&outcome, &fair))
     });
-    (summaries.collect(), events)
+    SeedRuns { policies: policies.collect(), fair: Summary::of(&fair, &fair), events }
+}
+
+fn ratios(outcome: &Outcome, fair: &Outcome) -> Vec<f64> {
+    outcome.jobs.iter().zip(&fair.jobs).map(|(job, fair)| job.completion_s() / fair.completion_s()).collect()
 }
 
 impl Summary {
@@ -113,8 +150,7 @@ impl Summary {
     pub fn of(outcome: &Outcome, fair: &Outcome) -> Summary {
         let count = outcome.jobs.len() as f64;
         let mean = |of: fn(&JobOutcome) -> f64| outcome.jobs.iter().map(of).sum::<f64>() / count;
-        let ratios: Vec<f64> =
-            outcome.jobs.iter().zip(&fair.jobs).map(|(job, fair)| job.completion_s() / fair.completion_s()).collect();
+        let ratios = ratios(outcome, fair);
         Summary {
             mean_completion_s: mean(JobOutcome::completion_s),
             p95_completion_s: p95(outcome),
@@ -155,7 +191,7 @@ mod tests {
 
     #[test]
     fn plain_sharing_neither_wins_nor_loses_against_itself() {
-        let fair = comparison("random-5", &["fair"], 3).policies[0].1;
+        let fair = comparison("random-5", &["fair"], 3).policies[0].summary;
         assert_eq!((fair.worst_vs_fair, fair.jobs_faster), (0.0, 0.0));
     }
 
@@ -163,7 +199,7 @@ mod tests {
     fn perfect_knowledge_wins_what_the_fluid_model_promises() {
         // Bounds around the table of the design: SRPT −41 % completion, quality first −50 … −60 % to 95 %, half and half −33/−33 %.
         let runs = comparison("random-10", &["fair", "srpt", "oracle-balanced", "oracle-quality"], 20);
-        let [fair, srpt, balanced, quality] = [0, 1, 2, 3].map(|n| runs.policies[n].1);
+        let [fair, srpt, balanced, quality] = [0, 1, 2, 3].map(|n| runs.policies[n].summary);
         let completion = |of: Summary| of.mean_completion_s / fair.mean_completion_s - 1.0;
         let t95 = |of: Summary| of.mean_t95_s / fair.mean_t95_s - 1.0;
         assert!((-0.50..-0.33).contains(&completion(srpt)), "srpt {}", completion(srpt));

@@ -16,6 +16,7 @@ mod output;
 mod overrides;
 mod random;
 pub mod replay;
+pub mod report;
 pub mod scenario;
 mod sharing;
 mod table_file;

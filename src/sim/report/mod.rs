@@ -1,0 +1,53 @@
+//! The report of a comparison: one HTML file with inline SVG, light and dark, without scripts and without the network.
+//!
+//! [`svg`] has the primitives, [`charts`] one picture each, this file the page. Imports: nothing of this crate but the simulator's parts.
+
+mod charts;
+mod page;
+pub mod svg;
+
+pub use page::html;
+
+use super::compare::{Comparison, plain_sharing};
+use super::contender::Contender;
+use super::job::Job;
+use super::node::{Keep, simulate};
+use super::outcome::Outcome;
+use super::scenario::Scenario;
+
+/// Everything that a report shows: the summary over seeds, and one seed in detail.
+pub struct Report<'a> {
+    /// Means over seeds.
+    pub comparison: &'a Comparison,
+    /// The seed that the pictures show.
+    pub seed: u64,
+    /// Its jobs.
+    pub jobs: Vec<Job>,
+    /// The node's cores.
+    pub cores: f64,
+    /// Plain sharing of that seed.
+    pub fair: Outcome,
+    /// The compared policies of that seed, in the comparison's order.
+    pub runs: Vec<(String, Outcome)>,
+}
+
+impl<'a> Report<'a> {
+    /// Runs `seed` once more under every contender and keeps what the pictures need.
+    pub fn of_seed(scenario: &Scenario, contenders: &[Contender], comparison: &'a Comparison, seed: u64) -> Report<'a> {
+        let jobs = scenario.draw(seed);
+        let keep = Keep { history: true, recording: false };
+        let run = |contender: &Contender| simulate(&scenario.node, &jobs, contender, keep);
+        let fair = run(&plain_sharing());
+        let runs = contenders.iter().map(|contender| (contender.name.clone(), run(contender))).collect();
+        Report { comparison, seed, cores: scenario.node.cores, fair, runs, jobs }
+    }
+
+    /// The last instant of any run, in seconds.
+    fn end_s(&self) -> f64 {
+        self.runs.iter().flat_map(|(_, run)| &run.jobs).map(|job| job.end_s).fold(1.0, f64::max)
+    }
+
+    fn job_names(&self) -> Vec<String> {
+        self.jobs.iter().map(|job| job.plan.name.clone()).collect()
+    }
+}

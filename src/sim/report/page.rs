@@ -1,0 +1,120 @@
+//! The page around the pictures.
+//!
+//! Imports: nothing of this crate but the simulator's parts.
+
+use super::svg::{STYLE, escaped};
+use super::{Report, charts};
+use crate::sim::compare::Summary;
+use crate::sim::outcome::Outcome;
+
+const PAGE_STYLE: &str = include_str!("page.css");
+
+/// The whole report as one HTML document.
+pub fn html(report: &Report) -> String {
+    let scenario = escaped(&report.comparison.scenario);
+    let body = [
+        format!("<header><h1>{scenario}</h1><p>{}</p></header>", introduction(report)),
+        section("In short", &means(report)),
+        section("Who won and who lost, all seeds", &all_seeds(report)),
+        section(&format!("Completion times side by side, seed {}", report.seed), &side_by_side(report)),
+        policies(report),
+        "<footer>Simulated by flowsim on virtual time with the policy code of the daemon; the same command gives the same figures.</footer>"
+            .to_owned(),
+    ]
+    .concat();
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+         <title>flowsim: {scenario}</title><style>{STYLE}{PAGE_STYLE}</style></head><body><main>{body}</main></body></html>\n"
+    )
+}
+
+fn section(title: &str, content: &str) -> String {
+    format!("<section><h2>{}</h2>{content}</section>", escaped(title))
+}
+
+fn introduction(report: &Report) -> String {
+    let (jobs, cores, seeds) = (report.jobs.len(), report.cores, report.comparison.seeds);
+    let best = report.comparison.policies.iter().filter(|run| run.name != "fair").map(|run| {
+        let part = |of: fn(&Summary) -> f64| 100.0 * (of(&run.summary) / of(&report.comparison.fair) - 1.0);
+        (run, part(|summary| summary.mean_completion_s), part(|summary| summary.mean_t95_s))
+    });
+    let best = best.min_by(|a, b| (a.1 + a.2).total_cmp(&(b.1 + b.2)));
+    let headline = best.map_or_else(String::new, |(run, completion, quality)| {
+        format!(
+            " Best on both means together: <b>{}</b>, with mean completion {completion:+.1} % and mean time to 95 % quality {quality:+.1} % against plain sharing.",
+            escaped(&run.name),
+        )
+    });
+    format!("{jobs} jobs on {cores} cores, {seeds} random schedules (seeds).{headline}")
+}
+
+/// The table of means.
+fn means(report: &Report) -> String {
+    let fair = &report.comparison.fair;
+    let rows = report.comparison.policies.iter().map(|run| {
+        let cell = |of: fn(&Summary) -> f64| against(of(&run.summary), of(fair), run.name == "fair");
+        format!(
+            "<tr><th>{}</th>{}{}{}{}<td>{:+.1} %</td><td>{:.1}</td></tr>",
+            escaped(&run.name),
+            cell(|summary| summary.mean_completion_s),
+            cell(|summary| summary.p95_completion_s),
+            cell(|summary| summary.mean_t95_s),
+            cell(|summary| summary.makespan_s),
+            100.0 * run.summary.worst_vs_fair,
+            run.summary.jobs_faster,
+        )
+    });
+    format!(
+        "<div class=\"scroll\"><table><thead><tr><th>policy</th><th>mean completion, s</th><th>p95 completion, s</th>\
+         <th>mean to 95 % quality, s</th><th>makespan, s</th><th>worst job against fair</th><th>jobs faster</th></tr></thead>\
+         <tbody>{}</tbody></table></div>",
+        rows.collect::<String>()
+    )
+}
+
+fn against(value: f64, fair: f64, is_fair: bool) -> String {
+    let change = 100.0 * (value / fair - 1.0);
+    let class = if change < -0.5 {
+        "better"
+    } else if change > 0.5 {
+        "worse"
+    } else {
+        ""
+    };
+    if is_fair {
+        return format!("<td>{value:.1}</td>");
+    }
+    format!("<td>{value:.1} <small class=\"{class}\">{change:+.1} %</small></td>")
+}
+
+fn policy_names(report: &Report) -> Vec<String> {
+    report.runs.iter().map(|(name, _)| name.clone()).collect()
+}
+
+fn all_seeds(report: &Report) -> String {
+    let note = "<p>For each policy, the part of all jobs (upwards) whose completion time changed by at most so much: left of the line is faster \
+                than plain sharing, right of it slower.</p>";
+    format!("{note}{}{}", charts::legend(&policy_names(report)), charts::changes_of_all_seeds(report))
+}
+
+fn side_by_side(report: &Report) -> String {
+    charts::legend(&policy_names(report)) + &charts::completions(report)
+}
+
+/// One row of pictures for each policy.
+fn policies(report: &Report) -> String {
+    let legend = charts::legend(&report.job_names());
+    report.runs.iter().map(|(name, run)| section(name, &format!("{legend}{}", pictures(report, run)))).collect()
+}
+
+fn pictures(report: &Report, run: &Outcome) -> String {
+    let figures = [
+        ("Share of the node", charts::shares(report, run)),
+        ("CPU use of each job", charts::cpu_use(report, run)),
+        ("Evaluations, parts of the final improvement", charts::evaluations(report, run)),
+        ("When each job ran; the mark is 95 % quality", charts::gantt(report, run)),
+        ("Against plain sharing", charts::winners(report, run)),
+    ];
+    let figure = |(title, svg): (&str, String)| format!("<figure><figcaption>{title}</figcaption>{svg}</figure>");
+    format!("<div class=\"grid2\">{}</div>", figures.map(figure).concat())
+}
