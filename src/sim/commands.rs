@@ -3,7 +3,7 @@
 //! Imports: model.
 
 use super::args::{Arguments, Command, ReplayArguments, RunArguments, TraceArguments};
-use super::compare::{Comparison, PolicyRuns, Summary, compare};
+use super::compare::{Change, Comparison, PolicyRuns, Summary, compare};
 use super::contender::{CONTENDERS, Contender, Decider};
 use super::node::{Keep, simulate};
 use super::output::write_whole;
@@ -144,7 +144,7 @@ fn comparison_table(comparison: &Comparison) -> String {
             seconds(|summary| summary.p95_completion_s),
             seconds(|summary| summary.mean_t95_s),
             seconds(|summary| summary.makespan_s),
-            format!("{:+.1} %", 100.0 * summary.worst_vs_fair),
+            Change(summary.worst_vs_fair).to_string(),
             format!("{:.1}", summary.jobs_faster),
         ]);
     }
@@ -157,7 +157,7 @@ fn comparison_table(comparison: &Comparison) -> String {
 
 fn with_change(seconds: f64, fair: Option<f64>) -> String {
     match fair {
-        Some(fair) => format!("{seconds:.1} ({:+.1} %)", 100.0 * (seconds / fair - 1.0)),
+        Some(fair) => format!("{seconds:.1} ({})", Change::between(fair, seconds)),
         None => format!("{seconds:.1}"),
     }
 }

@@ -8,6 +8,7 @@ use super::node::{Keep, simulate};
 use super::outcome::{JobOutcome, Outcome};
 use super::scenario::Scenario;
 use serde::{Serialize, Serializer};
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What `flowsim run` reports of one policy: means over seeds.
@@ -145,6 +146,24 @@ fn ratios(outcome: &Outcome, fair: &Outcome) -> Vec<f64> {
     outcome.jobs.iter().zip(&fair.jobs).map(|(job, fair)| job.completion_s() / fair.completion_s()).collect()
 }
 
+/// A relative change, shown as a percentage with its sign; nothing has none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change(pub f64);
+
+impl Change {
+    /// From `before` to `after`.
+    pub fn between(before: f64, after: f64) -> Change {
+        Change(after / before - 1.0)
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tenths = (1000.0 * self.0).round();
+        if tenths == 0.0 { f.write_str("0.0 %") } else { write!(f, "{:+.1} %", tenths / 10.0) }
+    }
+}
+
 impl Summary {
     /// One schedule's figures, against plain sharing of the same schedule.
     pub fn of(outcome: &Outcome, fair: &Outcome) -> Summary {
@@ -187,6 +206,12 @@ mod tests {
         let scenario = Scenario::built_in(scenario).unwrap().unwrap();
         let named = |name: &&str| Contender::named(name, &PolicySettings::default()).unwrap();
         compare(&scenario, &policies.iter().map(named).collect::<Vec<_>>(), seeds)
+    }
+
+    #[test]
+    fn a_change_has_a_sign_unless_it_is_none() {
+        let shown = |after: f64| Change::between(100.0, after).to_string();
+        assert_eq!([shown(123.45), shown(99.0), shown(99.999)], ["+23.5 %", "-1.0 %", "0.0 %"]);
     }
 
     #[test]

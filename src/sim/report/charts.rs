@@ -4,6 +4,7 @@
 
 use super::Report;
 use super::svg::{Margins, Plot, series};
+use crate::sim::compare::Change;
 use crate::sim::outcome::Outcome;
 
 const WIDTH: f64 = 560.0;
@@ -69,11 +70,11 @@ pub(super) fn winners(report: &Report, run: &Outcome) -> String {
         let (change, y) = (changes[number], rows - place as f64 - 0.5);
         let name = &report.jobs[number].plan.name;
         let class = if change > 0.0 { "bad" } else { "good" };
-        plot.bar((0.0, change), (y - 0.33, y + 0.33), class, &format!("{name}: {:+.1} %", 100.0 * change));
+        plot.bar((0.0, change), (y - 0.33, y + 0.33), class, &format!("{name}: {}", Change(change)));
         plot.text(NAMES - 8.0, plot.y.at(y) + 4.0, "end", name);
         let (x, side) = (plot.x.at(change), if change > 0.0 { "label" } else { "label end" });
         let beside = if change > 0.0 { x + 4.0 } else { x - 4.0 };
-        plot.text(beside, plot.y.at(y) + 4.0, side, &format!("{:+.1} %", 100.0 * change));
+        plot.text(beside, plot.y.at(y) + 4.0, side, &Change(change).to_string());
     }
     plot.inline("Change of each job's completion time against plain sharing")
 }

@@ -4,7 +4,7 @@
 
 use super::svg::{STYLE, escaped};
 use super::{Report, charts};
-use crate::sim::compare::Summary;
+use crate::sim::compare::{Change, Summary};
 use crate::sim::outcome::Outcome;
 
 const PAGE_STYLE: &str = include_str!("page.css");
@@ -35,13 +35,13 @@ fn section(title: &str, content: &str) -> String {
 fn introduction(report: &Report) -> String {
     let (jobs, cores, seeds) = (report.jobs.len(), report.cores, report.comparison.seeds);
     let best = report.comparison.policies.iter().filter(|run| run.name != "fair").map(|run| {
-        let part = |of: fn(&Summary) -> f64| 100.0 * (of(&run.summary) / of(&report.comparison.fair) - 1.0);
+        let part = |of: fn(&Summary) -> f64| Change::between(of(&report.comparison.fair), of(&run.summary));
         (run, part(|summary| summary.mean_completion_s), part(|summary| summary.mean_t95_s))
     });
-    let best = best.min_by(|a, b| (a.1 + a.2).total_cmp(&(b.1 + b.2)));
+    let best = best.min_by(|a, b| (a.1.0 + a.2.0).total_cmp(&(b.1.0 + b.2.0)));
     let headline = best.map_or_else(String::new, |(run, completion, quality)| {
         format!(
-            " Best on both means together: <b>{}</b>, with mean completion {completion:+.1} % and mean time to 95 % quality {quality:+.1} % against plain sharing.",
+            " Best on both means together: <b>{}</b>, with mean completion {completion} and mean time to 95 % quality {quality} against plain sharing.",
             escaped(&run.name),
         )
     });
@@ -54,13 +54,13 @@ fn means(report: &Report) -> String {
     let rows = report.comparison.policies.iter().map(|run| {
         let cell = |of: fn(&Summary) -> f64| against(of(&run.summary), of(fair), run.name == "fair");
         format!(
-            "<tr><th>{}</th>{}{}{}{}<td>{:+.1} %</td><td>{:.1}</td></tr>",
+            "<tr><th>{}</th>{}{}{}{}<td>{}</td><td>{:.1}</td></tr>",
             escaped(&run.name),
             cell(|summary| summary.mean_completion_s),
             cell(|summary| summary.p95_completion_s),
             cell(|summary| summary.mean_t95_s),
             cell(|summary| summary.makespan_s),
-            100.0 * run.summary.worst_vs_fair,
+            Change(run.summary.worst_vs_fair),
             run.summary.jobs_faster,
         )
     });
@@ -84,7 +84,7 @@ fn against(value: f64, fair: f64, is_fair: bool) -> String {
     if is_fair {
         return format!("<td>{value:.1}</td>");
     }
-    format!("<td>{value:.1} <small class=\"{class}\">{change:+.1} %</small></td>")
+    format!("<td>{value:.1} <small class=\"{class}\">{change}</small></td>")
 }
 
 fn policy_names(report: &Report) -> Vec<String> {
@@ -104,17 +104,19 @@ fn side_by_side(report: &Report) -> String {
 /// One row of pictures for each policy.
 fn policies(report: &Report) -> String {
     let legend = charts::legend(&report.job_names());
-    report.runs.iter().map(|(name, run)| section(name, &format!("{legend}{}", pictures(report, run)))).collect()
+    report.runs.iter().map(|(name, run)| section(name, &format!("{legend}{}", pictures(report, name, run)))).collect()
 }
 
-fn pictures(report: &Report, run: &Outcome) -> String {
-    let figures = [
+fn pictures(report: &Report, name: &str, run: &Outcome) -> String {
+    let mut figures = vec![
         ("Share of the node", charts::shares(report, run)),
         ("CPU use of each job", charts::cpu_use(report, run)),
         ("Evaluations, parts of the final improvement", charts::evaluations(report, run)),
         ("When each job ran; the mark is 95 % quality", charts::gantt(report, run)),
-        ("Against plain sharing", charts::winners(report, run)),
     ];
+    if name != "fair" {
+        figures.push(("Completion times against plain sharing", charts::winners(report, run)));
+    }
     let figure = |(title, svg): (&str, String)| format!("<figure><figcaption>{title}</figcaption>{svg}</figure>");
-    format!("<div class=\"grid2\">{}</div>", figures.map(figure).concat())
+    format!("<div class=\"grid2\">{}</div>", figures.into_iter().map(figure).collect::<String>())
 }

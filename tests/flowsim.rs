@@ -1,0 +1,160 @@
+//! `flowsim` as its user meets it: the binary's output, exit codes, files and complaints.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+fn flowsim(arguments: &[&str]) -> std::process::Output {
+    Command::cargo_bin("flowsim").unwrap().args(arguments).output().unwrap()
+}
+
+fn stdout(arguments: &[&str]) -> String {
+    let output = flowsim(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let output = flowsim(arguments);
+    assert!(!output.status.success() && output.stdout.is_empty());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn written(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn the_json_has_the_promised_keys_for_each_policy() {
+    let json = stdout(&["run", "random-5", "--policy", "fair,srpt,flowcon,balanced", "--seeds", "3", "--json"]);
+    let result: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((result["scenario"].as_str(), result["seeds"].as_u64()), (Some("random-5"), Some(3)));
+    for policy in ["fair", "srpt", "flowcon", "balanced"] {
+        let figures = result["policies"][policy].as_object().unwrap();
+        let keys =
+            ["mean_completion_s", "p95_completion_s", "mean_t95_s", "makespan_s", "worst_vs_fair", "jobs_faster"];
+        assert_eq!(figures.len(), keys.len());
+        assert!(keys.iter().all(|key| figures[*key].is_f64()), "{policy}: {figures:?}");
+    }
+    let mean = |policy: &str| result["policies"][policy]["mean_completion_s"].as_f64().unwrap();
+    assert!(mean("srpt") < 0.8 * mean("fair"));
+}
+
+#[test]
+fn the_same_command_prints_the_same_bytes() {
+    let arguments = ["run", "random-10-mixed-io", "--policy", "fair,las,flowcon,quality", "--seeds", "4", "--json"];
+    assert_eq!(stdout(&arguments), stdout(&arguments));
+}
+
+#[test]
+fn the_shipped_scenario_runs() {
+    let table = stdout(&["run", "config/scenarios/example.toml", "--policy", "fair,edf", "--seeds", "2"]);
+    assert!(table.contains("example") && table.contains("edf"), "{table}");
+}
+
+#[test]
+fn a_setting_changes_the_run() {
+    let run = |set: &str| stdout(&["run", "random-5", "-p", "flowcon", "--seeds", "2", "--json", "--set", set]);
+    assert_ne!(run("interval=20s"), run("interval=60s"));
+    assert!(refused(&["run", "random-5", "--set", "intervall=20s"]).contains("expected one of"));
+}
+
+#[test]
+fn a_broken_scenario_is_refused_with_line_column_and_what_is_expected() {
+    let folder = tempfile::tempdir().unwrap();
+    for (text, place, expected) in [
+        ("[[job]]\nwork = -5\n", "2:8", "above 0"),
+        ("[[job]]\nwork = 5\nwieght = 2\n", "3:1", "unknown field `wieght`, expected one of"),
+        ("[[job]]\nwork = \"long\"\n", "2:8", "a number or a pair [low, high]"),
+        ("[[job]]\nwork = [9, 3]\n", "2:8", "low ≤ high"),
+        ("[[job]]\nstart_s = 3\n", "1:1", "missing field `work`"),
+        ("[[job]\nwork = 3\n", "1:7", "expected"),
+        ("[node]\ncores = 0\n[[job]]\nwork = 1\n", "2:9", "above 0"),
+        ("[[job]]\nwork = 1\nmemory = \"4 GB\"\n", "3:10", "\"4 GiB\""),
+        ("[[job]]\nwork = 1\ncurve = { kind = \"cubic\" }\n", "3:18", "\"exponential\", \"power\""),
+        ("[[job]]\nwork = 1\ncurve = { kind = \"samples\", file = \"none.csv\" }\n", "3:36", "expected a CSV file"),
+        ("name = \"x\"\n", "1:1", "at least one [[job]]"),
+    ] {
+        let path = written(folder.path(), "broken.toml", text);
+        let error = refused(&["run", &path]);
+        assert!(error.contains(&format!("broken.toml:{place}: ")) && error.contains(expected), "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn a_measured_curve_is_read_from_the_file_beside_the_scenario() {
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path(), "curve.csv", "run,step,loss\na,0,4.0\na,100,1.0\nb,0,9\na,200,0.5\n");
+    let scenario =
+        "[[job]]\nwork = 100\nstart_s = 0\ncurve = { kind = \"samples\", file = \"curve.csv\", only = \"run=a\" }\n";
+    let path = written(folder.path(), "measured.toml", scenario);
+    let result: Value = serde_json::from_str(&stdout(&["run", &path, "-p", "fair", "--json", "--seeds", "1"])).unwrap();
+    // 95 % of 3.5 is 3.325: 3.0 at half of the work, 0.325 of the 0.5 that the other half brings: 50 + 50·0.65 s.
+    assert!((result["policies"]["fair"]["mean_t95_s"].as_f64().unwrap() - 82.5).abs() < 1e-6);
+    written(folder.path(), "curve.csv", "run,step,loss\na,0,4.0\na,100,low\n");
+    assert!(refused(&["run", &path]).contains("curve.csv:3:7: loss = `low`: expected a number"));
+}
+
+#[test]
+fn unknown_names_say_what_there_is() {
+    assert!(refused(&["run", "random-7"]).contains("random-5, random-10, random-15"));
+    assert!(refused(&["run", "random-5", "-p", "best"]).contains("expected one of fair, fifo"));
+    let listed = stdout(&["list"]);
+    assert!(["fixed-3", "-unknown", "oracle-balanced"].iter().all(|name| listed.contains(name)), "{listed}");
+}
+
+const TRACE: &str = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n\
+    0,1,0,1,vgg,100,1\n1,2,10,1,vgg,50,1\n2,1,20,1,vgg,30,1\n";
+
+#[test]
+fn a_trace_gives_each_jobs_start_and_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = written(folder.path(), "t.csv", TRACE);
+    let lines = stdout(&["trace", &trace, "--gpus", "2", "--policy", "fifo", "--per-job"]);
+    assert_eq!(lines, "job_id,start_s,end_s\n0,0,100\n1,100,150\n2,150,180\n");
+    let out = folder.path().join("out.csv");
+    stdout(&["trace", &trace, "--gpus", "2", "-p", "srpt", "--per-job", "--out", out.to_str().unwrap()]);
+    assert_eq!(fs::read_to_string(&out).unwrap(), "job_id,start_s,end_s\n0,0,150\n1,10,90\n2,20,50\n");
+}
+
+#[test]
+fn a_broken_trace_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = written(folder.path(), "t.csv", &TRACE.replace("2,1,20", "2,-1,20"));
+    let out = folder.path().join("out.csv");
+    let error = refused(&["trace", &trace, "--gpus", "2", "-p", "las", "--per-job", "--out", out.to_str().unwrap()]);
+    assert!(error.contains("t.csv:4:3: num_gpu = `-1`: expected a whole number of at least 1"), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_was_recorded_is_decided_the_same_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ticks.jsonl");
+    let recording = path.to_str().unwrap();
+    stdout(&["run", "random-5", "-p", "flowcon", "--seeds", "1", "--record", recording]);
+    assert!(stdout(&["replay", recording]).contains("all decided the same"));
+    let text = fs::read_to_string(&path).unwrap();
+    let at = text.find("\"next_tick\":").unwrap() + "\"next_tick\":".len();
+    fs::write(&path, format!("{}9{}", &text[..at], &text[at..])).unwrap();
+    assert!(refused(&["replay", recording]).contains("next_tick was"));
+}
+
+#[test]
+fn the_report_is_one_file_without_network_or_scripts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    stdout(&["run", "random-5", "-p", "fair,flowcon", "--seeds", "2", "--report", path.to_str().unwrap()]);
+    let html = fs::read_to_string(&path).unwrap();
+    assert!(html.starts_with("<!doctype html>") && html.ends_with("</html>\n"));
+    assert!(!html.contains("http") && !html.contains("<script") && !html.contains("<link"));
+    assert!(html.contains("prefers-color-scheme:dark"));
+    assert_eq!(html.matches("<svg").count(), html.matches("</svg>").count());
+    assert_eq!(html.matches("<figure>").count(), 4 + 5, "four pictures of fair, five of flowcon");
+    assert!(!html.contains("NaN") && !html.contains("inf "), "every coordinate is a number");
+}
