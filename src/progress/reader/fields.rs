@@ -222,9 +222,11 @@ impl LineReader<'_> {
                 if let (Some(total), Some(count)) = (total, counted_right) {
                     return self.count(number, Some(total), count);
                 }
+                self.hear(name);
                 self.series(number, name, None, 0.0, Split::Unsaid);
             }
-            _ => {}
+            // `Test net output #0: loss = 0.02`: what is no name of a value may still say where it was measured.
+            _ => self.hear(name),
         }
     }
 

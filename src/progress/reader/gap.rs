@@ -179,6 +179,13 @@ fn cleaned(text: &str) -> String {
     if words.is_empty() || !trimmed.chars().any(char::is_alphabetic) {
         return String::new();
     }
+    // An identifier within a phrase is the name of something else: `Trial PPO_8f3e5_00000 finished iteration`.
+    let identified = words.len() > 1
+        && words[..words.len() - 1].iter().any(|word| word.contains('_') && word.chars().any(|c| c.is_ascii_digit()));
+    let words = match words.iter().rposition(|word| word.contains('_') && word.chars().any(|c| c.is_ascii_digit())) {
+        Some(at) if identified && at + 1 < words.len() => words[at + 1..].to_vec(),
+        _ => words,
+    };
     let cut = match words.len() {
         0..=2 => words.iter().position(|word| matches!(*word, "and" | "with" | "the" | "has")).map_or(0, |at| at + 1),
         _ => words.iter().rposition(|word| LEADS_TO.contains(word)).map_or(0, |at| at + 1),

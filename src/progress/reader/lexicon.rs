@@ -166,8 +166,8 @@ fn exact(word: &str) -> Option<(Direction, f32)> {
 }
 
 fn known_metric(word: &str) -> Option<(Direction, f32)> {
-    // mAP50, rouge2, RCNNL1Loss, pixacc: a trailing number is a variant, and a compound means what it ends in.
-    let bare = word.trim_end_matches(|c: char| c.is_ascii_digit());
+    // mAP50, rouge2, fid50k, pixacc: a number is a variant, and a compound means what it ends in.
+    let bare = word.split(|c: char| c.is_ascii_digit()).next().unwrap_or(word);
     let ending = || {
         ["loss", "accuracy", "rmse", "error", "perplexity", "likelihood", "reward", "return"]
             .iter()
@@ -196,6 +196,9 @@ fn graded(words: &[String], direction: Direction, mut weight: f32, split: Split)
     weight *= 0.95f32.powi(words.iter().filter(unknown).count().min(3) as i32);
     if words.iter().any(|word| lists(SECONDARY, word)) {
         weight *= 0.5;
+    }
+    if words.iter().any(|word| lists(PARTS, word) || word.ends_with("l1") || word.ends_with("l2")) {
+        weight *= 0.9;
     }
     // The parts of an agent's loss say how well its networks fit, not how well it acts; entropies and divergences even less.
     for (word, factor) in

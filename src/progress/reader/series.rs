@@ -143,12 +143,14 @@ impl Candidates {
     pub(super) fn ranked(&self) -> Vec<(u16, f64)> {
         let most =
             self.series.iter().filter(|series| series.weight > 0.0).map(|series| series.count).max().unwrap_or(1);
+        let counted =
+            self.series.iter().any(|series| series.signature != 0 && series.weight >= 0.4 && series.count >= 2);
         let nameless = self.series.iter().filter(|series| series.weight == 0.0 && series.count >= 2).count();
         let mut ranked: Vec<(u16, f64)> = self
             .series
             .iter()
             .enumerate()
-            .map(|(slot, series)| (slot as u16, series.score(most, nameless)))
+            .map(|(slot, series)| (slot as u16, series.score(most, nameless, counted)))
             .filter(|(_, score)| *score > 0.0)
             .collect();
         ranked.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(a.cmp(b)));
@@ -248,7 +250,7 @@ impl Series {
         self.count >= 10 && range > 0.0 && worse > range * 0.25
     }
 
-    fn score(&self, most: u32, nameless: usize) -> f64 {
+    fn score(&self, most: u32, nameless: usize, counted: bool) -> f64 {
         if self.count == 0 {
             return 0.0;
         }
@@ -259,6 +261,10 @@ impl Series {
             // A name that says nothing: only if it is nearly alone, printed often, and moves one way.
             let steady = f64::from(self.rises.abs_diff(self.falls)) / f64::from(self.count.max(1));
             score = if nameless <= 2 && self.count >= 5 && !self.whole && steady > 0.5 { 0.2 * steady } else { 0.0 };
+        }
+        if counted && self.signature == 0 {
+            // Reports of progress count something; a line that does not is about something else.
+            score *= 0.6;
         }
         if constant {
             score *= if self.whole { 0.05 } else { 0.3 };

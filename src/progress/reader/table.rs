@@ -45,6 +45,7 @@ impl Header {
             1,
         );
         let ruled = ruled(&text);
+        let text = if ruled == Ruled::Blanks { before_bar(text) } else { text };
         let header = Header { ruled, hash, text };
         let cells = header.cells();
         let meanings: Vec<Meaning> = cells.iter().map(|(_, cell)| column(cell)).collect();
@@ -72,12 +73,7 @@ impl Header {
     }
 
     fn cells(&self) -> Vec<(usize, &str)> {
-        let cells = cells(&self.text, self.ruled);
-        // A bar drawn behind the header ends it: `mAP50  mAP50-95): 100% ━━━`.
-        match cells.iter().position(|(_, cell)| cell.ends_with(':')) {
-            Some(last) if self.ruled == Ruled::Blanks => cells[..=last].to_vec(),
-            _ => cells,
-        }
+        cells(&self.text, self.ruled)
     }
 
     /// The same with single blanks as divisions.
@@ -138,6 +134,16 @@ impl Header {
         let placed = columns.iter().flatten().count();
         (placed * 3 >= row.len() * 2).then_some(columns)
     }
+}
+
+/// A bar drawn behind the header ends it: `mAP50  mAP50-95): 100% ━━━`.
+fn before_bar(mut text: String) -> String {
+    let is_last = |(at, word): &(usize, &str)| word.ends_with(':') && *at > 0;
+    let end = words(&text).into_iter().skip(2).find(is_last).map(|(at, word)| at + word.len() - 1);
+    if let Some(end) = end {
+        text.truncate(end);
+    }
+    text
 }
 
 /// Whether a line could be a row of some table.

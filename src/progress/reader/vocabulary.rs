@@ -22,8 +22,8 @@ pub(super) const METRICS: &[(Direction, f32, &str)] = &[
     ),
     (Down, 0.8, "err rms lpips wer cer bcer eer regret chamfer fout"),
     (Down, 0.75, "bwer epe"),
-    (Down, 0.7, "obj divergence stress residual ter rel"),
-    (Down, 0.6, " energy"),
+    (Down, 0.7, "divergence stress residual ter rel"),
+    (Down, 0.55, "energy obj"),
     (Up, 0.92, "reward rew return averagereturn"),
     (Up, 0.9, "rewards returns belohnung récompense recompensa ricompensa награда"),
     (Up, 0.85, "elbo likelihood loglik loglikelihood ret"),
@@ -119,6 +119,9 @@ pub(super) const NEUTRAL: &str = "total mean average avg running current cur mai
 
 /// Words after which a value repeats or sums up others.
 pub(super) const SECONDARY: &str = "best max highest lowest previous prev old top worst initial reg aux";
+
+/// Terms of a sum: where a box is, how smooth a mask is. The classification or the total says more.
+pub(super) const PARTS: &str = "l1 l2 smooth box bbox loc localization rpn dfl mask reg aux regression commitment";
 
 /// Words that may stand before a counter without changing what it is.
 pub(super) const BEFORE_COUNTER: &str = "train training global current end of the in begin start starting at for and valid val validation eval \
