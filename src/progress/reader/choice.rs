@@ -11,7 +11,7 @@ use crate::model::{Direction, ProgressUnit};
 use serde::{Deserialize, Serialize};
 
 /// A rival must be so much better to replace the choice.
-const CLEARLY_BETTER: f64 = 1.08;
+const CLEARLY_BETTER: f64 = 1.04;
 
 /// What the owner's labels ask of the reader.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -131,6 +131,9 @@ impl Counters {
 
     /// The total of a counter: its own if it keeps to it, else a declared one that nothing contradicts.
     pub(super) fn total_of(&self, counter: &Counter) -> Option<f64> {
+        if counter.count == Count::Percent {
+            return Some(100.0);
+        }
         let own = counter.total.filter(|_| counter.exceeded == 0 || counter.restarts > 0);
         own.or_else(|| {
             let declared =

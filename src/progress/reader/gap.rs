@@ -269,6 +269,15 @@ pub(super) fn right_name(right: &[u8], ends_line: bool) -> Option<String> {
     if !text.starts_with(' ') || is_measured(right) {
         return None;
     }
+    // `300.5 perplexity estimate based on …`: a sentence goes on behind the word.
+    let mut sentence = text.split_whitespace();
+    if let (Some(first), Some(second), Some(_)) = (sentence.next(), sentence.next(), sentence.next())
+        && matches!(lexicon::meaning(first), Meaning::Metric { weight, .. } if weight >= 0.6)
+        && !first.ends_with([':', '=', ','])
+        && !second.starts_with([':', '='])
+    {
+        return Some(first.to_owned());
+    }
     let end = text.find([',', ';', '|', '\t', ')', ']']);
     let words = match end {
         Some(end) => &text[..end],

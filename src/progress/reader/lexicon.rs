@@ -82,7 +82,10 @@ pub(super) fn meaning(name: &str) -> Meaning {
     if words.is_empty() || words.len() > 12 {
         return Meaning::Unknown;
     }
-    counter(&words).unwrap_or_else(|| metric(name, &words))
+    if words.iter().all(|word| lists(JOINING, word)) {
+        return Meaning::Other;
+    }
+    in_section(name).or_else(|| counter(&words)).unwrap_or_else(|| metric(name, &words))
 }
 
 /// Which part of the data the words speak of.
@@ -95,6 +98,13 @@ pub(super) fn split_of(words: &[String]) -> Split {
         _ => None,
     });
     found.unwrap_or(Split::Unsaid)
+}
+
+/// `misc/total_timesteps` counts steps, in the section `misc`; `ms/step` is a speed.
+fn in_section(name: &str) -> Option<Meaning> {
+    let (section, rest) = name.rsplit_once('/')?;
+    let speed = words(section).iter().any(|word| lists(OTHER, word) || word.len() < 3);
+    if speed { None } else { counter(&words(rest)) }
 }
 
 fn counted(word: &str) -> Option<Count> {
@@ -192,7 +202,8 @@ fn graded(words: &[String], direction: Direction, mut weight: f32, split: Split)
         Down if has("neg") => Up,
         direction => direction,
     };
-    let unknown = |word: &&String| !lists(NEUTRAL, word) && known_metric(word).is_none();
+    let of_the_name = |word: &str| matches!(word, "cross" | "entropy" | "log" | "likelihood");
+    let unknown = |word: &&String| !lists(NEUTRAL, word) && !of_the_name(word) && known_metric(word).is_none();
     weight *= 0.95f32.powi(words.iter().filter(unknown).count().min(3) as i32);
     if words.iter().any(|word| lists(SECONDARY, word)) {
         weight *= 0.5;

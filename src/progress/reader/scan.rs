@@ -117,6 +117,18 @@ impl Scan {
     fn word_with_digits(&mut self, line: &[u8], start: usize, letters_end: usize, shape: &mut Shape) -> usize {
         let mut at = letters_end;
         let joined = !line[at].is_ascii_digit();
+        if line[at] == b'@' && line.get(at + 1) == Some(&b'.') {
+            // `mAP@.5:.95` is one name.
+            let tail = line[at..]
+                .iter()
+                .take_while(|byte| byte.is_ascii_digit() || matches!(byte, b'@' | b'.' | b':' | b'-'))
+                .count();
+            let end = at + line[at..at + tail].trim_ascii_end().len();
+            for byte in &line[at..end] {
+                shape.mix(u64::from(*byte));
+            }
+            return end;
+        }
         if joined && !line.get(at + 1).is_some_and(u8::is_ascii_digit) {
             return at;
         }
@@ -264,8 +276,11 @@ fn comma_end(line: &[u8], digits: usize, comma: usize) -> usize {
     }
     if line.get(end) == Some(&b',') && line.get(end + 1).is_some_and(u8::is_ascii_digit) {
         let after = digits_end(line, end + 1);
-        let decimals = end == comma && after - comma > 2 && line[digits] == b'0' && comma == digits + 1;
-        return if decimals && line.get(after) != Some(&b',') { after } else { comma };
+        let decimals = after - comma - 1;
+        let zero = line[digits] == b'0' && comma == digits + 1;
+        let listed = digits > 0 && matches!(line[digits - 1], b'[' | b'(' | b'{');
+        let divides = end == comma && !listed && (decimals >= 2 && decimals != 3 || decimals == 3 && zero);
+        return if divides && !matches!(line.get(after), Some(b',' | b'.' | b':' | b'/')) { after } else { comma };
     }
     end
 }

@@ -159,6 +159,12 @@ impl Candidates {
 
     /// Which way a series improves: by its name, by the best value that the log keeps of it, or by how it moved.
     pub(super) fn direction(&self, series: &Series) -> Option<Direction> {
+        // `score` and the like name both: DL4J's falls, a game's rises. What it does for long decides.
+        if series.contradicts() && series.is_softly_named() {
+            return series
+                .named_direction
+                .map(|direction| if direction == Direction::Up { Direction::Down } else { Direction::Up });
+        }
         series.named_direction.or_else(|| {
             let best = self.series.iter().find(|other| {
                 let name = other.name.to_lowercase();
@@ -236,6 +242,12 @@ impl Series {
 
     fn early_mean(&self) -> f64 {
         self.early / f64::from(self.count.clamp(1, EARLY))
+    }
+
+    fn is_softly_named(&self) -> bool {
+        ["score", "objective", "objf", "obj", "fitness", "energy", "metric"]
+            .iter()
+            .any(|soft| self.name.to_lowercase().ends_with(soft))
     }
 
     /// Moves steadily against what its name promises.

@@ -56,7 +56,7 @@ impl Header {
         let end = from + cells.last().map_or(0, |(at, cell)| at + cell.len());
         let numeric = numbers.iter().any(|number| (from..end).contains(&usize::from(number.start)));
         // A sentence has few words that mean something; a header has many.
-        let told = header.ruled != Ruled::Blanks || known * 4 >= cells.len();
+        let told = header.ruled != Ruled::Blanks || cells.len() >= 3 || known * 4 >= cells.len();
         let sentence = header.text.contains(": ") || header.text.trim_end().ends_with(['.', '!', '…']);
         (cells.len() >= 2 && known >= 1 && told && !numeric && !(sentence && header.ruled == Ruled::Blanks))
             .then_some(header)

@@ -7,7 +7,7 @@
 use super::lexicon::Count;
 use crate::model::Direction::{self, Down, Up};
 
-/// Words of an evaluation: which way it improves, how typical it is (0 ..= 1), the words.
+/// Words of an evaluation (rewards first: where there is one, an agent's losses only say how well its networks fit): which way it improves, how typical it is (0 ..= 1), the words.
 pub(super) const METRICS: &[(Direction, f32, &str)] = &[
     (Down, 1.0, "loss verlust perte pérdida perdida perdita perda verlies strata förlust потеря потери потерь kayıp"),
     (Down, 0.95, "losses cost logloss mlogloss multilogloss crossentropy xent pertes pérdidas"),
@@ -24,9 +24,9 @@ pub(super) const METRICS: &[(Direction, f32, &str)] = &[
     (Down, 0.75, "bwer epe"),
     (Down, 0.7, "divergence stress residual ter rel"),
     (Down, 0.55, "energy obj"),
-    (Up, 0.92, "reward rew return averagereturn"),
+    (Up, 1.1, "reward rew return ret eprewmean epretmean"),
     (Up, 0.9, "rewards returns belohnung récompense recompensa ricompensa награда"),
-    (Up, 0.85, "elbo likelihood loglik loglikelihood ret"),
+    (Up, 0.85, "elbo likelihood loglik loglikelihood"),
     (Up, 0.8, "objf llh score fitness"),
     (
         Up,
@@ -86,6 +86,7 @@ pub(super) const COUNTERS: &[(Count, &str)] = &[
     (Count::Trial, "trial trials"),
     (Count::Kimg, "kimg"),
     (Count::Tick, "tick"),
+    (Count::Percent, "progress fortschritt progression progreso 进度 進捗"),
     (Count::Sample, "sen"),
 ];
 
@@ -105,7 +106,7 @@ pub(super) const OTHER: &str = "lr time times eta sec secs seconds ms msec min m
     interval frequency freq limit maximum minimum margin delta smoothing weight weights coef coeff coefficient \
     lambda factor penalty bias id index idx offset level width height length len layer layers hidden vocab \
     vocabulary maxlen window buffer cache load usage util percent ratio fraction frac year month day hour \
-    progress saving saved save loading loaded improved improve reducing reduced higher lower than available used \
+    saving saved save loading loaded improved improve  timing latency_ms  higher lower than available used \
     free total_time stepsize update_rate warmup finished_in took cost_time lrate lr0 lr1 lr2 trainable features \
     bins leaves leaf depth iou_t iou_thr explained entropy kl support positive negative_count change p \
     port_number nan success_count data reader batch_cost bandwidth hz nnz nnzs maintenance speedup capability \
@@ -127,6 +128,9 @@ pub(super) const PARTS: &str = "l1 l2 smooth box bbox loc localization rpn dfl m
 pub(super) const BEFORE_COUNTER: &str = "train training global current end of the in begin start starting at for and valid val validation eval \
     evaluation test testing dev idx id no nr number load model results result summary finished n i total num \
     after completed done key";
+
+/// Words that join others and name nothing.
+pub(super) const JOINING: &str = "to from with and or the a an of in on at by is was than then as for up it its";
 
 /// Words that turn a counter's name into the declaration of its end.
 pub(super) const DECLARES: &str = "max num n total nb train training maximum of number no";
