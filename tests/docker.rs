@@ -12,6 +12,7 @@ use flowcon::model::{Bytes, ContainerId, CpuWeight, Quota, Setting};
 use futures_util::StreamExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use support::engine::{Engine, Options, RunSpec};
 use support::proxy::Proxy;
@@ -192,6 +193,7 @@ async fn a_container_that_dies_between_list_and_inspect_is_simply_not_there() {
         if request.starts_with(&inspect) {
             killer.try_docker(&["rm", "--force", "dies"]);
         }
+        None
     };
     let proxy = Proxy::start_with(&engine.dir().join("proxy.sock"), &engine.socket(), Arc::new(before));
     let mut watched = Watched::start(&proxy.address());
@@ -199,6 +201,36 @@ async fn a_container_that_dies_between_list_and_inspect_is_simply_not_there() {
     assert_eq!(watched.listed_ids().await, [stays]);
     assert_eq!(watched.next().await, EngineEvent::Ended(ContainerId::new(&dies)));
     drop(proxy);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_cannot_be_described_hides_no_other_and_keeps_what_was_known_of_it() {
+    let engine = Engine::start();
+    let (odd, plain) = (engine.run(job("odd")), engine.run(job("plain")));
+    let inspect = format!("GET /containers/{odd}/json");
+    let odd_now = Arc::new(AtomicBool::new(true));
+    let is_odd = odd_now.clone();
+    let before = move |request: &str| {
+        let answer = r#"{"State": {"Running": "a word of a later version"}}"#;
+        (request.starts_with(&inspect) && is_odd.load(Ordering::Relaxed)).then(|| answer.to_owned())
+    };
+    let proxy = Proxy::start_with(&engine.dir().join("proxy.sock"), &engine.socket(), Arc::new(before));
+    let mut watched = Watched::start(&proxy.address());
+    let doubt = r#"{"Type":"container","Action":"teleport"}"#;
+    watched.connected().await;
+    let EngineEvent::Unreadable(id, why) = watched.next().await else { panic!("not complained") };
+    assert!(id.as_str() == odd && why.contains("inspect container"), "{why}");
+    assert_eq!(watched.listed_ids().await, [plain.as_str()]);
+
+    proxy.inject(doubt);
+    assert_eq!(watched.listed_ids().await, [plain.as_str()], "complained once");
+    odd_now.store(false, Ordering::Relaxed);
+    proxy.inject(doubt);
+    assert_eq!(watched.listed().await.len(), 2);
+    odd_now.store(true, Ordering::Relaxed);
+    proxy.inject(doubt);
+    assert!(matches!(watched.next().await, EngineEvent::Unreadable(..)));
+    assert_eq!(watched.listed().await.len(), 2, "what was known stands in");
 }
 
 #[tokio::test(flavor = "multi_thread")]

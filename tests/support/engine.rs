@@ -261,26 +261,14 @@ impl Engine {
         command
     }
 
-    /// Imports a root file system of a static busybox: nothing is pulled.
     fn import_image(&self) {
-        let mut archive = tar::Builder::new(Vec::new());
-        let busybox = which("busybox").expect("checked before the start");
-        archive.append_path_with_name(busybox, "bin/busybox").unwrap();
-        for applet in APPLETS {
-            let mut header = tar::Header::new_gnu();
-            header.set_entry_type(tar::EntryType::Symlink);
-            header.set_size(0);
-            header.set_mode(0o777);
-            archive.append_link(&mut header, format!("bin/{applet}"), "busybox").unwrap();
-        }
-        let bytes = archive.into_inner().unwrap();
         let mut import = self
             .command(&["import", "--change", "ENV PATH=/bin", "-", IMAGE])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        import.stdin.take().unwrap().write_all(&bytes).unwrap();
+        import.stdin.take().unwrap().write_all(&root_file_system()).unwrap();
         assert!(import.wait().unwrap().success(), "docker import");
     }
 
@@ -291,38 +279,6 @@ impl Engine {
     fn log_tail(&self) -> String {
         let text = fs::read_to_string(self.path("log")).unwrap_or_default();
         text.lines().rev().take(12).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n")
-    }
-
-    /// What a crashed engine leaves: shims and containers, mounts, cgroups.
-    fn sweep(&self) {
-        for pid in self.processes() {
-            send("KILL", pid);
-        }
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let ours = self.dir.path().to_string_lossy().into_owned();
-        for target in mounts.lines().rev().filter_map(|line| line.split(' ').nth(1)).filter(|t| t.starts_with(&ours)) {
-            let _ = Command::new("umount").args(["-l", target]).stderr(Stdio::null()).status();
-        }
-        for root in cgroup_roots() {
-            remove_cgroups(&root.join(self.cgroup_parent.trim_start_matches('/')));
-        }
-    }
-
-    /// Shims name our directory in their arguments; containers are in our cgroups.
-    fn processes(&self) -> Vec<u32> {
-        let ours = self.dir.path().to_string_lossy().into_owned();
-        let mut found = Vec::new();
-        for entry in fs::read_dir("/proc").unwrap().flatten() {
-            let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
-            let read = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
-            let arguments = String::from_utf8_lossy(&read("cmdline")).into_owned();
-            let shim = arguments.contains("containerd") && arguments.contains(&ours);
-            let contained = String::from_utf8_lossy(&read("cgroup")).contains(&format!(":{}/", self.cgroup_parent));
-            if pid != std::process::id() && (shim || contained) {
-                found.push(pid);
-            }
-        }
-        found
     }
 }
 
@@ -346,8 +302,55 @@ impl Drop for Engine {
         if std::thread::panicking() {
             eprintln!("dockerd's log ends in:\n{}", self.log_tail());
         }
-        self.sweep();
+        sweep(self.dir.path(), &self.cgroup_parent);
     }
+}
+
+/// A tar archive of a root file system with a static busybox: nothing is pulled.
+pub fn root_file_system() -> Vec<u8> {
+    let mut archive = tar::Builder::new(Vec::new());
+    let busybox = which("busybox").expect("checked before the start");
+    archive.append_path_with_name(busybox, "bin/busybox").unwrap();
+    for applet in APPLETS {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_size(0);
+        header.set_mode(0o777);
+        archive.append_link(&mut header, format!("bin/{applet}"), "busybox").unwrap();
+    }
+    archive.into_inner().unwrap()
+}
+
+/// Removes what an engine can leave: shims and containers, mounts, cgroups.
+pub fn sweep(dir: &Path, cgroup_parent: &str) {
+    for pid in processes(dir, cgroup_parent) {
+        send("KILL", pid);
+    }
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let ours = dir.to_string_lossy().into_owned();
+    for target in mounts.lines().rev().filter_map(|line| line.split(' ').nth(1)).filter(|t| t.starts_with(&ours)) {
+        let _ = Command::new("umount").args(["-l", target]).stderr(Stdio::null()).status();
+    }
+    for root in cgroup_roots() {
+        remove_cgroups(&root.join(cgroup_parent.trim_start_matches('/')));
+    }
+}
+
+/// Shims name the directory in their arguments; containers are in the cgroups.
+fn processes(dir: &Path, cgroup_parent: &str) -> Vec<u32> {
+    let ours = dir.to_string_lossy().into_owned();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+        let read = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
+        let arguments = String::from_utf8_lossy(&read("cmdline")).into_owned();
+        let shim = ["containerd", "conmon"].iter().any(|name| arguments.contains(name)) && arguments.contains(&ours);
+        let contained = String::from_utf8_lossy(&read("cgroup")).contains(&format!(":{cgroup_parent}/"));
+        if pid != std::process::id() && (shim || contained) {
+            found.push(pid);
+        }
+    }
+    found
 }
 
 fn send(signal: &str, pid: u32) {

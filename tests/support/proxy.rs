@@ -11,8 +11,8 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 
-/// Sees each request's first line before the engine does.
-type Before = Arc<dyn Fn(&str) + Send + Sync>;
+/// Sees each request's first line before the engine does; what it returns is answered in the engine's place.
+type Before = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// What happens to the connections that are open.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct Proxy {
 impl Proxy {
     /// Listens at `path` and passes everything on to `engine`.
     pub fn start(path: &Path, engine: &Path) -> Proxy {
-        Self::start_with(path, engine, Arc::new(|_| ()))
+        Self::start_with(path, engine, Arc::new(|_| None))
     }
 
     /// The same, and shows each request's first line to `before` first.
@@ -97,7 +97,11 @@ async fn pass(
     let Ok(length) = client.read(&mut request).await else { return };
     let first = String::from_utf8_lossy(&request[..length]).lines().next().unwrap_or("").to_owned();
     seen.lock().unwrap().push(first.clone());
-    tokio::task::block_in_place(|| before(&first));
+    if let Some(body) = tokio::task::block_in_place(|| before(&first)) {
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
+        let _ = client.write_all(answer.as_bytes()).await;
+        return;
+    }
     let Ok(mut server) = UnixStream::connect(engine).await else { return };
     if server.write_all(&request[..length]).await.is_err() {
         return;

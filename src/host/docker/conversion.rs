@@ -22,11 +22,14 @@ pub enum Conversion {
 }
 
 impl Conversion {
-    /// The best guess before anything was written: from the cgroup version and runc's version as `/version` tells it.
-    pub fn expected(cgroup_version: u8, runc_version: Option<&str>) -> Conversion {
-        match (cgroup_version, runc_version.and_then(version_numbers)) {
-            (1, _) => Conversion::Shares,
-            (_, Some(version)) if version >= [1, 3, 2] => Conversion::Quadratic,
+    /// The best guess before anything was written, from the cgroup version and the runtime as [`super::EngineInfo`] names it.
+    pub fn expected(cgroup_version: u8, runtime: Option<&str>) -> Conversion {
+        if cgroup_version == 1 {
+            return Conversion::Shares;
+        }
+        let quadratic_since = |name: &str| if name == "crun" { [1, 23, 0] } else { [1, 3, 2] };
+        match runtime.and_then(|text| text.split_once(' ')) {
+            Some((name, version)) if version_numbers(version) >= quadratic_since(name) => Conversion::Quadratic,
             _ => Conversion::Linear,
         }
     }
@@ -89,15 +92,15 @@ fn quadratic(shares: u64) -> u32 {
     10f64.powf(exponent).ceil() as u32
 }
 
-/// `1.1.5+ds1` → `[1, 1, 5]`. A release candidate counts as its release: a wrong guess is found by reading back.
-fn version_numbers(text: &str) -> Option<[u32; 3]> {
+/// `1.1.5+ds1` → `[1, 1, 5]`; what is no number is 0. A release candidate counts as its release: a wrong guess is
+/// found by reading back.
+fn version_numbers(text: &str) -> [u32; 3] {
     let mut numbers = [0; 3];
-    let mut parts = text.trim_start_matches('v').split('.');
-    for number in &mut numbers {
-        let digits: String = parts.next()?.chars().take_while(char::is_ascii_digit).collect();
-        *number = digits.parse().ok()?;
+    for (number, part) in numbers.iter_mut().zip(text.split('.')) {
+        let digits: String = part.chars().take_while(char::is_ascii_digit).collect();
+        *number = digits.parse().unwrap_or(0);
     }
-    Some(numbers)
+    numbers
 }
 
 #[cfg(test)]
@@ -106,11 +109,11 @@ mod tests {
 
     #[test]
     fn published_pairs_of_both_generations_hold() {
-        // The default is what the generations disagree on: 1,024 shares were a weight of 39, and are 100 since runc 1.3.2.
-        for (shares, weight) in [(2, 1), (1024, 39), (262_144, 10_000)] {
+        // 2,000 shares: seen with runc 1.3.1 and 1.4.0-rc.1 (opencontainers/runc#4896).
+        for (shares, weight) in [(2, 1), (1024, 39), (2_000, 77), (262_144, 10_000)] {
             assert_eq!(Conversion::Linear.weight(shares), weight, "{shares}");
         }
-        for (shares, weight) in [(2, 1), (1024, 100), (262_144, 10_000)] {
+        for (shares, weight) in [(2, 1), (1024, 100), (2_000, 170), (22_000, 1_204), (262_144, 10_000)] {
             assert_eq!(Conversion::Quadratic.weight(shares), weight, "{shares}");
         }
     }
@@ -153,11 +156,18 @@ mod tests {
 
     #[test]
     fn the_first_guess_follows_runcs_version() {
-        assert_eq!(Conversion::expected(1, Some("1.4.0")), Conversion::Shares);
-        assert_eq!(Conversion::expected(2, Some("1.1.5+ds1")), Conversion::Linear);
-        assert_eq!(Conversion::expected(2, Some("1.3.2")), Conversion::Quadratic);
-        assert_eq!(Conversion::expected(2, Some("v1.4.0-rc.1")), Conversion::Quadratic);
-        assert_eq!(Conversion::expected(2, None), Conversion::Linear);
-        assert_eq!(Conversion::expected(2, Some("unknown")), Conversion::Linear);
+        assert_eq!(Conversion::expected(1, Some("runc 1.4.0")), Conversion::Shares);
+        for (runtime, expected) in [
+            (Some("runc 1.1.5+ds1"), Conversion::Linear),
+            (Some("runc 1.3.1"), Conversion::Linear),
+            (Some("runc 1.3.2"), Conversion::Quadratic),
+            (Some("runc 1.4.0-rc.1"), Conversion::Quadratic),
+            (Some("crun 1.8.1"), Conversion::Linear),
+            (Some("crun 1.23"), Conversion::Quadratic),
+            (Some("runc"), Conversion::Linear),
+            (None, Conversion::Linear),
+        ] {
+            assert_eq!(Conversion::expected(2, runtime), expected, "{runtime:?}");
+        }
     }
 }

@@ -44,8 +44,8 @@ pub struct EngineInfo {
     pub cgroup_driver: String,
     /// 1 or 2.
     pub cgroup_version: u8,
-    /// The version of the default runtime (runc), where it says.
-    pub runtime_version: Option<String>,
+    /// The OCI runtime with its version, where it says: `runc 1.1.5+ds1`.
+    pub runtime: Option<String>,
     /// The default log driver.
     pub log_driver: String,
     /// Containers survive the engine's restart.
@@ -157,7 +157,13 @@ impl Engine {
         }
         let body = serde_json::to_vec(&body).expect("numbers always serialize");
         let path = format!("/containers/{}/update", id.as_str());
-        let answer: Answer = self.call(&operation, Method::POST, &path, Some(body)).await?;
+        let answer: Answer = match self.call(&operation, Method::POST, &path, Some(body)).await {
+            // Podman before 4.6 has no such call.
+            Err(EngineError::Refused { status: 404 | 405 | 501, .. }) => {
+                return Ok(Updated { not_by_engine: settings.to_vec(), warnings: Vec::new() });
+            }
+            answer => answer?,
+        };
         let warnings: Vec<String> = answer.warnings.unwrap_or_default().iter().map(|w| shortened(w)).collect();
         if warnings.iter().any(|warning| warning.contains("Block I/O weight")) {
             not_by_engine.extend(by_engine.into_iter().filter(|setting| matches!(setting, Setting::IoWeight(_))));
@@ -252,7 +258,12 @@ fn described(version: SystemVersion, info: Info) -> EngineInfo {
     let components = version.components.unwrap_or_default();
     let component = |word: &str| components.iter().find(|c| c.name.to_lowercase().contains(word));
     let name = if component("podman").is_some() { EngineName::Podman } else { EngineName::Docker };
-    let runtime_version = component("runc").map(|c| c.version.clone());
+    // Docker: "runc", "1.1.5+ds1". Podman: "OCI Runtime (crun)", "crun version 1.8.1\ncommit: …".
+    let runtime = ["runc", "crun"].into_iter().find_map(|name| {
+        let version =
+            component(name)?.version.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+        Some(format!("{name} {}", shortened(version)))
+    });
     let cgroup_version = if info.cgroup_version.trim_start_matches('v') == "2" { 2 } else { 1 };
     EngineInfo {
         name,
@@ -260,8 +271,8 @@ fn described(version: SystemVersion, info: Info) -> EngineInfo {
         api: shortened(&version.api_version.unwrap_or_default()),
         cgroup_driver: shortened(&info.cgroup_driver),
         cgroup_version,
-        conversion: Conversion::expected(cgroup_version, runtime_version.as_deref()),
-        runtime_version,
+        conversion: Conversion::expected(cgroup_version, runtime.as_deref()),
+        runtime,
         log_driver: shortened(&info.logging_driver),
         live_restore: info.live_restore_enabled,
     }

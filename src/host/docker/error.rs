@@ -69,7 +69,6 @@ impl EngineError {
     pub(super) fn from_status(operation: &str, status: u16, body: &[u8]) -> EngineError {
         #[derive(serde::Deserialize)]
         struct Message {
-            #[serde(alias = "cause")]
             message: String,
         }
         let text = match serde_json::from_slice::<Message>(body) {
@@ -78,7 +77,7 @@ impl EngineError {
         };
         let message = shortened(text.trim());
         let operation = operation.to_owned();
-        if status == 404 || is_not_running(status, &message) {
+        if is_gone(status, &message) {
             EngineError::Gone { operation, why: message }
         } else {
             EngineError::Refused { operation, status, message }
@@ -86,12 +85,19 @@ impl EngineError {
     }
 }
 
-/// Engines answer 409 or 500 where a container ended between two calls; only the words tell.
-fn is_not_running(status: u16, message: &str) -> bool {
-    const WORDS: [&str; 5] =
-        ["is not running", "no such process", "marked for removal", "dead or marked", "container does not exist"];
+/// Only the words tell: a 404 can mean that this engine has no such call, and where a container ended between two
+/// calls engines answer 409 or 500.
+fn is_gone(status: u16, message: &str) -> bool {
+    const NOT_THERE: [&str; 2] = ["no such container", "no container with"];
+    const NOT_RUNNING: [&str; 4] =
+        ["is not running", "no such process", "marked for removal", "container does not exist"];
     let message = message.to_lowercase();
-    matches!(status, 409 | 500) && WORDS.iter().any(|words| message.contains(words))
+    let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
+    match status {
+        404 => says(&NOT_THERE),
+        409 | 500 => says(&NOT_THERE) || says(&NOT_RUNNING),
+        _ => false,
+    }
 }
 
 /// At most 300 characters: an engine's error can hold a whole trace.
@@ -114,6 +120,17 @@ mod tests {
         let stopped = br#"{"message":"Container 449e is not running"}"#;
         assert!(EngineError::from_status("update", 409, stopped).is_gone());
         assert!(!EngineError::from_status("update", 400, stopped).is_gone());
+    }
+
+    #[test]
+    fn podmans_words_are_known_and_a_call_that_an_engine_lacks_is_no_missing_container() {
+        let gone =
+            br#"{"cause":"no such container","message":"no container with name or ID \"x\" found","response":404}"#;
+        assert!(EngineError::from_status("inspect", 404, gone).is_gone());
+        assert!(matches!(
+            EngineError::from_status("update", 404, b"Not Found\n"),
+            EngineError::Refused { status: 404, .. }
+        ));
     }
 
     #[test]

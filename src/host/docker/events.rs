@@ -27,10 +27,11 @@ pub(super) enum Happening {
     Doubt,
 }
 
-/// Happenings that change neither the set of running containers nor what is known of them.
-const NOTHING: [&str; 22] = [
+/// Docker's and Podman's happenings that change neither the set of running containers nor what is known of them.
+const NOTHING: [&str; 31] = [
     "archive-path",
     "attach",
+    "auto-update",
     "checkpoint",
     "cleanup",
     "commit",
@@ -38,19 +39,27 @@ const NOTHING: [&str; 22] = [
     "create",
     "destroy",
     "detach",
+    "exec",
     "exec_create",
     "exec_detach",
     "exec_die",
+    "exec_died",
     "exec_start",
     "export",
     "extract-to-dir",
     "health_status",
     "init",
     "kill",
+    "mount",
     "oom",
     "prune",
+    "remove",
     "resize",
+    "restart",
+    "stop",
+    "sync",
     "top",
+    "unmount",
 ];
 
 #[derive(Deserialize)]
@@ -81,7 +90,7 @@ pub(super) fn happening(line: &[u8]) -> Happening {
     }
     // `exec_start: sh -c …`, `health_status: healthy`.
     let action = event.action.split(':').next().unwrap_or("");
-    if NOTHING.contains(&action) || matches!(action, "stop" | "restart") {
+    if NOTHING.contains(&action) {
         return Happening::Nothing;
     }
     if !is_container_id(&event.actor.id) {

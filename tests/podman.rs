@@ -1,0 +1,79 @@
+//! Podman's compatible socket: the same watcher, logs and refusals as with Docker.
+
+#![allow(clippy::unwrap_used)] // a test fails by panicking, in its support too
+
+mod support;
+
+use flowcon::host::docker::{Engine, EngineAddress, EngineEvent, EngineName, LogPosition, LogSource, logs, watch};
+use flowcon::model::{ContainerId, CpuWeight, Setting};
+use futures_util::StreamExt;
+use std::time::Duration;
+use support::podman::Podman;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+const LABEL: &str = "flowcon.enable=true";
+
+async fn next(events: &mut mpsc::Receiver<EngineEvent>) -> EngineEvent {
+    timeout(Duration::from_secs(20), events.recv()).await.expect("an event in time").expect("the watcher never ends")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containers_are_found_and_followed_through_their_lives() {
+    let podman = Podman::start();
+    let early = podman.run("early", LABEL, "sleep 1000");
+    podman.run("stranger", "flowcon.enable=false", "sleep 1000");
+    let engine = Engine::new(EngineAddress::parse(&podman.address()).unwrap());
+    let (sender, mut events) = mpsc::channel(64);
+    tokio::spawn(watch(engine.clone(), LABEL.to_owned(), sender));
+
+    let EngineEvent::Connected(info) = next(&mut events).await else { panic!("not connected first") };
+    assert_eq!(info.name, EngineName::Podman);
+    assert!(info.runtime.is_some_and(|runtime| runtime.starts_with("runc 1.")));
+    let EngineEvent::Listed(listed) = next(&mut events).await else { panic!("not listed") };
+    assert_eq!(listed.iter().map(|c| c.id.as_str()).collect::<Vec<_>>(), [early]);
+    assert!(matches!(listed[0].log, LogSource::Api { .. }), "its json-file is none: {:?}", listed[0].log);
+
+    let id = ContainerId::new(&podman.run("late", LABEL, "sleep 1000"));
+    let EngineEvent::Started(started) = next(&mut events).await else { panic!("not started") };
+    assert_eq!((&started.id, started.name.as_str()), (&id, "late"));
+    let cgroup = std::fs::read_to_string(format!("/proc/{}/cgroup", started.pid)).unwrap();
+    assert!(cgroup.contains(id.as_str()), "{cgroup}");
+    podman.podman(&["pause", "late"]);
+    assert_eq!(next(&mut events).await, EngineEvent::Paused(id.clone(), true));
+    podman.podman(&["unpause", "late"]);
+    assert_eq!(next(&mut events).await, EngineEvent::Paused(id.clone(), false));
+    podman.podman(&["rename", "late", "later"]);
+    assert_eq!(next(&mut events).await, EngineEvent::Renamed(id.clone(), "later".into()));
+
+    let weight = Setting::CpuWeight(CpuWeight::clamped(25.0));
+    let updated = engine.update(&id, &started.limits, info.conversion, &[weight]).await.unwrap();
+    let by_engine = updated.not_by_engine.is_empty();
+    assert!(by_engine || updated.not_by_engine == [weight], "a Podman without update hands everything back");
+    podman.podman(&["rm", "--force", "--time", "0", "later"]);
+    let mut ended = next(&mut events).await;
+    if by_engine && ended == EngineEvent::Updated(id.clone()) {
+        ended = next(&mut events).await;
+    }
+    assert_eq!(ended, EngineEvent::Ended(id.clone()));
+    assert!(engine.inspect(&id, EngineName::Podman).await.unwrap_err().is_gone());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_that_were_flushed_in_parts_arrive_whole_and_once() {
+    let podman = Podman::start();
+    let engine = Engine::new(EngineAddress::parse(&podman.address()).unwrap());
+    let script = "for i in 1 2 3 4; do printf 'epoch '; sleep 0.2; echo $i; done; sleep 1000";
+    let id = ContainerId::new(&podman.run("writes", LABEL, script));
+    let format = engine.inspect(&id, EngineName::Podman).await.unwrap().log_format;
+    let mut from = LogPosition::default();
+    let mut lines = Vec::new();
+    // Podman's timestamps are whole seconds: going on after each line must neither repeat nor lose one.
+    while lines.len() < 4 {
+        let mut pieces = Box::pin(logs(&engine, &id, format, from));
+        let piece = timeout(Duration::from_secs(20), pieces.next()).await.expect("in time").unwrap().unwrap();
+        from = piece.position;
+        lines.push(String::from_utf8(piece.bytes).unwrap());
+    }
+    assert_eq!(lines, ["epoch 1\n", "epoch 2\n", "epoch 3\n", "epoch 4\n"]);
+}
