@@ -1,5 +1,7 @@
 //! The built-in trainings really train: losses fall, and a seed decides every digit, whatever the number of threads.
 
+use flowcon::model::{Direction, Directives, Learning, Millis};
+use flowcon::progress::Tracker;
 use flowcon::workload::{Amount, Kind, train};
 
 fn log_of(kind: Kind, amount: Amount) -> String {
@@ -11,12 +13,12 @@ fn log_of(kind: Kind, amount: Amount) -> String {
 /// Little enough for an unoptimised build, enough to see the loss fall.
 fn small(kind: Kind) -> Amount {
     let (size, epochs) = match kind {
-        Kind::Mlp => (256, 6),
+        Kind::Mlp => (256, 12),
         Kind::Vae => (128, 4),
         Kind::Boosting => (1500, 15),
         Kind::Gru => (64, 6),
-        Kind::Softmax => (512, 6),
-        Kind::Factors => (4000, 4),
+        Kind::Softmax => (4096, 10),
+        Kind::Factors => (3000, 4),
     };
     Amount { epochs, size, threads: 1, seed: 11 }
 }
@@ -50,21 +52,21 @@ fn every_loss_falls() {
     for (kind, key) in metrics {
         let losses = numbers_after(&log_of(kind, small(kind)), key);
         let (first, last) = (losses[0], losses[losses.len() - 1]);
-        assert!(last < 0.9 * first, "{kind}: {losses:?}");
+        assert!(last < 0.96 * first, "{kind}: {losses:?}");
         assert!(losses.iter().all(|loss| loss.is_finite()), "{kind}: {losses:?}");
     }
 }
 
 #[test]
-fn the_digits_classifier_gets_better_than_guessing() {
-    let accuracies = numbers_after(&log_of(Kind::Mlp, Amount { epochs: 12, ..small(Kind::Mlp) }), "accuracy: ");
-    assert!(*accuracies.last().expect("a line an epoch") > 0.5, "{accuracies:?}");
+fn the_digits_classifier_is_right_more_and_more_often() {
+    let accuracies = numbers_after(&log_of(Kind::Mlp, small(Kind::Mlp)), "accuracy: ");
+    assert!(accuracies[accuracies.len() - 1] > 1.5 * accuracies[0], "{accuracies:?}");
 }
 
 #[test]
 fn a_seed_decides_every_digit_of_the_log() {
     for kind in Kind::ALL {
-        let amount = Amount { epochs: 2, ..small(kind) };
+        let amount = Amount { epochs: 1, ..small(kind) };
         let log = without_times(&log_of(kind, amount));
         assert_eq!(log, without_times(&log_of(kind, amount)), "{kind}");
         assert_ne!(log, without_times(&log_of(kind, Amount { seed: 12, ..amount })), "{kind}");
@@ -74,7 +76,7 @@ fn a_seed_decides_every_digit_of_the_log() {
 #[test]
 fn threads_change_no_digit_of_the_log() {
     for kind in Kind::ALL {
-        let amount = Amount { epochs: 2, ..small(kind) };
+        let amount = Amount { epochs: 1, ..small(kind) };
         let alone = without_times(&log_of(kind, amount));
         let shared = without_times(&log_of(kind, Amount { threads: 3, ..amount }));
         assert_eq!(alone, shared, "{kind}");
@@ -86,7 +88,7 @@ fn more_epochs_go_on_where_fewer_stop() {
     for kind in Kind::ALL {
         let amount = Amount { epochs: 1, ..small(kind) };
         let shorter = log_of(kind, amount).lines().count();
-        let longer = log_of(kind, Amount { epochs: 3, ..amount }).lines().count();
+        let longer = log_of(kind, Amount { epochs: 2, ..amount }).lines().count();
         assert!(longer > shorter, "{kind}: {longer} lines against {shorter}");
     }
 }
@@ -98,4 +100,49 @@ fn names_are_read_back_and_a_wrong_one_lists_the_right_ones() {
     }
     let error = "resnet".parse::<Kind>().expect_err("there is none");
     assert!(error.contains("mlp, vae, boosting, gru, softmax, factors"), "{error}");
+}
+
+/// What the governor's reader makes of a whole log, without any label.
+fn learning_from(log: &str) -> Learning {
+    let mut tracker = Tracker::new(&Directives::default());
+    for (second, line) in log.lines().enumerate() {
+        tracker.push(format!("{line}\n").as_bytes(), Millis::from_secs(second as u64));
+    }
+    tracker.peek(Millis::from_secs(log.lines().count() as u64))
+}
+
+#[test]
+fn the_reader_understands_each_log_without_labels() {
+    for kind in Kind::ALL {
+        let log = log_of(kind, small(kind));
+        let learning = learning_from(&log);
+        assert_eq!(learning.direction, Some(Direction::Down), "{kind}: {learning:?}");
+        let metric = learning.metric.as_deref().unwrap_or_default().to_lowercase();
+        assert!(metric.contains("loss") || metric.contains("rmse"), "{kind} reports {metric:?}");
+        let latest = learning.latest.expect("evaluations").value;
+        let end: Vec<&str> = log.lines().rev().take(2).collect();
+        let found = end.iter().flat_map(|line| numbers_in(line)).any(|number| (number - latest).abs() < 1e-9);
+        assert!(found, "{kind}: {latest} is not in {end:?}");
+    }
+}
+
+#[test]
+fn the_reader_sees_the_end_coming_where_the_log_names_a_total() {
+    for kind in [Kind::Mlp, Kind::Vae, Kind::Gru, Kind::Factors] {
+        let log = log_of(kind, small(kind));
+        let progress = learning_from(&log).progress.unwrap_or_else(|| panic!("{kind}: no progress read"));
+        match (kind, progress.total) {
+            // The PyTorch example counts epochs without saying how many there will be.
+            (Kind::Vae, total) => assert_eq!(total, None, "{kind}: {progress:?}"),
+            (_, Some(total)) => {
+                let done = progress.current / total;
+                assert!((0.9..=1.0).contains(&done), "{kind}: {progress:?}");
+            }
+            (_, None) => panic!("{kind}: no total in {progress:?}"),
+        }
+    }
+}
+
+fn numbers_in(line: &str) -> Vec<f64> {
+    line.split(|c: char| !(c.is_ascii_digit() || c == '.')).filter_map(|word| word.parse().ok()).collect()
 }

@@ -15,7 +15,7 @@ const BINS: usize = 64;
 const DEPTH: usize = 5;
 /// Nodes of a level at most.
 const NODES: usize = 1 << DEPTH;
-const LEARNING_RATE: f32 = 0.08;
+const LEARNING_RATE: f32 = 0.03;
 /// λ of the gain and the leaf values.
 const SHRINKAGE: f64 = 1.0;
 

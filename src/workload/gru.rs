@@ -164,24 +164,22 @@ impl Model for Gru {
     }
 }
 
-/// Prints `{"epoch": 3, "step": 96, "total_steps": 1280, "loss": 1.234567, "accuracy": 0.6123}` twice an epoch.
+/// Prints `{"step": 96, "total_steps": 1280, "loss": 1.234567, "accuracy": 0.6123}` twice an epoch.
 pub(super) fn train(amount: Amount, log: &mut dyn Write) -> io::Result<f64> {
     let model = Gru::new(amount.size, amount.seed);
     let mut since_line = Score::default();
-    descend(&model, Descent { batch: 32, learning_rate: 3e-3 }, amount, |report| {
+    descend(&model, Descent { batch: 16, learning_rate: 7e-4 }, amount, |report| {
         since_line.add(report.latest);
         let every = report.batches.div_ceil(LINES_AN_EPOCH);
         if report.batch % every != 0 && report.batch != report.batches {
             return Ok(());
         }
         let score = std::mem::take(&mut since_line);
-        let (epoch, step, steps) = (report.epoch, report.step, report.batches * amount.epochs);
+        let (step, steps) = (report.step, report.batches * amount.epochs);
         let (loss, accuracy) = (score.mean_loss(), score.accuracy());
         say(
             log,
-            format_args!(
-                r#"{{"epoch": {epoch}, "step": {step}, "total_steps": {steps}, "loss": {loss:.6}, "accuracy": {accuracy:.4}}}"#
-            ),
+            format_args!(r#"{{"step": {step}, "total_steps": {steps}, "loss": {loss:.6}, "accuracy": {accuracy:.4}}}"#),
         )
     })
 }

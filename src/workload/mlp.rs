@@ -70,7 +70,7 @@ impl Model for Mlp {
 pub(super) fn train(amount: Amount, log: &mut dyn Write) -> io::Result<f64> {
     let model = Mlp::new(amount.size, amount.seed);
     let mut epoch_began = Instant::now();
-    descend(&model, Descent { batch: 32, learning_rate: 5e-4 }, amount, |report| {
+    descend(&model, Descent { batch: 128, learning_rate: 1.5e-4 }, amount, |report| {
         if report.batch == 1 {
             epoch_began = Instant::now();
             say(log, format_args!("Epoch {}/{}", report.epoch, amount.epochs))?;

@@ -67,7 +67,7 @@ impl Model for Softmax {
 /// Prints `{'loss': 1.2345, 'grad_norm': 0.56, 'learning_rate': 0.002, 'epoch': 1.5}` twice an epoch.
 pub(super) fn train(amount: Amount, log: &mut dyn Write) -> io::Result<f64> {
     let model = Softmax::new(amount.size, amount.seed);
-    let how = Descent { batch: 64, learning_rate: 1e-3 };
+    let how = Descent { batch: 256, learning_rate: 6e-5 };
     let (mut loss, mut batches) = (0.0, 0);
     descend(&model, how, amount, |report| {
         loss += report.latest.mean_loss();

@@ -124,7 +124,7 @@ impl Model for Vae {
 /// Prints `Train Epoch: 3 [512/2048 (25%)]\tLoss: 95.123456` a few times an epoch and the average at its end.
 pub(super) fn train(amount: Amount, log: &mut dyn Write) -> io::Result<f64> {
     let model = Vae::new(amount.size, amount.seed);
-    let how = Descent { batch: 64, learning_rate: 1e-3 };
+    let how = Descent { batch: 128, learning_rate: 1e-3 };
     descend(&model, how, amount, |report| {
         let every = report.batches.div_ceil(LINES_AN_EPOCH);
         let (epoch, loss) = (report.epoch, report.latest.mean_loss());
