@@ -229,3 +229,28 @@ fn completion_knows_the_commands() {
         assert!(String::from_utf8_lossy(&script).contains("explain"), "{shell}");
     }
 }
+
+#[test]
+fn doctor_checks_the_daemon_and_says_how_to_mend_what_fails() {
+    let served = Served::new(busy_node());
+    let check = |arguments: &[&str], name: &str| {
+        let output = flowctl(&served, arguments).output().expect("ran");
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let checks = report["checks"].as_array().expect("checks").clone();
+        let found = checks.iter().find(|check| check["name"] == name).expect("the check").clone();
+        let failed = checks.iter().any(|check| check["verdict"] == "fail");
+        assert_eq!(output.status.code(), Some(i32::from(failed)), "exit code and verdicts agree");
+        found
+    };
+    let daemon = check(&["doctor", "-o", "json"], "daemon");
+    assert_eq!(daemon["verdict"], "ok", "{daemon}");
+    assert!(daemon["found"].as_str().is_some_and(|found| found.contains("5 jobs")), "{daemon}");
+
+    let daemon = check(&["doctor", "-o", "json", "--socket", "/nonexistent/flowcond.sock"], "daemon");
+    assert_eq!(daemon["verdict"], "fail");
+    assert!(daemon["mend"].as_str().is_some_and(|mend| mend.contains("flowcond")), "{daemon}");
+
+    let file = tempfile::NamedTempFile::new().expect("file");
+    let path = file.path().to_str().expect("UTF-8");
+    assert_eq!(check(&["doctor", "-o", "json", "--state-dir", path], "state")["verdict"], "fail");
+}

@@ -137,11 +137,7 @@ fn growth(page: &mut Page<'_>, explanation: &Explanation) {
     let all = format!(
         "{} per node-CPU-second over {} measured",
         text::number_text(explanation.growth_of_all),
-        if explanation.containers_measured == 1 {
-            "1 job".to_owned()
-        } else {
-            format!("{} jobs", explanation.containers_measured)
-        }
+        text::count(explanation.containers_measured, "job")
     );
     page.line("all jobs", &all);
 }

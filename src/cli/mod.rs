@@ -3,6 +3,7 @@
 //! A page is made by a pure function of a wire document; only `screen` prints. Imports: api, config, host, daemon, progress, workload.
 
 mod commands;
+mod doctor;
 mod events;
 mod exit;
 mod explain;
@@ -92,6 +93,8 @@ enum Verb {
     Watch(events::WatchArgs),
     /// Show how a training log is understood: the metric, its values, and the progress
     Logs(logs::LogsArgs),
+    /// Look for what is missing on this machine, and say how to mend it
+    Doctor(doctor::DoctorArgs),
     /// Run one of the built-in trainings
     #[command(hide = true)]
     Train(train::TrainArgs),
@@ -158,6 +161,7 @@ fn obey(cli: Cli) -> Result<Exit, Failure> {
     let screen = Screen::new(cli.common.output, cli.common.color);
     let client = Client::new(&cli.common.socket, cli.common.timeout);
     let done = match cli.verb {
+        Verb::Doctor(args) => return block_on(doctor::doctor(&client, &args, &screen))?,
         Verb::Completion { shell } => completion(shell, &screen),
         Verb::Logs(args) => logs::run(&args),
         Verb::Train(args) => train::run(&args).map_err(Failure::from),

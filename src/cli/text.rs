@@ -103,6 +103,11 @@ pub fn percent(fraction: f64) -> String {
     if percent > 0.0 && percent < 0.95 { format!("{percent:.1}%") } else { format!("{percent:.0}%") }
 }
 
+/// `1 job`, `2 jobs`.
+pub fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
 /// A change as a signed fraction in per cent: `+3.2%`.
 pub fn percent_signed(fraction: f64) -> String {
     format!("{:+.1}%", fraction * 100.0)

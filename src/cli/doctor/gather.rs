@@ -1,0 +1,131 @@
+//! Looks at the machine: asks the daemon and the engine, reads `/proc` and `/sys`. Changes nothing.
+
+use super::Check;
+use super::judge::{self, Inotify, Socket, StateDir};
+use crate::api::client::{Client, ClientError};
+use crate::api::gid_of;
+use crate::api::wire::Status;
+use crate::host::cgroup::{Version, node_pressure};
+use crate::host::docker::{Engine, EngineAddress, EngineError, EngineInfo};
+use rustix::fs::inotify::{self, CreateFlags};
+use rustix::fs::{Access, StatVfsMountFlags};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The group whose members may read.
+const READERS: &str = "flowcon";
+
+/// What a container must carry to be governed.
+const LABEL: &str = "flowcon.enable=true";
+
+/// Governed containers that are asked about GPUs: enough to find the hazard on any machine.
+const CONTAINERS_AT_MOST: usize = 200;
+
+/// Every check, in the order in which one would mend.
+pub(super) async fn checks(client: &Client, state_dir: &Path) -> Vec<Check> {
+    let daemon = client.get::<Status>("/v1/status").await;
+    let mut checks = vec![judge::daemon(&daemon)];
+    checks.extend(engine().await);
+    checks.extend(cgroups());
+    checks.push(judge::pressure(&node_pressure()));
+    checks.push(judge::inotify(&inotify()));
+    checks.push(judge::permissions(&socket(&daemon)));
+    checks.push(judge::state_dir(state_dir, &look_at(state_dir)));
+    checks
+}
+
+async fn engine() -> Vec<Check> {
+    let address = match EngineAddress::from_config(None) {
+        Ok(address) => address,
+        Err(error) => return vec![judge::bad_address(&error.to_string())],
+    };
+    let engine = Engine::new(address);
+    match engine.info().await {
+        Err(error) => vec![judge::no_engine(&error, is_closed(engine.address()))],
+        Ok(info) => {
+            let mut checks = vec![judge::engine(&info), judge::driver(&info), judge::log_driver(&info)];
+            checks.push(judge::gpus(has_nvidia(), &gpu_containers(&engine, &info).await, &info));
+            checks
+        }
+    }
+}
+
+/// Whether the engine's socket is there and this user may not open it.
+fn is_closed(address: &EngineAddress) -> bool {
+    let socket = address.socket();
+    socket.exists() && rustix::fs::access(socket, Access::READ_OK | Access::WRITE_OK).is_err()
+}
+
+fn has_nvidia() -> bool {
+    Path::new("/dev/nvidiactl").exists() || Path::new("/proc/driver/nvidia").exists()
+}
+
+/// Names of governed containers whose GPUs come through the legacy hook. One that ends meanwhile is skipped.
+async fn gpu_containers(engine: &Engine, info: &EngineInfo) -> Result<Vec<String>, EngineError> {
+    let mut names = Vec::new();
+    for id in engine.list(LABEL).await?.into_iter().take(CONTAINERS_AT_MOST) {
+        match engine.inspect(&id, info.name).await {
+            Ok(container) if container.gpu_hook => names.push(container.name),
+            Err(error) if error.is_engine_lost() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(names)
+}
+
+fn cgroups() -> Vec<Check> {
+    let version = Version::of_host();
+    let mut checks = vec![judge::cgroups(version)];
+    if version == Version::V2 {
+        let controllers = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+        checks.push(judge::controllers(&controllers));
+    }
+    let read_only = rustix::fs::statvfs(writable_hierarchy(version))
+        .is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY));
+    if read_only {
+        checks.push(judge::read_only_cgroups());
+    }
+    checks
+}
+
+fn writable_hierarchy(version: Version) -> &'static Path {
+    Path::new(if version == Version::V2 { "/sys/fs/cgroup" } else { "/sys/fs/cgroup/cpu" })
+}
+
+fn inotify() -> Inotify {
+    let limit = |name: &str| fs::read_to_string(format!("/proc/sys/fs/inotify/{name}")).ok()?.trim().parse().ok();
+    Inotify {
+        watches: limit("max_user_watches"),
+        instances: limit("max_user_instances"),
+        refused: inotify::init(CreateFlags::CLOEXEC).err().map(|error| error.to_string()),
+    }
+}
+
+fn socket(daemon: &Result<Status, ClientError>) -> Socket {
+    let group = gid_of(READERS).ok();
+    let own: Vec<u32> =
+        rustix::process::getgroups().unwrap_or_default().into_iter().map(|group| group.as_raw()).collect();
+    let primary = rustix::process::getegid().as_raw();
+    Socket {
+        root: rustix::process::geteuid().is_root(),
+        group_exists: group.is_some(),
+        member: group.is_some_and(|group| group == primary || own.contains(&group)),
+        kept_out: matches!(daemon, Err(ClientError::KeptOut { .. }))
+            || daemon.as_ref().is_err_and(|error| error.status().is_some_and(|status| status.as_u16() == 403)),
+    }
+}
+
+fn look_at(folder: &Path) -> StateDir {
+    let Ok(metadata) = fs::metadata(folder) else { return StateDir::Missing };
+    if !metadata.is_dir() {
+        return StateDir::NotAFolder;
+    }
+    let stat = rustix::fs::statvfs(folder).ok();
+    StateDir::There {
+        mode: metadata.mode(),
+        owner: metadata.uid(),
+        read_only: stat.as_ref().is_some_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY)),
+        free_bytes: stat.map(|stat| stat.f_bavail.saturating_mul(stat.f_frsize)),
+    }
+}

@@ -1,0 +1,154 @@
+//! Verdicts on the engine: its age, cgroup driver, log driver, and GPUs. Pure.
+
+use super::super::Check;
+use crate::cli::text;
+use crate::host::docker::{EngineError, EngineInfo, EngineName};
+
+/// The oldest engine that is supported.
+const OLDEST_DOCKER: (u32, u32) = (20, 10);
+
+const ENGINE: &str = "engine";
+
+pub(in crate::cli::doctor) fn bad_address(error: &str) -> Check {
+    Check::warn(ENGINE, error, "unset DOCKER_HOST, or set it to unix:///var/run/docker.sock")
+}
+
+pub(in crate::cli::doctor) fn no_engine(error: &EngineError, closed: bool) -> Check {
+    if closed {
+        return Check::warn(
+            ENGINE,
+            "this user may not ask the engine; the daemon, which is root, may",
+            "`sudo flowctl doctor` checks it",
+        );
+    }
+    Check::warn(
+        ENGINE,
+        error.to_string(),
+        "`sudo systemctl start docker`; without an engine `flowctl run -- COMMAND` governs commands",
+    )
+}
+
+pub(in crate::cli::doctor) fn engine(info: &EngineInfo) -> Check {
+    let runtime = info.runtime.as_ref().map_or_else(String::new, |runtime| format!(", {runtime}"));
+    let found = format!("{:?} {}, API {}{runtime}", info.name, info.version, info.api);
+    match release(&info.version) {
+        Some(version) if info.name == EngineName::Docker && version < OLDEST_DOCKER => {
+            Check::warn(ENGINE, found, "update the engine to 20.10 or newer")
+        }
+        _ if !info.live_restore && info.name == EngineName::Docker => {
+            Check::ok(ENGINE, format!("{found} (its restart ends containers: live-restore is off)"))
+        }
+        _ => Check::ok(ENGINE, found),
+    }
+}
+
+fn release(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+pub(in crate::cli::doctor) fn driver(info: &EngineInfo) -> Check {
+    const NAME: &str = "driver";
+    let found = format!("the engine's cgroup driver is {} on version {}", info.cgroup_driver, info.cgroup_version);
+    match info.cgroup_driver.as_str() {
+        "cgroupfs" | "systemd" => Check::ok(NAME, found),
+        "none" => Check::fail(
+            NAME,
+            format!("{found}: a rootless engine without delegation, whose limits nobody can set"),
+            "delegate controllers: `systemctl edit user@.service`, Delegate=cpu cpuset io memory pids; or run the engine as root",
+        ),
+        _ => Check::warn(NAME, found, "native.cgroupdriver=systemd or cgroupfs in the engine's configuration"),
+    }
+}
+
+pub(in crate::cli::doctor) fn log_driver(info: &EngineInfo) -> Check {
+    const NAME: &str = "logs";
+    match info.log_driver.as_str() {
+        "json-file" | "k8s-file" => {
+            Check::ok(NAME, format!("driver {}: files are followed as they are written", info.log_driver))
+        }
+        "local" | "journald" => {
+            Check::ok(NAME, format!("driver {}: read through the engine's logs API", info.log_driver))
+        }
+        "none" | "passthrough" => Check::fail(
+            NAME,
+            format!("driver {}: jobs' output is not kept, so nothing can be learned from it", info.log_driver),
+            "start jobs with `--log-driver json-file`, or name a file with `--label flowcon.log=/path/in/container`",
+        ),
+        other => Check::warn(
+            NAME,
+            format!("driver {other}: readable only where the engine keeps a local copy (dual logging)"),
+            "start jobs with `--log-driver json-file` if `docker logs JOB` shows nothing",
+        ),
+    }
+}
+
+pub(in crate::cli::doctor) fn gpus(
+    nvidia: bool,
+    hooked: &Result<Vec<String>, EngineError>,
+    info: &EngineInfo,
+) -> Check {
+    const NAME: &str = "gpu";
+    const MEND: &str = "use CDI devices: `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`, then `--device nvidia.com/gpu=all` instead of `--gpus all`";
+    match hooked {
+        Err(error) => Check::warn(NAME, format!("containers could not be looked at: {error}"), "`sudo flowctl doctor`"),
+        Ok(names) if !names.is_empty() => Check::warn(
+            NAME,
+            format!(
+                "{} with GPUs through NVIDIA's legacy hook ({}): an engine update or a systemd reload can take the GPUs \
+                 away; the daemon writes their cgroup instead",
+                text::count(names.len(), "job"),
+                names.join(", ")
+            ),
+            MEND,
+        ),
+        Ok(_) if nvidia && info.cgroup_driver == "systemd" => Check::ok(
+            NAME,
+            "NVIDIA GPUs, no job uses the legacy hook now; with it `systemctl daemon-reload` takes GPUs away: prefer CDI",
+        ),
+        Ok(_) if nvidia => Check::ok(NAME, "NVIDIA GPUs, and no job that uses the legacy hook"),
+        Ok(_) => Check::ok(NAME, "no NVIDIA GPU"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Verdict;
+    use super::*;
+    use crate::host::docker::Conversion;
+
+    fn docker(version: &str, driver: &str, log_driver: &str) -> EngineInfo {
+        EngineInfo {
+            name: EngineName::Docker,
+            version: version.to_owned(),
+            api: "1.44".to_owned(),
+            cgroup_driver: driver.to_owned(),
+            cgroup_version: 2,
+            runtime: None,
+            log_driver: log_driver.to_owned(),
+            live_restore: true,
+            conversion: Conversion::expected(2, None),
+        }
+    }
+
+    #[test]
+    fn an_engine_older_than_twenty_ten_is_told() {
+        assert_eq!(engine(&docker("19.03.15", "cgroupfs", "json-file")).verdict, Verdict::Warn);
+        assert_eq!(engine(&docker("20.10.0", "cgroupfs", "json-file")).verdict, Verdict::Ok);
+        assert_eq!(engine(&docker("29.0.1-rc1", "cgroupfs", "json-file")).verdict, Verdict::Ok);
+    }
+
+    #[test]
+    fn a_log_driver_that_keeps_nothing_fails_and_an_unknown_one_warns() {
+        assert_eq!(log_driver(&docker("28.0", "systemd", "none")).verdict, Verdict::Fail);
+        assert_eq!(log_driver(&docker("28.0", "systemd", "fluentd")).verdict, Verdict::Warn);
+        assert_eq!(log_driver(&docker("28.0", "systemd", "journald")).verdict, Verdict::Ok);
+    }
+
+    #[test]
+    fn a_job_behind_the_legacy_hook_is_named() {
+        let check = gpus(true, &Ok(vec!["bert".to_owned()]), &docker("28.0", "systemd", "json-file"));
+        assert_eq!(check.verdict, Verdict::Warn);
+        assert!(check.found.contains("bert") && check.mend.is_some_and(|mend| mend.contains("cdi")));
+    }
+}

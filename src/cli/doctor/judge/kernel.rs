@@ -1,0 +1,119 @@
+//! Verdicts on the kernel: cgroups, pressure, inotify. Pure.
+
+use super::super::Check;
+use crate::cli::text;
+use crate::host::cgroup::Version;
+use crate::model::Pressure;
+
+/// One watch per log folder, and some for everything else on the machine.
+const WATCHES_AT_LEAST: u64 = 8192;
+
+/// Desktops and engines take dozens.
+const INSTANCES_AT_LEAST: u64 = 128;
+
+const CGROUPS: &str = "cgroups";
+
+pub(in crate::cli::doctor) fn cgroups(version: Version) -> Check {
+    match version {
+        Version::V2 => Check::ok(CGROUPS, "version 2: every limit is available"),
+        Version::V1 | Version::Hybrid => Check::warn(
+            CGROUPS,
+            "version 1: CPU weight and memory protection work; no memory squeeze, no pressure per job",
+            "boot with systemd.unified_cgroup_hierarchy=1 for version 2",
+        ),
+        Version::None => Check::fail(
+            CGROUPS,
+            "none are mounted, so nothing can be limited",
+            "`sudo mount -t cgroup2 none /sys/fs/cgroup`; in a container, run it with `--cgroupns=host --privileged`",
+        ),
+    }
+}
+
+pub(in crate::cli::doctor) fn controllers(listed: &str) -> Check {
+    const NAME: &str = "controllers";
+    let missing: Vec<&str> = ["cpu", "memory", "io"]
+        .into_iter()
+        .filter(|name| !listed.split_whitespace().any(|found| found == *name))
+        .collect();
+    match missing.as_slice() {
+        [] => Check::ok(NAME, "cpu, memory and io are there"),
+        missing if missing.contains(&"cpu") => Check::fail(
+            NAME,
+            format!("{} missing: shares cannot be set", missing.join(", ")),
+            "look for cgroup_disable= and version 1 mounts that hold it: `mount | grep cgroup`",
+        ),
+        missing => Check::warn(
+            NAME,
+            format!("{} missing: such limits are left alone", missing.join(", ")),
+            "look for cgroup_disable= in /proc/cmdline and version 1 mounts: `mount | grep cgroup`",
+        ),
+    }
+}
+
+pub(in crate::cli::doctor) fn read_only_cgroups() -> Check {
+    Check::fail(
+        CGROUPS,
+        "mounted read-only: limits cannot be written from here",
+        "run the daemon on the host, or in a container with `--privileged --cgroupns=host`",
+    )
+}
+
+pub(in crate::cli::doctor) fn pressure(pressure: &Pressure) -> Check {
+    const NAME: &str = "pressure";
+    let each = [("cpu", pressure.cpu), ("memory", pressure.memory), ("io", pressure.io)];
+    let told: Vec<String> =
+        each.iter().filter_map(|(name, part)| Some(format!("{name} {}", text::percent((*part)?)))).collect();
+    if told.is_empty() {
+        return Check::warn(
+            NAME,
+            "the kernel keeps no pressure (PSI): memory is never squeezed, back-off ends only by events",
+            "boot with psi=1",
+        );
+    }
+    Check::ok(NAME, told.join(", "))
+}
+
+/// The kernel's limits on watching files.
+pub(in crate::cli::doctor) struct Inotify {
+    pub(in crate::cli::doctor) watches: Option<u64>,
+    pub(in crate::cli::doctor) instances: Option<u64>,
+    pub(in crate::cli::doctor) refused: Option<String>,
+}
+
+pub(in crate::cli::doctor) fn inotify(limits: &Inotify) -> Check {
+    const NAME: &str = "inotify";
+    const MEND: &str = "`printf 'fs.inotify.max_user_watches=65536\\nfs.inotify.max_user_instances=512\\n' | sudo tee /etc/sysctl.d/60-flowcon.conf && sudo sysctl --system`; until then logs are looked at every second or two";
+    let told = |limit: Option<u64>| limit.map_or_else(|| "?".to_owned(), |limit| limit.to_string());
+    let found = format!("{} watches, {} instances a user", told(limits.watches), told(limits.instances));
+    if let Some(error) = &limits.refused {
+        return Check::warn(NAME, format!("{found}, and none is left: {error}"), MEND);
+    }
+    let few = limits.watches.is_some_and(|watches| watches < WATCHES_AT_LEAST)
+        || limits.instances.is_some_and(|instances| instances < INSTANCES_AT_LEAST);
+    if few { Check::warn(NAME, format!("{found}: few"), MEND) } else { Check::ok(NAME, found) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Verdict;
+    use super::*;
+
+    #[test]
+    fn a_missing_cpu_controller_is_worse_than_a_missing_io_controller() {
+        assert_eq!(controllers("cpuset memory io pids").verdict, Verdict::Fail);
+        assert_eq!(controllers("cpuset cpu memory pids").verdict, Verdict::Warn);
+        assert_eq!(controllers("cpuset cpu io memory").verdict, Verdict::Ok);
+    }
+
+    #[test]
+    fn few_inotify_instances_and_used_up_ones_are_told() {
+        let limits = |instances, refused: Option<&str>| Inotify {
+            watches: Some(65_536),
+            instances: Some(instances),
+            refused: refused.map(str::to_owned),
+        };
+        assert_eq!(inotify(&limits(128, None)).verdict, Verdict::Ok);
+        assert_eq!(inotify(&limits(16, None)).verdict, Verdict::Warn);
+        assert_eq!(inotify(&limits(512, Some("too many open files"))).verdict, Verdict::Warn);
+    }
+}
