@@ -12,6 +12,7 @@
 
 pub mod api;
 pub mod cli;
+pub mod config;
 pub mod host;
 pub mod model;
 pub mod policy;

@@ -1,0 +1,208 @@
+//! The registry: every key that exists, what it means, how it is read and how it is shown.
+
+use super::settings::{EngineChoice, OnExit, Settings};
+use super::value::{Value, seconds};
+use crate::model::{Enforcement, Millis, Objective, PolicyName, Quota, Share};
+
+/// One key of the configuration.
+pub struct Key {
+    /// `section.name`, or a bare name at the top.
+    pub name: &'static str,
+    /// One line for people.
+    pub help: &'static str,
+    /// Reads a value into the settings; the error says what is expected.
+    pub(super) set: fn(&mut Settings, &Value) -> Result<(), String>,
+    /// The value in force, as TOML.
+    pub show: fn(&Settings) -> String,
+}
+
+const POLICIES: &[(&str, PolicyName)] =
+    &[("flowcon", PolicyName::Flowcon), ("balanced", PolicyName::Balanced), ("fair", PolicyName::Fair)];
+const ENFORCEMENTS: &[(&str, Enforcement)] = &[("weight", Enforcement::Weight), ("quota", Enforcement::Quota)];
+const EXITS: &[(&str, OnExit)] = &[("restore", OnExit::Restore), ("keep", OnExit::Keep)];
+const OBJECTIVES: &[(&str, f64)] = &[("quality", 0.0), ("balanced", 0.5), ("completion", 1.0)];
+
+/// Every key, in the order of `config/flowcond.toml`.
+pub const KEYS: &[Key] = &[
+    Key {
+        name: "socket",
+        help: "where the API listens; `flowctl run` registers its scopes beside it",
+        set: |s, v| v.text().map(|path| s.socket = path.into()),
+        show: |s| quoted(&s.socket.to_string_lossy()),
+    },
+    Key {
+        name: "state-dir",
+        help: "where the journal of original limits is kept",
+        set: |s, v| v.text().map(|path| s.state_dir = path.into()),
+        show: |s| quoted(&s.state_dir.to_string_lossy()),
+    },
+    Key {
+        name: "on-exit",
+        help: "\"restore\" puts the original limits back when the daemon stops, \"keep\" leaves ours for the next one",
+        set: |s, v| v.word(EXITS).map(|word| s.on_exit = word),
+        show: |s| quoted(word_of(EXITS, s.on_exit)),
+    },
+    Key {
+        name: "policy.name",
+        help: "\"balanced\" (credit per CPU-second), \"flowcon\" (the paper's Algorithms 1 and 2), or \"fair\" (watches, changes nothing)",
+        set: |s, v| v.word(POLICIES).map(|word| s.policy.policy = word),
+        show: |s| quoted(word_of(POLICIES, s.policy.policy)),
+    },
+    Key {
+        name: "policy.objective",
+        help: "what \"balanced\" improves: \"quality\", \"balanced\", \"completion\", or a number from 0 (quality) to 1 (completion)",
+        set: |s, v| {
+            let word = v.word(OBJECTIVES);
+            let expected = "expected quality, balanced, completion, or a number from 0 to 1";
+            let objective = word.or_else(|_| v.number(0.0, 1.0)).map_err(|_| expected.to_owned())?;
+            s.policy.objective = Objective(objective);
+            Ok(())
+        },
+        show: |s| match OBJECTIVES.iter().find(|(_, value)| *value == s.policy.objective.0) {
+            Some((word, _)) => quoted(word),
+            None => s.policy.objective.0.to_string(),
+        },
+    },
+    Key {
+        name: "policy.interval",
+        help: "time between two decisions [itval]",
+        set: |s, v| v.duration(Millis(500), Millis::from_secs(3600)).map(|time| s.policy.interval = time),
+        show: |s| quoted(&seconds(s.policy.interval)),
+    },
+    Key {
+        name: "policy.max-interval",
+        help: "the longest that the exponential back-off may wait",
+        set: |s, v| v.duration(Millis(500), Millis::from_secs(86_400)).map(|time| s.policy.max_interval = time),
+        show: |s| quoted(&seconds(s.policy.max_interval)),
+    },
+    Key {
+        name: "policy.growth-threshold",
+        help: "[α] below this a job moves towards Completing: part of its evaluation's range gained per node-CPU-second",
+        set: |s, v| v.number(0.0, 1.0).map(|number| s.policy.flowcon.growth_threshold = number),
+        show: |s| s.policy.flowcon.growth_threshold.to_string(),
+    },
+    Key {
+        name: "policy.share-floor",
+        help: "[β] a converged job keeps at least 1/(share-floor × jobs) of the node",
+        set: |s, v| v.number(1.0, 100.0).map(|number| s.policy.flowcon.share_floor = number),
+        show: |s| toml_float(s.policy.flowcon.share_floor),
+    },
+    Key {
+        name: "policy.floor",
+        help: "under \"balanced\", every job keeps at least this part of an equal share",
+        set: |s, v| v.number(0.01, 1.0).map(|number| s.policy.floor = Share::clamped(number)),
+        show: |s| s.policy.floor.fraction().to_string(),
+    },
+    Key {
+        name: "policy.enforcement",
+        help: "\"weight\": what a job leaves idle flows to the others; \"quota\": a hard cap as well, the paper's --cpus",
+        set: |s, v| v.word(ENFORCEMENTS).map(|word| s.policy.enforcement = word),
+        show: |s| quoted(word_of(ENFORCEMENTS, s.policy.enforcement)),
+    },
+    Key {
+        name: "policy.quota-floor",
+        help: "under \"quota\", no cap is ever below so many cores",
+        set: |s, v| v.number(0.01, 1024.0).map(|cores| s.policy.quota_floor = Quota((cores * 1000.0) as u64)),
+        show: |s| toml_float(s.policy.quota_floor.0 as f64 / 1000.0),
+    },
+    Key {
+        name: "policy.memory",
+        help: "whether memory of growing jobs is protected and of converged jobs gently squeezed",
+        set: |s, v| v.switch().map(|on| s.policy.govern_memory = on),
+        show: |s| s.policy.govern_memory.to_string(),
+    },
+    Key {
+        name: "policy.memory-pressure-limit",
+        help: "memory pressure (PSI, part of the time) above this ends every squeeze",
+        set: |s, v| v.number(0.0, 1.0).map(|number| s.policy.memory_pressure_limit = number),
+        show: |s| s.policy.memory_pressure_limit.to_string(),
+    },
+    Key {
+        name: "policy.io",
+        help: "whether the block I/O weight follows the CPU share",
+        set: |s, v| v.switch().map(|on| s.policy.govern_io = on),
+        show: |s| s.policy.govern_io.to_string(),
+    },
+    Key {
+        name: "engine.address",
+        help: "\"auto\" (DOCKER_HOST, or the usual sockets), \"off\", or an address such as unix:///run/podman/podman.sock",
+        set: |s, v| {
+            s.engine = match v.text()? {
+                "auto" => EngineChoice::Auto,
+                "off" => EngineChoice::Off,
+                address => EngineChoice::At(address.to_owned()),
+            };
+            Ok(())
+        },
+        show: |s| match &s.engine {
+            EngineChoice::Auto => quoted("auto"),
+            EngineChoice::Off => quoted("off"),
+            EngineChoice::At(address) => quoted(address),
+        },
+    },
+    Key {
+        name: "engine.label",
+        help: "containers with this label are governed; give each of several daemons its own",
+        set: |s, v| {
+            let text = v.text()?;
+            let has_key = text.split_once('=').is_some_and(|(key, value)| !key.is_empty() && !value.is_empty());
+            if !has_key {
+                return Err("expected KEY=VALUE".to_owned());
+            }
+            s.label = text.to_owned();
+            Ok(())
+        },
+        show: |s| quoted(&s.label),
+    },
+    Key {
+        name: "scopes.enabled",
+        help: "whether commands started by `flowctl run` are governed",
+        set: |s, v| v.switch().map(|on| s.scopes = on),
+        show: |s| s.scopes.to_string(),
+    },
+    Key {
+        name: "api.group",
+        help: "members of this group may read the API; \"\" = root and admins only",
+        set: |s, v| match v {
+            Value::Text(text) => {
+                s.group = Some(text.clone()).filter(|name| !name.is_empty());
+                Ok(())
+            }
+            _ => Err("expected the name of a group".to_owned()),
+        },
+        show: |s| quoted(s.group.as_deref().unwrap_or("")),
+    },
+    Key {
+        name: "api.admins",
+        help: "users, besides root, that may pause, resume, restore, reload and change the policy",
+        set: |s, v| v.list().map(|users| s.admins = users),
+        show: |s| format!("[{}]", s.admins.iter().map(|user| quoted(user)).collect::<Vec<_>>().join(", ")),
+    },
+];
+
+/// All settings as a TOML file that would set exactly these.
+pub fn shown(settings: &Settings) -> String {
+    let mut text = String::new();
+    let mut section = "";
+    for key in KEYS {
+        let (of, name) = key.name.split_once('.').unwrap_or(("", key.name));
+        if of != section {
+            section = of;
+            text.push_str(&format!("\n[{section}]\n"));
+        }
+        text.push_str(&format!("{name} = {}\n", (key.show)(settings)));
+    }
+    text
+}
+
+fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
+    words.iter().find(|(_, known)| *known == value).map_or("?", |(word, _)| word)
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn toml_float(number: f64) -> String {
+    toml::Value::Float(number).to_string()
+}

@@ -1,0 +1,186 @@
+//! A container's `flowcon.*` labels → directives. Anybody who may start a container writes them: nothing here trusts them.
+
+use super::value::bytes;
+use crate::model::{Bounds, Direction, Directives, Share};
+use regex::RegexBuilder;
+use std::collections::BTreeMap;
+
+/// Labels that begin with this are ours.
+pub const LABEL_PREFIX: &str = "flowcon.";
+
+/// A longer value is refused.
+const VALUE_LONGEST: usize = 1024;
+/// More complaints than this about one container are not kept.
+const PROBLEMS_AT_MOST: usize = 8;
+/// A pattern that compiles to more than this is refused.
+const PATTERN_LARGEST: usize = 256 << 10;
+const WEIGHTS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
+
+/// What the labels ask for, and a clear message for each that cannot be obeyed; those are ignored.
+pub fn directives(labels: &BTreeMap<String, String>) -> (Directives, Vec<String>) {
+    let mut asked = Directives::default();
+    let mut problems = Vec::new();
+    for (label, value) in labels.iter().filter(|(label, _)| label.starts_with(LABEL_PREFIX)) {
+        let result = if value.len() > VALUE_LONGEST {
+            Err(format!("it is longer than {VALUE_LONGEST} bytes"))
+        } else {
+            obey(&mut asked, &label[LABEL_PREFIX.len()..], value)
+        };
+        if let Err(expected) = result
+            && problems.len() < PROBLEMS_AT_MOST
+        {
+            problems.push(format!("label {} ignored: {expected}", printable(label)));
+        }
+    }
+    if asked.bounds.min.fraction() > asked.bounds.max.fraction() {
+        problems
+            .push("labels flowcon.min-share and flowcon.max-share ignored: the minimum is above the maximum".into());
+        asked.bounds = Bounds::default();
+    }
+    (asked, problems)
+}
+
+fn obey(asked: &mut Directives, name: &str, value: &str) -> Result<(), String> {
+    match name {
+        // Whether a container is governed was decided before its labels are read; several daemons use several words.
+        "enable" => {}
+        "min-share" => asked.bounds.min = share(value)?,
+        "max-share" => {
+            let max = share(value)?;
+            if max.fraction() < 0.01 {
+                return Err("expected at least 0.01 (1%): a job may be slowed, not stopped".to_owned());
+            }
+            asked.bounds.max = max;
+        }
+        "weight" => {
+            asked.weight = finite(value)
+                .filter(|weight| WEIGHTS.contains(weight))
+                .ok_or_else(|| format!("expected a number from {} to {}", WEIGHTS.start(), WEIGHTS.end()))?;
+        }
+        "log" => {
+            let fits = value.starts_with('/') && !value.contains('\0');
+            asked.log = Some(fits.then(|| value.to_owned()).ok_or("expected an absolute path inside the container")?);
+        }
+        "metric" => asked.metric = Some(word(value)?),
+        "unit" => asked.unit = Some(word(value)?),
+        "direction" => {
+            asked.direction = Some(match value {
+                "down" => Direction::Down,
+                "up" => Direction::Up,
+                _ => return Err("expected down or up".to_owned()),
+            });
+        }
+        "pattern" => asked.pattern = Some(pattern(value)?),
+        "total" => {
+            let total = finite(value).filter(|total| *total > 0.0);
+            asked.total = Some(total.ok_or("expected a number above 0: the progress units that the job will do")?);
+        }
+        "ignore" => {
+            asked.ignore =
+                value.split(',').map(str::trim).filter(|name| !name.is_empty()).take(32).map(str::to_owned).collect();
+        }
+        "memory-floor" => asked.memory_floor = Some(bytes(value).ok_or("expected a size such as 512m or 2g")?),
+        _ => return Err("no such label; the README lists them".to_owned()),
+    }
+    Ok(())
+}
+
+/// `0.25` or `25%`.
+fn share(value: &str) -> Result<Share, String> {
+    let (number, scale) = value.trim().strip_suffix('%').map_or((value, 1.0), |number| (number, 100.0));
+    finite(number)
+        .map(|number| number / scale)
+        .filter(|fraction| (0.0..=1.0).contains(fraction))
+        .map(Share::clamped)
+        .ok_or_else(|| "expected a share of the node from 0 to 1, or a percentage".to_owned())
+}
+
+fn finite(value: &str) -> Option<f64> {
+    value.trim().parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+fn word(value: &str) -> Result<String, String> {
+    let trimmed = value.trim();
+    let fits = !trimmed.is_empty() && trimmed.len() <= 128 && !trimmed.chars().any(char::is_control);
+    fits.then(|| trimmed.to_owned()).ok_or_else(|| "expected a name of at most 128 bytes".to_owned())
+}
+
+fn pattern(value: &str) -> Result<String, String> {
+    let regex = RegexBuilder::new(value).size_limit(PATTERN_LARGEST).build().map_err(|error| {
+        let words = error.to_string();
+        let last = words.lines().last().unwrap_or("not a regular expression").trim();
+        printable(last.strip_prefix("error: ").unwrap_or(last))
+    })?;
+    if !regex.capture_names().flatten().any(|name| name == "value") {
+        return Err("expected a regular expression with a group (?P<value>…)".to_owned());
+    }
+    Ok(value.to_owned())
+}
+
+/// What a stranger wrote, fit for a terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(labels: &[(&str, &str)]) -> (Directives, Vec<String>) {
+        directives(&labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+    }
+
+    #[test]
+    fn labels_say_bounds_weight_and_reading() {
+        let (asked, problems) = read(&[
+            ("flowcon.enable", "true"),
+            ("flowcon.min-share", "10%"),
+            ("flowcon.max-share", "0.5"),
+            ("flowcon.weight", "2"),
+            ("flowcon.metric", "val_loss"),
+            ("flowcon.direction", "down"),
+            ("flowcon.pattern", r"loss=(?P<value>\S+)"),
+            ("flowcon.memory-floor", "2g"),
+            ("com.example", "not ours"),
+        ]);
+        assert_eq!(problems, Vec::<String>::new());
+        assert_eq!((asked.bounds.min.fraction(), asked.bounds.max.fraction(), asked.weight), (0.1, 0.5, 2.0));
+        assert_eq!((asked.metric.as_deref(), asked.direction), (Some("val_loss"), Some(Direction::Down)));
+        assert!(asked.pattern.is_some() && asked.memory_floor.is_some());
+    }
+
+    #[test]
+    fn absurd_labels_are_named_and_ignored() {
+        let (asked, problems) = read(&[
+            ("flowcon.weight", "NaN"),
+            ("flowcon.max-share", "0"),
+            ("flowcon.min-share", "-3"),
+            ("flowcon.total", "-10"),
+            ("flowcon.pattern", "(unclosed"),
+            ("flowcon.log", "relative/path"),
+            ("flowcon.direction", "sideways"),
+            ("flowcon.wieght", "2"),
+        ]);
+        assert_eq!(asked, Directives::default());
+        assert_eq!(problems.len(), 8, "{problems:#?}");
+        assert!(
+            problems.iter().any(|p| p.contains("flowcon.pattern") && p.contains("unclosed group")),
+            "{problems:#?}"
+        );
+    }
+
+    #[test]
+    fn a_minimum_above_the_maximum_binds_nobody() {
+        let (asked, problems) = read(&[("flowcon.min-share", "0.6"), ("flowcon.max-share", "0.4")]);
+        assert_eq!(asked.bounds, Bounds::default());
+        assert_eq!(problems.len(), 1);
+    }
+
+    #[test]
+    fn a_bomb_of_labels_is_bounded() {
+        let bomb = (0..10_000).map(|n| (format!("flowcon.x{n}\u{1b}[31m"), "y".repeat(500)));
+        let (_, problems) = directives(&bomb.collect());
+        assert!(problems.len() <= PROBLEMS_AT_MOST);
+        assert!(problems.iter().all(|text| text.len() < 300 && !text.contains('\u{1b}')));
+    }
+}

@@ -1,0 +1,267 @@
+//! Files, then environment, then flags: later ones win, and every mistake is reported, not only the first.
+
+use super::entry::{ConfigError, Entry, Origin};
+use super::keys::{KEYS, Key};
+use super::settings::Settings;
+use super::value::Value;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use toml::de::{DeTable, DeValue};
+
+/// A configuration file is never longer than this.
+const FILE_LONGEST: u64 = 1 << 20;
+
+/// Where to look for settings.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The main file; beside it the folder of the same name with `.d` in place of `.toml` is read too, in order of names.
+    pub file: PathBuf,
+    /// Whether the main file must exist: it was named, not assumed.
+    pub must_exist: bool,
+    /// Environment variables.
+    pub environment: Vec<(String, String)>,
+    /// Flags, as key, value and the flag's name.
+    pub flags: Vec<(String, String, String)>,
+}
+
+/// Reads everything. All mistakes at once.
+pub fn load(sources: &Sources) -> Result<Settings, Vec<ConfigError>> {
+    let mut errors = Vec::new();
+    let mut entries = Vec::new();
+    for file in files(sources, &mut errors) {
+        match read(&file) {
+            Ok(text) => parse(&file, &text, &mut entries, &mut errors),
+            Err(error) => errors.push(unreadable(&file, &error)),
+        }
+    }
+    entries.extend(sources.environment.iter().filter_map(|(name, value)| from_environment(name, value)));
+    entries.extend(sources.flags.iter().map(|(key, value, flag)| Entry {
+        key: key.clone(),
+        value: Value::Text(value.clone()),
+        origin: Origin::Flag(flag.clone()),
+    }));
+    let mut settings = Settings::default();
+    for entry in &entries {
+        if let Err(error) = apply(&mut settings, entry) {
+            errors.push(error);
+        }
+    }
+    // Raising the interval alone is no mistake: the back-off then simply has nowhere to go.
+    settings.policy.max_interval = settings.policy.max_interval.max(settings.policy.interval);
+    if errors.is_empty() { Ok(settings) } else { Err(errors) }
+}
+
+fn parse(path: &Path, text: &str, entries: &mut Vec<Entry>, errors: &mut Vec<ConfigError>) {
+    let origin = |offset: usize| Origin::File { path: path.to_owned(), line: line_of(text, offset) };
+    match DeTable::parse(text) {
+        Ok(table) => collect(table.get_ref(), "", &origin, entries, errors),
+        Err(error) => errors.push(ConfigError::Syntax {
+            origin: origin(error.span().map_or(0, |span| span.start)),
+            reason: error.message().to_owned(),
+        }),
+    }
+}
+
+fn collect(
+    table: &DeTable<'_>,
+    section: &str,
+    origin: &dyn Fn(usize) -> Origin,
+    entries: &mut Vec<Entry>,
+    errors: &mut Vec<ConfigError>,
+) {
+    for (name, value) in table {
+        let key = if section.is_empty() { name.get_ref().to_string() } else { format!("{section}.{}", name.get_ref()) };
+        let at = origin(name.span().start);
+        match value.get_ref() {
+            DeValue::Table(inner) => collect(inner, &key, origin, entries, errors),
+            other => match plain(other) {
+                Some(value) => entries.push(Entry { key, value, origin: at }),
+                None => {
+                    let expected = "expected text, a number, true or false, or a list of texts".to_owned();
+                    errors.push(ConfigError::BadValue { origin: at, key, expected });
+                }
+            },
+        }
+    }
+}
+
+fn plain(value: &DeValue<'_>) -> Option<Value> {
+    Some(match value {
+        DeValue::String(text) => Value::Text(text.to_string()),
+        DeValue::Integer(number) => Value::Number(i64::from_str_radix(number.as_str(), number.radix()).ok()? as f64),
+        DeValue::Float(number) => Value::Number(number.as_str().parse().ok()?),
+        DeValue::Boolean(on) => Value::Switch(*on),
+        DeValue::Array(items) => Value::List(
+            items
+                .iter()
+                .map(|item| match item.get_ref() {
+                    DeValue::String(text) => Some(text.to_string()),
+                    DeValue::Integer(number) => Some(number.as_str().to_owned()),
+                    _ => None,
+                })
+                .collect::<Option<_>>()?,
+        ),
+        _ => return None,
+    })
+}
+
+fn apply(settings: &mut Settings, entry: &Entry) -> Result<(), ConfigError> {
+    let Some(key) = KEYS.iter().find(|key| key.name == entry.key) else {
+        let suggestion = nearest(&entry.key);
+        return Err(ConfigError::UnknownKey { origin: entry.origin.clone(), key: entry.key.clone(), suggestion });
+    };
+    (key.set)(settings, &entry.value).map_err(|expected| ConfigError::BadValue {
+        origin: entry.origin.clone(),
+        key: entry.key.clone(),
+        expected,
+    })
+}
+
+/// The main file and the `*.toml` of its folder. Only a named main file must exist.
+fn files(sources: &Sources, errors: &mut Vec<ConfigError>) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    if sources.file.exists() {
+        files.push(sources.file.clone());
+    } else if sources.must_exist {
+        errors.push(unreadable(&sources.file, &io::Error::from(io::ErrorKind::NotFound)));
+    }
+    let folder = sources.file.with_extension("d");
+    let mut fragments: Vec<PathBuf> = match fs::read_dir(&folder) {
+        Ok(found) => found.filter_map(|entry| Some(entry.ok()?.path())).collect(),
+        Err(_) => Vec::new(), // no folder, no fragments
+    };
+    fragments.retain(|path| path.extension().is_some_and(|ext| ext == "toml"));
+    fragments.sort();
+    files.extend(fragments);
+    files
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    if fs::metadata(path)?.len() > FILE_LONGEST {
+        return Err(io::Error::other("longer than 1 MiB"));
+    }
+    fs::read_to_string(path)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> ConfigError {
+    ConfigError::Unreadable { path: path.display().to_string(), reason: error.to_string() }
+}
+
+/// `FLOWCON_POLICY_INTERVAL` is `policy.interval`. Other `FLOWCON_…` variables are not settings.
+fn from_environment(name: &str, value: &str) -> Option<Entry> {
+    let key = KEYS.iter().find(|key| variable(key) == name)?;
+    let value = Value::Text(value.to_owned());
+    Some(Entry { key: key.name.to_owned(), value, origin: Origin::Environment(name.to_owned()) })
+}
+
+fn variable(key: &Key) -> String {
+    format!("FLOWCON_{}", key.name.to_uppercase().replace(['.', '-'], "_"))
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// The key that was probably meant.
+fn nearest(wrong: &str) -> Option<String> {
+    let without_section = KEYS.iter().find(|key| key.name.rsplit('.').next() == Some(wrong)).map(|key| key.name);
+    let (distance, similar) = KEYS.iter().map(|key| (edits(wrong, key.name), key.name)).min()?;
+    without_section.or_else(|| (distance <= 1 + wrong.len() / 4).then_some(similar)).map(str::to_owned)
+}
+
+/// Levenshtein distance.
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::shown;
+    use super::*;
+    use crate::model::{Millis, PolicyName};
+
+    fn loaded(text: &str) -> Result<Settings, Vec<String>> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("flowcond.toml");
+        fs::write(&file, text).unwrap();
+        let sources = Sources { file, ..Sources::default() };
+        let bare = |error: &ConfigError| error.to_string().replace(folder.path().to_str().unwrap(), "");
+        load(&sources).map_err(|errors| errors.iter().map(bare).collect())
+    }
+
+    #[test]
+    fn an_error_names_file_line_and_key_and_says_what_is_expected() {
+        let errors = loaded("[policy]\nname = \"flowcon\"\ninterval = \"soon\"\n").unwrap_err();
+        let expected = "/flowcond.toml:3: `policy.interval`: expected a time from 0.5s to 3600s, such as \"20s\"";
+        assert_eq!(errors, [expected]);
+    }
+
+    #[test]
+    fn every_mistake_is_reported_at_once_and_a_misspelt_key_gets_a_suggestion() {
+        let errors = loaded("interval = \"5s\"\n[policy]\nintervall = \"5s\"\nmemory = 3\n").unwrap_err();
+        let expected = [
+            "/flowcond.toml:1: unknown key `interval`; did you mean `policy.interval`?",
+            "/flowcond.toml:3: unknown key `policy.intervall`; did you mean `policy.interval`?",
+            "/flowcond.toml:4: `policy.memory`: expected true or false",
+        ];
+        let mut sorted = errors;
+        sorted.sort();
+        assert_eq!(sorted, expected);
+    }
+
+    #[test]
+    fn broken_toml_names_its_line() {
+        let errors = loaded("socket = \"/a\"\n[policy\n").unwrap_err();
+        assert!(errors[0].starts_with("/flowcond.toml:2: "), "{errors:?}");
+    }
+
+    #[test]
+    fn fragments_override_the_file_the_environment_both_and_flags_everything() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("flowcond.toml");
+        let fragments = folder.path().join("flowcond.d");
+        fs::create_dir(&fragments).unwrap();
+        fs::write(&file, "[policy]\nname = \"fair\"\ninterval = \"11s\"\nmax-interval = \"1h\"\nfloor = 0.5\n")
+            .unwrap();
+        fs::write(fragments.join("10-a.toml"), "policy.interval = \"12s\"\npolicy.floor = 0.4\n").unwrap();
+        fs::write(fragments.join("20-b.toml"), "policy.interval = \"13s\"\n").unwrap();
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let environment = vec![
+            pair("FLOWCON_POLICY_NAME", "flowcon"),
+            pair("FLOWCON_SOCKET", "/from/env"),
+            pair("FLOWCON_CONFIG", "ignored"),
+        ];
+        let flags = vec![("socket".to_owned(), "/from/flag".to_owned(), "--socket".to_owned())];
+        let settings = load(&Sources { file, must_exist: true, environment, flags }).unwrap();
+        assert_eq!(settings.policy.policy, PolicyName::Flowcon);
+        assert_eq!(settings.policy.interval, Millis::from_secs(13));
+        assert_eq!(settings.policy.floor.fraction(), 0.4);
+        assert_eq!(settings.socket, Path::new("/from/flag"));
+    }
+
+    #[test]
+    fn what_is_shown_can_be_read_back() {
+        let changed = loaded("[policy]\nobjective = 0.3\n[api]\nadmins = [\"a\", \"1000\"]\ngroup = \"\"\n").unwrap();
+        assert_eq!(loaded(&shown(&changed)), Ok(changed));
+        assert_eq!(loaded(&shown(&Settings::default())), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn a_named_file_must_exist_and_an_assumed_one_need_not() {
+        let sources = Sources { file: "/nonexistent/x.toml".into(), ..Sources::default() };
+        assert_eq!(load(&sources), Ok(Settings::default()));
+        assert!(load(&Sources { must_exist: true, ..sources }).is_err());
+    }
+}

@@ -1,0 +1,17 @@
+//! From files, environment and flags to valid settings; from a container's labels to directives.
+//!
+//! One registry of keys ([`KEYS`]) is the source of the parser, of `check-config`, of `flowctl config` and of the documented
+//! defaults. Errors name file, line and key, and what is expected there. Imports: model only.
+
+mod entry;
+mod keys;
+mod labels;
+mod load;
+mod settings;
+mod value;
+
+pub use entry::{ConfigError, Entry, Origin};
+pub use keys::{KEYS, Key, shown};
+pub use labels::{LABEL_PREFIX, directives};
+pub use load::{Sources, load};
+pub use settings::{EngineChoice, OnExit, Settings};

@@ -1,0 +1,138 @@
+//! A configured value, from TOML or from text, and the quantities that it can be read as.
+
+use crate::model::{Bytes, Millis};
+
+/// A value as somebody wrote it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Text, or anything that came from the environment or a flag.
+    Text(String),
+    /// A number.
+    Number(f64),
+    /// true or false.
+    Switch(bool),
+    /// A list of texts.
+    List(Vec<String>),
+}
+
+impl Value {
+    pub(super) fn text(&self) -> Result<&str, String> {
+        match self {
+            Value::Text(text) if !text.is_empty() => Ok(text),
+            _ => Err("expected text".to_owned()),
+        }
+    }
+
+    pub(super) fn number(&self, low: f64, high: f64) -> Result<f64, String> {
+        let number = match self {
+            Value::Number(number) => Some(*number),
+            Value::Text(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        match number {
+            Some(number) if (low..=high).contains(&number) => Ok(number),
+            _ => Err(format!("expected a number from {low} to {high}")),
+        }
+    }
+
+    pub(super) fn switch(&self) -> Result<bool, String> {
+        match self {
+            Value::Switch(on) => Ok(*on),
+            Value::Text(text) if text == "true" => Ok(true),
+            Value::Text(text) if text == "false" => Ok(false),
+            _ => Err("expected true or false".to_owned()),
+        }
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<String>, String> {
+        match self {
+            Value::List(items) => Ok(items.clone()),
+            Value::Text(text) => {
+                Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect())
+            }
+            _ => Err("expected a list of texts".to_owned()),
+        }
+    }
+
+    pub(super) fn duration(&self, low: Millis, high: Millis) -> Result<Millis, String> {
+        let expected = || format!("expected a time from {} to {}, such as \"20s\"", seconds(low), seconds(high));
+        let millis = match self {
+            Value::Number(secs) => Some(secs * 1000.0),
+            Value::Text(text) => duration(text),
+            _ => None,
+        };
+        let millis = millis.filter(|millis| millis.is_finite() && *millis >= 0.0).map(|millis| Millis(millis as u64));
+        millis.filter(|millis| (low..=high).contains(millis)).ok_or_else(expected)
+    }
+
+    pub(super) fn word<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, String> {
+        let expected = || format!("expected one of {}", words.iter().map(|(w, _)| *w).collect::<Vec<_>>().join(", "));
+        let text = self.text().map_err(|_| expected())?;
+        words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(expected)
+    }
+}
+
+/// Seconds as people write them: `20s`, `0.5s`.
+pub(super) fn seconds(time: Millis) -> String {
+    format!("{}s", time.as_secs_f64())
+}
+
+/// `500ms`, `20s`, `5m`, `1h`, or seconds without a unit; in milliseconds.
+fn duration(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let number: f64 = text[..split].trim().parse().ok()?;
+    let unit = match &text[split..] {
+        "ms" => 1.0,
+        "" | "s" => 1000.0,
+        "m" | "min" => 60_000.0,
+        "h" => 3_600_000.0,
+        _ => return None,
+    };
+    Some(number * unit)
+}
+
+/// `512m`, `2g`, `2GiB`, `1048576`: sizes as `docker run --memory` takes them, in powers of 1024.
+pub(super) fn bytes(text: &str) -> Option<Bytes> {
+    let text = text.trim().to_ascii_lowercase();
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let number: f64 = text[..split].trim().parse().ok()?;
+    let power = match text[split..].trim_end_matches('b').trim_end_matches('i') {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        _ => return None,
+    };
+    let size = number * 1024f64.powi(power);
+    (size.is_finite() && size >= 0.0).then_some(Bytes(size as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        let read = |text: &str| Value::Text(text.into()).duration(Millis(1), Millis::from_secs(86_400));
+        assert_eq!(read("500ms"), Ok(Millis(500)));
+        assert_eq!(read("20s"), Ok(Millis(20_000)));
+        assert_eq!(read("1.5 m"), Ok(Millis(90_000)));
+        assert_eq!(read("7"), Ok(Millis(7_000)));
+        for wrong in ["", "20 parsecs", "-3s", "nan", "1e99h"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_as_docker_reads_them() {
+        assert_eq!(bytes("512m"), Some(Bytes(512 << 20)));
+        assert_eq!(bytes("2GiB"), Some(Bytes(2 << 30)));
+        assert_eq!(bytes("1048576"), Some(Bytes(1 << 20)));
+        assert_eq!(bytes("10 gb"), Some(Bytes(10 << 30)));
+        for wrong in ["", "-1m", "many", "3x"] {
+            assert_eq!(bytes(wrong), None, "{wrong}");
+        }
+    }
+}
