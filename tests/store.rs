@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking, in its support too
 
-use flowcon::host::store::{LogPlace, Opened, Original, ReadPosition, Store, StoreError};
+use flowcon::host::store::{ApiMark, LogPlace, Opened, Original, ReadPosition, Store, StoreError};
 use flowcon::model::{Bytes, ContainerId, CpuWeight, EngineLimits, Limits, Quota, Runtime, Setting};
 use proptest::prelude::*;
 use std::fs;
@@ -263,8 +263,8 @@ fn read_positions_come_back_and_those_of_ended_containers_are_dropped() {
         place: LogPlace::File { device: 7, inode: u64::MAX >> 1, offset: 1 << 40 },
         checkpoint: Some("{\"a\":1}".into()),
     };
-    let api =
-        ReadPosition { place: LogPlace::Api { unix_ns: 1_795_225_561_965_789_203, messages: 3 }, checkpoint: None };
+    let output = ApiMark { unix_ns: 1_795_225_561_965_789_203, messages: 3 };
+    let api = ReadPosition { place: LogPlace::Api { output, error: ApiMark::default() }, checkpoint: None };
     let (a, b) = (ContainerId::new("a"), ContainerId::new("b"));
     let mut store = open(dir.path());
     store.save_positions([(&a, &file), (&b, &api)]).unwrap();
@@ -288,7 +288,7 @@ fn an_impossible_position_is_read_anew() {
     drop(store);
     sql(
         dir.path(),
-        "INSERT INTO position VALUES ('negative', 'file', 1, 2, -3, NULL), ('unknown', 'tape', 1, 2, 3, NULL);",
+        "INSERT INTO position VALUES ('negative', 'file', 1, 2, -3, 0, NULL), ('unknown', 'tape', 1, 2, 3, 0, NULL);",
     );
     let positions = open(dir.path()).positions().unwrap();
     let kept = positions.get(&ContainerId::new("huge")).unwrap();

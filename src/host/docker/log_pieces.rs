@@ -1,21 +1,17 @@
 //! Bytes of the logs API → pieces of output with their place, so that reading can go on after a break. Pure.
 //!
-//! Without a terminal the answer is frames: `[stream, 0, 0, 0, length (4 bytes, big-endian)]` and a message; with one it
-//! is the raw output. Each message begins with a timestamp and a space. A message is a line with its end, or a part of
-//! a longer line: Docker cuts after 16 KiB, Podman wherever the job flushed. Parts are joined again, up to
-//! [`LONGEST_JOINED`], because the two streams' messages come interleaved. Docker (seen on 20.10.24) forgets the end of
-//! a line that it had cut, so a part of less than 16 KiB ends its line there. Imports: std only.
+//! A message is a line with its end, or a part of a longer line: Docker cuts after 16 KiB, Podman wherever the job
+//! flushed. Parts are joined again, up to [`LONGEST_JOINED`], because the two streams' messages come interleaved.
+//! Docker (seen on 20.10.24) forgets the end of a line that it had cut, so a part of less than 16 KiB ends its line
+//! there. Imports: std only.
 
 use super::engine::EngineName;
-use super::instant::unix_nanos;
+use super::log_messages::{MESSAGE_LONGEST, NoFrame, framed_message, raw_message, timestamp_and_text};
 
-/// Docker's log copier cuts a line after so many bytes.
-const MESSAGE_LONGEST: usize = 16 << 10;
-/// A longer frame is no engine's: a message and its timestamp (or Podman's longer lines) fit many times.
-const FRAME_LONGEST: usize = 1 << 20;
 /// A longer line is handed on in pieces of this length.
 const LONGEST_JOINED: usize = 64 << 10;
-const TIMESTAMP_LONGEST: usize = 40;
+/// A stream's message is in the log at most so long after a later-stamped one of the other stream.
+const STREAMS_APART_NS: u64 = 10_000_000_000;
 
 /// How an engine sends a container's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,13 +22,31 @@ pub struct LogFormat {
     pub engine: EngineName,
 }
 
-/// How far a log was read: everything before this instant, and `messages` with exactly this timestamp.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// How far a log was read, stream by stream: an engine stamps each stream's messages in order, but not the two together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogPosition {
+    /// Standard output, and a terminal's only stream.
+    pub output: LogMark,
+    /// Standard error.
+    pub error: LogMark,
+}
+
+/// How far one stream was read: everything before this instant, and `messages` with exactly this timestamp.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogMark {
     /// Engine time, Unix nanoseconds; 0 = nothing read yet.
     pub unix_ns: u64,
     /// Messages with this timestamp that were read.
     pub messages: u32,
+}
+
+impl LogPosition {
+    /// The instant from which an engine must send again so that no message of either stream is missed, Unix nanoseconds.
+    pub(super) fn since(self) -> u64 {
+        let (earlier, later) =
+            (self.output.unix_ns.min(self.error.unix_ns), self.output.unix_ns.max(self.error.unix_ns));
+        earlier.max(later.saturating_sub(STREAMS_APART_NS))
+    }
 }
 
 /// Whole lines of one stream, or 64 KiB of a line without end.
@@ -44,41 +58,83 @@ pub struct LogPiece {
     pub position: LogPosition,
 }
 
-/// The bytes are not what a logs API sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a frame that is no log message")]
-pub(super) struct NoFrame;
-
-/// Decodes one answer of the logs API.
+/// Decodes answers of the logs API.
 #[derive(Debug)]
 pub(super) struct LogDecoder {
     format: LogFormat,
     /// Bytes that are no whole message yet.
     pending: Vec<u8>,
-    /// Parts of an unfinished line: standard output, standard error.
-    unfinished: [Vec<u8>; 2],
+    /// Standard output, standard error.
+    streams: [OneStream; 2],
     /// The last message of a terminal was a part of 16 KiB.
     in_long_line: bool,
-    read: LogPosition,
-    /// The same, less the parts of unfinished lines: going on from here repeats nothing but them.
-    handed_on: LogPosition,
-    /// Messages at or before this were delivered by an earlier answer.
-    skip: LogPosition,
+}
+
+/// One stream's lines, and which of its messages are new.
+#[derive(Debug)]
+struct OneStream {
+    /// Parts of an unfinished line.
+    unfinished: Vec<u8>,
+    /// Up to the last message.
+    read: LogMark,
+    /// The same, less the parts of the unfinished line: going on from here repeats nothing but them.
+    handed_on: LogMark,
+    /// What was read in earlier answers.
+    skip: LogMark,
+    /// Messages with the timestamp of `skip` that this answer repeated.
+    repeated: u32,
+    /// This answer is beyond `skip`: all that follows is new, even if the clock was set back.
+    beyond: bool,
+}
+
+impl OneStream {
+    fn new(from: LogMark) -> Self {
+        let mut stream =
+            OneStream { unfinished: Vec::new(), read: from, handed_on: from, skip: from, repeated: 0, beyond: false };
+        stream.go_on();
+        stream
+    }
+
+    fn go_on(&mut self) {
+        self.skip = self.read;
+        self.repeated = 0;
+        self.beyond = self.read == LogMark::default();
+    }
+
+    /// Counts a message, and says whether no earlier answer had it.
+    fn is_new(&mut self, at: u64) -> bool {
+        if !self.beyond && at == self.skip.unix_ns {
+            self.repeated += 1;
+        }
+        self.beyond |= at > self.skip.unix_ns || self.repeated > self.skip.messages;
+        if self.beyond {
+            let messages = if at == self.read.unix_ns { self.read.messages.saturating_add(1) } else { 1 };
+            self.read = LogMark { unix_ns: at, messages };
+        }
+        self.beyond
+    }
+
+    /// Adds a message's text, and gives the line that it completes.
+    fn add(&mut self, text: &[u8], line_ends_here: bool) -> Option<Vec<u8>> {
+        self.unfinished.extend_from_slice(text);
+        if line_ends_here && !self.unfinished.ends_with(b"\n") {
+            self.unfinished.push(b'\n');
+        }
+        let complete = self.unfinished.ends_with(b"\n") || self.unfinished.len() >= LONGEST_JOINED;
+        complete.then(|| self.take())
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        self.handed_on = self.read;
+        std::mem::take(&mut self.unfinished)
+    }
 }
 
 impl LogDecoder {
-    /// For an answer that was asked for with `since` set to `from`.
+    /// For an answer that was asked for with `since` set to that of `from`.
     pub(super) fn new(format: LogFormat, from: LogPosition) -> Self {
-        let read = LogPosition { unix_ns: from.unix_ns, messages: 0 };
-        LogDecoder {
-            format,
-            pending: Vec::new(),
-            unfinished: [Vec::new(), Vec::new()],
-            in_long_line: false,
-            read,
-            handed_on: from,
-            skip: from,
-        }
+        let streams = [OneStream::new(from.output), OneStream::new(from.error)];
+        LogDecoder { format, pending: Vec::new(), streams, in_long_line: false }
     }
 
     /// Adds bytes of the answer and gives the pieces that they complete.
@@ -97,26 +153,26 @@ impl LogDecoder {
         Ok(pieces)
     }
 
-    /// Prepares for another answer, asked for with `since` set to the returned position. Unfinished lines stay.
+    /// Prepares for another answer, asked for with `since` set to that of the returned position. Unfinished lines stay.
     pub(super) fn go_on(&mut self) -> LogPosition {
-        self.skip = self.read;
-        self.read.messages = 0;
+        self.streams.iter_mut().for_each(OneStream::go_on);
         self.pending.clear();
-        self.skip
+        LogPosition { output: self.streams[0].read, error: self.streams[1].read }
     }
 
     /// What is left when the answer ended: lines without end.
     pub(super) fn finish(&mut self) -> Vec<LogPiece> {
+        let last = std::mem::take(&mut self.pending);
         let mut pieces = Vec::new();
-        if self.format.tty {
-            let last = std::mem::take(&mut self.pending);
-            if !last.is_empty() {
-                pieces.extend(self.message(0, &last));
+        if self.format.tty && !last.is_empty() {
+            pieces.extend(self.message(0, &last));
+        }
+        for stream in 0..self.streams.len() {
+            if !self.streams[stream].unfinished.is_empty() {
+                let bytes = self.streams[stream].take();
+                pieces.push(LogPiece { bytes, position: self.position() });
             }
         }
-        let position = self.read.max(self.skip);
-        let left = self.unfinished.iter_mut().map(std::mem::take).filter(|bytes| !bytes.is_empty());
-        pieces.extend(left.map(|bytes| LogPiece { bytes, position }));
         pieces
     }
 
@@ -124,92 +180,23 @@ impl LogDecoder {
         let (at, text) = timestamp_and_text(message);
         let cut_here = text.len() >= MESSAGE_LONGEST && !text.ends_with(b"\n");
         self.in_long_line = cut_here;
-        if let Some(at) = at
-            && !self.is_new(at)
-        {
+        let forgets_ends = self.format.engine == EngineName::Docker;
+        let stream = &mut self.streams[stream];
+        if at.is_some_and(|at| !stream.is_new(at)) {
             return None;
         }
-        let line = &mut self.unfinished[stream];
-        line.extend_from_slice(text);
-        if self.format.engine == EngineName::Docker && !cut_here && !line.ends_with(b"\n") {
-            line.push(b'\n');
-        }
-        if line.ends_with(b"\n") || line.len() >= LONGEST_JOINED {
-            let bytes = std::mem::take(line);
-            if self.unfinished.iter().all(Vec::is_empty) {
-                self.handed_on = self.read;
-            }
-            return Some(LogPiece { bytes, position: self.handed_on });
-        }
-        None
+        let bytes = stream.add(text, forgets_ends && !cut_here)?;
+        Some(LogPiece { bytes, position: self.position() })
     }
 
-    /// Counts a message, and says whether no earlier answer delivered it.
-    fn is_new(&mut self, at: u64) -> bool {
-        match at.cmp(&self.read.unix_ns) {
-            // Two streams' messages can be a little out of order; what was read stays read.
-            std::cmp::Ordering::Less => return at >= self.skip.unix_ns,
-            std::cmp::Ordering::Equal => self.read.messages = self.read.messages.saturating_add(1),
-            std::cmp::Ordering::Greater => self.read = LogPosition { unix_ns: at, messages: 1 },
-        }
-        self.read > self.skip
+    fn position(&self) -> LogPosition {
+        LogPosition { output: self.streams[0].handed_on, error: self.streams[1].handed_on }
     }
-}
-
-/// A message, whose it is (0 = standard output, 1 = standard error), and how many bytes it took.
-type Cut<'a> = (usize, &'a [u8], usize);
-
-/// The first whole frame's message.
-fn framed_message(bytes: &[u8]) -> Result<Option<Cut<'_>>, NoFrame> {
-    let Some((header, rest)) = bytes.split_at_checked(8) else { return Ok(None) };
-    let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]) as usize;
-    if header[0] > 2 || header[1..4] != [0, 0, 0] || length > FRAME_LONGEST {
-        return Err(NoFrame);
-    }
-    let stream = usize::from(header[0] == 2);
-    Ok(rest.get(..length).map(|message| (stream, message, 8 + length)))
-}
-
-/// The same for a terminal's raw output: up to a line's end, or as much as one message can hold.
-fn raw_message(bytes: &[u8], in_long_line: bool) -> Option<Cut<'_>> {
-    let text_from = timestamp_length(bytes);
-    let longest = text_from + MESSAGE_LONGEST;
-    let head = &bytes[..bytes.len().min(longest)];
-    let forgotten_end = if in_long_line { forgotten_end(bytes, text_from, head.len()) } else { None };
-    let length = match forgotten_end.or_else(|| memchr::memchr(b'\n', head).map(|end| end + 1)) {
-        Some(length) => length,
-        None if bytes.len() >= longest => longest,
-        None => return None,
-    };
-    Some((0, &bytes[..length], length))
-}
-
-/// Where a long line's last part ends without its end: a terminal's carriage return, and the next message's timestamp.
-fn forgotten_end(bytes: &[u8], from: usize, to: usize) -> Option<usize> {
-    let returns = memchr::memchr_iter(b'\r', &bytes[from..to]).map(|at| from + at + 1);
-    returns.into_iter().find(|&next| timestamp(&bytes[next..]).is_some())
-}
-
-fn timestamp_length(message: &[u8]) -> usize {
-    timestamp(message).map_or(0, |(_, length)| length)
-}
-
-fn timestamp_and_text(message: &[u8]) -> (Option<u64>, &[u8]) {
-    match timestamp(message) {
-        Some((at, length)) => (Some(at), &message[length..]),
-        None => (None, message),
-    }
-}
-
-/// The instant, and the length of the timestamp with its space.
-fn timestamp(message: &[u8]) -> Option<(u64, usize)> {
-    let head = &message[..message.len().min(TIMESTAMP_LONGEST)];
-    let end = memchr::memchr(b' ', head)?;
-    Some((unix_nanos(std::str::from_utf8(&head[..end]).ok()?)?, end + 1))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::log_messages::FRAME_LONGEST;
     use super::*;
     use proptest::prelude::*;
 
@@ -229,8 +216,14 @@ mod tests {
         pieces.iter().map(|piece| String::from_utf8_lossy(&piece.bytes).into_owned()).collect()
     }
 
-    fn at(second: u64, messages: u32) -> LogPosition {
-        LogPosition { unix_ns: second * 1_000_000_000, messages }
+    fn at(second: u64, messages: u32) -> LogMark {
+        LogMark { unix_ns: second * 1_000_000_000, messages }
+    }
+
+    /// What an engine sends for `since`.
+    fn from_second(messages: &[(u8, u8, &str)], since_ns: u64) -> Vec<u8> {
+        let late_enough = messages.iter().filter(|(_, second, _)| u64::from(*second) * 1_000_000_000 >= since_ns);
+        late_enough.flat_map(|(stream, second, text)| frame(*stream, *second, text)).collect()
     }
 
     #[test]
@@ -238,8 +231,9 @@ mod tests {
         let bytes = [frame(1, 1, "epoch 1 "), frame(2, 2, "warning\n"), frame(1, 3, "loss 0.5\n")].concat();
         let pieces = LogDecoder::new(PODMAN, LogPosition::default()).push(&bytes).unwrap();
         assert_eq!(texts(&pieces), ["warning\n", "epoch 1 loss 0.5\n"]);
-        assert_eq!(pieces[0].position, LogPosition::default(), "going on from here must not lose the first part");
-        assert_eq!(pieces[1].position, at(3, 1));
+        let unread = LogMark::default();
+        assert_eq!(pieces[0].position, LogPosition { output: unread, error: at(2, 1) }, "the first part is not lost");
+        assert_eq!(pieces[1].position, LogPosition { output: at(3, 1), error: at(2, 1) });
     }
 
     #[test]
@@ -253,35 +247,50 @@ mod tests {
         assert_eq!(texts(&pieces), [format!("{long}a\rtail\r\n"), "next\r\n".to_owned()]);
     }
 
+    /// Within a stream stamped in order, together not; three messages of one instant.
+    const DISORDERED: [(u8, u8, &str); 7] =
+        [(1, 3, "a\n"), (2, 1, "b\n"), (2, 2, "c\n"), (1, 4, "d\n"), (1, 4, "e\n"), (2, 2, "f\n"), (1, 5, "g\n")];
+
     #[test]
-    fn going_on_from_a_position_neither_repeats_nor_loses_messages_of_one_instant() {
-        let bytes =
-            [frame(1, 1, "a\n"), frame(1, 2, "b\n"), frame(1, 2, "c\n"), frame(1, 2, "d\n"), frame(1, 4, "e\n")];
-        let all = LogDecoder::new(FRAMED, LogPosition::default()).push(&bytes.concat()).unwrap();
-        for read in 0..=all.len() {
-            let from = if read == 0 { LogPosition::default() } else { all[read - 1].position };
-            // The engine's `since` is inclusive, and some engines round it down.
-            let first_of_instant = all.iter().position(|p| p.position.unix_ns == from.unix_ns).unwrap_or(0);
-            for since in [0, first_of_instant] {
-                let again = LogDecoder::new(FRAMED, from).push(&bytes[since..].concat()).unwrap();
-                assert_eq!(texts(&again), texts(&all[read..]), "read {read}, since message {since}");
+    fn going_on_neither_repeats_nor_loses_a_message() {
+        let whole = from_second(&DISORDERED, 0);
+        let all = LogDecoder::new(FRAMED, LogPosition::default()).push(&whole).unwrap();
+        assert_eq!(all.len(), DISORDERED.len());
+        for read in 1..=all.len() {
+            let from = all[read - 1].position;
+            // Some engines round `since` down.
+            for since in [from.since(), 0] {
+                let again = LogDecoder::new(FRAMED, from).push(&from_second(&DISORDERED, since)).unwrap();
+                assert_eq!(texts(&again), texts(&all[read..]), "read {read}, since {since}");
             }
         }
     }
 
     #[test]
     fn a_second_answer_goes_on_where_the_first_ended() {
-        let bytes = [frame(1, 1, "a\n"), frame(1, 2, "b\n"), frame(1, 2, "c\n"), frame(2, 3, "d\n")];
-        for ended_after in 0..=bytes.len() {
+        for ended_after in 0..=DISORDERED.len() {
             let mut decoder = LogDecoder::new(FRAMED, LogPosition::default());
-            let mut pieces = decoder.push(&bytes[..ended_after].concat()).unwrap();
-            let since = decoder.go_on();
-            assert_eq!(since.unix_ns, pieces.last().map_or(0, |piece| piece.position.unix_ns));
-            pieces.extend(decoder.push(&bytes[if since.unix_ns == 2_000_000_000 { 1 } else { 0 }..].concat()).unwrap());
+            let mut pieces = decoder.push(&from_second(&DISORDERED[..ended_after], 0)).unwrap();
+            let since = decoder.go_on().since();
+            pieces.extend(decoder.push(&from_second(&DISORDERED, since)).unwrap());
             pieces.extend(decoder.finish());
-            assert_eq!(texts(&pieces), ["a\n", "b\n", "c\n", "d\n"], "ended after {ended_after}");
-            assert_eq!(pieces[3].position, at(3, 1));
+            assert_eq!(texts(&pieces), ["a\n", "b\n", "c\n", "d\n", "e\n", "f\n", "g\n"], "ended after {ended_after}");
+            assert_eq!(pieces[6].position, LogPosition { output: at(5, 1), error: at(2, 2) });
         }
+    }
+
+    #[test]
+    fn a_silent_stream_does_not_make_an_engine_send_everything_again() {
+        let position = LogPosition { output: at(100, 1), error: LogMark::default() };
+        assert_eq!(position.since(), 90_000_000_000);
+        assert_eq!(LogPosition::default().since(), 0);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_loses_nothing() {
+        let bytes = [frame(1, 50, "a\n"), frame(1, 10, "b\n"), frame(1, 11, "c\n")].concat();
+        let from = LogPosition { output: at(49, 1), error: LogMark::default() };
+        assert_eq!(texts(&LogDecoder::new(FRAMED, from).push(&bytes).unwrap()), ["a\n", "b\n", "c\n"]);
     }
 
     #[test]
@@ -302,7 +311,7 @@ mod tests {
                 assert_eq!(piece.bytes.len(), LONGEST_JOINED);
                 total += piece.bytes.len();
             }
-            assert!(decoder.unfinished[0].len() < LONGEST_JOINED && decoder.pending.len() < FRAME_LONGEST);
+            assert!(decoder.streams[0].unfinished.len() < LONGEST_JOINED && decoder.pending.len() < FRAME_LONGEST);
         }
         assert_eq!(total, 1_000 * MESSAGE_LONGEST);
     }

@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 ///
 /// Ends when the container ends, after a second look: an engine that follows a log can forget its last lines (Docker
 /// 20.10.24 with the `local` driver forgot the last one in three of eight runs). A broken connection is an error and
-/// the end: ask again with the last piece's position. A message is repeated or lost only where the engine itself reorders the two streams around that instant.
+/// the end: ask again with the last piece's position. No message is lost; those of a time
+/// that the clock was set back over are repeated.
 pub fn logs(
     engine: &Engine,
     id: &ContainerId,
@@ -35,7 +36,8 @@ pub fn logs(
 }
 
 fn path(id: &ContainerId, follow: bool, from: LogPosition) -> String {
-    let since = format!("{}.{:09}", from.unix_ns / 1_000_000_000, from.unix_ns % 1_000_000_000);
+    let since = from.since();
+    let since = format!("{}.{:09}", since / 1_000_000_000, since % 1_000_000_000);
     let follow = u8::from(follow);
     format!("/containers/{}/logs?follow={follow}&stdout=1&stderr=1&timestamps=1&since={since}", id.as_str())
 }

@@ -10,6 +10,7 @@ mod engine;
 mod error;
 mod events;
 mod instant;
+mod log_messages;
 mod log_pieces;
 mod logs;
 mod transport;
@@ -21,7 +22,7 @@ pub use container::{EngineContainer, EngineMount, LogSource};
 pub use conversion::Conversion;
 pub use engine::{Engine, EngineInfo, EngineName, Updated};
 pub use error::EngineError;
-pub use log_pieces::{LogFormat, LogPiece, LogPosition};
+pub use log_pieces::{LogFormat, LogMark, LogPiece, LogPosition};
 pub use logs::logs;
 pub use watch::{EngineEvent, watch};
 

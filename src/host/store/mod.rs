@@ -12,7 +12,7 @@ mod schema;
 
 pub use error::StoreError;
 pub use originals::{Original, Originals};
-pub use positions::{LogPlace, ReadPosition};
+pub use positions::{ApiMark, LogPlace, ReadPosition};
 
 use lock::Lock;
 use rusqlite::{Connection, OpenFlags, Row};

@@ -22,13 +22,22 @@ pub enum LogPlace {
         /// Bytes from its beginning.
         offset: u64,
     },
-    /// In the logs API's answer: everything before this instant, and `messages` with exactly this timestamp.
+    /// In the logs API's answers, stream by stream.
     Api {
-        /// Engine time, Unix nanoseconds.
-        unix_ns: u64,
-        /// Messages with this timestamp.
-        messages: u32,
+        /// Standard output.
+        output: ApiMark,
+        /// Standard error.
+        error: ApiMark,
     },
+}
+
+/// How far one stream was read: everything before this instant, and `messages` with exactly this timestamp.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ApiMark {
+    /// Engine time, Unix nanoseconds; 0 = nothing read yet.
+    pub unix_ns: u64,
+    /// Messages with this timestamp.
+    pub messages: u32,
 }
 
 /// What a container's log reader needs to go on after a restart.
@@ -49,11 +58,11 @@ impl Store {
         self.lazily("save log positions", |connection| {
             let transaction = connection.transaction()?;
             for (id, position) in batch {
-                let (source, first, second, third) = columns(position.place);
+                let (source, [first, second, third, fourth]) = columns(position.place);
                 let checkpoint = position.checkpoint.as_deref().filter(|text| text.len() <= CHECKPOINT_LONGEST);
                 transaction
-                    .prepare_cached("INSERT OR REPLACE INTO position VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
-                    .execute(params![id.as_str(), source, first, second, third, checkpoint])?;
+                    .prepare_cached("INSERT OR REPLACE INTO position VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
+                    .execute(params![id.as_str(), source, first, second, third, fourth, checkpoint])?;
             }
             transaction.commit()
         })
@@ -78,19 +87,23 @@ impl Store {
     }
 }
 
-fn columns(place: LogPlace) -> (&'static str, i64, i64, i64) {
+fn columns(place: LogPlace) -> (&'static str, [i64; 4]) {
     match place {
-        LogPlace::File { device, inode, offset } => ("file", number(device), number(inode), number(offset)),
-        LogPlace::Api { unix_ns, messages } => ("api", number(unix_ns), i64::from(messages), 0),
+        LogPlace::File { device, inode, offset } => ("file", [number(device), number(inode), number(offset), 0]),
+        LogPlace::Api { output, error } => {
+            let (out, err) = (i64::from(output.messages), i64::from(error.messages));
+            ("api", [number(output.unix_ns), out, number(error.unix_ns), err])
+        }
     }
 }
 
 fn parsed(row: &Row<'_>) -> Option<(ContainerId, ReadPosition)> {
     let natural = |column: &str| row.get::<_, i64>(column).ok().and_then(|value| u64::try_from(value).ok());
-    let (first, second, third) = (natural("first")?, natural("second")?, natural("third")?);
+    let (first, second, third, fourth) = (natural("first")?, natural("second")?, natural("third")?, natural("fourth")?);
+    let mark = |unix_ns, messages| Some(ApiMark { unix_ns, messages: u32::try_from(messages).ok()? });
     let place = match row.get::<_, String>("source").ok()?.as_str() {
         "file" => LogPlace::File { device: first, inode: second, offset: third },
-        "api" => LogPlace::Api { unix_ns: first, messages: u32::try_from(second).ok()? },
+        "api" => LogPlace::Api { output: mark(first, second)?, error: mark(third, fourth)? },
         _ => return None,
     };
     let checkpoint = row.get::<_, Option<String>>("checkpoint").ok()?;

@@ -36,10 +36,11 @@ const STEPS: [&str; 1] = ["
     CREATE TABLE position (
         id         TEXT PRIMARY KEY,
         source     TEXT NOT NULL,
-        -- file: device, inode, offset. api: Unix nanoseconds, messages read of that instant, 0.
+        -- file: device, inode, offset, 0. api: Unix nanoseconds and messages of that instant, for output and error.
         first      INTEGER NOT NULL,
         second     INTEGER NOT NULL,
         third      INTEGER NOT NULL,
+        fourth     INTEGER NOT NULL,
         checkpoint TEXT
     ) STRICT;
 "];

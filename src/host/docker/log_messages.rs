@@ -1,0 +1,69 @@
+//! Bytes of the logs API → single messages with their timestamps. Pure. Imports: std only.
+//!
+//! Without a terminal the answer is frames: `[stream, 0, 0, 0, length (4 bytes, big-endian)]` and a message; with one it
+//! is the raw output. Each message begins with a timestamp and a space.
+
+use super::instant::unix_nanos;
+
+/// Docker's log copier cuts a line after so many bytes.
+pub(super) const MESSAGE_LONGEST: usize = 16 << 10;
+/// A longer frame is no engine's: a message and its timestamp (or Podman's longer lines) fit many times.
+pub(super) const FRAME_LONGEST: usize = 1 << 20;
+const TIMESTAMP_LONGEST: usize = 40;
+
+/// The bytes are not what a logs API sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a frame that is no log message")]
+pub(super) struct NoFrame;
+
+/// A message, whose it is (0 = standard output, 1 = standard error), and how many bytes it took.
+pub(super) type Cut<'a> = (usize, &'a [u8], usize);
+
+/// The first whole frame's message.
+pub(super) fn framed_message(bytes: &[u8]) -> Result<Option<Cut<'_>>, NoFrame> {
+    let Some((header, rest)) = bytes.split_at_checked(8) else { return Ok(None) };
+    let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]) as usize;
+    if header[0] > 2 || header[1..4] != [0, 0, 0] || length > FRAME_LONGEST {
+        return Err(NoFrame);
+    }
+    let stream = usize::from(header[0] == 2);
+    Ok(rest.get(..length).map(|message| (stream, message, 8 + length)))
+}
+
+/// The same for a terminal's raw output: up to a line's end, or as much as one message can hold.
+pub(super) fn raw_message(bytes: &[u8], in_long_line: bool) -> Option<Cut<'_>> {
+    let text_from = timestamp_length(bytes);
+    let longest = text_from + MESSAGE_LONGEST;
+    let head = &bytes[..bytes.len().min(longest)];
+    let forgotten_end = if in_long_line { forgotten_end(bytes, text_from, head.len()) } else { None };
+    let length = match forgotten_end.or_else(|| memchr::memchr(b'\n', head).map(|end| end + 1)) {
+        Some(length) => length,
+        None if bytes.len() >= longest => longest,
+        None => return None,
+    };
+    Some((0, &bytes[..length], length))
+}
+
+/// Where a long line's last part ends without its end: a terminal's carriage return, and the next message's timestamp.
+fn forgotten_end(bytes: &[u8], from: usize, to: usize) -> Option<usize> {
+    let returns = memchr::memchr_iter(b'\r', &bytes[from..to]).map(|at| from + at + 1);
+    returns.into_iter().find(|&next| timestamp(&bytes[next..]).is_some())
+}
+
+fn timestamp_length(message: &[u8]) -> usize {
+    timestamp(message).map_or(0, |(_, length)| length)
+}
+
+pub(super) fn timestamp_and_text(message: &[u8]) -> (Option<u64>, &[u8]) {
+    match timestamp(message) {
+        Some((at, length)) => (Some(at), &message[length..]),
+        None => (None, message),
+    }
+}
+
+/// The instant, and the length of the timestamp with its space.
+fn timestamp(message: &[u8]) -> Option<(u64, usize)> {
+    let head = &message[..message.len().min(TIMESTAMP_LONGEST)];
+    let end = memchr::memchr(b' ', head)?;
+    Some((unix_nanos(std::str::from_utf8(&head[..end]).ok()?)?, end + 1))
+}
