@@ -3,7 +3,7 @@
 //! Imports: nothing of this crate but names for the help text.
 
 use super::trace::{Discipline, Gpus};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Simulates training jobs on virtual time with the product's own policy code.
@@ -22,6 +22,8 @@ pub enum Command {
     Run(RunArguments),
     /// Runs a trace of jobs on a cluster of GPUs.
     Trace(TraceArguments),
+    /// Repeats a paper's evaluation: published figures beside simulated ones.
+    Paper(PaperArguments),
     /// Makes the decisions of a recording again and compares them bit for bit.
     Replay(ReplayArguments),
     /// Lists the built-in scenarios, their endings, and the policies.
@@ -83,4 +85,21 @@ pub struct TraceArguments {
 pub struct ReplayArguments {
     /// A recording: JSON lines, written by a daemon or by `flowsim run … --record`.
     pub file: PathBuf,
+}
+
+/// `flowsim paper`.
+#[derive(Args)]
+pub struct PaperArguments {
+    /// Which paper.
+    pub paper: Paper,
+    /// How many schedules to draw.
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub seeds: u64,
+}
+
+/// The papers whose evaluation can be repeated.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Paper {
+    /// FlowCon: three fixed, five, ten and fifteen random jobs on one node.
+    Flowcon,
 }

@@ -2,7 +2,7 @@
 //!
 //! Imports: model.
 
-use super::args::{Arguments, Command, ReplayArguments, RunArguments, TraceArguments};
+use super::args::{Arguments, Command, Paper, PaperArguments, ReplayArguments, RunArguments, TraceArguments};
 use super::compare::{Change, Comparison, PolicyRuns, Summary, compare};
 use super::contender::{CONTENDERS, Contender, Decider};
 use super::node::{Keep, simulate};
@@ -11,7 +11,7 @@ use super::replay::{self, Difference};
 use super::report::{self, Report};
 use super::scenario::{BUILT_IN, Scenario, VARIATIONS};
 use super::trace::{TraceJob, TraceOutcome};
-use super::{overrides, trace};
+use super::{overrides, paper, trace};
 use crate::model::PolicySettings;
 use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets};
@@ -23,6 +23,7 @@ pub fn run() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => run_scenario(&arguments),
         Command::Trace(arguments) => run_trace(&arguments),
+        Command::Paper(arguments) => Ok(repeat_paper(&arguments)),
         Command::Replay(arguments) => run_replay(&arguments),
         Command::List => Ok(list()),
     };
@@ -160,6 +161,24 @@ fn with_change(seconds: f64, fair: Option<f64>) -> String {
         Some(fair) => format!("{seconds:.1} ({})", Change::between(fair, seconds)),
         None => format!("{seconds:.1}"),
     }
+}
+
+fn repeat_paper(arguments: &PaperArguments) -> String {
+    let rows = match arguments.paper {
+        Paper::Flowcon => paper::flowcon(arguments.seeds),
+    };
+    let contended = format!("simulated, contention {}", paper::CONTENTION);
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["schedule", "figure", "published", "simulated, fluid", &contended]);
+    for row in rows {
+        table.add_row([row.source, row.what.to_owned(), row.published, row.fluid, row.contended]);
+    }
+    let seeds = arguments.seeds;
+    let notes: String = paper::NOT_REPRODUCED.iter().map(|note| format!("- {note}\n")).collect();
+    format!(
+        "FlowCon's evaluation against plain sharing; simulated: means over {seeds} schedules (range of four fifths)\n{table}\n\nNot reproduced, and why\n{notes}"
+    )
 }
 
 fn list() -> String {

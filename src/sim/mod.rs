@@ -14,6 +14,7 @@ mod node;
 mod outcome;
 mod output;
 mod overrides;
+pub mod paper;
 mod random;
 pub mod replay;
 pub mod report;

@@ -15,7 +15,7 @@ use crate::sim::random::Stream;
 pub const BUILT_IN: [&str; 4] = ["fixed-3", "random-5", "random-10", "random-15"];
 
 /// Endings of a schedule's name, and what each changes.
-pub const VARIATIONS: [(&str, &str); 9] = [
+pub const VARIATIONS: [(&str, &str); 10] = [
     ("unknown", "the logs print no total: `i`, not `i of N`"),
     ("half-metric", "every other job prints progress but no metric"),
     ("half-silent", "every other job prints nothing at all"),
@@ -23,6 +23,7 @@ pub const VARIATIONS: [(&str, &str); 9] = [
     ("lying", "totals are wrong by a factor 0.3 to 3"),
     ("gamed", "every third job prints a beautiful loss that is not its own"),
     ("mixed", "power laws and plateaus besides exponential curves"),
+    ("early", "jobs converge as early as the one of FlowCon's figure 1: 97 % after 15 % of the work"),
     ("threads", "jobs can use one core to all cores"),
     ("io", "jobs load for some seconds and wait for I/O now and then"),
 ];
@@ -30,6 +31,8 @@ pub const VARIATIONS: [(&str, &str); 9] = [
 const START_WITHIN_S: f64 = 200.0;
 const SIZE_NODE_S: (f64, f64) = (30.0, 220.0);
 const QUALITY_AT: (f64, f64) = (0.15, 0.7);
+/// −ln(1 − 0.968) / 0.145.
+const FIGURE_1_RATE: f64 = 23.7;
 const VARIATION_STREAM: u64 = 1;
 
 /// A built-in schedule with its variations.
@@ -106,12 +109,13 @@ fn exponential(from: f64, to: f64, rate: f64, noise: f64) -> LearningCurve {
     LearningCurve { from, to, noise, shape: Shape::Exponential { rate } }
 }
 
-/// Loss ranges and speeds of convergence as in the paper's figure 1: the MNIST classifiers converge early, the VAE slowly.
+/// The paper gives one curve in numbers (§2, figure 1): 96.8 % of the final accuracy after 14.5 % of the time. With that speed VAE has
+/// converged when MNIST starts at 40 s, as it has in the paper's figure 7.
 fn fixed_three(node: &NodeShape) -> Vec<JobPlan> {
     vec![
-        job("vae-pytorch", node, 0.0, 217.3, 60, exponential(545.0, 104.0, 12.0, 0.005)),
-        job("mnist-pytorch", node, 40.0, 148.5, 60, exponential(2.30, 0.21, 6.0, 0.02)),
-        job("mnist-tensorflow", node, 80.0, 28.2, 30, exponential(2.30, 0.28, 5.0, 0.02)),
+        job("vae-pytorch", node, 0.0, 217.3, 60, exponential(545.0, 104.0, FIGURE_1_RATE, 0.005)),
+        job("mnist-pytorch", node, 40.0, 148.5, 60, exponential(2.30, 0.21, FIGURE_1_RATE, 0.02)),
+        job("mnist-tensorflow", node, 80.0, 28.2, 30, exponential(2.30, 0.28, FIGURE_1_RATE, 0.02)),
     ]
 }
 
@@ -151,6 +155,7 @@ fn vary(plan: &mut JobPlan, variation: &str, number: usize, node: &NodeShape, dr
         "lying" => plan.reports.total_factor = draws.log_uniform(0.3, 3.0),
         "gamed" if number % 3 == 2 => plan.shown = Some(beautiful(&plan.curve)),
         "mixed" => plan.curve.shape = mixed_shape(plan.curve.shape.clone(), draws),
+        "early" => plan.curve.shape = Shape::Exponential { rate: FIGURE_1_RATE * draws.log_uniform(0.5, 2.0) },
         "threads" => plan.parallelism = draws.log_uniform(1.0, node.cores).round().clamp(1.0, node.cores),
         "io" => {
             plan.startup_s = draws.uniform(2.0, 10.0);

@@ -1,0 +1,74 @@
+//! Speed of the simulator: events a second on one core, and a trace of 80,000 jobs on 64 nodes of 8 GPUs.
+//!
+//! `cargo bench --bench sim` prints both beside their targets: one million events a second, sixty seconds. With
+//! `FLOWSIM_TRACE=FILE` the trace is that file, otherwise one that is made here with the same number of jobs.
+
+use flowcon::model::PolicySettings;
+use flowcon::sim::contender::Contender;
+use flowcon::sim::scenario::Scenario;
+use flowcon::sim::trace::{self, DISCIPLINES, TraceJob};
+use flowcon::sim::{Keep, simulate};
+use std::time::Instant;
+
+/// Ten jobs that print 100,000 lines each.
+const BUSY: &str = "[[job]]\nwork = [50, 200]\nstart_s = [0, 200]\ncount = 10\nunits = 100000\n";
+
+fn main() {
+    for policy in ["fair", "srpt", "flowcon", "balanced"] {
+        events_per_second(policy);
+    }
+    let jobs = trace_jobs();
+    for discipline in DISCIPLINES {
+        trace_time(&jobs, discipline);
+    }
+}
+
+fn events_per_second(policy: &str) {
+    let scenario = Scenario::parse("busy", BUSY).expect("a valid scenario");
+    let jobs = scenario.draw(1);
+    let contender = Contender::named(policy, &PolicySettings::default()).expect("a known policy");
+    let start = Instant::now();
+    let outcome = simulate(&scenario.node, &jobs, &contender, Keep::default());
+    let seconds = start.elapsed().as_secs_f64();
+    let rate = outcome.events as f64 / seconds / 1e6;
+    println!(
+        "node, {policy:<9} {:>8} events, {:>4} ticks in {seconds:.3} s: {rate:.2} million events/s (target 1)",
+        outcome.events, outcome.ticks
+    );
+}
+
+fn trace_time(jobs: &[TraceJob], discipline: &str) {
+    let gpus = "64x8".parse().expect("a valid cluster");
+    let start = Instant::now();
+    let outcome = trace::run(jobs, gpus, discipline.parse().expect("a known discipline"), 0);
+    let seconds = start.elapsed().as_secs_f64();
+    println!("trace, {discipline:<12} {} jobs, {} events in {seconds:.2} s (target 60)", jobs.len(), outcome.events);
+}
+
+fn trace_jobs() -> Vec<TraceJob> {
+    let gpus = "64x8".parse().expect("a valid cluster");
+    if let Ok(path) = std::env::var("FLOWSIM_TRACE") {
+        let text = std::fs::read_to_string(&path).expect("FLOWSIM_TRACE names a readable file");
+        return trace::read(&path, &text, gpus).expect("FLOWSIM_TRACE names a trace");
+    }
+    made_up_trace()
+}
+
+/// 82,000 jobs that keep 512 GPUs at nine tenths of what they can do; mostly one GPU, durations from a minute to a month.
+fn made_up_trace() -> Vec<TraceJob> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut uniform = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let mut now = 0.0;
+    let job = |number: usize| {
+        let gpus = [1, 1, 1, 1, 1, 1, 2, 4, 8, 16][(uniform() * 10.0) as usize];
+        let duration = (60.0f64.ln() + uniform() * (2_000_000.0f64 / 60.0).ln()).exp();
+        now += -(1.0 - uniform()).ln() * 1440.0;
+        TraceJob { id: number.to_string(), submit_s: now as u64, gpus, duration_s: duration as u64 }
+    };
+    (0..82_000).map(job).collect()
+}

@@ -1,0 +1,254 @@
+//! FlowCon's evaluation made again: its four schedules with its parameters, published figures beside simulated ones.
+//!
+//! Two nodes are simulated. On the *fluid* one competing jobs do not disturb each other, so the makespan of one node is the same for
+//! every policy. On the *contended* one each further equal competitor costs [`CONTENTION`] of the speed: a gain in makespan is then possible, as
+//! on the paper's machine. The paper's α is the part gained in one interval, so the threshold is α / interval.
+//! Imports: model.
+
+use super::compare::{Change, each_seed, plain_sharing};
+use super::contender::{Contender, Decider};
+use super::node::{Keep, simulate};
+use super::outcome::Outcome;
+use super::scenario::Scenario;
+use crate::model::{FlowconSettings, Millis, PolicyName, PolicySettings};
+
+/// Part of the speed that each further competitor costs on the contended node.
+pub const CONTENTION: f64 = 0.01;
+
+/// The paper's back-off has no cap.
+const NO_CAP: Millis = Millis::from_secs(100_000);
+const SHARE_FLOOR: f64 = 2.0;
+
+/// One published figure and what the simulation gives.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Where it is published, and the parameters.
+    pub source: String,
+    /// What was measured.
+    pub what: &'static str,
+    /// The published figure.
+    pub published: String,
+    /// On the fluid node.
+    pub fluid: String,
+    /// On the contended node.
+    pub contended: String,
+}
+
+/// Parameters of a run: α as a fraction, and the interval.
+#[derive(Clone, Copy)]
+struct Setting {
+    alpha: f64,
+    interval_s: u64,
+}
+
+impl Setting {
+    fn named(self) -> String {
+        format!("α {:.0} %, {} s", 100.0 * self.alpha, self.interval_s)
+    }
+
+    fn contender(self) -> Contender {
+        let growth_threshold = self.alpha / self.interval_s as f64;
+        let settings = PolicySettings {
+            policy: PolicyName::Flowcon,
+            interval: Millis::from_secs(self.interval_s),
+            max_interval: NO_CAP,
+            flowcon: FlowconSettings { growth_threshold, share_floor: SHARE_FLOOR },
+            ..PolicySettings::default()
+        };
+        Contender { name: "flowcon".to_owned(), decider: Decider::Governor(settings) }
+    }
+}
+
+/// Both runs of one schedule.
+struct Pair {
+    plain: Outcome,
+    governed: Outcome,
+}
+
+impl Pair {
+    fn makespan(&self) -> f64 {
+        Change::between(self.plain.makespan_s(), self.governed.makespan_s()).0
+    }
+
+    /// Change of each job's completion time.
+    fn changes(&self) -> Vec<f64> {
+        let pairs = self.plain.jobs.iter().zip(&self.governed.jobs);
+        pairs.map(|(plain, governed)| Change::between(plain.completion_s(), governed.completion_s()).0).collect()
+    }
+}
+
+/// One schedule under plain sharing and under FlowCon, for each seed; on the fluid and on the contended node.
+struct Experiment {
+    fluid: Vec<Pair>,
+    contended: Vec<Pair>,
+}
+
+impl Experiment {
+    fn run(scenario: &'static str, setting: Setting, seeds: u64) -> Experiment {
+        let pairs = |contention: f64| {
+            let mut scenario = Scenario::built_in(scenario).ok().flatten().expect("a built-in name with known endings");
+            scenario.node.contention = contention;
+            each_seed(seeds, |seed| {
+                let jobs = scenario.draw(seed);
+                let run = |contender: &Contender| simulate(&scenario.node, &jobs, contender, Keep::default());
+                Pair { plain: run(&plain_sharing()), governed: run(&setting.contender()) }
+            })
+        };
+        Experiment { fluid: pairs(0.0), contended: pairs(CONTENTION) }
+    }
+
+    fn row(&self, source: String, what: &'static str, published: &str, of: impl Fn(&[Pair]) -> String) -> Row {
+        Row { source, what, published: published.to_owned(), fluid: of(&self.fluid), contended: of(&self.contended) }
+    }
+}
+
+/// All published figures of the evaluation beside their simulation over `seeds` schedules.
+pub fn flowcon(seeds: u64) -> Vec<Row> {
+    [fixed_three(seeds), random(seeds)].concat()
+}
+
+/// Figures 3 to 6 and table 2: three jobs at 0, 40 and 80 s.
+fn fixed_three(seeds: u64) -> Vec<Row> {
+    const PUBLISHED: [(f64, u64, &str, &str); 13] = [
+        (0.05, 20, "-21.4 %", "-2.0 %"),
+        (0.05, 30, "-31.9 %", "-5.5 %"),
+        (0.05, 40, "", "-2.3 %"),
+        (0.05, 50, "", "-1.3 %"),
+        (0.05, 60, "", "-1.5 %"),
+        (0.10, 20, "-26.2 %", ""),
+        (0.10, 30, "-32.4 %", ""),
+        (0.10, 40, "-14.3 %", ""),
+        (0.10, 50, "-15.3 %", ""),
+        (0.10, 60, "-3.1 %", ""),
+        (0.01, 20, "-32.1 %", ""),
+        (0.03, 20, "-31.0 %", ""),
+        (0.15, 20, "-19.8 %", ""),
+    ];
+    let rows = PUBLISHED.iter().flat_map(|&(alpha, interval_s, third, makespan)| {
+        let setting = Setting { alpha, interval_s };
+        let experiment = Experiment::run("fixed-3", setting, seeds);
+        let source = format!("3 jobs, {}", setting.named());
+        let third_job = |pairs: &[Pair]| mean(pairs, |pair| pair.changes()[2]);
+        let mut rows = Vec::new();
+        if !third.is_empty() {
+            rows.push(experiment.row(source.clone(), "third job", third, third_job));
+        }
+        if !makespan.is_empty() {
+            rows.push(experiment.row(source, "makespan", makespan, |pairs| mean(pairs, Pair::makespan)));
+        }
+        rows
+    });
+    rows.collect()
+}
+
+/// Figures 9, 12 and 17: random starts within 200 s.
+fn random(seeds: u64) -> Vec<Row> {
+    struct Published {
+        scenario: &'static str,
+        jobs: usize,
+        setting: Setting,
+        faster: usize,
+        best: &'static str,
+        worst: &'static str,
+        makespan: &'static str,
+    }
+    let published = |scenario, jobs, alpha, interval_s, faster, best, worst, makespan| Published {
+        scenario,
+        jobs,
+        setting: Setting { alpha, interval_s },
+        faster,
+        best,
+        worst,
+        makespan,
+    };
+    let all = [
+        published("random-5-early", 5, 0.03, 30, 4, "-42.1 %", "+0.5 %", "-1 … -5 %"),
+        published("random-5-early", 5, 0.03, 60, 5, "", "", ""),
+        published("random-5-early", 5, 0.05, 30, 4, "", "", ""),
+        published("random-5-early", 5, 0.05, 60, 4, "-19.0 %", "+11.8 %", ""),
+        published("random-10-early", 10, 0.10, 20, 9, "-41.2 %", "+1.1 %", "-2.5 %"),
+        published("random-15-early", 15, 0.10, 20, 11, "-11.9 %", "+5.7 %", "-1.5 %"),
+    ];
+    let rows = all.iter().flat_map(|p| {
+        let experiment = Experiment::run(p.scenario, p.setting, seeds);
+        let source = format!("{} jobs, {}", p.jobs, p.setting.named());
+        let figure = |what, published: &str, of: fn(&[Pair]) -> String| {
+            (!published.is_empty()).then(|| experiment.row(source.clone(), what, published, of))
+        };
+        let count = experiment.row(source.clone(), "jobs faster", &format!("{} of {}", p.faster, p.jobs), faster);
+        let figures = [
+            Some(count),
+            figure("best job", p.best, |pairs| spread(pairs, |changes| changes.iter().copied().fold(0.0, f64::min))),
+            figure("worst job", p.worst, |pairs| spread(pairs, |changes| changes.iter().copied().fold(0.0, f64::max))),
+            figure("makespan", p.makespan, |pairs| mean(pairs, Pair::makespan)),
+        ];
+        figures.into_iter().flatten()
+    });
+    rows.collect()
+}
+
+fn mean(pairs: &[Pair], of: impl Fn(&Pair) -> f64) -> String {
+    Change(pairs.iter().map(of).sum::<f64>() / pairs.len() as f64).to_string()
+}
+
+/// Mean over schedules and the range that four of five schedules lie in.
+fn spread(pairs: &[Pair], of: fn(&[f64]) -> f64) -> String {
+    let mut values: Vec<f64> = pairs.iter().map(|pair| of(&pair.changes())).collect();
+    values.sort_by(f64::total_cmp);
+    let at = |part: f64| Change(values[((values.len() - 1) as f64 * part).round() as usize]);
+    format!("{} ({} … {})", mean(pairs, |pair| of(&pair.changes())), at(0.1), at(0.9))
+}
+
+fn faster(pairs: &[Pair]) -> String {
+    let count = |pair: &Pair| pair.changes().iter().filter(|change| **change < -0.001).count();
+    let counts: Vec<usize> = pairs.iter().map(count).collect();
+    let mean = counts.iter().sum::<usize>() as f64 / counts.len() as f64;
+    let most = counts.iter().max().copied().unwrap_or(0);
+    format!("{mean:.1} (most {most})")
+}
+
+/// What the simulation does not reproduce, and why.
+pub const NOT_REPRODUCED: [&str; 5] = [
+    "Makespan: a fluid node does the same work in the same time under every policy, so its makespan cannot change. The published -1 … -5 % \
+     needs a cause outside the algorithm. Jobs that disturb each other less when shares are uneven are one; 1 % a competitor gives the \
+     published size at ten and fifteen jobs, and less at three. The paper measures no such cost.",
+    "Nearly everybody faster: on one work-conserving node what young jobs gain, converged jobs lose. Algorithm 1 makes less than half of \
+     the jobs faster on the fluid node and about half on the contended one; the published counts lie within the best of the schedules.",
+    "Small losses: a converged job stands at its floor, half of an equal share, for as long as others grow, and loses accordingly. \
+     Published losses below 12 % do not follow from the algorithm as listed.",
+    "The third job at intervals of 40 s and more: it ends before a second interval is over, so only starts and ends of others move its limit.",
+    "Starts, sizes and all curves but one are not published, and each published figure is a single run. Simulated are random schedules \
+     as the text describes them, with curves as early as the one that is given in numbers.",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn third_job(alpha: f64, interval_s: u64) -> f64 {
+        let experiment = Experiment::run("fixed-3", Setting { alpha, interval_s }, 10);
+        experiment.fluid.iter().map(|pair| pair.changes()[2]).sum::<f64>() / 10.0
+    }
+
+    #[test]
+    fn the_third_job_ends_sooner_by_the_published_size() {
+        for (alpha, published) in [(0.01, -0.321), (0.03, -0.310), (0.05, -0.214), (0.10, -0.262)] {
+            let simulated = third_job(alpha, 20);
+            assert!((simulated - published).abs() < 0.12, "α {alpha}: {simulated} against {published}");
+        }
+    }
+
+    #[test]
+    fn longer_intervals_and_larger_thresholds_gain_less_as_published() {
+        assert!(third_job(0.10, 20) < third_job(0.10, 40));
+        assert!(third_job(0.01, 20) < third_job(0.10, 20));
+    }
+
+    #[test]
+    fn the_makespan_gains_only_where_competitors_disturb_each_other() {
+        let experiment = Experiment::run("random-10-early", Setting { alpha: 0.10, interval_s: 20 }, 10);
+        let mean = |pairs: &[Pair]| pairs.iter().map(Pair::makespan).sum::<f64>() / 10.0;
+        assert!(mean(&experiment.fluid).abs() < 1e-6);
+        assert!((-0.05..-0.005).contains(&mean(&experiment.contended)), "{}", mean(&experiment.contended));
+    }
+}
