@@ -254,3 +254,25 @@ fn doctor_checks_the_daemon_and_says_how_to_mend_what_fails() {
     let path = file.path().to_str().expect("UTF-8");
     assert_eq!(check(&["doctor", "-o", "json", "--state-dir", path], "state")["verdict"], "fail");
 }
+
+#[test]
+fn config_check_names_file_line_and_key_of_each_mistake() {
+    let served = Served::new(idle_node());
+    let folder = tempfile::tempdir().expect("folder");
+    let file = folder.path().join("flowcond.toml");
+    let path = file.to_str().expect("UTF-8");
+    std::fs::write(&file, "[policy]\nname = \"fair\"\n").expect("written");
+    flowctl(&served, &["config", "check", path]).assert().success();
+    let shown = flowctl(&served, &["config", "show", "--config", path]).assert().success();
+    assert!(String::from_utf8_lossy(&shown.get_output().stdout).contains("name = \"fair\""));
+
+    std::fs::write(&file, "[policy]\nname = \"greedy\"\nsurprise = 1\n").expect("written");
+    let refused = flowctl(&served, &["config", "check", path]).assert().code(2);
+    let told = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    for words in [&format!("{path}:2"), "policy.name", &format!("{path}:3"), "surprise", "config keys"] {
+        assert!(told.contains(words), "{words} is not in:\n{told}");
+    }
+    let keys = flowctl(&served, &["config", "keys", "-o", "json"]).assert().success();
+    let keys: serde_json::Value = serde_json::from_slice(&keys.get_output().stdout).expect("JSON");
+    assert!(keys.as_array().is_some_and(|keys| keys.len() > 10));
+}

@@ -91,7 +91,7 @@ impl Fault {
         match self {
             Fault::NoRoute(_) | Fault::WrongMethod(_) => "`GET /openapi.json` lists what there is",
             Fault::Denied(_) => {
-                "run it as root (sudo), or as a member of the group `flowcon` for reading (`sudo usermod -aG flowcon USER`, then log in again)"
+                "run it as root (sudo); to read, join the group `flowcon` (`sudo usermod -aG flowcon USER`, then log in again); to change, be listed in `api.admins` of flowcond.toml"
             }
             Fault::NoContainer(_) | Fault::Refused(Refusal::NotFound(_)) => {
                 "`flowctl ps` lists the governed containers; one is governed when it was started with `--label flowcon.enable=true`"

@@ -3,6 +3,7 @@
 //! A page is made by a pure function of a wire document; only `screen` prints. Imports: api, config, host, daemon, progress, workload.
 
 mod commands;
+mod config;
 mod doctor;
 mod events;
 mod exit;
@@ -95,6 +96,8 @@ enum Verb {
     Logs(logs::LogsArgs),
     /// Look for what is missing on this machine, and say how to mend it
     Doctor(doctor::DoctorArgs),
+    /// Check or show the daemon's configuration
+    Config(config::ConfigArgs),
     /// Run one of the built-in trainings
     #[command(hide = true)]
     Train(train::TrainArgs),
@@ -147,7 +150,7 @@ fn report(failure: &Failure, color: ColorChoice) -> Exit {
         let text = format!(
             "{} {}\n{} {}\n",
             look.paint(Tone::Bad, "flowctl:"),
-            text::clean(&failure.message),
+            failure.message.lines().map(text::clean).collect::<Vec<_>>().join("\n  "),
             look.paint(Tone::Dim, "next:"),
             text::clean(&failure.next)
         );
@@ -162,6 +165,7 @@ fn obey(cli: Cli) -> Result<Exit, Failure> {
     let client = Client::new(&cli.common.socket, cli.common.timeout);
     let done = match cli.verb {
         Verb::Doctor(args) => return block_on(doctor::doctor(&client, &args, &screen))?,
+        Verb::Config(args) => config::run(&args, &screen),
         Verb::Completion { shell } => completion(shell, &screen),
         Verb::Logs(args) => logs::run(&args),
         Verb::Train(args) => train::run(&args).map_err(Failure::from),

@@ -1,0 +1,115 @@
+//! `flowctl config`: what the daemon would read, checked before it does. Needs no daemon.
+//!
+//! Imports: config, screen.
+
+use super::exit::{Exit, Failure};
+use super::screen::{Format, Screen};
+use super::table::{Cell, Column, table};
+use super::text;
+use crate::config::{self, ConfigError, KEYS, Settings, Sources};
+use clap::{Args, Subcommand};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Where the daemon looks when nobody says otherwise.
+const USUAL_FILE: &str = "/etc/flowcon/flowcond.toml";
+
+/// Arguments of `flowctl config`.
+#[derive(Args, Debug)]
+pub struct ConfigArgs {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    /// Check a configuration and name file, line and key of each mistake
+    Check {
+        /// The main file; the folder FILE.d beside it is read too
+        #[arg(value_name = "FILE", env = "FLOWCON_CONFIG")]
+        file: Option<PathBuf>,
+    },
+    /// Show every setting as the daemon would read it now: defaults, files, environment
+    Show {
+        /// The main file
+        #[arg(long, value_name = "FILE", env = "FLOWCON_CONFIG")]
+        config: Option<PathBuf>,
+    },
+    /// List every key with its default and what it does
+    Keys,
+}
+
+/// Runs `flowctl config`.
+pub fn run(args: &ConfigArgs, screen: &Screen) -> Result<(), Failure> {
+    match &args.verb {
+        Verb::Check { file } => check(file.as_deref(), screen),
+        Verb::Show { config } => show(config.as_deref(), screen),
+        Verb::Keys => keys(screen),
+    }
+}
+
+fn load(named: Option<&Path>) -> Result<Settings, Vec<ConfigError>> {
+    config::load(&Sources {
+        file: named.unwrap_or(Path::new(USUAL_FILE)).to_owned(),
+        must_exist: named.is_some(),
+        // Names and values that are not UTF-8 cannot be settings.
+        environment: std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect(),
+        flags: Vec::new(),
+    })
+}
+
+fn check(named: Option<&Path>, screen: &Screen) -> Result<(), Failure> {
+    let file = named.unwrap_or(Path::new(USUAL_FILE)).display();
+    match load(named) {
+        Ok(_) if is_json(screen) => Ok(screen.print_json(&json!({ "ok": true, "mistakes": [] }))?),
+        Ok(_) => Ok(screen.print(&text::clean(&format!("{file}: no mistakes"))).and_then(|()| screen.print("\n"))?),
+        Err(mistakes) => {
+            if is_json(screen) {
+                let words: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+                screen.print_json(&json!({ "ok": false, "mistakes": words }))?;
+            }
+            Err(refused(&mistakes))
+        }
+    }
+}
+
+fn show(named: Option<&Path>, screen: &Screen) -> Result<(), Failure> {
+    let settings = load(named).map_err(|mistakes| refused(&mistakes))?;
+    let shown = config::shown(&settings);
+    if !is_json(screen) {
+        return Ok(screen.print(shown.trim_start())?);
+    }
+    let document: toml::Table = shown.parse().map_err(|error| {
+        Failure::new(Exit::Failed, format!("the settings cannot be shown as JSON: {error}"), "leave out -o json")
+    })?;
+    Ok(screen.print_json(&document)?)
+}
+
+fn keys(screen: &Screen) -> Result<(), Failure> {
+    let default = Settings::default();
+    if is_json(screen) {
+        let keys: Vec<_> = KEYS
+            .iter()
+            .map(|key| json!({ "key": key.name, "default": (key.show)(&default), "help": key.help }))
+            .collect();
+        return Ok(screen.print_json(&keys)?);
+    }
+    let columns = [Column::left("KEY"), Column::elastic("DEFAULT", 8), Column::elastic("WHAT IT DOES", 20)];
+    let rows: Vec<Vec<Cell>> = KEYS
+        .iter()
+        .map(|key| vec![Cell::plain(key.name), Cell::plain(&(key.show)(&default)), Cell::plain(key.help)])
+        .collect();
+    Ok(screen.print(&table(&columns, &rows, &screen.look()))?)
+}
+
+fn is_json(screen: &Screen) -> bool {
+    matches!(screen.format, Format::Json | Format::Jsonl)
+}
+
+/// All mistakes at once, each on a line of its own.
+fn refused(mistakes: &[ConfigError]) -> Failure {
+    let words: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+    Failure::new(Exit::Usage, words.join("\n"), "mend that; `flowctl config keys` lists every key with its default")
+}
