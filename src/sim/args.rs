@@ -38,6 +38,9 @@ pub struct RunArguments {
     /// Policies to compare, separated by commas.
     #[arg(long, short, value_delimiter = ',', default_value = "fair,flowcon,las,srpt,balanced")]
     pub policy: Vec<String>,
+    /// Compares all policies there are.
+    #[arg(long, conflicts_with = "policy")]
+    pub compare: bool,
     /// How many schedules to draw; figures are means over them.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub seeds: u64,

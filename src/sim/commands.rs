@@ -52,7 +52,8 @@ fn run_scenario(arguments: &RunArguments) -> Result<String, String> {
     for assignment in &arguments.set {
         overrides::apply(assignment, &mut settings, &mut scenario.node)?;
     }
-    let contenders: Result<Vec<_>, _> = arguments.policy.iter().map(|name| Contender::named(name, &settings)).collect();
+    let contenders: Result<Vec<_>, _> =
+        policy_names(arguments).into_iter().map(|name| Contender::named(name, &settings)).collect();
     let contenders = contenders?;
     if let Some(path) = &arguments.record {
         write_whole(path, recording(&scenario, &contenders)?.as_bytes())?;
@@ -68,6 +69,13 @@ fn run_scenario(arguments: &RunArguments) -> Result<String, String> {
     let json =
         serde_json::to_string(&comparison).map_err(|error| format!("cannot write the result as JSON: {error}"))?;
     Ok(json + "\n")
+}
+
+fn policy_names(arguments: &RunArguments) -> Vec<&str> {
+    if arguments.compare {
+        return CONTENDERS.iter().map(|(name, _)| *name).collect();
+    }
+    arguments.policy.iter().map(String::as_str).collect()
 }
 
 fn recording(scenario: &Scenario, contenders: &[Contender]) -> Result<String, String> {
@@ -119,7 +127,7 @@ fn trace_lines(jobs: &[TraceJob], outcome: &TraceOutcome) -> String {
 fn trace_summary(jobs: &[TraceJob], outcome: &TraceOutcome) -> String {
     let mut waits: Vec<u64> = jobs.iter().zip(&outcome.spans).map(|(job, span)| span.end_s - job.submit_s).collect();
     waits.sort_unstable();
-    let mean = waits.iter().sum::<u64>() as f64 / waits.len().max(1) as f64;
+    let mean = waits.iter().map(|wait| *wait as f64).sum::<f64>() / waits.len().max(1) as f64;
     let quantile = |part: f64| waits.get((part * waits.len() as f64) as usize).or(waits.last()).copied().unwrap_or(0);
     let end = outcome.spans.iter().map(|span| span.end_s).max().unwrap_or(0);
     format!(

@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_change_has_a_sign_unless_it_is_none() {
         let shown = |after: f64| Change::between(100.0, after).to_string();
-        assert_eq!([shown(123.45), shown(99.0), shown(99.999)], ["+23.5 %", "-1.0 %", "0.0 %"]);
+        assert_eq!([shown(123.42), shown(99.0), shown(99.999)], ["+23.4 %", "-1.0 %", "0.0 %"]);
     }
 
     #[test]

@@ -2,6 +2,9 @@
 //!
 //! Fields may be quoted; a quoted field may not contain a line break. Imports: nothing.
 
+/// Larger whole numbers are mistakes; below it, products with a number of GPUs do not overflow.
+pub const MOST: u64 = 1_000_000_000_000;
+
 /// A parsed CSV file. Line numbers count from 1, the header is line 1.
 pub struct TableFile<'a> {
     path: &'a str,
@@ -84,13 +87,14 @@ impl Row<'_, '_> {
         number.ok_or_else(|| self.error(column, "expected a number"))
     }
 
-    /// The field as a whole number of at least `least`.
+    /// The field as a whole number of at least `least` and at most [`MOST`].
     ///
     /// # Errors
-    /// When it is none, or too small.
+    /// When it is none, too small or too large.
     pub fn whole(&self, column: usize, least: u64) -> Result<u64, String> {
-        let number: Option<u64> = self.text(column).trim().parse().ok().filter(|number| *number >= least);
-        number.ok_or_else(|| self.error(column, &format!("expected a whole number of at least {least}")))
+        let number: Option<u64> =
+            self.text(column).trim().parse().ok().filter(|number| (least..=MOST).contains(number));
+        number.ok_or_else(|| self.error(column, &format!("expected a whole number from {least} to {MOST}")))
     }
 
     /// A complaint about a field: file, line, column, the field, what was expected.
@@ -141,7 +145,7 @@ mod tests {
         let table = TableFile::parse("t.csv", "id,gpus\n1,2\n2,two\n").unwrap();
         let gpus = table.column(&["gpus"]).unwrap();
         let error = table.rows().nth(1).unwrap().whole(gpus, 1).unwrap_err();
-        assert_eq!(error, "t.csv:3:3: gpus = `two`: expected a whole number of at least 1");
+        assert_eq!(error, "t.csv:3:3: gpus = `two`: expected a whole number from 1 to 1000000000000");
         let error = TableFile::parse("t.csv", "a,b\n1,2,3\n").err().unwrap();
         assert_eq!(error, "t.csv:2:5: 3 fields; expected 2 as in the header (a,b)");
         assert!(TableFile::parse("t.csv", "a\n\"b\n").err().unwrap().starts_with("t.csv:2:1: quote"));

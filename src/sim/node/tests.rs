@@ -147,8 +147,19 @@ fn plans(workload: &[(f64, f64)]) -> Vec<JobPlan> {
     plans
 }
 
-const EVERY_POLICY: [&str; 9] =
-    ["fair", "fifo", "las", "srpt", "edf", "oracle-balanced", "oracle-quality", "flowcon", "balanced"];
+const EVERY_POLICY: [&str; 11] = [
+    "fair",
+    "fifo",
+    "las",
+    "srpt",
+    "edf",
+    "oracle-balanced",
+    "oracle-quality",
+    "flowcon",
+    "balanced",
+    "completion",
+    "quality",
+];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
@@ -172,6 +183,20 @@ proptest! {
             sum += work;
             prop_assert!((end - sum).abs() < 1e-5);
         }
+    }
+
+    #[test]
+    fn least_attained_service_loses_to_plain_sharing_on_jobs_of_one_length(
+        starts in prop::collection::vec(0.0f64..200.0, 2..12),
+    ) {
+        let jobs = drawn(plans(&starts.iter().map(|&start| (start, 100.0)).collect::<Vec<_>>()));
+        let mean = |policy: &str| {
+            let contender = Contender::named(policy, &PolicySettings::default()).unwrap();
+            let outcome = simulate(&shape(1.0), &jobs, &contender, Keep::default());
+            outcome.jobs.iter().map(JobOutcome::completion_s).sum::<f64>()
+        };
+        prop_assert!(mean("las") >= mean("fair") - 1e-4);
+        prop_assert!(mean("fifo") <= mean("fair") + 1e-4);
     }
 
     #[test]

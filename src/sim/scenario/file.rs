@@ -14,6 +14,9 @@ use crate::sim::random::Stream;
 use check::Checker;
 use text::{FileText, JobText, Range, ReportsText};
 
+/// A job that may use less would never end.
+const LEAST_CORES: f64 = 0.01;
+
 /// A job as the file describes it: ranges are drawn for each seed.
 #[derive(Clone, Debug)]
 pub(super) struct JobTemplate {
@@ -61,23 +64,24 @@ fn template(check: &Checker, number: usize, job: &JobText) -> Result<JobTemplate
     if bounds.min > bounds.max {
         return Err(check.at(job.min_share.span(), "min_share is larger than max_share; expected min ≤ max"));
     }
+    let count = check.count("count", &job.count, 10_000)?;
     let waits = match &job.io {
         Some(io) => Some((check.positive("every", &io.every)?, check.at_least("wait_s", &io.wait_s, 0.0)?)),
         None => None,
     };
     Ok(JobTemplate {
         name: job.name.clone().unwrap_or_else(|| format!("job-{}", number + 1)),
-        count: check.count("count", &job.count, 10_000)?,
+        count,
         start_s: check.range("start_s", &job.start_s, 0.0)?,
         work: check.positive_range("work", &job.work)?,
-        cores: job.cores.as_ref().map(|cores| check.positive_range("cores", cores)).transpose()?,
+        cores: job.cores.as_ref().map(|cores| check.range("cores", cores, LEAST_CORES)).transpose()?,
         weight: check.within("weight", &job.weight, 0.01, 100.0)?,
         bounds,
         deadline_s: job.deadline_s.as_ref().map(|range| check.range("deadline_s", range, 0.0)).transpose()?,
         memory: check.bytes("memory", &job.memory)?,
         startup_s: check.range("startup_s", &job.startup_s, 0.0)?,
         waits,
-        units: check.units(&job.units)?,
+        units: check.units(&job.units, count)?,
         unit_spread: check.within("unit_spread", &job.unit_spread, 0.0, 0.5)?,
         curve: curve::parse(check, &job.curve)?,
         shown: job.shown.as_ref().map(|shown| curve::parse(check, shown)).transpose()?,

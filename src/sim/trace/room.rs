@@ -5,6 +5,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+const MOST_GPUS: u64 = 1_000_000;
+
 /// The cluster's GPUs: `64` is one pool without placement, `64x8` is 64 nodes of 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gpus {
@@ -24,9 +26,9 @@ impl FromStr for Gpus {
 
     fn from_str(text: &str) -> Result<Gpus, String> {
         let (nodes, per_node) = text.split_once('x').unwrap_or(("1", text));
-        let number = |text: &str| text.parse::<u64>().ok().filter(|count| (1..=1_000_000).contains(count));
+        let number = |text: &str| text.parse::<u64>().ok().filter(|count| (1..=MOST_GPUS).contains(count));
         match (number(nodes), number(per_node)) {
-            (Some(nodes), Some(per_node)) => Ok(Gpus { nodes, per_node }),
+            (Some(nodes), Some(per_node)) if nodes * per_node <= MOST_GPUS => Ok(Gpus { nodes, per_node }),
             _ => Err("expected a number of GPUs such as 64, or NODESxGPUS such as 64x8".to_owned()),
         }
     }

@@ -12,7 +12,11 @@ pub(super) struct Checker<'a> {
     pub text: &'a str,
 }
 
-const MOST_UNITS: f64 = 1e7;
+/// Lines that one schedule may print in all; each is kept in memory.
+const MOST_UNITS: f64 = 2e7;
+
+/// Seconds, core-seconds and the like beyond this are mistakes.
+const MOST: f64 = 1e9;
 
 impl Checker<'_> {
     /// A complaint about the text at `place`.
@@ -29,7 +33,7 @@ impl Checker<'_> {
     }
 
     pub fn at_least(&self, key: &str, value: &Spanned<Number>, least: f64) -> Result<f64, String> {
-        self.within(key, value, least, f64::MAX)
+        self.within(key, value, least, MOST)
     }
 
     pub fn within(&self, key: &str, value: &Spanned<Number>, least: f64, most: f64) -> Result<f64, String> {
@@ -37,16 +41,15 @@ impl Checker<'_> {
         if (least..=most).contains(&number) {
             return Ok(number);
         }
-        let bound = if most == f64::MAX { format!("at least {least}") } else { format!("{least} to {most}") };
-        Err(self.at(value.span(), &format!("{key} = {number}; expected a number, {bound}")))
+        Err(self.at(value.span(), &format!("{key} = {number}; expected a number from {least} to {most}")))
     }
 
     pub fn positive(&self, key: &str, value: &Spanned<Number>) -> Result<f64, String> {
         let number = value.get_ref().0;
-        if number > 0.0 && number.is_finite() {
+        if number > 0.0 && number <= MOST {
             return Ok(number);
         }
-        Err(self.at(value.span(), &format!("{key} = {number}; expected a number above 0")))
+        Err(self.at(value.span(), &format!("{key} = {number}; expected a number above 0, at most {MOST}")))
     }
 
     pub fn count(&self, key: &str, value: &Spanned<Number>, most: usize) -> Result<usize, String> {
@@ -59,27 +62,30 @@ impl Checker<'_> {
 
     pub fn range(&self, key: &str, value: &Spanned<Range>, least: f64) -> Result<Range, String> {
         let range = *value.get_ref();
-        if range.low >= least && range.low <= range.high && range.high.is_finite() {
+        if range.low >= least && range.low <= range.high && range.high <= MOST {
             return Ok(range);
         }
-        let what = format!("{key} = {}; expected at least {least}, and low ≤ high", shown(range));
+        let what = format!("{key} = {}; expected {least} to {MOST}, and low ≤ high", shown(range));
         Err(self.at(value.span(), &what))
     }
 
     pub fn positive_range(&self, key: &str, value: &Spanned<Range>) -> Result<Range, String> {
         let range = *value.get_ref();
-        if range.low > 0.0 && range.low <= range.high && range.high.is_finite() {
+        if range.low > 0.0 && range.low <= range.high && range.high <= MOST {
             return Ok(range);
         }
-        Err(self.at(value.span(), &format!("{key} = {}; expected above 0, and low ≤ high", shown(range))))
+        Err(self
+            .at(value.span(), &format!("{key} = {}; expected above 0, at most {MOST}, and low ≤ high", shown(range))))
     }
 
-    pub fn units(&self, value: &Spanned<Range>) -> Result<Range, String> {
+    /// Progress units of each of `count` jobs.
+    pub fn units(&self, value: &Spanned<Range>, count: usize) -> Result<Range, String> {
         let range = self.range("units", value, 1.0)?;
-        if range.high <= MOST_UNITS {
+        if range.high * count as f64 <= MOST_UNITS {
             return Ok(range);
         }
-        Err(self.at(value.span(), &format!("units = {}; expected at most {MOST_UNITS}", shown(range))))
+        let what = format!("units = {} in {count} jobs; expected at most {MOST_UNITS} in all", shown(range));
+        Err(self.at(value.span(), &what))
     }
 
     pub fn bytes(&self, key: &str, value: &Spanned<Amount>) -> Result<u64, String> {
