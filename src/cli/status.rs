@@ -30,14 +30,15 @@ pub fn page(status: &Status, look: &Look, now_unix_ms: u64) -> String {
 fn header(node: &Node, look: &Look, now_unix_ms: u64) -> String {
     let policy = clean(&node.policy.policy);
     let backing_off = if node.interval_s > node.policy.interval_s { ", backing off" } else { "" };
-    let host = text::fit(&clean(&node.hostname), 24);
-    let first = format!(
-        "{} · policy {} · next decision in {} (every {}{backing_off})",
-        look.paint(Tone::Bold, &host),
-        look.paint(Tone::Accent, &policy),
+    let decisions = format!(
+        " · next decision in {} (every {}{backing_off})",
         text::duration(node.next_decision_in_s),
-        text::duration(node.interval_s),
+        text::duration(node.interval_s)
     );
+    let taken = text::width(" · policy ") + text::width(&policy) + text::width(&decisions);
+    let host =
+        text::fit(&clean(&node.hostname), look.columns.map_or(usize::MAX, |columns| columns.saturating_sub(taken)));
+    let first = format!("{} · policy {}{decisions}", look.paint(Tone::Bold, &host), look.paint(Tone::Accent, &policy));
     let second = look.fit(&format!(
         "{} cores · pressure {} · {}",
         text::number_text(node.cores),
@@ -263,4 +264,35 @@ fn messages(status: &Status, look: &Look) -> String {
         let _ = writeln!(page, "! {more} more: `flowctl explain JOB` tells a job's own");
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Millis, NodeStatus, PolicySettings, Pressure};
+
+    #[test]
+    fn a_long_host_name_does_not_break_the_first_line() {
+        let node = NodeStatus {
+            now: Millis(0),
+            unix_ms: 1_700_000_000_000,
+            since: Millis(0),
+            cores: 128.0,
+            pressure: Pressure { cpu: Some(1.0), memory: Some(1.0), io: Some(1.0) },
+            settings: PolicySettings::default(),
+            interval: Millis::from_secs(320),
+            next_tick: Millis::from_secs(320),
+            ticks: 0,
+            paused: true,
+            runtimes: vec!["docker: connected (28.2.2)".to_owned(), "scope: ready".to_owned()],
+            jobs: Vec::new(),
+            notices: Vec::new(),
+        };
+        let status = Status::of(&node, "ip-10-20-30-40.eu-central-1.compute.internal.example.org");
+        let shown = page(&status, &Look { columns: Some(80), color: false }, 1_700_000_600_000);
+        let widest = shown.lines().map(text::width).max();
+        assert!(widest.is_some_and(|widest| widest <= 80), "{shown}");
+        assert!(shown.starts_with("ip-10-20-"), "{shown}");
+        assert!(shown.contains("PAUSED") && shown.contains("10m ago"), "{shown}");
+    }
 }
