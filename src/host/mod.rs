@@ -4,5 +4,7 @@
 
 pub mod cgroup;
 pub mod docker;
+pub mod node;
 pub mod store;
+pub mod systemd;
 pub mod tail;

@@ -1,0 +1,119 @@
+//! The machine itself: cores, memory, clock, boot, and this process's place on it. Imports: model only.
+
+use crate::model::{Bytes, Millis, Quota};
+use rustix::process::Resource;
+use rustix::time::ClockId;
+use std::fs;
+
+/// What does not change while the machine is up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inventory {
+    /// The host's name.
+    pub name: String,
+    /// Kernel release, `6.1.0-18-amd64`.
+    pub kernel: String,
+    /// Distribution, `Debian GNU/Linux 12`.
+    pub system: String,
+    /// Logical processors that are online, whoever may use them.
+    pub processors: Option<usize>,
+    /// Main memory.
+    pub memory: Option<Bytes>,
+}
+
+impl Inventory {
+    /// Looks once.
+    pub fn of_host() -> Inventory {
+        let unknown = |_| "unknown".to_owned();
+        Inventory {
+            name: sysinfo::System::host_name().unwrap_or_else(unknown),
+            kernel: sysinfo::System::kernel_version().unwrap_or_else(unknown),
+            system: sysinfo::System::long_os_version().unwrap_or_else(unknown),
+            processors: online_processors(),
+            memory: memory(),
+        }
+    }
+}
+
+fn online_processors() -> Option<usize> {
+    let mut system = sysinfo::System::new().ok()?;
+    system.refresh_cpu_list(sysinfo::CpuRefreshKind::nothing());
+    Some(system.cpus().len())
+}
+
+/// Main memory of the machine; `None` where `/proc` does not say.
+pub fn memory() -> Option<Bytes> {
+    let mut system = sysinfo::System::new().ok()?;
+    system.refresh_memory_specifics(sysinfo::MemoryRefreshKind::nothing().with_ram());
+    Some(Bytes(system.total_memory())).filter(|bytes| bytes.0 > 0)
+}
+
+/// Cores that may be used: those this process may run on, less what `quota` (the tightest on it and above it) takes away.
+pub fn cores(quota: Option<Quota>) -> f64 {
+    let allowed = rustix::thread::sched_getaffinity(None).map(|set| f64::from(set.count())).unwrap_or(1.0).max(1.0);
+    quota.map_or(allowed, |Quota(millis)| allowed.min(millis as f64 / 1000.0)).max(0.01)
+}
+
+/// Now, on a clock that never jumps and goes on while the machine sleeps (`CLOCK_BOOTTIME`): the same for every process, and
+/// across a restart of the daemon.
+pub fn now() -> Millis {
+    let time = rustix::time::clock_gettime(ClockId::Boottime);
+    let millis = time.tv_sec.saturating_mul(1000).saturating_add(time.tv_nsec / 1_000_000);
+    Millis(u64::try_from(millis).unwrap_or(0))
+}
+
+/// Which start of the machine this is; `None` where the kernel does not say.
+pub fn boot_id() -> Option<String> {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned())
+}
+
+/// Whether systemd is init here.
+pub fn systemd_is_init() -> bool {
+    sd_notify::booted().unwrap_or(false)
+}
+
+/// Raises this process's limit of open files to what it may be at most, and says what it is then. Kept-open control files and
+/// logs are a dozen descriptors per container; the usual 1,024 are for programs that use `select`.
+pub fn raise_open_files() -> Option<u64> {
+    let mut limit = rustix::process::getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        let _ = rustix::process::setrlimit(Resource::Nofile, limit.clone()); // the old limit stands then
+    }
+    rustix::process::getrlimit(Resource::Nofile).current
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_below_the_number_of_cores_limits_them_and_one_above_does_not() {
+        let all = cores(None);
+        assert!(all >= 1.0);
+        assert_eq!(cores(Some(Quota(500))), 0.5);
+        assert_eq!(cores(Some(Quota(1_000_000_000))), all);
+    }
+
+    #[test]
+    fn the_clock_counts_since_boot_like_uptime_does() {
+        let uptime: f64 = fs::read_to_string("/proc/uptime").unwrap().split(' ').next().unwrap().parse().unwrap();
+        assert!((now().as_secs_f64() - uptime).abs() < 1.0);
+        assert!(now() <= now());
+    }
+
+    #[test]
+    fn the_inventory_agrees_with_proc() {
+        let inventory = Inventory::of_host();
+        let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
+        let total: u64 = meminfo.lines().next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap();
+        assert_eq!(inventory.memory, Some(Bytes(total * 1024)));
+        assert!(inventory.processors >= Some(1));
+        assert_eq!(boot_id().unwrap().len(), 36);
+    }
+
+    #[test]
+    fn the_limit_of_open_files_is_at_its_maximum_afterwards() {
+        let raised = raise_open_files();
+        assert_eq!(raised, rustix::process::getrlimit(Resource::Nofile).maximum);
+    }
+}

@@ -1,0 +1,171 @@
+//! systemd, where it is init: telling it how the service is, asking it for a scope, setting a unit's limits.
+//!
+//! With the systemd cgroup driver a value written to a control file is reverted by the next `daemon-reload`; what is set through
+//! `SetUnitProperties` stays. Imports: model only.
+
+use crate::model::{Bytes, Setting};
+use futures_util::StreamExt;
+use sd_notify::NotifyState;
+use std::time::Duration;
+use zbus::zvariant::{OwnedObjectPath, Value};
+
+/// A message to the service manager; without one, each is a no-op.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The service is up (`Type=notify`).
+    Ready,
+    /// It reads its configuration again; [`Notice::Ready`] follows.
+    Reloading,
+    /// It goes down.
+    Stopping,
+    /// A line for `systemctl status`.
+    Status(String),
+    /// It is alive; at least twice per [`watchdog_interval`].
+    Alive,
+}
+
+/// Sends a notice. Never fails: a manager that does not listen is no reason to stop.
+pub fn notify(notice: &Notice) {
+    let sent = match notice {
+        Notice::Ready => sd_notify::notify(&[NotifyState::Ready]),
+        Notice::Reloading => match NotifyState::monotonic_usec_now() {
+            Ok(now) => sd_notify::notify(&[NotifyState::Reloading, now]),
+            Err(_) => sd_notify::notify(&[NotifyState::Reloading]),
+        },
+        Notice::Stopping => sd_notify::notify(&[NotifyState::Stopping]),
+        Notice::Status(text) => sd_notify::notify(&[NotifyState::Status(&text.replace('\n', " "))]),
+        Notice::Alive => sd_notify::notify(&[NotifyState::Watchdog]),
+    };
+    if let Err(error) = sent {
+        tracing::debug!(%error, "the service manager did not take a notice");
+    }
+}
+
+/// How often [`Notice::Alive`] must be sent, if the unit has a watchdog: half its time.
+pub fn watchdog_interval() -> Option<Duration> {
+    sd_notify::watchdog_enabled().map(|time| time / 2)
+}
+
+/// Why systemd did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum SystemdError {
+    /// No bus.
+    #[error("systemd does not answer on D-Bus: {0}; check `systemctl status dbus`, or run the command as root")]
+    Unreachable(zbus::Error),
+    /// It said no.
+    #[error("systemd refused {what}: {reason}; `systemctl status {unit}` says more")]
+    Refused {
+        /// What was asked.
+        what: &'static str,
+        /// About which unit.
+        unit: String,
+        /// Its answer.
+        reason: String,
+    },
+    /// It has no property for that limit.
+    #[error("systemd has no property for {0} of a unit; write it to the cgroup")]
+    NoProperty(Setting),
+}
+
+/// A connection to the system's manager, or to the user's own.
+#[derive(Clone, Debug)]
+pub struct Systemd {
+    manager: Manager,
+}
+
+/// `org.freedesktop.systemd1.Manager`, the methods that are used here.
+#[derive(Clone, Debug)]
+struct Manager(zbus::Proxy<'static>);
+
+type Property<'value> = (&'static str, Value<'value>);
+
+impl Systemd {
+    /// The manager that this user's units belong to: the system's for root, the user's own otherwise.
+    ///
+    /// # Errors
+    /// [`SystemdError::Unreachable`].
+    pub async fn connect() -> Result<Systemd, SystemdError> {
+        let bus = if rustix::process::geteuid().is_root() {
+            zbus::Connection::system().await
+        } else {
+            zbus::Connection::session().await
+        };
+        Systemd::over(bus.map_err(SystemdError::Unreachable)?).await
+    }
+
+    async fn over(bus: zbus::Connection) -> Result<Systemd, SystemdError> {
+        let manager = zbus::Proxy::new(
+            &bus,
+            "org.freedesktop.systemd1",
+            "/org/freedesktop/systemd1",
+            "org.freedesktop.systemd1.Manager",
+        );
+        Ok(Systemd { manager: Manager(manager.await.map_err(SystemdError::Unreachable)?) })
+    }
+
+    /// Moves process `pid` into a transient scope of its own and returns when it is there. The scope goes away when it is empty.
+    ///
+    /// # Errors
+    /// [`SystemdError::Refused`], for example when a unit of that name exists.
+    pub async fn start_scope(&self, unit: &str, pid: u32, description: &str) -> Result<(), SystemdError> {
+        let refused =
+            |reason: String| SystemdError::Refused { what: "to start a scope", unit: unit.to_owned(), reason };
+        let asked = |error: zbus::Error| refused(reason(error));
+        let mut ends = self.manager.0.receive_signal("JobRemoved").await.map_err(asked)?;
+        // An answer that it is subscribed already is as good.
+        let _: zbus::Result<()> = self.manager.0.call("Subscribe", &()).await;
+        let properties: Vec<Property<'_>> = vec![
+            ("Description", Value::from(description)),
+            ("PIDs", Value::from(vec![pid])),
+            ("CPUAccounting", Value::from(true)),
+            ("MemoryAccounting", Value::from(true)),
+            ("IOAccounting", Value::from(true)),
+            ("CollectMode", Value::from("inactive-or-failed")),
+        ];
+        let none: Vec<(&str, Vec<Property<'_>>)> = Vec::new();
+        let job: OwnedObjectPath =
+            self.manager.0.call("StartTransientUnit", &(unit, "fail", properties, none)).await.map_err(asked)?;
+        while let Some(end) = ends.next().await {
+            let (_, ended, _, result): (u32, OwnedObjectPath, String, String) =
+                end.body().deserialize().map_err(|error| refused(error.to_string()))?;
+            if ended == job {
+                return if result == "done" { Ok(()) } else { Err(refused(format!("the job ended as `{result}`"))) };
+            }
+        }
+        Err(refused("the bus closed before the scope was there".to_owned()))
+    }
+
+    /// Sets one limit of a unit until the next boot.
+    ///
+    /// # Errors
+    /// [`SystemdError::NoProperty`] for limits that no property stands for, [`SystemdError::Refused`] otherwise.
+    pub async fn set(&self, unit: &str, setting: Setting) -> Result<(), SystemdError> {
+        let property = property(setting)?;
+        let answer: zbus::Result<()> = self.manager.0.call("SetUnitProperties", &(unit, true, vec![property])).await;
+        answer.map_err(|error| SystemdError::Refused { what: "a limit", unit: unit.to_owned(), reason: reason(error) })
+    }
+}
+
+/// systemd's own words where it answered, the bus's otherwise.
+fn reason(error: zbus::Error) -> String {
+    match error {
+        zbus::Error::MethodError(_, Some(text), _) => text,
+        error => error.to_string(),
+    }
+}
+
+/// `systemd.resource-control(5)`; "no limit" is the largest number there.
+fn property(setting: Setting) -> Result<Property<'static>, SystemdError> {
+    let bytes = |limit: Option<Bytes>| Value::from(limit.map_or(u64::MAX, |bytes| bytes.0));
+    match setting {
+        Setting::CpuWeight(weight) => Ok(("CPUWeight", Value::from(u64::from(weight.number())))),
+        Setting::CpuQuota(quota) => {
+            // Microseconds of CPU time per second; our unit is thousandths of a core.
+            let per_second = quota.map_or(u64::MAX, |quota| quota.0.saturating_mul(1000));
+            Ok(("CPUQuotaPerSecUSec", Value::from(per_second)))
+        }
+        Setting::MemoryLow(low) => Ok(("MemoryLow", Value::from(low.0))),
+        Setting::MemoryHigh(high) => Ok(("MemoryHigh", bytes(high))),
+        Setting::IoWeight(weight) => Ok(("IOWeight", Value::from(u64::from(weight)))),
+    }
+}
