@@ -10,6 +10,7 @@ mod exit;
 mod explain;
 mod logs;
 mod ps;
+mod run;
 mod screen;
 mod status;
 mod table;
@@ -92,6 +93,9 @@ enum Verb {
     /// Follow what happens
     #[command(visible_alias = "events")]
     Watch(events::WatchArgs),
+    Run(run::RunArgs),
+    #[command(name = run::ENTER, hide = true)]
+    Enter(run::EnterArgs),
     /// Show how a training log is understood: the metric, its values, and the progress
     Logs(logs::LogsArgs),
     /// Look for what is missing on this machine, and say how to mend it
@@ -132,10 +136,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(refusal) => return misunderstood(&refusal),
     };
     let color = cli.common.color;
-    match obey(cli) {
-        Ok(exit) => exit.into(),
-        Err(failure) => report(&failure, color).into(),
-    }
+    obey(cli).unwrap_or_else(|failure| report(&failure, color).into())
 }
 
 /// Help and version are answers; the rest is a usage error. Nobody listening is neither.
@@ -160,11 +161,14 @@ fn report(failure: &Failure, color: ColorChoice) -> Exit {
     failure.exit
 }
 
-fn obey(cli: Cli) -> Result<Exit, Failure> {
+/// Does what the verb says. The exit code of a command that was run is that command's own.
+fn obey(cli: Cli) -> Result<ExitCode, Failure> {
     let screen = Screen::new(cli.common.output, cli.common.color);
     let client = Client::new(&cli.common.socket, cli.common.timeout);
     let done = match cli.verb {
-        Verb::Doctor(args) => return block_on(doctor::doctor(&client, &args, &screen))?,
+        Verb::Run(args) => return run::run(args, &cli.common.socket),
+        Verb::Enter(args) => return Ok(run::enter(&args)),
+        Verb::Doctor(args) => return block_on(doctor::doctor(&client, &args, &screen))?.map(ExitCode::from),
         Verb::Config(args) => config::run(&args, &screen),
         Verb::Completion { shell } => completion(shell, &screen),
         Verb::Logs(args) => logs::run(&args),
@@ -179,7 +183,7 @@ fn obey(cli: Cli) -> Result<Exit, Failure> {
         Verb::Policy(args) => block_on(commands::policy(&client, &args, &screen))?,
         Verb::Watch(args) => block_on(events::watch(&client, &args, &screen))?,
     };
-    done.map(|()| Exit::Ok)
+    done.map(|()| Exit::Ok.into())
 }
 
 /// One thread is enough for one question.

@@ -5,6 +5,7 @@
 pub mod cgroup;
 pub mod docker;
 pub mod node;
+pub mod scope;
 pub mod store;
 pub mod systemd;
 pub mod tail;

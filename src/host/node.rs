@@ -77,7 +77,7 @@ pub fn raise_open_files() -> Option<u64> {
     let mut limit = rustix::process::getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         limit.current = limit.maximum;
-        let _ = rustix::process::setrlimit(Resource::Nofile, limit.clone()); // the old limit stands then
+        let _ = rustix::process::setrlimit(Resource::Nofile, limit); // the old limit stands then
     }
     rustix::process::getrlimit(Resource::Nofile).current
 }

@@ -4,8 +4,8 @@
 //! version 2 a cgroup with processes can have no governed children: there it is a child of the nearest cgroup above the caller
 //! that may have some. systemd's own tree is none of this file's business: there a scope is asked for over D-Bus.
 
+use super::CgroupError;
 use super::hierarchy::{Controller, Hierarchies, Mount};
-use super::{Cgroup, CgroupError};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,6 +51,11 @@ impl Home {
     /// The files that a process writes `0` to in order to enter.
     pub fn entrances(&self) -> Vec<PathBuf> {
         self.directories.iter().map(|directory| directory.join("cgroup.procs")).collect()
+    }
+
+    /// Whether no process is left in it.
+    pub fn is_empty(&self) -> bool {
+        !self.directories.iter().any(|directory| holds_processes(directory))
     }
 
     /// Removes the directories that are empty of processes; whether all are gone.
@@ -151,11 +156,4 @@ fn governing_parent(own: &Path, mount: &Path) -> Result<PathBuf, CgroupError> {
         }
     }
     Ok(parent.to_owned())
-}
-
-impl Cgroup {
-    /// Whether the last component of the cgroup's path, in every hierarchy where it has its own, is `name`.
-    pub fn is_named(&self, name: &str) -> bool {
-        self.directories.all().all(|directory| directory.path().file_name().is_some_and(|last| last == name))
-    }
 }

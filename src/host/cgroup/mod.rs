@@ -74,6 +74,17 @@ impl Cgroup {
         Ok(Cgroup::new(directories, network))
     }
 
+    /// Opens the cgroup called `name` that process `pid` lives in, as of a scope, and nothing else: in a hierarchy where the
+    /// process lives elsewhere, that place belongs to others as well.
+    ///
+    /// # Errors
+    /// As [`Cgroup::of_process`]; [`CgroupError::Root`] when there is no cgroup of that name.
+    pub fn of_scope(pid: u32, expected: Option<StartTime>, name: &str) -> Result<Cgroup, CgroupError> {
+        let mut cgroup = Cgroup::of_process(pid, expected)?;
+        cgroup.directories.keep_named(name);
+        if cgroup.directories.all().next().is_none() { Err(CgroupError::Root { pid }) } else { Ok(cgroup) }
+    }
+
     fn new(directories: Directories, network: Option<Network>) -> Cgroup {
         Cgroup { directories, meter: Meter::default(), network }
     }
@@ -130,6 +141,13 @@ impl Directories {
             Controller::Freezer => &self.freezer,
         };
         legacy.as_ref().or(self.unified.as_ref())
+    }
+
+    fn keep_named(&mut self, name: &str) {
+        let Directories { cpu, cpuacct, memory, blkio, freezer, unified } = self;
+        for directory in [cpu, cpuacct, memory, blkio, freezer, unified] {
+            directory.take_if(|directory| directory.path().file_name().is_none_or(|last| last != name));
+        }
     }
 
     fn any_path(&self) -> std::path::PathBuf {

@@ -1,0 +1,238 @@
+//! `flowctl run`: a command in a governed cgroup of its own, with its output shown, signals passed on and its exit code returned.
+//!
+//! Imports: host (cgroup, scope, systemd, node).
+
+mod relay;
+mod signals;
+
+use super::{Exit, Failure};
+use crate::host::cgroup::{self, CgroupError, Home};
+use crate::host::scope::{self, Admitted, Gate, OutputLog, Placement, Registration, ScopeError, ScopeName};
+use crate::host::{node, systemd::Systemd};
+use anyhow::{Context, bail};
+use signals::Signals;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{ExitCode, ExitStatus, Stdio};
+use tokio::process::{Child, Command};
+
+/// The output of a scope kept on disk, before it is rotated. The folder is on a tmpfs by default.
+const LOG_BYTES: u64 = 4 << 20;
+
+/// Run a command in a cgroup of its own, governed like a container.
+///
+/// Its output is shown and read for its learning; signals go to it; its exit code is returned (128 + n after signal n). Python
+/// programs get PYTHONUNBUFFERED=1, or their log would come in blocks. Without a daemon it runs ungoverned until one starts.
+#[derive(clap::Args, Debug)]
+pub struct RunArgs {
+    /// Name of the job in `flowctl ps`; the program's own and a number by default
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// A label, as a container has them; flowcon.enable=true goes without saying
+    #[arg(long = "label", short = 'l', value_name = "KEY=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// The new process of `flowctl run`, on its way to becoming the command.
+#[derive(clap::Args, Debug)]
+pub struct EnterArgs {
+    /// The gate to report at
+    gate: String,
+    /// The command and its arguments
+    #[arg(required = true, last = true)]
+    command: Vec<OsString>,
+}
+
+/// The hidden subcommand that [`EnterArgs`] belongs to.
+pub const ENTER: &str = "__enter";
+
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("`{text}` is not KEY=VALUE; for example flowcon.metric=loss")),
+    }
+}
+
+/// Becomes the command of `flowctl run`, or says with its exit code why not.
+pub fn enter(args: &EnterArgs) -> ExitCode {
+    ExitCode::from(scope::enter(&args.gate, &args.command))
+}
+
+/// Runs the command as a scope of the daemon at `socket`, running or not.
+///
+/// # Errors
+/// When the command could not be given a cgroup and started; then it did not run at all.
+pub fn run(args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let code = runtime.block_on(run_scope(args, socket));
+    // A reader of our output that has stopped reading must not keep us.
+    runtime.shutdown_background();
+    code.map(ExitCode::from).map_err(|error| failure(&error))
+}
+
+/// The exit code that says what kind of failure it was. The messages of the host end with what to do, after a semicolon.
+fn failure(error: &anyhow::Error) -> Failure {
+    let exit = match (error.downcast_ref::<ScopeError>(), error.downcast_ref::<CgroupError>()) {
+        (Some(ScopeError::BadName(_) | ScopeError::TooMuch { .. }), _) => Exit::Usage,
+        (Some(ScopeError::NameTaken { .. }), _) | (_, Some(CgroupError::Exists { .. })) => Exit::Refused,
+        (Some(ScopeError::Registration { source, .. }), _) | (_, Some(CgroupError::Denied { source, .. }))
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            Exit::Denied
+        }
+        _ => Exit::Failed,
+    };
+    let text = format!("{error:#}");
+    match text.rsplit_once("; ") {
+        Some((message, next)) => Failure::new(exit, message, next),
+        None => Failure::new(exit, text, "`flowctl doctor` says what is missing and how to mend it"),
+    }
+}
+
+async fn run_scope(args: RunArgs, socket: &Path) -> anyhow::Result<u8> {
+    let name = match &args.name {
+        Some(name) => ScopeName::new(name)?,
+        None => ScopeName::of_command(&args.command[0].to_string_lossy(), std::process::id()),
+    };
+    let registration = Registration::claim(&scope::directory_of(socket), &name)?;
+    let log = OutputLog::create(&registration.log(), LOG_BYTES).context("making the scope's log")?;
+    let place = Place::for_scope(&name)?;
+    let outcome = run_in(&place, &registration, args, log).await;
+    if place.is_empty() {
+        place.remove();
+    } else {
+        eprintln!("flowctl: processes of {name} still run; flowcond clears up when they end");
+        registration.leave();
+    }
+    outcome
+}
+
+async fn run_in(place: &Place, registration: &Registration, args: RunArgs, log: OutputLog) -> anyhow::Result<u8> {
+    let gate = Gate::open()?;
+    let mut signals = Signals::listen()?;
+    let mut child = doorman(&gate, &args.command, &signals).context("starting a process")?;
+    let pid = child.id().context("the new process ended at once; try `flowctl doctor`")?;
+    let admitted = match prepare(place, registration, args.labels, gate, pid).await {
+        Ok(admitted) => admitted,
+        Err(error) => {
+            let _ = child.kill().await; // it is not the command yet
+            return Err(error);
+        }
+    };
+    if let Err(not_begun) = admitted.begin().await {
+        eprintln!("flowctl: {}", not_begun.text);
+        child.wait().await?;
+        return Ok(not_begun.exit_code);
+    }
+    let output = relay::output_of(&mut child, log);
+    let status = wait(&mut child, pid, &mut signals, output).await?;
+    Ok(exit_code(status))
+}
+
+/// This program again, to become the command once it is in its cgroup.
+fn doorman(gate: &Gate, command: &[OsString], signals: &Signals) -> io::Result<Child> {
+    let mut doorman = std::process::Command::new("/proc/self/exe");
+    doorman.arg(ENTER).arg(gate.name()).arg("--").args(command).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if std::env::var_os("PYTHONUNBUFFERED").is_none() {
+        doorman.env("PYTHONUNBUFFERED", "1");
+    }
+    if signals.own_group() {
+        doorman.process_group(0);
+    }
+    Command::from(doorman).spawn()
+}
+
+/// Puts the new process into its cgroup and makes the scope known, before the command begins.
+async fn prepare(
+    place: &Place,
+    registration: &Registration,
+    labels: Vec<(String, String)>,
+    gate: Gate,
+    pid: u32,
+) -> anyhow::Result<Admitted> {
+    let admitted = match place {
+        Place::Cgroupfs(home) => gate.admit(pid, home.entrances()).await?,
+        Place::Systemd(unit) => {
+            let admitted = gate.admit(pid, Vec::new()).await?;
+            Systemd::connect().await?.start_scope(unit, pid, "A job governed by flowcon").await?;
+            admitted
+        }
+    };
+    let start = cgroup::start_time(pid).context("the new process ended at once; try `flowctl doctor`")?;
+    let mut labels: BTreeMap<String, String> = labels.into_iter().collect();
+    labels.entry("flowcon.enable".to_owned()).or_insert_with(|| "true".to_owned());
+    registration.publish(labels, (pid, start.0), place.placement())?;
+    Ok(admitted)
+}
+
+/// Waits for the command and for the last of its output, and passes signals on meanwhile.
+async fn wait(
+    child: &mut Child,
+    pid: u32,
+    signals: &mut Signals,
+    output: impl Future<Output = ()>,
+) -> anyhow::Result<ExitStatus> {
+    tokio::pin!(output);
+    let (mut status, mut shown) = (None, false);
+    loop {
+        tokio::select! {
+            ended = child.wait(), if status.is_none() => status = Some(ended.context("waiting for the command")?),
+            () = &mut output, if !shown => shown = true,
+            signal = signals.next() => signals.pass_on(signal, pid),
+        }
+        if let (Some(status), true) = (status, shown) {
+            return Ok(status);
+        }
+    }
+}
+
+/// As shells say it.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    u8::try_from(code).unwrap_or(1)
+}
+
+/// Where the command's cgroup is.
+enum Place {
+    Cgroupfs(Home),
+    Systemd(String),
+}
+
+impl Place {
+    fn for_scope(name: &ScopeName) -> anyhow::Result<Place> {
+        if node::systemd_is_init() {
+            return Ok(Place::Systemd(name.unit()));
+        }
+        if cgroup::Version::of_host() == cgroup::Version::None {
+            bail!("no cgroups are mounted; mount them below /sys/fs/cgroup, or use a container engine");
+        }
+        Ok(Place::Cgroupfs(Home::create(&name.cgroup())?))
+    }
+
+    fn placement(&self) -> Placement {
+        match self {
+            Place::Cgroupfs(home) => Placement::Cgroupfs(home.directories().to_vec()),
+            Place::Systemd(unit) => Placement::Systemd(unit.clone()),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Place::Cgroupfs(home) => home.is_empty(),
+            // systemd looks after its own.
+            Place::Systemd(_) => true,
+        }
+    }
+
+    fn remove(&self) {
+        if let Place::Cgroupfs(home) = self {
+            home.remove();
+        }
+    }
+}
