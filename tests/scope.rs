@@ -5,6 +5,7 @@ use flowcon::host::scope::{Placement, Scope, ScopeEvent, ScopeWatch, directory_o
 use flowcon::model::{ContainerId, CpuWeight, Setting};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::ops::{Deref, DerefMut};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -52,14 +53,14 @@ impl Place {
     }
 
     /// Starts a script that prints `ready` when it may be looked at.
-    fn start(&self, script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+    fn start(&self, script: &str) -> (Running, BufReader<std::process::ChildStdout>) {
         let mut child =
             self.command(&format!("echo ready; {script}")).stdout(Stdio::piped()).spawn().expect("flowctl starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
         let mut line = String::new();
         stdout.read_line(&mut line).expect("a line");
         assert_eq!(line, "ready\n");
-        (child, stdout)
+        (Running { child, cgroups: self.cgroups() }, stdout)
     }
 
     fn cgroups(&self) -> Vec<PathBuf> {
@@ -73,6 +74,38 @@ impl Place {
         let (sender, events) = channel();
         let watch = ScopeWatch::start(&self.scopes(), move |event| sender.send(event).is_ok()).expect("a folder");
         (watch, events)
+    }
+}
+
+/// A running `flowctl run`; whatever is left of it ends with the test, also with one that fails.
+struct Running {
+    child: Child,
+    cgroups: Vec<PathBuf>,
+}
+
+impl Deref for Running {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.child
+    }
+}
+
+impl DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.child
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let left = self.cgroups.iter().filter_map(|cgroup| fs::read_to_string(cgroup.join("cgroup.procs")).ok());
+        for pid in left.flat_map(|pids| pids.lines().map(str::to_owned).collect::<Vec<_>>()) {
+            let _ = Command::new("kill").args(["-KILL", &pid]).stderr(Stdio::null()).status();
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        flowcon::host::cgroup::remove_empty(&self.cgroups);
     }
 }
 
@@ -162,7 +195,7 @@ fn signals_reach_the_command_and_its_answer_is_the_exit_code() {
 #[test]
 fn a_stopped_flowctl_stops_the_command_and_goes_on_with_it() {
     let place = Place::of("stop");
-    let (mut flowctl, _stdout) = place.start("while :; do sleep 0.05; done");
+    let (mut flowctl, _stdout) = place.start("exec sleep 1000");
     let state = |pid: u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         stat[stat.rfind(')').unwrap() + 2..].chars().next().unwrap()
