@@ -12,6 +12,8 @@ pub enum Reason {
     NotMeasured,
     /// No evaluation in this interval, which is unknown and not zero growth: list and limit are kept.
     Silent,
+    /// No progress read yet, so the default policy cannot rank it: an equal share.
+    Unranked,
     /// Frozen: it can use nothing, so it takes no share.
     Paused,
     /// New list: its part of all growth (Algorithm 1, line 26).
@@ -71,6 +73,7 @@ impl fmt::Display for Reason {
         match self {
             Reason::NotMeasured => f.write_str("no evaluation read yet: competes freely"),
             Reason::Silent => f.write_str("no new evaluation: limit kept"),
+            Reason::Unranked => f.write_str("no progress read yet: equal share"),
             Reason::Paused => f.write_str("paused: takes no share"),
             Reason::Growing { part, .. } => write!(f, "growing: {part} of all growth"),
             Reason::Watching { .. } => f.write_str("growth below threshold once: limit kept"),
@@ -100,6 +103,11 @@ impl Reason {
             Reason::Silent => {
                 "Its log held no evaluation in the last interval. That is unknown, not zero growth: its list and \
                 its limit stay as they were."
+                    .to_owned()
+            }
+            Reason::Unranked => {
+                "Its log has not told how far it is, so the work ahead of it cannot be compared with that of the \
+                others. It has an equal share until it does."
                     .to_owned()
             }
             Reason::Paused => "Its processes are frozen. Its share goes to the others until it is thawed.".to_owned(),
@@ -161,6 +169,7 @@ mod tests {
         let reasons = [
             Reason::NotMeasured,
             Reason::Silent,
+            Reason::Unranked,
             Reason::Paused,
             Reason::Growing { growth: 0.25, part: Share::ALL },
             Reason::Watching { growth: 0.25 },

@@ -13,6 +13,7 @@
 
 use super::allocation::{self, Allocation};
 use super::backoff::Backoff;
+use super::balanced::{self, Answer};
 use super::decision::Decision;
 use super::flowcon;
 use super::growth::{GrowthMeter, Measurement};
@@ -44,6 +45,7 @@ struct Remembered {
     phase: Option<Phase>,
     quota: QuotaMemory,
     planned: PlannedMemory,
+    balanced: balanced::Memory,
 }
 
 impl Governor {
@@ -170,7 +172,13 @@ impl Governor {
                 let interval = self.wait(all_completing, disturbed, observation.pressure);
                 (flowcon::decisions(&entries, all_completing, interval, &self.settings.flowcon), interval)
             }
-            PolicyName::Fair | PolicyName::Balanced => {
+            PolicyName::Balanced => {
+                let memories = remembered.iter_mut().map(|memory| &mut memory.balanced);
+                let Answer { decisions, wait } = balanced::decide(observation, memories, &self.settings);
+                let interval = self.wait(false, disturbed, observation.pressure);
+                (decisions, interval.min(wait))
+            }
+            PolicyName::Fair => {
                 let decisions = observation.containers.iter().map(|_| Decision::observe_only()).collect();
                 (decisions, self.wait(false, disturbed, observation.pressure))
             }

@@ -5,6 +5,7 @@
 
 mod allocation;
 mod backoff;
+mod balanced;
 mod check;
 mod decision;
 mod diff;

@@ -90,7 +90,7 @@ impl Explanation {
 /// The rule that decided, with the numbers that it used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
-    /// `not-measured`, `silent`, `paused`, `growing`, `watching`, `converged`, `all-converged`, `observe-only`, `bounded`, `held` or `ranked`.
+    /// `not-measured`, `silent`, `paused`, `growing`, `watching`, `converged`, `all-converged`, `observe-only`, `bounded`, `held`, `ranked` or `unranked`.
     pub rule: String,
     /// In a few words.
     pub text: String,
@@ -120,6 +120,7 @@ pub(super) fn spelled(reason: &Reason) -> (&'static str, Vec<(&'static str, f64)
     match reason {
         Reason::NotMeasured => ("not-measured", Vec::new()),
         Reason::Silent => ("silent", Vec::new()),
+        Reason::Unranked => ("unranked", Vec::new()),
         Reason::Paused => ("paused", Vec::new()),
         Reason::Growing { growth, part } => {
             ("growing", vec![("growth_per_node_cpu_s", *growth), ("part_of_growth", part.fraction())])

@@ -1,0 +1,180 @@
+//! The default policy: CPU goes where the next good thing costs the least of it.
+//!
+//! ## Why job X has 62 %
+//!
+//! Two things about a training job are worth waiting for: that its model is good (95 % of the improvement that it will ever make) and that it
+//! is done. Each is a *milestone* with a *credit*: 1 − λ for quality and λ for completion, λ being the setting `objective`
+//! (`balanced` = ½, `quality` = 0, `completion` = 1). For each milestone ahead the policy estimates the *work*, in CPU-seconds:
+//! progress units to go × CPU per unit. The job's *index* is its best credit per work, over either horizon:
+//!
+//! ```text
+//! index = weight · max( (1 − λ) / work to quality,  credit of all milestones ahead / work to completion )
+//! ```
+//!
+//! This is Smith's rule (shortest weighted work first) over milestones. With λ = 1 it is "shortest remaining work first", which has the least
+//! mean completion time there is on one server; λ = 0 is FlowCon's growth efficiency looked at over the whole way to quality instead of the
+//! last interval. `flowctl explain` shows which milestone decided and what it costs.
+//!
+//! The index becomes a share of the node:
+//!
+//! ```text
+//! put in  = trust · (1 − floor) / n
+//! share   = 1/n − put in + pool · index⁸ / Σ index⁸
+//! ```
+//!
+//! Every job has an equal share 1/n to start with. It puts into the pool as much of it as its estimates are trusted, less the floor, and
+//! gets out of the pool according to its index: nearly all goes to the best, two equal jobs share. What a job that has lost its trust
+//! would take goes back to those who put it in. A job about which nothing is known (no progress in its log) puts in nothing, takes nothing and has its equal share. Shares are soft: what a job cannot use
+//! (it waits for I/O, it has one thread) flows to the next.
+//!
+//! ## What it does when it does not know
+//!
+//! - No fitted curve yet: quality at [`milestone::TYPICAL_QUALITY_AT`] of the whole work, as for a typical job.
+//! - No total in the log: the job may end at any time; the longer it has run, the longer it will. Such an end is trusted by
+//!   a third only ([`milestone::TRUST_WITHOUT_TOTAL`]): with unknown ends nobody beats equal shares by much, but much can be lost.
+//! - No metric, or one that the reader is not sure of: both credits come with completion.
+//! - Diverging: the credit for quality is lost.
+//! - A job that promises a milestone, gets the work for it and does not arrive loses trust ([`trust`]), and with it the right to more than
+//!   its equal share: whatever a log claims, it is worth no more CPU than it says that it needs, and a little more.
+//!
+//! ## Properties
+//!
+//! - No job gets less than `floor` of an equal share (owners' upper bounds aside), and only a trusted one more than an equal share.
+//! - Estimates are not smoothed over time: a job's credit ends when its milestone is reached, and smoothing would hold the CPU past that
+//!   point. Shares are continuous in the index instead, so that near-equal jobs do not flap.
+//! - It looks again when the favoured job should be half way to its milestone, at most ten times in an interval.
+
+mod milestone;
+mod trust;
+mod work;
+
+use super::decision::Decision;
+use super::memory::MemoryRole;
+use crate::model::{ContainerObservation, Millis, NodeObservation, PolicySettings, Reason, RunState};
+use milestone::Milestone;
+use serde::{Deserialize, Serialize};
+use trust::Trust;
+use work::WorkMeter;
+
+/// How sharply the pool prefers the best index: twice the index gets 2⁸ times the share.
+const SHARPNESS: f64 = 8.0;
+
+/// Part of the way to the favoured job's milestone after which to look again.
+const LOOK_AGAIN: f64 = 0.5;
+
+/// Ticks in an interval at most.
+const TICKS_AN_INTERVAL: u64 = 10;
+
+/// What is remembered of one container between ticks.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Memory {
+    meter: WorkMeter,
+    trust: Trust,
+}
+
+/// A ranked container.
+struct Candidate {
+    milestone: Milestone,
+    /// Trust that is left after broken promises, 0 ..= 1.
+    honesty: f64,
+}
+
+/// Decisions for all containers, and how long they hold.
+pub(super) struct Answer {
+    pub(super) decisions: Vec<Decision>,
+    pub(super) wait: Millis,
+}
+
+/// Decides for every container.
+pub(super) fn decide<'a>(
+    node: &NodeObservation,
+    memories: impl Iterator<Item = &'a mut Memory>,
+    settings: &PolicySettings,
+) -> Answer {
+    let candidates: Vec<Option<Candidate>> = node
+        .containers
+        .iter()
+        .zip(memories)
+        .map(|(container, memory)| memory.rank(node, container, settings))
+        .collect();
+    let running = node.containers.iter().filter(|container| container.state == RunState::Running).count();
+    let shares = shares(&candidates, running.max(1) as f64, settings.floor.fraction());
+    let wait = wait(&candidates, &shares, node.cores, running.max(1) as f64, settings.interval);
+    let decisions = decisions(&candidates, &shares, running.max(1) as f64);
+    Answer { decisions, wait }
+}
+
+impl Memory {
+    /// `None`: nothing is known about its work, or it is frozen.
+    fn rank(
+        &mut self,
+        node: &NodeObservation,
+        container: &ContainerObservation,
+        settings: &PolicySettings,
+    ) -> Option<Candidate> {
+        let work = self.meter.measure(node.now, container)?;
+        if container.state != RunState::Running {
+            return None;
+        }
+        let milestone = milestone::best(&work, container, settings.objective)?;
+        let honesty = self.trust.after(&work, &milestone);
+        Some(Candidate { milestone, honesty })
+    }
+}
+
+/// The part of the node that each container shall have.
+fn shares(candidates: &[Option<Candidate>], running: f64, floor: f64) -> Vec<f64> {
+    let ranked = || candidates.iter().flatten();
+    let best = ranked().map(|c| c.milestone.log_index).fold(f64::NEG_INFINITY, f64::max);
+    let claim = |c: &Candidate| (SHARPNESS * (c.milestone.log_index - best)).exp();
+    let claims: f64 = ranked().map(claim).sum();
+    let put_in = |c: &Candidate| c.honesty * c.milestone.trust * (1.0 - floor) / running;
+    let pool: f64 = ranked().map(put_in).sum();
+    let take = |c: &Candidate| c.honesty * claim(c) / claims;
+    let returned = 1.0 - ranked().map(take).sum::<f64>();
+    candidates
+        .iter()
+        .map(|candidate| match candidate {
+            Some(c) if claims > 0.0 => 1.0 / running - (1.0 - returned) * put_in(c) + pool * take(c),
+            Some(_) | None => 1.0 / running,
+        })
+        .collect()
+}
+
+/// Until the first favoured job should be half way to its milestone.
+fn wait(candidates: &[Option<Candidate>], shares: &[f64], cores: f64, running: f64, interval: Millis) -> Millis {
+    let seconds = candidates
+        .iter()
+        .zip(shares)
+        .filter(|(_, share)| **share * running > 1.0)
+        .filter_map(|(candidate, share)| Some(candidate.as_ref()?.milestone.work / (share * cores)))
+        .fold(f64::INFINITY, f64::min);
+    let millis = (LOOK_AGAIN * seconds * 1000.0).clamp(0.0, interval.0 as f64) as u64;
+    Millis(millis.max(interval.0 / TICKS_AN_INTERVAL).max(1))
+}
+
+fn decisions(candidates: &[Option<Candidate>], shares: &[f64], running: f64) -> Vec<Decision> {
+    let mut indices: Vec<f64> = candidates.iter().flatten().map(|c| c.milestone.log_index).collect();
+    indices.sort_by(|a, b| b.total_cmp(a));
+    let reason = |candidate: &Option<Candidate>| match candidate {
+        Some(Candidate { milestone, .. }) => Reason::Ranked {
+            milestone: milestone.name.to_owned(),
+            work: milestone.work,
+            rank: 1 + indices.partition_point(|index| *index > milestone.log_index),
+            of: indices.len(),
+        },
+        None => Reason::Unranked,
+    };
+    candidates
+        .iter()
+        .zip(shares)
+        .map(|(candidate, share)| {
+            let is_favoured = candidate.is_some() && share * running >= 1.0;
+            let role = if is_favoured { MemoryRole::Protect } else { MemoryRole::Leave };
+            Decision { list: None, limit: *share, role, reason: reason(candidate) }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

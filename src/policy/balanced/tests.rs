@@ -1,0 +1,161 @@
+//! What the default policy does, told job by job.
+
+use super::*;
+use crate::model::{CpuTime, Curve, Estimate, NodePlan, Objective, Phase, PolicyName, Progress, ProgressUnit, Share};
+use crate::policy::testing::{container, node};
+use crate::policy::{Governor, check};
+
+/// A node on which jobs report once per CPU-second of theirs.
+struct Bench {
+    governor: Governor,
+    node: NodeObservation,
+}
+
+fn exactly(units: f64) -> Estimate {
+    Estimate { low: units, likely: units, high: units }
+}
+
+/// A job that has done `done` of `total` units, one CPU-second each, and is `to_quality` units from good.
+fn job(id: &str, done: f64, total: Option<f64>, to_quality: Option<f64>) -> ContainerObservation {
+    let mut c = container(id);
+    c.usage.cpu = Some(CpuTime((done * 1e6) as u64));
+    c.learning.confidence = 1.0;
+    c.learning.evaluations = done as u64;
+    c.learning.progress = Some(Progress { unit: ProgressUnit::Step, current: done, total, at: Millis(0) });
+    c.learning.units_to_completion = total.map(|total| exactly(total - done));
+    c.learning.curve = to_quality.map(|units| Curve {
+        phase: Phase::Improving,
+        quality: if units > 0.0 { 0.5 } else { 0.97 },
+        units_to_quality: Some(exactly(units)),
+    });
+    c
+}
+
+impl Bench {
+    fn new(objective: f64, jobs: Vec<ContainerObservation>) -> Self {
+        let settings = PolicySettings {
+            policy: PolicyName::Balanced,
+            objective: Objective(objective),
+            floor: Share::clamped(0.1),
+            ..PolicySettings::default()
+        };
+        Bench { governor: Governor::new(settings), node: node(jobs) }
+    }
+
+    fn tick(&mut self) -> NodePlan {
+        self.node.now = self.node.now.after(Millis::from_secs(20));
+        let plan = self.governor.tick(&self.node);
+        assert_eq!(check(&plan, &self.node), []);
+        plan
+    }
+
+    fn shares(&mut self) -> Vec<f64> {
+        self.tick().containers.iter().map(|planned| (planned.share.fraction() * 100.0).round() / 100.0).collect()
+    }
+}
+
+fn ranked(plan: &NodePlan, index: usize) -> (String, f64, usize) {
+    match &plan.containers[index].reason {
+        Reason::Ranked { milestone, work, rank, .. } => (milestone.clone(), *work, *rank),
+        other => panic!("not ranked: {other:?}"),
+    }
+}
+
+#[test]
+fn the_least_work_to_completion_goes_first_and_the_others_keep_the_floor() {
+    let jobs = vec![job("a", 100.0, Some(200.0), Some(0.0)), job("b", 100.0, Some(500.0), Some(0.0))];
+    assert_eq!(Bench::new(1.0, jobs).shares(), [0.95, 0.05]);
+}
+
+#[test]
+fn quality_that_is_near_beats_an_end_that_is_not() {
+    let jobs = vec![job("a", 100.0, Some(200.0), Some(0.0)), job("b", 100.0, Some(500.0), Some(20.0))];
+    let mut bench = Bench::new(0.5, jobs);
+    let plan = bench.tick();
+    assert_eq!(ranked(&plan, 1), ("95 % quality".to_owned(), 20.0, 1));
+    assert_eq!(ranked(&plan, 0), ("completion".to_owned(), 100.0, 2));
+    assert!(plan.containers[1].share.fraction() > 0.9);
+}
+
+#[test]
+fn both_credits_lie_at_the_end_when_the_end_is_near() {
+    let mut bench = Bench::new(0.5, vec![job("a", 100.0, Some(130.0), Some(20.0))]);
+    assert_eq!(ranked(&bench.tick(), 0).0, "completion", "1/30 is more than 0.5/20");
+}
+
+#[test]
+fn equal_jobs_share_equally_and_nearly_equal_ones_nearly() {
+    let pair =
+        |work: f64| vec![job("a", 100.0, Some(200.0), Some(0.0)), job("b", 100.0, Some(100.0 + work), Some(0.0))];
+    assert_eq!(Bench::new(0.5, pair(100.0)).shares(), [0.5, 0.5]);
+    let shares = Bench::new(0.5, pair(103.0)).shares();
+    assert!(shares[0] > 0.5 && shares[0] < 0.57, "no flapping between near-equal jobs: {shares:?}");
+}
+
+#[test]
+fn a_job_that_tells_nothing_has_its_equal_share() {
+    let jobs = vec![
+        job("a", 100.0, Some(200.0), Some(0.0)),
+        job("b", 100.0, Some(900.0), Some(0.0)),
+        container("silent"),
+        container("silent too"),
+    ];
+    let mut bench = Bench::new(0.5, jobs);
+    let plan = bench.tick();
+    assert_eq!(plan.containers[2].reason, Reason::Unranked);
+    let shares = bench.shares();
+    assert_eq!(shares[2..], [0.25, 0.25]);
+    assert!(shares[0] > 0.45);
+}
+
+#[test]
+fn without_a_total_a_job_moves_only_a_part_of_its_share() {
+    let jobs = vec![job("a", 100.0, None, Some(10.0)), job("b", 400.0, None, Some(0.0))];
+    let shares = Bench::new(0.5, jobs).shares();
+    assert!(shares[0] > 0.6 && shares[1] > 0.3, "{shares:?}");
+}
+
+#[test]
+fn the_owners_weight_counts_like_credit() {
+    let mut jobs = vec![job("a", 100.0, Some(200.0), Some(0.0)), job("b", 100.0, Some(250.0), Some(0.0))];
+    jobs[1].weight = 3.0;
+    let mut bench = Bench::new(0.5, jobs);
+    assert_eq!(ranked(&bench.tick(), 1).2, 1);
+}
+
+#[test]
+fn a_diverging_job_gets_no_credit_for_quality() {
+    let mut jobs = vec![job("a", 100.0, Some(400.0), Some(5.0)), job("b", 100.0, Some(300.0), Some(0.0))];
+    if let Some(curve) = &mut jobs[0].learning.curve {
+        curve.phase = Phase::Diverging;
+    }
+    let mut bench = Bench::new(0.5, jobs);
+    assert_eq!(ranked(&bench.tick(), 0).0, "completion");
+}
+
+#[test]
+fn a_log_that_says_almost_there_for_ever_ends_with_an_equal_share() {
+    let mut bench =
+        Bench::new(0.5, vec![job("honest", 100.0, Some(900.0), Some(0.0)), job("liar", 100.0, Some(101.0), Some(0.0))]);
+    assert!(bench.shares()[1] > 0.9);
+    for minute in 1..60 {
+        let done = 100.0 + 20.0 * f64::from(minute);
+        let mut liar = job("liar", done, Some(done + 1.0), Some(0.0));
+        if let Some(progress) = &mut liar.learning.progress {
+            progress.at = bench.node.now;
+        }
+        bench.node.containers[1] = liar;
+        bench.tick();
+    }
+    let shares = bench.shares();
+    assert!(shares[1] < 0.55, "{shares:?}");
+}
+
+#[test]
+fn the_next_look_comes_before_the_favoured_job_is_past_its_milestone() {
+    let mut bench =
+        Bench::new(0.5, vec![job("a", 100.0, Some(900.0), Some(10.0)), job("b", 100.0, Some(900.0), Some(0.0))]);
+    let plan = bench.tick();
+    let wait = plan.next_tick.since(plan.at);
+    assert!(wait < Millis::from_secs(5) && wait >= Millis::from_secs(2), "{wait:?}");
+}

@@ -1,0 +1,98 @@
+//! Work ahead of a job in CPU-seconds: progress units to go, times CPU used per unit.
+//!
+//! Progress is printed between ticks and CPU is counted at ticks, so CPU at the instant of a report is interpolated. The price of a
+//! unit is a decaying mean over the reports (a second phase may cost another price); before two reports it is what the container has
+//! used in all, divided by the units it says are done. What was used since the last report is work already done on the next unit.
+
+use crate::model::{ContainerObservation, CpuTime, Millis, Progress};
+use serde::{Deserialize, Serialize};
+
+/// How much of an older report's weight remains at each new one.
+const MEMORY: f64 = 0.85;
+
+/// CPU at an instant.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct CpuMark {
+    at: Millis,
+    cpu: CpuTime,
+}
+
+/// A report and the CPU that had been used by then.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct ReportMark {
+    current: f64,
+    cpu: f64,
+}
+
+/// Follows one container's price of a progress unit.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct WorkMeter {
+    tick: Option<CpuMark>,
+    report: Option<ReportMark>,
+    /// Decaying sums of CPU-seconds and units between reports.
+    cpu: f64,
+    units: f64,
+}
+
+/// CPU-seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Work {
+    /// Used since the container started.
+    pub(super) done: f64,
+    /// Used since the last report, part of the next unit.
+    since_report: f64,
+    /// Price of a unit.
+    pub(super) per_unit: f64,
+}
+
+impl Work {
+    /// CPU-seconds to `units` from the last report on. At least a small part of a unit: what is not reported as done is not done.
+    pub(super) fn to(&self, units: f64) -> f64 {
+        (units * self.per_unit - self.since_report).max(0.1 * self.per_unit)
+    }
+}
+
+impl WorkMeter {
+    /// Takes one tick's observation. `None` while the price of a unit is not known.
+    pub(super) fn measure(&mut self, now: Millis, container: &ContainerObservation) -> Option<Work> {
+        let cpu = container.usage.cpu?;
+        let present = CpuMark { at: now, cpu };
+        let previous = self.tick.replace(present);
+        if previous.is_some_and(|previous| previous.cpu > cpu || previous.at > now) {
+            *self = WorkMeter { tick: Some(present), ..WorkMeter::default() };
+        }
+        let progress = container.learning.progress.filter(|progress| progress.current.is_finite())?;
+        self.take_report(&progress, previous, present);
+        let done = cpu.as_secs_f64();
+        let report = self.report?;
+        let per_unit = if self.units > 0.0 { self.cpu / self.units } else { report.cpu / report.current };
+        let is_price = per_unit.is_finite() && per_unit > 0.0;
+        is_price.then_some(Work { done, since_report: (done - report.cpu).max(0.0), per_unit })
+    }
+
+    fn take_report(&mut self, progress: &Progress, previous: Option<CpuMark>, present: CpuMark) {
+        if self.report.is_some_and(|report| report.current == progress.current) {
+            return;
+        }
+        let cpu = cpu_at(progress.at, previous, present);
+        if let Some(report) = self.report {
+            let (units, used) = (progress.current - report.current, cpu - report.cpu);
+            if units > 0.0 && used >= 0.0 {
+                self.units = MEMORY * self.units + units;
+                self.cpu = MEMORY * self.cpu + used;
+            } else {
+                (self.units, self.cpu) = (0.0, 0.0);
+            }
+        }
+        self.report = Some(ReportMark { current: progress.current, cpu });
+    }
+}
+
+/// CPU-seconds used at `at`, on the straight line between two ticks.
+fn cpu_at(at: Millis, previous: Option<CpuMark>, present: CpuMark) -> f64 {
+    let now = present.cpu.as_secs_f64();
+    let Some(previous) = previous.filter(|previous| previous.at < present.at) else { return now };
+    let part = at.since(previous.at).as_secs_f64() / present.at.since(previous.at).as_secs_f64();
+    let before = previous.cpu.as_secs_f64();
+    before + (now - before) * part.clamp(0.0, 1.0)
+}

@@ -1,0 +1,46 @@
+//! Progress units a second, observed over the last few reports. Imports: model only.
+
+use crate::model::{Millis, Progress};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// Reports kept.
+const MARKS: usize = 32;
+
+/// Reports older than this do not speak of now, if there are younger ones.
+const LATELY: Millis = Millis::from_secs(120);
+
+/// The last few progress reports.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Pace {
+    marks: VecDeque<Progress>,
+}
+
+impl Pace {
+    /// Takes a report that goes on from the one before.
+    pub(super) fn mark(&mut self, progress: Progress) {
+        match self.marks.back_mut() {
+            Some(last) if last.current == progress.current || last.at == progress.at => last.current = progress.current,
+            _ => self.marks.push_back(progress),
+        }
+        let is_old = |mark: &Progress| progress.at.since(mark.at) > LATELY;
+        while self.marks.len() > MARKS || (self.marks.len() > 2 && self.marks.get(1).is_some_and(is_old)) {
+            self.marks.pop_front();
+        }
+    }
+
+    /// The counter began again.
+    pub(super) fn restart(&mut self) {
+        self.marks.clear();
+    }
+
+    /// Units a second; a report that is overdue lowers it.
+    pub(super) fn units_per_second(&self, now: Millis) -> Option<f64> {
+        let (first, last) = (self.marks.front()?, self.marks.back()?);
+        let units = last.current - first.current;
+        let seconds = last.at.since(first.at).as_secs_f64();
+        let unit = seconds / (self.marks.len() as f64 - 1.0);
+        let overdue = (now.since(last.at).as_secs_f64() - 2.0 * unit).max(0.0);
+        (seconds > 0.0 && units.is_finite()).then(|| units / (seconds + overdue))
+    }
+}

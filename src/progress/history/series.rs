@@ -1,0 +1,127 @@
+//! Evaluations against progress units, thinned to a few dozen points however long the run is.
+//!
+//! A learning curve falls steeply at first and is flat later, so the points lie densely where the curve began: a point spans about
+//! the same part of (units since the start + a sixteenth of all). Points are appended as they come; when there are too many, one pass
+//! merges neighbours. That is a constant number of operations for each evaluation. Imports: nothing of this crate.
+
+use serde::{Deserialize, Serialize};
+
+/// More points than this are thinned.
+const MOST: usize = 56;
+
+/// What thinning leaves at most.
+const LEFT: usize = 36;
+
+/// Evaluations merged into one point.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Point {
+    /// Mean units.
+    pub(super) x: f64,
+    /// Mean value.
+    pub(super) y: f64,
+    /// How many evaluations.
+    pub(super) count: f64,
+}
+
+impl Point {
+    fn merged(self, other: Point) -> Point {
+        let count = self.count + other.count;
+        let mean = |a: f64, b: f64| a + (b - a) * (other.count / count);
+        Point { x: mean(self.x, other.x), y: mean(self.y, other.y), count }
+    }
+}
+
+/// A bounded series of points with rising x.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Series {
+    points: Vec<Point>,
+}
+
+impl Series {
+    /// Appends one evaluation at `x`, not before the last one.
+    pub(super) fn push(&mut self, x: f64, y: f64) {
+        let point = Point { x, y, count: 1.0 };
+        match self.points.last_mut() {
+            Some(last) if last.x >= x => *last = last.merged(point),
+            _ => self.points.push(point),
+        }
+        if self.points.len() > MOST {
+            self.thin();
+        }
+    }
+
+    /// The points, oldest first.
+    pub(super) fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// Forgets all points before `x`, except that the last one is kept.
+    pub(super) fn forget_before(&mut self, x: f64) {
+        let kept = self.points.partition_point(|point| point.x < x).min(self.points.len().saturating_sub(1));
+        self.points.drain(..kept);
+    }
+
+    fn thin(&mut self) {
+        let (Some(first), Some(last)) = (self.points.first(), self.points.last()) else { return };
+        let (start, sixteenth) = (first.x, (last.x - first.x) / 16.0);
+        // ∫ dx/(x + X/16) over 0 … X is ln 17: groups that were filled to the brim would be this wide.
+        let mut part = 17.0f64.ln() / LEFT as f64;
+        loop {
+            let merged = merge_within(&self.points, |a, b| {
+                let middle = f64::midpoint(a.x, b.x) - start;
+                b.x - a.x <= part * (middle + sixteenth)
+            });
+            if merged.len() <= LEFT || part > 1e3 {
+                self.points = merged;
+                return;
+            }
+            part *= 1.15;
+        }
+    }
+}
+
+/// Merges neighbours into groups whose first and last member are `near`.
+fn merge_within(points: &[Point], near: impl Fn(&Point, &Point) -> bool) -> Vec<Point> {
+    let mut merged: Vec<Point> = Vec::with_capacity(points.len());
+    let mut group_start: Option<Point> = None;
+    for point in points {
+        match (group_start, merged.last_mut()) {
+            (Some(start), Some(group)) if near(&start, point) => *group = group.merged(*point),
+            _ => {
+                group_start = Some(*point);
+                merged.push(*point);
+            }
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_million_evaluations_stay_a_few_dozen_points_that_keep_the_mean() {
+        let mut series = Series::default();
+        for step in 0..1_000_000u64 {
+            series.push(step as f64, 1.0 / (1.0 + step as f64));
+        }
+        let points = series.points();
+        assert!((20..=MOST).contains(&points.len()), "{} points", points.len());
+        assert!(points.windows(2).all(|pair| pair[0].x < pair[1].x));
+        let count: f64 = points.iter().map(|point| point.count).sum();
+        let mean: f64 = points.iter().map(|point| point.count * point.y).sum::<f64>() / count;
+        let harmonic: f64 = (1..=1_000_000u64).map(|n| 1.0 / n as f64).sum();
+        assert!((count - 1e6).abs() < 0.5 && (mean - harmonic / 1e6).abs() < 1e-12);
+        assert!(points[5].x < 0.05 * 1e6, "dense where the curve began");
+    }
+
+    #[test]
+    fn evaluations_at_one_counter_value_are_one_point() {
+        let mut series = Series::default();
+        for value in [1.0, 2.0, 3.0] {
+            series.push(7.0, value);
+        }
+        assert_eq!(series.points(), [Point { x: 7.0, y: 2.0, count: 3.0 }]);
+    }
+}
