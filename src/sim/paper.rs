@@ -210,13 +210,15 @@ fn faster(pairs: &[Pair]) -> String {
 /// What the simulation does not reproduce, and why.
 pub const NOT_REPRODUCED: [&str; 5] = [
     "Makespan: a fluid node does the same work in the same time under every policy, so its makespan cannot change. The published -1 … -5 % \
-     needs a cause outside the algorithm. Jobs that disturb each other less when shares are uneven are one; 1 % a competitor gives the \
-     published size at ten and fifteen jobs, and less at three. The paper measures no such cost.",
+     needs a cause outside the algorithm. Jobs that disturb each other less when shares are uneven are one; 1 % a competitor gives \
+     about the published size at ten and fifteen jobs, and less at three. The paper measures no such cost.",
     "Nearly everybody faster: on one work-conserving node what young jobs gain, converged jobs lose. Algorithm 1 makes less than half of \
-     the jobs faster on the fluid node and about half on the contended one; the published counts lie within the best of the schedules.",
+     the jobs faster on the fluid node and half to two thirds on the contended one. The published counts are those of the best \
+     schedules drawn here; five of five does not occur.",
     "Small losses: a converged job stands at its floor, half of an equal share, for as long as others grow, and loses accordingly. \
      Published losses below 12 % do not follow from the algorithm as listed.",
-    "The third job at intervals of 40 s and more: it ends before a second interval is over, so only starts and ends of others move its limit.",
+    "The third job at intervals of 40 s and more: growth needs two intervals to be measured, and by then \
+     it is done; only the starts and ends of others move its limit. The published gains must come from other tick times.",
     "Starts, sizes and all curves but one are not published, and each published figure is a single run. Simulated are random schedules \
      as the text describes them, with curves as early as the one that is given in numbers.",
 ];
