@@ -13,6 +13,7 @@
 pub mod api;
 pub mod cli;
 pub mod config;
+pub mod daemon;
 pub mod host;
 pub mod model;
 pub mod policy;

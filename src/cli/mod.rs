@@ -8,6 +8,7 @@ mod doctor;
 mod events;
 mod exit;
 mod explain;
+pub mod flowcond;
 mod logs;
 mod ps;
 mod run;

@@ -46,6 +46,22 @@ pub struct Settings {
     pub admins: Vec<String>,
 }
 
+impl Settings {
+    /// The keys that differ in `new` and cannot change while the daemon runs.
+    pub fn restart_needed(&self, new: &Settings) -> Vec<&'static str> {
+        let differing = [
+            ("socket", self.socket != new.socket),
+            ("state-dir", self.state_dir != new.state_dir),
+            ("engine.address", self.engine != new.engine),
+            ("engine.label", self.label != new.label),
+            ("scopes.enabled", self.scopes != new.scopes),
+            ("api.group", self.group != new.group),
+            ("api.admins", self.admins != new.admins),
+        ];
+        differing.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Settings {

@@ -1,0 +1,5 @@
+//! The node daemon.
+
+fn main() -> std::process::ExitCode {
+    flowcon::cli::flowcond::run(std::env::args_os())
+}

@@ -1,0 +1,286 @@
+//! Carries out limit changes: the original durable first, then the engine or the cgroup, then a reading of what stands.
+//!
+//! A task of its own, one order at a time, so that a slow disk or engine never delays what the loop sees. Guarantees: nothing is
+//! written that is not journalled; an order always ends in one [`Event::Actuated`]; every call has a time limit.
+
+use super::event::Event;
+use super::journal::{Journal, back_to};
+use super::restore::{self, Restored};
+use super::target::{Target, same, standing};
+use crate::host::docker::{Conversion, Engine, EngineInfo, EngineName};
+use crate::host::store::ReadPosition;
+use crate::host::systemd::Systemd;
+use crate::model::{ContainerId, Limits, Runtime, Setting};
+use futures_util::{StreamExt, stream};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{mpsc, oneshot};
+
+/// Containers whose limits are written at the same time.
+const WRITES_AT_ONCE: usize = 4;
+const ORDERS_AT_MOST: usize = 64;
+
+/// What the loop asks for.
+pub(super) enum Order {
+    /// Write these settings; the first list loosens and goes first.
+    Change { loosen: Vec<(Target, Vec<Setting>)>, tighten: Vec<(Target, Vec<Setting>)> },
+    /// Put the originals of these back, as far as what stands is still ours.
+    Return(Vec<Target>),
+    /// What stands is the new original of this container: somebody set it on purpose.
+    Adopt(Target),
+    /// The container ended: put the engine's record of it back, and forget it.
+    Ended(ContainerId),
+    /// Save how far these logs were read, and drop the positions of all containers but `kept`.
+    Positions { batch: Vec<(ContainerId, ReadPosition)>, kept: Vec<ContainerId> },
+    /// Put everything in the journal back and answer.
+    RestoreAll(oneshot::Sender<Restored>),
+}
+
+/// What became of one container's settings.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub id: ContainerId,
+    /// What stands afterwards, of the kinds that were asked for.
+    pub stands: Vec<Setting>,
+    /// The original that the journal holds; `None` = it is no longer in the journal.
+    pub original: Option<Limits>,
+    /// Why it failed, with the next step.
+    pub error: Option<String>,
+    /// The container ended meanwhile: no fault.
+    pub gone: bool,
+}
+
+/// The engine as last connected, with what was learnt of its weights.
+pub(super) type Connected = Arc<Mutex<Option<EngineInfo>>>;
+
+/// The loop's handle.
+pub(super) struct Actuator {
+    orders: mpsc::Sender<Order>,
+    connected: Connected,
+}
+
+impl Actuator {
+    pub fn start(journal: Journal, engine: Option<Engine>, events: mpsc::Sender<Event>) -> Actuator {
+        let (orders, inbox) = mpsc::channel(ORDERS_AT_MOST);
+        let connected = Connected::default();
+        let task = Task { journal, writer: Writer { engine, connected: connected.clone(), systemd: None }, events };
+        tokio::spawn(task.run(inbox));
+        Actuator { orders, connected }
+    }
+
+    /// Asks; `false` when too much is waiting already, and nothing was asked.
+    pub fn order(&self, order: Order) -> bool {
+        self.orders.try_send(order).is_ok()
+    }
+
+    /// Waits for room and asks.
+    pub async fn order_surely(&self, order: Order) {
+        // The task ends with its handle only.
+        let _ = self.orders.send(order).await;
+    }
+
+    /// Tells who the engine is, after each connection.
+    pub fn connected(&self, info: EngineInfo) {
+        *self.connected.lock().unwrap_or_else(PoisonError::into_inner) = Some(info);
+    }
+}
+
+struct Task {
+    journal: Journal,
+    writer: Writer,
+    events: mpsc::Sender<Event>,
+}
+
+impl Task {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Order>) {
+        while let Some(order) = inbox.recv().await {
+            let outcomes = match order {
+                Order::Change { loosen, tighten } => {
+                    let mut outcomes = self.change(loosen).await;
+                    outcomes.extend(self.change(tighten).await);
+                    outcomes
+                }
+                Order::Return(targets) => self.give_back(targets).await,
+                Order::Adopt(target) => vec![self.adopt(&target)],
+                Order::Ended(id) => {
+                    self.ended(&id).await;
+                    continue;
+                }
+                Order::Positions { batch, kept } => {
+                    tokio::task::block_in_place(|| {
+                        self.journal.save_positions(&batch);
+                        self.journal.keep_positions(&kept.iter().collect::<Vec<_>>());
+                    });
+                    continue;
+                }
+                Order::RestoreAll(reply) => {
+                    let restored = restore::everything(&mut self.journal, &mut self.writer).await;
+                    let _ = reply.send(restored); // nobody waits: it is done all the same
+                    continue;
+                }
+            };
+            if self.events.send(Event::Actuated(outcomes)).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn change(&mut self, changes: Vec<(Target, Vec<Setting>)>) -> Vec<Outcome> {
+        let mut journalled = Vec::new();
+        let mut outcomes = Vec::new();
+        for (mut target, settings) in changes {
+            match tokio::task::block_in_place(|| self.journal.before_writing(&target, &settings)) {
+                Ok(original) => {
+                    target.original = original.limits;
+                    target.engine_limits = original.engine;
+                    journalled.push((target, settings));
+                }
+                Err(why) => outcomes.push(Outcome {
+                    id: target.id,
+                    stands: Vec::new(),
+                    original: None,
+                    error: Some(format!("nothing is changed without a journal: {why}")),
+                    gone: false,
+                }),
+            }
+        }
+        self.writer.connect_systemd(journalled.iter().map(|(target, _)| target)).await;
+        let writer = &self.writer;
+        let written = stream::iter(journalled)
+            .map(|(target, settings)| async move { writer.write(&target, settings).await })
+            .buffer_unordered(WRITES_AT_ONCE);
+        outcomes.extend(written.collect::<Vec<_>>().await);
+        outcomes
+    }
+
+    async fn give_back(&mut self, targets: Vec<Target>) -> Vec<Outcome> {
+        let mut back = Vec::new();
+        for target in targets {
+            let written = self.journal.written(&target.id);
+            let stands = target.cgroup().limits();
+            let ours: Vec<Setting> = written
+                .into_iter()
+                .filter(|ours| standing(&stands, *ours).is_some_and(|now| same(now, *ours)))
+                .collect();
+            back.push((target.clone(), back_to(&target.original, &ours)));
+        }
+        self.change(back).await
+    }
+
+    fn adopt(&mut self, target: &Target) -> Outcome {
+        let forgotten = tokio::task::block_in_place(|| self.journal.forget(&target.id));
+        let error = forgotten.err();
+        let id = target.id.clone();
+        Outcome { id, stands: Vec::new(), original: None, error, gone: false }
+    }
+
+    /// An engine keeps our update over a restart of the container, so its record is put back now.
+    async fn ended(&mut self, id: &ContainerId) {
+        let everything = tokio::task::block_in_place(|| self.journal.everything()).unwrap_or_default();
+        let Some((original, written)) = everything.into_iter().find(|(original, _)| original.id == *id) else { return };
+        if original.runtime == Runtime::Docker && !self.writer.return_record(&original, &written).await {
+            return; // the journal keeps it: the next start or restore tries again
+        }
+        if let Err(error) = tokio::task::block_in_place(|| self.journal.forget(id)) {
+            tracing::warn!(%id, %error, "an ended container is not forgotten");
+        }
+    }
+}
+
+/// Writes limits by whichever way belongs to the container.
+pub(super) struct Writer {
+    pub engine: Option<Engine>,
+    pub connected: Connected,
+    pub systemd: Option<Systemd>,
+}
+
+impl Writer {
+    /// The engine's description, where it is connected.
+    pub fn info(&self) -> Option<EngineInfo> {
+        self.connected.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub async fn connect_systemd(&mut self, targets: impl Iterator<Item = &Target>) {
+        if self.systemd.is_none() && targets.into_iter().any(|target| target.unit.is_some()) {
+            self.systemd = Systemd::connect().await.map_err(|error| tracing::warn!(%error, "no D-Bus")).ok();
+        }
+    }
+
+    /// Writes `settings` and reads back what stands.
+    pub async fn write(&self, target: &Target, settings: Vec<Setting>) -> Outcome {
+        let mut error = None;
+        let mut gone = false;
+        match self.by_owner(target, &settings).await {
+            Ok(rest) => {
+                for setting in rest {
+                    error = self.by_cgroup(target, setting).await.err().or(error);
+                }
+            }
+            Err(failed) => {
+                gone = failed.is_gone();
+                error = (!gone).then(|| failed.to_string());
+            }
+        }
+        if error.is_none() && !gone {
+            self.correct_weight(target, &settings).await;
+        }
+        let limits = target.cgroup().limits();
+        let stands: Vec<Setting> = settings.iter().filter_map(|setting| standing(&limits, *setting)).collect();
+        gone |= !target.cgroup().populated();
+        Outcome { id: target.id.clone(), stands, original: Some(target.original), error: error.filter(|_| !gone), gone }
+    }
+
+    /// Through the engine where it may be; what is left must be written to the cgroup.
+    async fn by_owner(
+        &self,
+        target: &Target,
+        settings: &[Setting],
+    ) -> Result<Vec<Setting>, crate::host::docker::EngineError> {
+        let (Runtime::Docker, false) = (target.runtime, target.gpu_hook) else { return Ok(settings.to_vec()) };
+        let Some(engine) = &self.engine else { return Ok(settings.to_vec()) };
+        let conversion = self.info().map_or(Conversion::expected(1, None), |info| info.conversion);
+        let original = target.engine_limits.unwrap_or_default();
+        Ok(engine.update(&target.id, &original, conversion, settings).await?.not_by_engine)
+    }
+
+    async fn by_cgroup(&self, target: &Target, setting: Setting) -> Result<(), String> {
+        if let (Some(systemd), Some(unit)) = (&self.systemd, &target.unit) {
+            match systemd.set(unit, setting).await {
+                Ok(()) => return Ok(()),
+                // The file is reverted by the next daemon-reload, and written again then.
+                Err(error) => tracing::debug!(%error, "written to the cgroup instead"),
+            }
+        }
+        target.cgroup().write(setting).map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Engines turn `cpu_shares` into a weight in one of two ways; what was read back tells which, and it is asked once more.
+    async fn correct_weight(&self, target: &Target, settings: &[Setting]) {
+        let Some(Setting::CpuWeight(wanted)) = settings.iter().find(|s| matches!(s, Setting::CpuWeight(_))) else {
+            return;
+        };
+        let Some(mut info) = self.info() else { return };
+        let stands = target.cgroup().limits().cpu_weight;
+        let Some(stands) = stands.filter(|now| !same(Setting::CpuWeight(*now), Setting::CpuWeight(*wanted))) else {
+            return;
+        };
+        let detected = Conversion::detect(info.conversion.shares(*wanted), stands.number());
+        let Some(conversion) = detected.filter(|found| *found != info.conversion) else { return };
+        tracing::info!(?conversion, "the engine converts CPU shares differently than expected");
+        info.conversion = conversion;
+        *self.connected.lock().unwrap_or_else(PoisonError::into_inner) = Some(info);
+        if let Err(error) = self.by_owner(target, &[Setting::CpuWeight(*wanted)]).await {
+            tracing::debug!(%error, "the weight is corrected at the next tick");
+        }
+    }
+
+    /// Puts the engine's record of a container that does not run back; `true` when it is back or the container is gone.
+    pub async fn return_record(&self, original: &crate::host::store::Original, written: &[Setting]) -> bool {
+        let (Some(engine), Some(info)) = (&self.engine, self.info()) else { return false };
+        let settings = back_to(&original.limits, written);
+        let limits = original.engine.unwrap_or_default();
+        match engine.update(&original.id, &limits, info.conversion, &settings).await {
+            Ok(_) => true,
+            Err(error) => error.is_gone() || info.name == EngineName::Podman && !error.is_engine_lost(),
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The closed set of things that can happen to the loop. Commands and signals have channels of their own.
+
+use super::actuator::Outcome;
+use super::logs::LogChunk;
+use crate::host::docker::EngineEvent;
+use crate::host::scope::ScopeEvent;
+use crate::model::ContainerId;
+
+/// Something happened outside.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// From the engine's watcher.
+    Engine(EngineEvent),
+    /// From the scopes' watcher.
+    Scope(ScopeEvent),
+    /// Log bytes were read.
+    Logs(Vec<LogChunk>),
+    /// What is wrong with a log now; `None` = it is well again.
+    LogHealth(ContainerId, Option<String>),
+    /// The actuator has done what it was asked, as far as it could.
+    Actuated(Vec<Outcome>),
+}

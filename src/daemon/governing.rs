@@ -1,0 +1,478 @@
+//! The loop: owns the governor and the jobs, reacts to events, decides, asks the actuator, publishes.
+
+use super::actuator::{Actuator, Order, Outcome};
+use super::event::Event;
+use super::job::{Drift, Job};
+use super::journal::Remembered;
+use super::logs::{LogFeed, LogReader};
+use super::observe::{Node, observe, status_of};
+use super::publish::Publisher;
+use super::target::Target;
+use super::{Control, Reread};
+use crate::api::Request;
+use crate::config::{OnExit, Settings};
+use crate::host::cgroup;
+use crate::host::docker::{EngineInfo, EngineName};
+use crate::host::node;
+use crate::host::store::LogPlace;
+use crate::host::systemd;
+use crate::model::{ContainerId, EventKind, Hold, LimitChange, Millis, NodePlan, NodeStatus, PolicySettings, Setting};
+use crate::policy::{self, Governor};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+/// How often a snapshot is published, and disturbances are looked for, besides after each change.
+const PUBLISH_EVERY: Duration = Duration::from_secs(2);
+const SAVE_EVERY: Duration = Duration::from_secs(10);
+/// An engine that has not answered by then does not keep the daemon from being ready.
+const READY_AT_LATEST: Duration = Duration::from_secs(3);
+/// Restoring at the end must fit in the time that systemd gives a service to stop.
+const RESTORE_AT_MOST: Duration = Duration::from_secs(60);
+/// Jobs beyond this many are not governed: they keep what they have.
+const JOBS_AT_MOST: usize = 4096;
+/// How long limits that could not be written are left alone at first; doubles up to the longest interval.
+const WRITE_AGAIN: Millis = Millis::from_secs(30);
+
+pub(super) struct Governing {
+    pub(super) settings: Settings,
+    pub(super) reread: Reread,
+    pub(super) jobs: BTreeMap<ContainerId, Job>,
+    pub(super) remembered: Remembered,
+    pub(super) actuator: Actuator,
+    pub(super) publisher: Publisher,
+    /// An operator paused everything.
+    pub(super) paused: bool,
+    /// Orders whose outcomes are awaited; no tick decides over limits that are being written.
+    pub(super) in_flight: usize,
+    governor: Governor,
+    logs: LogReader,
+    engine: Option<EngineInfo>,
+    /// How the engine is, in words.
+    engine_state: String,
+    lost: Option<String>,
+    node: Node,
+    since: Millis,
+    since_unix_ms: u64,
+    ticks: u64,
+    interval: Millis,
+    next_tick: Millis,
+    heard_of_engine: bool,
+    /// Where the logs of ended containers were left, in case they start again.
+    left_at: BTreeMap<ContainerId, LogPlace>,
+}
+
+impl Governing {
+    pub fn new(
+        settings: Settings,
+        reread: Reread,
+        remembered: Remembered,
+        actuator: Actuator,
+        logs: LogReader,
+        mut publisher: Publisher,
+    ) -> Governing {
+        remembered.notices.iter().for_each(|text| publisher.warn(text));
+        let now = node::now();
+        Governing {
+            governor: Governor::new(settings.policy),
+            interval: settings.policy.interval,
+            next_tick: now.after(settings.policy.interval),
+            settings,
+            reread,
+            jobs: BTreeMap::new(),
+            remembered,
+            actuator,
+            publisher,
+            paused: false,
+            in_flight: 0,
+            logs,
+            engine: None,
+            engine_state: "engine: connecting".to_owned(),
+            lost: None,
+            node: Node::of_host(),
+            since: now,
+            since_unix_ms: super::journal::unix_ms(),
+            ticks: 0,
+            heard_of_engine: false,
+            left_at: BTreeMap::new(),
+        }
+    }
+
+    /// Runs until told to stop.
+    pub async fn run(
+        &mut self,
+        inbox: &mut mpsc::Receiver<Event>,
+        requests: &mut mpsc::Receiver<Request>,
+        control: &mut mpsc::Receiver<Control>,
+        mut ready: Option<oneshot::Sender<()>>,
+    ) {
+        let mut publishing = interval(PUBLISH_EVERY);
+        publishing.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut saving = interval(SAVE_EVERY);
+        saving.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let watchdog = systemd::watchdog_interval().unwrap_or(Duration::from_secs(3600));
+        let mut alive = interval(watchdog);
+        let ready_at = Instant::now() + READY_AT_LATEST;
+        let mut is_ready = false;
+        self.publish();
+        loop {
+            let engine_off = self.settings.engine == crate::config::EngineChoice::Off;
+            if !is_ready && (self.heard_of_engine || engine_off || Instant::now() >= ready_at) {
+                is_ready = true;
+                systemd::notify(&systemd::Notice::Ready);
+                if let Some(ready) = ready.take() {
+                    let _ = ready.send(()); // whoever waited is gone
+                }
+            }
+            tokio::select! {
+                Some(event) = inbox.recv() => self.handle(event).await,
+                Some(request) = requests.recv() => {
+                    let answer = self.obey(request.command, &request.asked_by).await;
+                    let _ = request.reply.send(answer); // the client hung up
+                }
+                told = control.recv() => match told {
+                    Some(Control::Reload) => self.reload_told(),
+                    Some(Control::Stop) | None => return self.stop().await,
+                },
+                () = sleep_until(self.tick_at()), if self.in_flight == 0 => self.tick(),
+                _ = publishing.tick() => self.look(),
+                _ = saving.tick() => self.save_positions(),
+                _ = alive.tick() => systemd::notify(&systemd::Notice::Alive),
+                () = sleep_until(ready_at), if !is_ready => {}
+            }
+        }
+    }
+
+    fn tick_at(&self) -> Instant {
+        Instant::now() + Duration::from_millis(self.next_tick.since(node::now()).0)
+    }
+
+    pub(super) fn tick_now(&mut self) {
+        self.next_tick = node::now();
+    }
+
+    pub(super) fn reconfigure(&mut self, settings: PolicySettings) {
+        self.settings.policy = settings;
+        self.governor.reconfigure(settings);
+        self.tick_now();
+    }
+
+    fn reload_told(&mut self) {
+        systemd::notify(&systemd::Notice::Reloading);
+        match self.reload() {
+            Ok(text) => self.publisher.tell(EventKind::Command, None, text),
+            Err(text) => self.publisher.warn(&text),
+        }
+        systemd::notify(&systemd::Notice::Ready);
+        self.publish();
+    }
+
+    pub(super) async fn handle(&mut self, event: Event) {
+        match event {
+            Event::Engine(event) => self.engine_told(event),
+            Event::Scope(event) => self.scope_told(event),
+            Event::Logs(chunks) => {
+                let now = node::now();
+                for chunk in chunks {
+                    let Some(job) = self.jobs.get_mut(&chunk.id) else { continue };
+                    job.tracker.push(&chunk.bytes, now);
+                    job.place = chunk.place.or(job.place);
+                    job.unsaved = true;
+                }
+            }
+            Event::LogHealth(id, problem) => {
+                if let (Some(job), Some(text)) = (self.jobs.get_mut(&id), problem) {
+                    job.say(crate::model::NoticeLevel::Warning, &text);
+                }
+            }
+            Event::Actuated(outcomes) => {
+                self.in_flight = self.in_flight.saturating_sub(1);
+                outcomes.into_iter().for_each(|outcome| self.note(outcome));
+                self.publish();
+            }
+        }
+    }
+
+    /// Begins to govern a container, or another run of it.
+    pub(super) fn adopt(&mut self, found: Result<(Job, Option<LogFeed>), String>, id: &ContainerId) {
+        let (mut job, feed) = match found {
+            Ok(found) => found,
+            Err(why) => return tracing::debug!(%id, why, "not governed: it ended, or its cgroup cannot be seen"),
+        };
+        if let Some(known) = self.jobs.get(id) {
+            if known.run == job.run {
+                return;
+            }
+            self.end(id); // it was restarted, and its end was not told
+        }
+        if self.jobs.len() >= JOBS_AT_MOST {
+            return self
+                .publisher
+                .warn(&format!("more than {JOBS_AT_MOST} containers: those beyond are left as they are"));
+        }
+        let stored = self.remembered.positions.remove(id);
+        job.recall(self.remembered.originals.get(id), stored.as_ref());
+        job.place = job.place.or_else(|| self.left_at.remove(id));
+        let now = node::now();
+        let ran_before_us = job.target.started_unix_ms < self.since_unix_ms;
+        if self.remembered.damaged.contains(id) || (self.remembered.lost && ran_before_us) {
+            job.holds.foreign = Some("its original limits were lost with a damaged journal".to_owned());
+        } else if ran_before_us {
+            job.holds.settling_until = Some(now.after(self.settings.policy.interval));
+        }
+        if let Some(feed) = feed {
+            self.logs.follow(id, feed, job.place);
+        }
+        let name = job.target.name.clone();
+        self.jobs.insert(id.clone(), job);
+        self.publisher.tell(EventKind::Started, Some((id.as_str(), &name)), format!("{name} is governed"));
+        self.tick_now();
+    }
+
+    /// Forgets a container that ended.
+    pub(super) fn end(&mut self, id: &ContainerId) {
+        let Some(job) = self.jobs.remove(id) else { return };
+        self.logs.unfollow(id);
+        if let Some(place) = job.place {
+            self.left_at.insert(id.clone(), place);
+            if self.left_at.len() > JOBS_AT_MOST {
+                self.left_at.pop_first();
+            }
+        }
+        if !job.ours.is_empty() {
+            self.remembered.originals.remove(id);
+            if !self.actuator.order(Order::Ended(id.clone())) {
+                tracing::warn!(%id, "an ended container stays in the journal until the next restore");
+            }
+        }
+        let name = job.target.name;
+        self.publisher.tell(EventKind::Ended, Some((id.as_str(), &name)), format!("{name} ended"));
+        self.tick_now();
+    }
+
+    /// The five calls.
+    fn tick(&mut self) {
+        let now = node::now();
+        self.look_for_drift();
+        let observation = observe(self.node, &mut self.jobs, now, self.paused, true);
+        let plan = self.governor.tick(&observation);
+        let violations = policy::check(&plan, &observation);
+        debug_assert!(violations.is_empty(), "{violations:?}");
+        if !violations.is_empty() {
+            tracing::error!(?violations, "a plan breaks a rule; nothing of it is carried out");
+            self.next_tick = plan.next_tick.max(now.after(Millis::from_secs(1)));
+            return;
+        }
+        let changes = policy::diff(&plan, &observation);
+        self.ticks += 1;
+        self.interval = plan.interval;
+        self.next_tick = plan.next_tick.max(now.after(Millis(100)));
+        self.keep(plan);
+        self.actuate(changes);
+        self.publish();
+    }
+
+    fn keep(&mut self, plan: NodePlan) {
+        for decided in plan.containers {
+            let Some(job) = self.jobs.get_mut(&decided.id) else { continue };
+            let before = job.plan.as_ref().and_then(|plan| plan.list);
+            if let (Some(list), true) = (decided.list, before != decided.list) {
+                let name = job.target.name.clone();
+                let text = format!("{name}: {list:?} list, {}", decided.reason);
+                self.publisher.tell(EventKind::List, Some((decided.id.as_str(), &name)), text);
+            }
+            job.plan = Some(decided);
+        }
+    }
+
+    fn actuate(&mut self, changes: Vec<LimitChange>) {
+        if changes.is_empty() {
+            return;
+        }
+        let (loosen, tighten): (Vec<_>, Vec<_>) = changes.into_iter().partition(LimitChange::loosens);
+        let order = Order::Change { loosen: self.by_target(loosen), tighten: self.by_target(tighten) };
+        if self.actuator.order(order) {
+            self.in_flight += 1;
+        }
+    }
+
+    fn by_target(&self, changes: Vec<LimitChange>) -> Vec<(Target, Vec<Setting>)> {
+        let mut grouped: BTreeMap<ContainerId, Vec<Setting>> = BTreeMap::new();
+        for change in changes {
+            grouped.entry(change.id).or_default().push(change.to);
+        }
+        let with_target = |(id, settings)| Some((self.jobs.get(&id)?.target.clone(), settings));
+        grouped.into_iter().filter_map(with_target).collect()
+    }
+
+    pub(super) async fn return_limits(&mut self, targets: Vec<Target>) {
+        if !targets.is_empty() {
+            self.in_flight += 1;
+            self.actuator.order_surely(Order::Return(targets)).await;
+        }
+    }
+
+    /// Takes note of what became of a container's settings.
+    fn note(&mut self, outcome: Outcome) {
+        let Some(job) = self.jobs.get_mut(&outcome.id) else { return };
+        let name = job.target.name.clone();
+        let about = Some((outcome.id.as_str(), name.as_str()));
+        if let Some(original) = outcome.original {
+            job.target.original = original;
+        }
+        if outcome.gone {
+            return;
+        }
+        job.wrote(&outcome.stands);
+        match outcome.error {
+            None if outcome.stands.is_empty() => {}
+            None => {
+                job.holds.failures = 0;
+                job.holds.unwritable = None;
+                let words: Vec<String> = outcome.stands.iter().map(ToString::to_string).collect();
+                self.publisher.tell(EventKind::Limit, about, format!("{name}: {}", words.join(", ")));
+            }
+            Some(why) => {
+                let wait = Millis(WRITE_AGAIN.0.saturating_mul(1 << job.holds.failures.min(10)));
+                let wait = wait.min(self.settings.policy.max_interval.max(WRITE_AGAIN));
+                job.holds.failures += 1;
+                job.holds.unwritable = Some((why.clone(), node::now().after(wait)));
+                job.say(crate::model::NoticeLevel::Warning, &why);
+                self.publisher.tell(EventKind::Hold, about, format!("{name}: left alone: {why}"));
+            }
+        }
+    }
+
+    /// Yields to whoever changed a limit; says so where the system put one back (the tick writes it again).
+    fn look_for_drift(&mut self) {
+        let ids: Vec<ContainerId> = self.jobs.keys().cloned().collect();
+        ids.iter().for_each(|id| self.check_drift(id, false));
+    }
+
+    /// `told`: the engine says that somebody updated this container, so even the original value is somebody's will.
+    pub(super) fn check_drift(&mut self, id: &ContainerId, told: bool) {
+        if self.in_flight > 0 {
+            return; // what stands is being written by us
+        }
+        let now = node::now();
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        if job.holds.foreign.is_some() || matches!(job.holds.strongest(now, self.paused), Some(Hold::Operator)) {
+            return;
+        }
+        let stands = job.target.cgroup().limits();
+        let text = match job.drift(&stands) {
+            None => return,
+            Some(Drift::Foreign(text)) => text,
+            Some(Drift::Reverted(_)) if told => "its original limits were put back by somebody else".to_owned(),
+            Some(Drift::Reverted(settings)) => {
+                let words: Vec<String> = settings.iter().map(ToString::to_string).collect();
+                let name = job.target.name.clone();
+                let text = format!("{name}: the system reverted {}; it is decided anew", words.join(", "));
+                return self.publisher.tell(EventKind::Limit, Some((id.as_str(), &name)), text);
+            }
+        };
+        job.holds.foreign = Some(text.clone());
+        let (name, target) = (job.target.name.clone(), job.target.clone());
+        job.say(crate::model::NoticeLevel::Info, &format!("{text}; left alone until `flowctl resume {name}`"));
+        self.publisher.tell(EventKind::Hold, Some((id.as_str(), &name)), format!("{name}: left alone: {text}"));
+        // Whatever else of ours stands there goes back, so that it is wholly its owner's.
+        if self.actuator.order(Order::Return(vec![target])) {
+            self.in_flight += 1;
+        }
+        self.tick_now();
+    }
+
+    /// Between ticks: a fresh snapshot, and whether something cannot wait.
+    fn look(&mut self) {
+        if self.in_flight == 0 {
+            let observation = observe(self.node, &mut self.jobs, node::now(), self.paused, false);
+            if self.governor.is_disturbed(&observation) {
+                self.tick_now();
+            }
+        }
+        self.publish();
+    }
+
+    pub(super) fn publish(&mut self) {
+        let now = node::now();
+        let (node, paused) = (self.node, self.paused);
+        let mut jobs: Vec<_> = self.jobs.values_mut().map(|job| status_of(job, node, now, paused)).collect();
+        jobs.sort_by(|a, b| (a.observed.started, &a.observed.id).cmp(&(b.observed.started, &b.observed.id)));
+        let scopes = if self.settings.scopes { Some("scopes: ready".to_owned()) } else { None };
+        systemd::notify(&systemd::Notice::Status(format!("{} jobs; {}", jobs.len(), self.engine_state)));
+        self.publisher.publish(NodeStatus {
+            now,
+            unix_ms: super::journal::unix_ms(),
+            since: self.since,
+            cores: node.cores,
+            pressure: cgroup::node_pressure(),
+            settings: self.settings.policy,
+            interval: self.interval,
+            next_tick: self.next_tick,
+            ticks: self.ticks,
+            paused,
+            runtimes: std::iter::once(self.engine_state.clone()).chain(scopes).collect(),
+            jobs,
+            notices: self.publisher.notices(),
+        });
+    }
+
+    fn save_positions(&mut self) {
+        let kept: Vec<ContainerId> = self.jobs.keys().cloned().collect();
+        let mut batch = Vec::new();
+        for (id, job) in self.jobs.iter_mut().filter(|(_, job)| job.unsaved) {
+            job.unsaved = false;
+            batch.extend(job.position().map(|position| (id.clone(), position)));
+        }
+        // A full queue means that the next save has these bytes too.
+        if !batch.is_empty() && !self.actuator.order(Order::Positions { batch, kept }) {
+            self.jobs.values_mut().for_each(|job| job.unsaved = true);
+        }
+    }
+
+    async fn stop(&mut self) {
+        systemd::notify(&systemd::Notice::Stopping);
+        self.save_positions();
+        if self.settings.on_exit == OnExit::Keep {
+            return;
+        }
+        let (reply, restored) = oneshot::channel();
+        self.actuator.order_surely(Order::RestoreAll(reply)).await;
+        match tokio::time::timeout(RESTORE_AT_MOST, restored).await {
+            Ok(Ok(restored)) => {
+                tracing::info!(back = restored.back.len(), left = ?restored.left, failed = ?restored.failed, "restored");
+            }
+            _ => tracing::error!("not everything was restored in time; run `flowcond restore`"),
+        }
+    }
+
+    pub(super) fn engine_connected(&mut self, info: EngineInfo) {
+        let word = match info.name {
+            EngineName::Docker => "docker",
+            EngineName::Podman => "podman",
+        };
+        self.engine_state = format!("{word}: connected ({})", info.version);
+        self.publisher.tell(EventKind::Runtime, None, self.engine_state.clone());
+        if let Some(text) = self.lost.take() {
+            self.publisher.unwarn(&text);
+        }
+        self.actuator.connected(info.clone());
+        self.engine = Some(info);
+    }
+
+    pub(super) fn engine_lost(&mut self, text: &str) {
+        self.heard_of_engine = true;
+        self.engine_state = "engine: not reachable".to_owned();
+        self.publisher.warn(text);
+        self.lost = Some(text.to_owned());
+    }
+
+    pub(super) fn engine_listed(&mut self) {
+        self.heard_of_engine = true;
+    }
+
+    pub(super) fn engine_info(&self) -> Option<EngineInfo> {
+        self.engine.clone()
+    }
+}

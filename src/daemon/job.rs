@@ -1,0 +1,285 @@
+//! One governed container as the loop knows it.
+
+use super::logs::LogFeed;
+use super::publish::notice;
+use super::restore::unit;
+use super::target::{Target, same, same_kind, standing};
+use crate::config;
+use crate::host::cgroup::{Cgroup, StartTime};
+use crate::host::docker::{EngineContainer, EngineInfo, LogSource};
+use crate::host::node;
+use crate::host::scope::{Placement, Scope};
+use crate::host::store::{LogPlace, Original, ReadPosition};
+use crate::host::tail::{ContainerFile, Source};
+use crate::model::{
+    Bytes, ContainerId, ContainerPlan, CpuTime, Directives, Hold, Learning, Limits, Millis, Notice, NoticeLevel,
+    RunState, Runtime, Setting, Usage,
+};
+use crate::progress::Tracker;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+const NOTICES_AT_MOST: usize = 16;
+
+/// A governed container.
+pub(super) struct Job {
+    pub target: Target,
+    pub directives: Directives,
+    /// On the daemon's clock.
+    pub started: Millis,
+    pub state: RunState,
+    pub holds: Holds,
+    pub tracker: Tracker,
+    /// Where its log is read on.
+    pub place: Option<LogPlace>,
+    /// Log bytes came since the place was saved.
+    pub unsaved: bool,
+    /// What stands by our hand, as it was read back.
+    pub ours: Vec<Setting>,
+    pub usage: Usage,
+    /// The last two readings of its CPU counter.
+    pub cpu_sample: Option<(Millis, CpuTime)>,
+    /// Cores used between them.
+    pub cores_used: Option<f64>,
+    pub plan: Option<ContainerPlan>,
+    pub log_source: String,
+    pub notices: Vec<Notice>,
+    /// Process id and start, to recognise another run of the same container.
+    pub run: (u32, u64),
+}
+
+/// The reasons to leave a container alone, strongest first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Holds {
+    pub operator: bool,
+    pub foreign: Option<String>,
+    /// Why writing failed, and when to try again.
+    pub unwritable: Option<(String, Millis)>,
+    pub failures: u32,
+    pub settling_until: Option<Millis>,
+}
+
+impl Holds {
+    /// The one that counts at `now`.
+    pub fn strongest(&self, now: Millis, everything_paused: bool) -> Option<Hold> {
+        if self.operator || everything_paused {
+            return Some(Hold::Operator);
+        }
+        if let Some(text) = &self.foreign {
+            return Some(Hold::Foreign(text.clone()));
+        }
+        match &self.unwritable {
+            Some((text, until)) if now < *until => return Some(Hold::Unwritable(text.clone())),
+            _ => {}
+        }
+        self.settling_until.filter(|until| now < *until).map(|_| Hold::Settling)
+    }
+}
+
+/// What stands is not what should: who did it?
+#[derive(Debug, PartialEq)]
+pub(super) enum Drift {
+    /// Somebody set a value of their own.
+    Foreign(String),
+    /// The original is back, though nobody asked: an engine restart or a `daemon-reload`.
+    Reverted(Vec<Setting>),
+}
+
+impl Job {
+    /// A container that the engine told of.
+    pub fn of_container(container: &EngineContainer, info: &EngineInfo) -> Result<(Job, Option<LogFeed>), String> {
+        let cgroup = Cgroup::of_process(container.pid, None).map_err(|error| error.to_string())?;
+        let mut target = Target::new(container.id.clone(), container.name.clone(), Runtime::Docker, cgroup);
+        target.started_unix_ms = container.started_unix_ms;
+        target.engine_limits = Some(container.limits);
+        target.gpu_hook = container.gpu_hook;
+        target.unit = unit(&container.id, info.name, &info.cgroup_driver);
+        let mut job = Job::new(target, &container.labels);
+        let age = super::journal::unix_ms().saturating_sub(container.started_unix_ms);
+        job.started = Millis(node::now().0.saturating_sub(age));
+        job.state = if container.paused { RunState::Paused } else { RunState::Running };
+        job.run = (container.pid, container.started_unix_ms);
+        if container.gpu_hook {
+            let text = "an update through the engine could take its GPUs away: its cgroup is written directly";
+            job.say(NoticeLevel::Info, text);
+        }
+        let mounts: Vec<(PathBuf, PathBuf)> =
+            container.mounts.iter().map(|mount| (mount.source.clone(), mount.destination.clone())).collect();
+        let feed = job.feed(container.pid, &mounts).or_else(|| job.engine_feed(container));
+        Ok((job, feed))
+    }
+
+    /// A command that `flowctl run` registered.
+    pub fn of_scope(scope: &Scope) -> Result<(Job, Option<LogFeed>), String> {
+        let start = StartTime(scope.start_ticks);
+        let cgroup = Cgroup::of_process(scope.pid, Some(start)).map_err(|error| error.to_string())?;
+        let name = scope.name.as_str().to_owned();
+        let mut target = Target::new(scope.name.id(), name, Runtime::Scope, cgroup);
+        let started = Millis(scope.start_ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1));
+        target.started_unix_ms = super::journal::unix_ms().saturating_sub(node::now().since(started).0);
+        target.unit = match &scope.placement {
+            Placement::Systemd(unit) => Some(unit.clone()),
+            Placement::Cgroupfs(_) => None,
+        };
+        let mut job = Job::new(target, &scope.labels);
+        job.started = started;
+        job.run = (scope.pid, scope.start_ticks);
+        let feed = job.feed(scope.pid, &[]).or_else(|| {
+            job.log_source = "output".to_owned();
+            Some(LogFeed::Plain(Source::Host(scope.log.clone())))
+        });
+        Ok((job, feed))
+    }
+
+    fn new(target: Target, labels: &BTreeMap<String, String>) -> Job {
+        let (directives, problems) = config::directives(labels);
+        let tracker = Tracker::new(&directives);
+        let mut job = Job {
+            target,
+            started: node::now(),
+            state: RunState::Running,
+            holds: Holds::default(),
+            place: None,
+            unsaved: false,
+            ours: Vec::new(),
+            usage: Usage::default(),
+            cpu_sample: None,
+            cores_used: None,
+            plan: None,
+            log_source: "none".to_owned(),
+            notices: Vec::new(),
+            run: (0, 0),
+            directives,
+            tracker,
+        };
+        for problem in problems.iter().chain(job.tracker.problems().to_vec().iter()) {
+            job.say(NoticeLevel::Warning, problem);
+        }
+        job
+    }
+
+    /// The file that `flowcon.log` names.
+    fn feed(&mut self, pid: u32, mounts: &[(PathBuf, PathBuf)]) -> Option<LogFeed> {
+        let path = self.directives.log.clone()?;
+        self.log_source = format!("file {path}");
+        Some(LogFeed::Plain(Source::Inside(ContainerFile::new(Some(pid), mounts, Path::new(&path)))))
+    }
+
+    fn engine_feed(&mut self, container: &EngineContainer) -> Option<LogFeed> {
+        match &container.log {
+            LogSource::JsonFile(path) => {
+                self.log_source = "json-file".to_owned();
+                Some(LogFeed::JsonFile(path.clone()))
+            }
+            LogSource::Api { driver } => {
+                self.log_source = format!("logs API ({driver})");
+                Some(LogFeed::Api(container.log_format))
+            }
+            LogSource::None => {
+                let text = "its log driver keeps nothing, so its learning is unknown; \
+                            start it with another --log-driver, or name a file with the label flowcon.log";
+                self.say(NoticeLevel::Warning, text);
+                None
+            }
+        }
+    }
+
+    pub fn id(&self) -> &ContainerId {
+        &self.target.id
+    }
+
+    /// Says something about this container, once per text.
+    pub fn say(&mut self, level: NoticeLevel, text: &str) {
+        if self.notices.iter().any(|notice| notice.text == text) {
+            return;
+        }
+        tracing::warn!(container = %self.target.id, name = self.target.name, "{text}");
+        if self.notices.len() == NOTICES_AT_MOST {
+            self.notices.remove(0);
+        }
+        self.notices.push(notice(level, text));
+    }
+
+    /// Takes over what an earlier daemon knew of this very container.
+    pub fn recall(&mut self, known: Option<&(Original, Vec<Setting>)>, position: Option<&ReadPosition>) {
+        if let Some((original, written)) = known {
+            self.target.original = original.limits;
+            self.target.engine_limits = original.engine.or(self.target.engine_limits);
+            self.ours = written.clone();
+        }
+        let Some(position) = position else { return };
+        self.place = Some(position.place);
+        let checkpoint = position.checkpoint.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        if let Some(checkpoint) = checkpoint {
+            self.tracker = Tracker::resume(&self.directives, &checkpoint);
+        }
+    }
+
+    /// Where its log is, for the journal.
+    pub fn position(&self) -> Option<ReadPosition> {
+        let checkpoint = serde_json::to_string(&self.tracker.checkpoint()).ok();
+        Some(ReadPosition { place: self.place?, checkpoint })
+    }
+
+    /// Reads its counters, and how much CPU it used since the last reading.
+    pub fn refresh(&mut self, now: Millis) {
+        self.usage = self.target.cgroup().usage();
+        let Some(cpu) = self.usage.cpu else { return };
+        match self.cpu_sample {
+            Some((at, before)) if now.since(at) >= Millis(500) => {
+                self.cores_used = Some(cpu.since(before).as_secs_f64() / now.since(at).as_secs_f64());
+                self.cpu_sample = Some((now, cpu));
+            }
+            Some(_) => {}
+            None => self.cpu_sample = Some((now, cpu)),
+        }
+    }
+
+    /// Compares what stands with what we wrote, or with the original where we wrote nothing.
+    pub fn drift(&self, stands: &Limits) -> Option<Drift> {
+        let mut reverted = Vec::new();
+        for expected in self.expected() {
+            let Some(now) = standing(stands, expected) else { continue };
+            if same(now, expected) {
+                continue;
+            }
+            let original = standing(&self.target.original, expected);
+            if original.is_some_and(|original| same(now, original)) {
+                reverted.push(expected);
+            } else {
+                return Some(Drift::Foreign(format!("{now} was set by somebody else; ours was {expected}")));
+            }
+        }
+        (!reverted.is_empty()).then_some(Drift::Reverted(reverted))
+    }
+
+    fn expected(&self) -> Vec<Setting> {
+        let original = &self.target.original;
+        let all = [
+            original.cpu_weight.map(Setting::CpuWeight),
+            original.cpu_quota.map(Setting::CpuQuota),
+            original.memory_low.map(Setting::MemoryLow),
+            original.memory_high.map(Setting::MemoryHigh),
+            original.io_weight.map(Setting::IoWeight),
+        ];
+        let ours = |original: Setting| self.ours.iter().copied().find(|ours| same_kind(*ours, original));
+        all.into_iter().flatten().map(|original| ours(original).unwrap_or(original)).collect()
+    }
+
+    /// Takes note of what stands after a write of ours.
+    pub fn wrote(&mut self, stands: &[Setting]) {
+        for setting in stands {
+            self.ours.retain(|ours| !same_kind(*ours, *setting));
+            self.ours.push(*setting);
+        }
+    }
+
+    /// What is known of its learning; `close` ends the interval, which a tick does and nobody else.
+    pub fn learning(&mut self, now: Millis, close: bool) -> Learning {
+        if close { self.tracker.close_interval(now) } else { self.tracker.peek(now) }
+    }
+
+    pub fn memory_floor(&self) -> Option<Bytes> {
+        self.directives.memory_floor
+    }
+}

@@ -1,0 +1,145 @@
+//! The store as the actuator uses it: originals before changes, and an answer when there is no usable store.
+//!
+//! Without a journal nothing may be changed, so a state directory that cannot be used leaves the daemon watching only, and it says so.
+
+use super::target::Target;
+use crate::host::node;
+use crate::host::store::{LogPlace, Original, ReadPosition, Store, StoreError};
+use crate::model::{ContainerId, Limits, Setting};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The journal, or why there is none.
+pub(super) struct Journal {
+    store: Result<Store, String>,
+}
+
+/// What an earlier daemon left behind.
+#[derive(Debug, Default)]
+pub(super) struct Remembered {
+    /// Originals, and what was written since, by container.
+    pub originals: BTreeMap<ContainerId, (Original, Vec<Setting>)>,
+    /// Containers whose row is damaged: leave them alone.
+    pub damaged: BTreeSet<ContainerId>,
+    /// How far logs were read.
+    pub positions: BTreeMap<ContainerId, ReadPosition>,
+    /// The whole journal was damaged and set aside: what runs already has unknown originals.
+    pub lost: bool,
+    /// What an operator must know about it.
+    pub notices: Vec<String>,
+}
+
+impl Journal {
+    /// Opens the state directory. Only a directory that another daemon holds, or a later version wrote, is an error.
+    pub fn open(directory: &Path) -> Result<(Journal, Remembered), StoreError> {
+        match Store::open(directory) {
+            Ok(opened) => {
+                let mut remembered = Remembered { lost: opened.set_aside.is_some(), ..Remembered::default() };
+                if let Some(path) = &opened.set_aside {
+                    remembered.notices.push(format!(
+                        "the journal was damaged and set aside as {}; containers that run already are left alone: \
+                         check their limits, then `flowctl resume NAME`",
+                        path.display()
+                    ));
+                }
+                if let Err(error) = recall(&opened.store, &mut remembered) {
+                    remembered.notices.push(error.to_string());
+                    return Ok((Journal { store: Err(error.to_string()) }, remembered));
+                }
+                Ok((Journal { store: Ok(opened.store) }, remembered))
+            }
+            Err(error @ (StoreError::InUse { .. } | StoreError::Newer { .. })) => Err(error),
+            Err(error) => {
+                let notice = format!("watching only, nothing is changed: {error}");
+                let remembered = Remembered { notices: vec![notice], ..Remembered::default() };
+                Ok((Journal { store: Err(error.to_string()) }, remembered))
+            }
+        }
+    }
+
+    /// Makes the original durable, and what is about to be written; the original that holds is the answer.
+    pub fn before_writing(&mut self, target: &Target, settings: &[Setting]) -> Result<Original, String> {
+        let store = self.store.as_mut().map_err(|why| why.clone())?;
+        let original = store.remember(&original_of(target)).map_err(|error| error.to_string())?;
+        store.record_written(&target.id, settings).map_err(|error| error.to_string())?;
+        Ok(original)
+    }
+
+    pub fn forget(&mut self, id: &ContainerId) -> Result<(), String> {
+        let store = self.store.as_mut().map_err(|why| why.clone())?;
+        store.forget(id).map_err(|error| error.to_string())
+    }
+
+    /// All that has to be restored, with what was written last.
+    pub fn everything(&self) -> Result<Vec<(Original, Vec<Setting>)>, String> {
+        let store = self.store.as_ref().map_err(|why| why.clone())?;
+        let originals = store.originals().map_err(|error| error.to_string())?.readable;
+        let with_written = |original: Original| {
+            let written = store.written(&original.id)?;
+            Ok((original, written))
+        };
+        originals.into_iter().map(with_written).collect::<Result<_, StoreError>>().map_err(|error| error.to_string())
+    }
+
+    /// What we wrote last for one container; nothing where nothing is known.
+    pub fn written(&self, id: &ContainerId) -> Vec<Setting> {
+        self.store.as_ref().ok().and_then(|store| store.written(id).ok()).unwrap_or_default()
+    }
+
+    /// Saves how far logs were read; a failure only means that lines are read again.
+    pub fn save_positions(&mut self, batch: &[(ContainerId, ReadPosition)]) {
+        let Ok(store) = self.store.as_mut() else { return };
+        if let Err(error) = store.save_positions(batch.iter().map(|(id, position)| (id, position))) {
+            tracing::warn!(%error, "log positions are not saved");
+        }
+    }
+
+    /// Drops the log positions of all containers but these.
+    pub fn keep_positions(&mut self, kept: &[&ContainerId]) {
+        let Ok(store) = self.store.as_mut() else { return };
+        if let Err(error) = store.drop_positions_except(kept) {
+            tracing::warn!(%error, "old log positions are not dropped");
+        }
+    }
+}
+
+fn recall(store: &Store, remembered: &mut Remembered) -> Result<(), StoreError> {
+    let originals = store.originals()?;
+    for original in originals.readable {
+        let written = store.written(&original.id)?;
+        remembered.originals.insert(original.id.clone(), (original, written));
+    }
+    remembered.damaged = originals.damaged.into_iter().collect();
+    remembered.positions = store.positions()?;
+    Ok(())
+}
+
+fn original_of(target: &Target) -> Original {
+    Original {
+        id: target.id.clone(),
+        runtime: target.runtime,
+        name: target.name.clone(),
+        cgroup: target.cgroup().path().to_string_lossy().into_owned(),
+        boot_id: node::boot_id().unwrap_or_default(),
+        started_unix_ms: target.started_unix_ms,
+        remembered_unix_ms: unix_ms(),
+        limits: target.original,
+        engine: target.engine_limits,
+    }
+}
+
+/// Now, for people and for the journal; decisions use the monotonic clock.
+pub(super) fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+/// The settings that put `written` back to `original`.
+pub(super) fn back_to(original: &Limits, written: &[Setting]) -> Vec<Setting> {
+    written.iter().filter_map(|setting| super::target::standing(original, *setting)).collect()
+}
+
+/// A log position as the tailer knows it.
+pub(super) fn file_place(position: crate::host::tail::Position) -> LogPlace {
+    LogPlace::File { device: position.device, inode: position.inode, offset: position.offset }
+}

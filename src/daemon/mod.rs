@@ -1,0 +1,150 @@
+//! The node daemon: wires the pure rooms to the host.
+//!
+//! ```text
+//! engine, scopes, logs, commands, signals ──► Event ──► one loop (governing)
+//!     observe ─► Governor::tick ─► diff ─► actuate (a task of its own) ─► Event::Actuated
+//!                                                    publish ─► API, metrics, systemd
+//! ```
+//!
+//! The loop owns the governor and the jobs and never blocks: files are tailed on a thread, limits are journalled and written by
+//! the actuator, clients read published snapshots. Imports: every room but `sim`, `cli` and `workload`.
+
+mod actuator;
+mod commands;
+mod event;
+mod governing;
+mod job;
+mod journal;
+mod logs;
+mod observe;
+mod publish;
+mod restore;
+mod runtimes;
+mod target;
+
+pub use restore::{Restored, restore};
+
+use crate::api::{self, Access, ApiLimits, BindError};
+use crate::config::{ConfigError, EngineChoice, Settings};
+use crate::host::docker::{AddressError, Engine, EngineAddress};
+use crate::host::scope::{self, ScopeError, ScopeWatch};
+use crate::host::store::StoreError;
+use crate::host::{docker, node};
+use actuator::Actuator;
+use event::Event;
+use governing::Governing;
+use journal::Journal;
+use logs::LogReader;
+use publish::Publisher;
+use tokio::sync::{mpsc, oneshot};
+
+/// How many events may wait for the loop; beyond, their sources wait.
+const EVENTS_AT_MOST: usize = 1024;
+/// How many commands may wait; beyond, a client is told to come again.
+const COMMANDS_AT_MOST: usize = 32;
+const SOCKET_MODE: u32 = 0o660;
+
+/// Why the daemon could not start. Once it runs, nothing but a signal stops it.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The API's socket.
+    #[error(transparent)]
+    Socket(#[from] BindError),
+    /// The state directory belongs to another daemon.
+    #[error(transparent)]
+    State(#[from] StoreError),
+    /// The engine's address.
+    #[error(transparent)]
+    Engine(#[from] AddressError),
+    /// The folder of the scopes.
+    #[error(transparent)]
+    Scopes(#[from] ScopeError),
+    /// A user in `api.admins`.
+    #[error("api.admins: {0}")]
+    Admin(#[from] api::UnknownName),
+}
+
+/// What the daemon's owner may ask while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Read the configuration again (SIGHUP).
+    Reload,
+    /// Restore or keep the limits, as configured, and end (SIGTERM).
+    Stop,
+}
+
+/// Reads the configuration again, for a reload.
+pub type Reread = Box<dyn Fn() -> Result<Settings, Vec<ConfigError>> + Send>;
+
+/// Governs until told to stop. Needs a multi-threaded tokio runtime, because the journal blocks on the disk.
+pub async fn run(
+    settings: Settings,
+    reread: Reread,
+    mut control: mpsc::Receiver<Control>,
+    ready: Option<oneshot::Sender<()>>,
+) -> Result<(), DaemonError> {
+    node::raise_open_files();
+    let access = access(&settings)?;
+    let (journal, remembered) = Journal::open(&settings.state_dir)?;
+    let group = settings.group.as_deref().and_then(|name| api::gid_of(name).ok());
+    let socket = api::bind(&settings.socket, group, SOCKET_MODE)?;
+
+    let (events, mut inbox) = mpsc::channel(EVENTS_AT_MOST);
+    let (commands, mut requests) = mpsc::channel(COMMANDS_AT_MOST);
+    let engine = engine_of(&settings)?;
+    let _scopes = watch_scopes(&settings, &events)?;
+    if let Some(engine) = &engine {
+        let (found, mut told) = mpsc::channel(64);
+        tokio::spawn(docker::watch(engine.clone(), settings.label.clone(), found));
+        let events = events.clone();
+        tokio::spawn(async move {
+            while let Some(event) = told.recv().await {
+                if events.send(Event::Engine(event)).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    let actuator = Actuator::start(journal, engine.clone(), events.clone());
+    let logs = LogReader::start(engine, events.clone());
+    let publisher = Publisher::new(commands);
+    let serving = {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let feed = publisher.feed();
+        let until = async move {
+            let _ = stopped.await; // told, or the daemon is gone
+        };
+        (stop, tokio::spawn(api::serve(socket, feed, access, ApiLimits::default(), until)))
+    };
+    let mut governing = Governing::new(settings, reread, remembered, actuator, logs, publisher);
+    governing.run(&mut inbox, &mut requests, &mut control, ready).await;
+    let (stop, server) = serving;
+    drop(stop);
+    // A server that panicked has told why; there is nothing left to do but end.
+    let _ = server.await;
+    Ok(())
+}
+
+fn access(settings: &Settings) -> Result<Access, DaemonError> {
+    let admins: Result<Vec<u32>, _> = settings.admins.iter().map(|user| api::uid_of(user)).collect();
+    let group = settings.group.as_deref().and_then(|name| api::gid_of(name).ok());
+    Ok(Access::new(admins?, group))
+}
+
+fn engine_of(settings: &Settings) -> Result<Option<Engine>, AddressError> {
+    let address = match &settings.engine {
+        EngineChoice::Off => return Ok(None),
+        EngineChoice::Auto => EngineAddress::from_config(None)?,
+        EngineChoice::At(address) => EngineAddress::from_config(Some(address))?,
+    };
+    Ok(Some(Engine::new(address)))
+}
+
+fn watch_scopes(settings: &Settings, events: &mpsc::Sender<Event>) -> Result<Option<ScopeWatch>, ScopeError> {
+    if !settings.scopes {
+        return Ok(None);
+    }
+    let events = events.clone();
+    let tell = move |event| events.blocking_send(Event::Scope(event)).is_ok();
+    ScopeWatch::start(&scope::directory_of(&settings.socket), tell).map(Some)
+}

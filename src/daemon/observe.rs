@@ -1,0 +1,66 @@
+//! The first call of a tick: everything that the governor may know, built once.
+
+use super::job::Job;
+use crate::host::{cgroup, node};
+use crate::model::{Bytes, ContainerId, ContainerObservation, JobStatus, Millis, NodeObservation, RunState, Share};
+use std::collections::BTreeMap;
+
+/// What of the node does not change from tick to tick.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node {
+    pub cores: f64,
+    pub memory: Bytes,
+}
+
+impl Node {
+    pub fn of_host() -> Node {
+        Node { cores: node::cores(cgroup::own_quota()), memory: node::memory().unwrap_or_default() }
+    }
+}
+
+/// Observes all jobs. `close` ends the trackers' intervals: for a tick, not for a look.
+pub(super) fn observe(
+    node: Node,
+    jobs: &mut BTreeMap<ContainerId, Job>,
+    now: Millis,
+    paused: bool,
+    close: bool,
+) -> NodeObservation {
+    let containers = jobs.values_mut().map(|job| observe_job(job, now, paused, close)).collect();
+    NodeObservation { now, cores: node.cores, memory: node.memory, pressure: cgroup::node_pressure(), containers }
+}
+
+fn observe_job(job: &mut Job, now: Millis, paused: bool, close: bool) -> ContainerObservation {
+    job.refresh(now);
+    let limits = job.target.cgroup().limits();
+    ContainerObservation {
+        id: job.id().clone(),
+        name: job.target.name.clone(),
+        runtime: job.target.runtime,
+        started: job.started,
+        state: job.state,
+        hold: job.holds.strongest(now, paused),
+        bounds: job.directives.bounds,
+        weight: job.directives.weight,
+        memory_floor: job.memory_floor(),
+        usage: job.usage,
+        limits,
+        original: job.target.original,
+        learning: job.learning(now, close),
+    }
+}
+
+/// One job for the snapshot.
+pub(super) fn status_of(job: &mut Job, node: Node, now: Millis, paused: bool) -> JobStatus {
+    let observed = observe_job(job, now, paused, false);
+    let running = observed.state == RunState::Running;
+    JobStatus {
+        observed,
+        plan: job.plan.clone(),
+        cpu_used: job.cores_used.filter(|_| running).map(|cores| Share::clamped(cores / node.cores).fraction()),
+        recent: job.tracker.recent(),
+        line: job.tracker.line().map(str::to_owned),
+        log_source: job.log_source.clone(),
+        notices: job.notices.clone(),
+    }
+}

@@ -1,0 +1,113 @@
+//! What the daemon tells: snapshots, numbered events, and notices said once.
+
+use super::journal::unix_ms;
+use crate::api::{Feed, Request};
+use crate::model::{Event, EventKind, Millis, NodeStatus, Notice, NoticeLevel, PolicySettings, Pressure};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{broadcast, mpsc, watch};
+
+/// Events that a client may resume from.
+const EVENTS_KEPT: usize = 1024;
+/// Events that a slow client may be behind before it is told of a gap.
+const EVENTS_AHEAD: usize = 256;
+const NOTICES_KEPT: usize = 32;
+
+/// The sending side of the API's feed.
+pub(super) struct Publisher {
+    status: watch::Sender<Arc<NodeStatus>>,
+    recent: Arc<Mutex<VecDeque<Event>>>,
+    events: broadcast::Sender<Event>,
+    commands: mpsc::Sender<Request>,
+    sequence: u64,
+    notices: VecDeque<Notice>,
+}
+
+impl Publisher {
+    pub fn new(commands: mpsc::Sender<Request>) -> Publisher {
+        let (status, _) = watch::channel(Arc::new(empty_status()));
+        let (events, _) = broadcast::channel(EVENTS_AHEAD);
+        Publisher { status, recent: Arc::default(), events, commands, sequence: 0, notices: VecDeque::new() }
+    }
+
+    /// What the API reads.
+    pub fn feed(&self) -> Feed {
+        Feed {
+            status: self.status.subscribe(),
+            recent: self.recent.clone(),
+            events: self.events.clone(),
+            commands: self.commands.clone(),
+        }
+    }
+
+    pub fn publish(&self, status: NodeStatus) {
+        self.status.send_replace(Arc::new(status));
+    }
+
+    pub fn notices(&self) -> Vec<Notice> {
+        self.notices.iter().cloned().collect()
+    }
+
+    /// Says that something happened; also in the journal of the system.
+    pub fn tell(&mut self, kind: EventKind, about: Option<(&str, &str)>, text: String) {
+        let (id, name) = about.unzip();
+        tracing::info!(event = ?kind, container = id, name, "{text}");
+        self.sequence += 1;
+        let event = Event {
+            sequence: self.sequence,
+            unix_ms: unix_ms(),
+            kind,
+            container: id.map(str::to_owned),
+            name: name.map(str::to_owned),
+            text,
+        };
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if recent.len() == EVENTS_KEPT {
+            recent.pop_front();
+        }
+        recent.push_back(event.clone());
+        drop(recent);
+        let _ = self.events.send(event); // nobody listens: fine
+    }
+
+    /// Warns about the node, once per text.
+    pub fn warn(&mut self, text: &str) {
+        if self.notices.iter().any(|notice| notice.text == text) {
+            return;
+        }
+        tracing::warn!("{text}");
+        if self.notices.len() == NOTICES_KEPT {
+            self.notices.pop_front();
+        }
+        self.notices.push_back(notice(NoticeLevel::Warning, text));
+        self.tell(EventKind::Notice, None, text.to_owned());
+    }
+
+    /// Takes a warning back whose reason is gone.
+    pub fn unwarn(&mut self, text: &str) {
+        self.notices.retain(|notice| notice.text != text);
+    }
+}
+
+/// A notice of now.
+pub(super) fn notice(level: NoticeLevel, text: &str) -> Notice {
+    Notice { level, unix_ms: unix_ms(), text: text.to_owned() }
+}
+
+fn empty_status() -> NodeStatus {
+    NodeStatus {
+        now: Millis(0),
+        unix_ms: unix_ms(),
+        since: Millis(0),
+        cores: 0.0,
+        pressure: Pressure::default(),
+        settings: PolicySettings::default(),
+        interval: Millis(0),
+        next_tick: Millis(0),
+        ticks: 0,
+        paused: false,
+        runtimes: Vec::new(),
+        jobs: Vec::new(),
+        notices: Vec::new(),
+    }
+}

@@ -1,0 +1,78 @@
+//! What the engine and the scopes tell, turned into jobs.
+
+use super::governing::Governing;
+use super::job::Job;
+use crate::host::docker::{EngineContainer, EngineEvent};
+use crate::host::scope::ScopeEvent;
+use crate::model::{ContainerId, RunState, Runtime};
+use std::collections::BTreeSet;
+
+impl Governing {
+    pub(super) fn engine_told(&mut self, event: EngineEvent) {
+        match event {
+            EngineEvent::Connected(info) => self.engine_connected(info),
+            EngineEvent::Lost(text) => self.engine_lost(&text),
+            EngineEvent::Listed(containers) => self.listed(&containers),
+            EngineEvent::Started(container) => self.found(&container),
+            EngineEvent::Ended(id) => self.end(&id),
+            EngineEvent::Paused(id, paused) => self.froze(&id, paused),
+            EngineEvent::Renamed(id, name) => self.renamed(&id, name),
+            EngineEvent::Updated(id) => self.check_drift(&id, true),
+            EngineEvent::Unreadable(id, text) => {
+                self.publisher.warn(&format!("container {id} is not governed: {text}"))
+            }
+        }
+    }
+
+    pub(super) fn scope_told(&mut self, event: ScopeEvent) {
+        match event {
+            ScopeEvent::Started(scope) => self.adopt(Job::of_scope(&scope), &scope.name.id()),
+            ScopeEvent::Ended(id) => self.end(&id),
+        }
+    }
+
+    /// The whole truth at once: whoever is missing has ended.
+    fn listed(&mut self, containers: &[EngineContainer]) {
+        let present: BTreeSet<&ContainerId> = containers.iter().map(|container| &container.id).collect();
+        let of_engine = |job: &&Job| job.target.runtime == Runtime::Docker;
+        let gone: Vec<ContainerId> = self
+            .jobs
+            .values()
+            .filter(of_engine)
+            .map(|job| job.id().clone())
+            .filter(|id| !present.contains(id))
+            .collect();
+        gone.iter().for_each(|id| self.end(id));
+        for container in containers {
+            self.found(container);
+            self.renamed(&container.id, container.name.clone());
+            self.froze(&container.id, container.paused);
+        }
+        self.engine_listed();
+    }
+
+    fn found(&mut self, container: &EngineContainer) {
+        let same_run = |job: &Job| job.run == (container.pid, container.started_unix_ms);
+        if self.jobs.get(&container.id).is_some_and(same_run) {
+            return;
+        }
+        if let Some(info) = self.engine_info() {
+            self.adopt(Job::of_container(container, &info), &container.id);
+        }
+    }
+
+    fn froze(&mut self, id: &ContainerId, paused: bool) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let state = if paused { RunState::Paused } else { RunState::Running };
+        if job.state != state {
+            job.state = state;
+            self.tick_now();
+        }
+    }
+
+    fn renamed(&mut self, id: &ContainerId, name: String) {
+        if let Some(job) = self.jobs.get_mut(id) {
+            job.target.name = name;
+        }
+    }
+}
