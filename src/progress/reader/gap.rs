@@ -180,10 +180,9 @@ fn cleaned(text: &str) -> String {
         return String::new();
     }
     // An identifier within a phrase is the name of something else: `Trial PPO_8f3e5_00000 finished iteration`.
-    let identified = words.len() > 1
-        && words[..words.len() - 1].iter().any(|word| word.contains('_') && word.chars().any(|c| c.is_ascii_digit()));
-    let words = match words.iter().rposition(|word| word.contains('_') && word.chars().any(|c| c.is_ascii_digit())) {
-        Some(at) if identified && at + 1 < words.len() => words[at + 1..].to_vec(),
+    let identifies = |word: &&str| word.contains('_') && word.chars().filter(char::is_ascii_digit).count() >= 4;
+    let words = match words.iter().rposition(identifies) {
+        Some(at) if at + 1 < words.len() => words[at + 1..].to_vec(),
         _ => words,
     };
     let cut = match words.len() {

@@ -121,7 +121,7 @@ fn counter(words: &[String]) -> Option<Meaning> {
     let before: Vec<&String> = words.iter().filter(|word| *word != last).collect();
     if before.iter().all(|word| lists(BEFORE_COUNTER, word) || counted(word).is_some()) {
         let declares = before.iter().any(|word| matches!(word.as_str(), "num" | "n" | "total"));
-        let plural_alone = before.is_empty() && last.len() > 2 && last.ends_with('s');
+        let plural_alone = before.is_empty() && last.strip_suffix('s').is_some_and(|one| counted(one).is_some());
         return Some(if declares || plural_alone { Meaning::Declared(count) } else { Meaning::Counter(count) });
     }
     let declared = before.iter().all(|word| lists(DECLARES, word));

@@ -12,6 +12,7 @@
 mod cache;
 mod choice;
 mod counters;
+mod events;
 mod fields;
 mod gap;
 mod lexicon;
@@ -33,8 +34,9 @@ pub(super) use pattern::Pattern;
 use cache::{Cache, Field, NO_TOTAL, Plan, Use};
 use choice::Chooser;
 use counters::Counters;
+use events::{EventDecoder, Scalar};
 use fields::{Found, What};
-use lexicon::{Count, Split};
+use lexicon::{Count, Meaning, Split};
 use lines::LineDecoder;
 use scan::Scan;
 use series::{Candidates, Named};
@@ -65,8 +67,16 @@ pub(super) struct SeriesKey {
 
 /// Reads one log; see the module.
 pub(super) struct Reader {
-    decoder: Option<LineDecoder>,
+    source: Source,
     core: Core,
+}
+
+/// What kind of stream it is, by its first bytes.
+enum Source {
+    /// Too few bytes to say.
+    Unknown(Vec<u8>),
+    Text(LineDecoder),
+    Events(EventDecoder),
 }
 
 /// Everything behind the decoder.
@@ -85,7 +95,7 @@ struct Core {
 impl Reader {
     pub(super) fn new(wishes: Wishes) -> Self {
         Reader {
-            decoder: Some(LineDecoder::new()),
+            source: Source::Unknown(Vec::new()),
             core: Core {
                 scan: Scan::default(),
                 cache: Cache::new(),
@@ -101,17 +111,36 @@ impl Reader {
 
     /// Reads the next bytes, cut anywhere; reports each value of each series to `each`, together with the present choice.
     pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Sample<'_>, &View<'_>)) {
-        if let Some(mut decoder) = self.decoder.take() {
-            decoder.push(bytes, |rendering| self.core.read(rendering, &mut each));
-            self.decoder = Some(decoder);
+        let core = &mut self.core;
+        match &mut self.source {
+            Source::Text(decoder) => decoder.push(bytes, |rendering| core.read(rendering, &mut each)),
+            Source::Events(decoder) => decoder.push(bytes, |scalar| core.take_scalar(&scalar, &mut each)),
+            Source::Unknown(begun) => {
+                begun.extend_from_slice(bytes);
+                let events = events::may_begin(begun);
+                if events && begun.len() < events::RECOGNISE {
+                    return;
+                }
+                let begun = std::mem::take(begun);
+                self.source =
+                    if events { Source::Events(EventDecoder::default()) } else { Source::Text(LineDecoder::new()) };
+                self.push(&begun, each);
+            }
         }
     }
 
-    /// Reads what stands on an unfinished last line, at the end of a file.
+    /// Reads what stands on an unfinished last line, at the end of a file. What is pushed next is another file of the same job.
     pub(super) fn finish(&mut self, mut each: impl FnMut(Sample<'_>, &View<'_>)) {
-        if let Some(mut decoder) = self.decoder.take() {
-            decoder.finish(|rendering| self.core.read(rendering, &mut each));
-            self.decoder = Some(decoder);
+        let core = &mut self.core;
+        match std::mem::replace(&mut self.source, Source::Unknown(Vec::new())) {
+            Source::Text(mut decoder) => decoder.finish(|rendering| core.read(rendering, &mut each)),
+            Source::Unknown(begun) => {
+                let mut decoder = LineDecoder::new();
+                decoder.push(&begun, |rendering| core.read(rendering, &mut each));
+                decoder.finish(|rendering| core.read(rendering, &mut each));
+            }
+            // A torn record will never be whole.
+            Source::Events(_) => {}
         }
     }
 
@@ -186,6 +215,26 @@ impl Core {
         }
         self.chooser.choose(series);
         each(Sample { series, value: matched.value, rendering }, &View { core: self });
+    }
+
+    /// A scalar of an event file: its tag is read as a name, its step is a counter.
+    fn take_scalar(&mut self, scalar: &Scalar<'_>, each: &mut impl FnMut(Sample<'_>, &View<'_>)) {
+        let tag = String::from_utf8_lossy(&scalar.tag[..scalar.tag.len().min(128)]);
+        self.counters.advance(Count::Step, scalar.step as f64, None, scalar.record, false);
+        let (direction, weight, split) = match lexicon::meaning(&tag) {
+            Meaning::Metric { direction, weight, split } => (direction, weight, split),
+            Meaning::Counter(count) => return self.counters.advance(count, scalar.value, None, scalar.record, false),
+            Meaning::Unknown => (None, 0.0, Split::Unsaid),
+            Meaning::Other | Meaning::Declared(_) => return,
+        };
+        let signature = 1 << Count::Step as u16;
+        let (slot, generation) = self.candidates.intern(&Named { name: &tag, split, signature, direction, weight });
+        if let Some(series) = self.candidates.get_mut(slot, generation) {
+            series.take(scalar.value, scalar.record);
+        }
+        let rendering = Rendering { line: scalar.record, text: scalar.tag, last: true };
+        each(Sample { series: SeriesKey { slot, generation }, value: scalar.value, rendering }, &View { core: self });
+        self.chooser.after_line(&self.candidates);
     }
 
     /// A line of a known shape.
@@ -278,7 +327,7 @@ impl Core {
         let found = fields::fields(line, from, &self.scan.numbers);
         let says_something = found.iter().any(|f| match &f.what {
             What::Series { .. } | What::Declared(_) => true,
-            What::Counter(count) => !matches!(count, Count::Lead | Count::Percent) || f.total.is_some(),
+            What::Counter(count) => !matches!(count, Count::Lead | Count::Nested | Count::Percent) || f.total.is_some(),
         });
         if !says_something && !self.scan.numbers.is_empty() && table::is_row(line, from) {
             self.cache.insert(key, Plan::Row);

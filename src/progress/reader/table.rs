@@ -44,8 +44,8 @@ impl Header {
             if line.first() == Some(&b'#') && line.get(1) == Some(&b' ') { " " } else { "#" },
             1,
         );
+        let text = before_bar(text);
         let ruled = ruled(&text);
-        let text = if ruled == Ruled::Blanks { before_bar(text) } else { text };
         let header = Header { ruled, hash, text };
         let cells = header.cells();
         let meanings: Vec<Meaning> = cells.iter().map(|(_, cell)| column(cell)).collect();
@@ -138,8 +138,9 @@ impl Header {
 
 /// A bar drawn behind the header ends it: `mAP50  mAP50-95): 100% ━━━`.
 fn before_bar(mut text: String) -> String {
-    let is_last = |(at, word): &(usize, &str)| word.ends_with(':') && *at > 0;
-    let end = words(&text).into_iter().skip(2).find(is_last).map(|(at, word)| at + word.len() - 1);
+    let found = words(&text);
+    let before = |pair: &&[(usize, &str)]| pair[0].1.ends_with(':') && pair[1].1.contains('%');
+    let end = found.windows(2).skip(2).find(before).map(|pair| pair[0].0 + pair[0].1.len() - 1);
     if let Some(end) = end {
         text.truncate(end);
     }
@@ -230,7 +231,7 @@ fn by_wide_blanks(text: &str) -> Vec<(usize, &str)> {
 fn looks_like_row(row: &[(usize, &str)]) -> bool {
     let filled = row.iter().filter(|(_, cell)| !cell.is_empty()).count();
     let numeric = |cell: &str| {
-        let cell = cell.trim_start_matches(['-', '+', '.', '[', '(']);
+        let cell = cell.trim_start_matches(['-', '+', '.', '[', '(', '"']);
         cell.chars().next().is_some_and(|c| c.is_ascii_digit())
             || cell.eq_ignore_ascii_case("nan")
             || cell.eq_ignore_ascii_case("inf")
@@ -264,4 +265,61 @@ fn named(name: &str, number: usize, total: Option<usize>, cell: &str) -> Option<
 
 fn clean(name: &str) -> String {
     name.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ':' | ')' | '(' | '#')).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scan::Scan;
+    use super::*;
+
+    fn scanned(line: &str) -> Scan {
+        let mut scan = Scan::default();
+        scan.read(line.as_bytes(), false);
+        scan
+    }
+
+    fn columns(header: &str, row: &str) -> Vec<String> {
+        let head = scanned(header);
+        let header = Header::read(header.as_bytes(), 0, &head.numbers, head.shape).expect("a header");
+        let numbers = scanned(row).numbers;
+        let found = header.row(row.as_bytes(), 0, &numbers).expect("a row of it");
+        let value = |f: &Found| String::from_utf8_lossy(numbers[f.number].of(row.as_bytes())).into_owned();
+        found
+            .iter()
+            .map(|f| match &f.what {
+                What::Series { name, .. } => format!("{name}={}", value(f)),
+                What::Counter(count) | What::Declared(count) => format!("{count:?}={}", value(f)),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn rows_take_their_names_from_the_header_above() {
+        let yolo = "  Class  Images  Labels  P   R  mAP@.5 mAP@.5:.95: 100%|███| 4/4 [00:01<00:00,  3.21it/s]";
+        assert_eq!(
+            columns(yolo, "    all     128     929  0.6 0.5    0.55   0.3"),
+            ["R=0.5", "mAP@.5=0.55", "mAP@.5:.95=0.3"]
+        );
+        assert_eq!(columns("epoch,loss,val_loss", "3,0.5,"), ["Epoch=3", "loss=0.5"]);
+        assert_eq!(
+            columns("| epoch | train loss | lr |", "|   3   |   0.25     | 1e-3 |"),
+            ["Epoch=3", "train loss=0.25"]
+        );
+        let sparse = "epoch  step     LOSS NER    SCORE";
+        assert_eq!(columns(sparse, "    1    50                  0.75"), ["Epoch=1", "Step=50", "SCORE=0.75"]);
+    }
+
+    #[test]
+    fn sentences_and_rows_are_no_headers() {
+        for line in [
+            "Starting training of the model now.",
+            "epoch 3 loss 0.5",
+            "3 0.5 0.6",
+            "Using cpu device",
+            "Note: loss is a sum",
+        ] {
+            let scan = scanned(line);
+            assert!(Header::read(line.as_bytes(), 0, &scan.numbers, scan.shape).is_none(), "{line}");
+        }
+    }
 }
