@@ -206,7 +206,7 @@ fn scalar_tensor(tensor: &[u8]) -> Option<f64> {
         _ => None,
     };
     let mut whole = false;
-    let found = Message(tensor).find_map(|(field, wire)| match (field, wire) {
+    Message(tensor).find_map(|(field, wire)| match (field, wire) {
         // 3 int32, 9 int64: histograms and texts have other types still.
         (1, Wire::Varint(kind)) => {
             whole = !matches!(kind, 1 | 2);
@@ -216,8 +216,7 @@ fn scalar_tensor(tensor: &[u8]) -> Option<f64> {
         (5, Wire::Fixed32(bytes)) => single(&bytes),
         (6, Wire::Fixed64(bytes)) => single(&bytes),
         _ => None,
-    });
-    found
+    })
 }
 
 #[cfg(test)]
