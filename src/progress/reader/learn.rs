@@ -1,0 +1,133 @@
+//! Lines of a new shape: analysed once, their plan kept.
+//!
+//! Imports: its siblings.
+
+use super::cache::{Field, NO_TOTAL, Plan, Use};
+use super::fields::{self, Found, What};
+use super::lexicon::{self, Count, Split};
+use super::series::Named;
+use super::table::{self, Header};
+use super::{Core, Rendering, Sample, View, prefix};
+
+/// Names that say nothing, taken from one line at most; more of them are a dump.
+const NAMELESS_MAX: usize = 12;
+
+impl Core {
+    /// A line of a shape that was never seen, or forgotten.
+    pub(super) fn learn(&mut self, key: u64, rendering: Rendering<'_>, each: &mut impl FnMut(Sample<'_>, &View<'_>)) {
+        let line = rendering.text;
+        let from = prefix::end(line);
+        if let Some(evaluating) = heading(&line[from.min(line.len())..], self.scan.numbers.is_empty()) {
+            self.evaluating = evaluating;
+            self.cache.insert(key, Plan::Heading(evaluating));
+            return;
+        }
+        if Header::read(line, from, &self.scan.numbers, self.scan.shape).is_some() {
+            self.cache.insert(key, Plan::Header);
+            self.remember_header(line);
+            return;
+        }
+        let found = fields::fields(line, from, &self.scan.numbers);
+        let says_something = found.iter().any(|f| match &f.what {
+            What::Series { .. } | What::Declared(_) => true,
+            What::Counter(count) => !matches!(count, Count::Lead | Count::Nested | Count::Percent) || f.total.is_some(),
+        });
+        if !says_something && !self.scan.numbers.is_empty() && table::is_row(line, from) {
+            self.cache.insert(key, Plan::Row);
+            let key = self.scan.shape ^ self.header.as_ref().map_or(0, |header| header.hash.rotate_left(17));
+            self.learn_row(key, rendering, each);
+            return;
+        }
+        self.adopt(key, &found, rendering, each);
+    }
+
+    pub(super) fn learn_row(
+        &mut self,
+        key: u64,
+        rendering: Rendering<'_>,
+        each: &mut impl FnMut(Sample<'_>, &View<'_>),
+    ) {
+        let from = prefix::end(rendering.text);
+        let row = |header: &Option<Header>| header.as_ref()?.row(rendering.text, from, &self.scan.numbers);
+        let found = row(&self.header).or_else(|| row(&self.earlier_header));
+        let found = found.unwrap_or_else(|| fields::fields(rendering.text, from, &self.scan.numbers));
+        self.adopt(key, &found, rendering, each);
+    }
+
+    /// Makes a plan of the findings and follows it.
+    fn adopt(
+        &mut self,
+        key: u64,
+        found: &[Found],
+        rendering: Rendering<'_>,
+        each: &mut impl FnMut(Sample<'_>, &View<'_>),
+    ) {
+        let signature = found.iter().fold(0u16, |bits, f| match f.what {
+            // Percentages come and go beside a bar; all other counters make it another kind of line.
+            What::Counter(Count::Percent) => bits,
+            What::Counter(count) => bits | 1 << count as u16,
+            _ => bits,
+        });
+        let mut nameless = 0;
+        let mut fields = Vec::with_capacity(found.len());
+        for f in found {
+            let use_as = match &f.what {
+                What::Counter(count) => Use::Counter(*count),
+                What::Declared(count) => Use::Declared(*count),
+                What::Series { name, direction, weight, split } => {
+                    nameless += usize::from(*weight == 0.0);
+                    if nameless > NAMELESS_MAX {
+                        continue;
+                    }
+                    let split = if self.evaluating && *split == Split::Unsaid { Split::Valid } else { *split };
+                    let (slot, generation) = self.candidates.intern(&Named {
+                        name,
+                        split,
+                        signature,
+                        direction: *direction,
+                        weight: *weight,
+                    });
+                    Use::Series { slot, generation }
+                }
+            };
+            let (Ok(number), total) = (u8::try_from(f.number), f.total.and_then(|t| u8::try_from(t).ok())) else {
+                continue;
+            };
+            fields.push(Field { number, total: total.unwrap_or(NO_TOTAL), use_as });
+        }
+        if fields.is_empty() {
+            self.cache.set_nothing(key);
+            return;
+        }
+        let has_epoch = signature & (1 << Count::Epoch as u16) != 0;
+        self.apply_fields(&fields, has_epoch, rendering, each);
+        self.cache.insert(key, Plan::Fields { fields: fields.into_boxed_slice(), has_epoch });
+    }
+
+    pub(super) fn remember_header(&mut self, line: &[u8]) {
+        if self.header.as_ref().is_some_and(|header| header.hash == self.scan.shape) {
+            return;
+        }
+        if let Some(header) = Header::read(line, prefix::end(line), &self.scan.numbers, self.scan.shape) {
+            self.earlier_header = self.header.replace(header);
+        }
+    }
+}
+
+/// Whether a line without numbers announces an evaluation ("Eval begin...") or training; `None` for all other lines.
+fn heading(message: &[u8], wordy: bool) -> Option<bool> {
+    if !wordy || message.len() > 48 {
+        return None;
+    }
+    let text = String::from_utf8_lossy(message);
+    let words = lexicon::words(&text);
+    let first = words.first()?.as_str();
+    let heads = words.len() <= 4;
+    match first {
+        "eval" | "evaluating" | "evaluation" | "validating" | "validation" | "testing" | "test" | "valid" if heads => {
+            Some(true)
+        }
+        "train" | "training" if heads => Some(false),
+        _ => None,
+    }
+}
