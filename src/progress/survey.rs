@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const BUDGET: usize = 1 << 20;
 
 /// Longest excerpt of a line.
-const EXCERPT_MAX: usize = 160;
+pub(super) const EXCERPT_MAX: usize = 160;
 
 /// One printed value of the chosen series.
 #[derive(Clone, Copy, Debug, PartialEq)]

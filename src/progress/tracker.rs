@@ -1,8 +1,8 @@
 //! One job's log: the reader of its bytes and the history of its evaluations, behind one door.
 
 use super::history::History;
-use super::reader::{Memory, Pattern, Reader, Sample, SeriesKey, View, Wishes};
-use super::survey::excerpt;
+use super::reader::{CountReading, Memory, Pattern, Reader, Sample, SeriesKey, View, Wishes};
+use super::survey::{EXCERPT_MAX, excerpt};
 use crate::model::{Directives, Evaluation, Learning, Millis, Progress, ProgressUnit};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -29,8 +29,12 @@ pub struct Tracker {
 struct Followed {
     chosen: Option<SeriesKey>,
     waiting: VecDeque<(SeriesKey, Evaluation)>,
+    /// The progress on the line that was read last.
+    counted: Option<(u64, Option<CountReading>)>,
     history: History,
     line: Option<String>,
+    /// The beginning of the latest line with a value, not yet turned into text.
+    unshown: Vec<u8>,
     metric: Option<String>,
 }
 
@@ -41,8 +45,10 @@ impl Tracker {
         let followed = Followed {
             chosen: None,
             waiting: VecDeque::new(),
+            counted: None,
             history: History::new(directives.direction),
             line: None,
+            unshown: Vec::new(),
             metric: directives.metric.clone(),
         };
         Tracker { reader: Reader::new(wishes), followed, problems }
@@ -72,6 +78,7 @@ impl Tracker {
         self.reader.push(bytes, |sample, view| followed.take(sample, view, now));
         let view = self.reader.view();
         self.followed.follow(&view);
+        self.followed.show();
         if let Some(read) = view.progress() {
             let progress = Progress { unit: read.unit, current: read.done, total: read.total, at: now };
             self.followed.history.report(progress);
@@ -129,7 +136,11 @@ impl Tracker {
 impl Followed {
     fn take(&mut self, sample: Sample<'_>, view: &View<'_>, now: Millis) {
         self.follow(view);
-        let count = view.progress();
+        let line = sample.rendering.line;
+        if self.counted.is_none_or(|(known, _)| known != line) {
+            self.counted = Some((line, view.progress()));
+        }
+        let count = self.counted.and_then(|(_, count)| count);
         let evaluation = Evaluation {
             at: now,
             value: sample.value,
@@ -142,7 +153,16 @@ impl Followed {
         self.waiting.push_back((sample.series, evaluation));
         if self.chosen == Some(sample.series) {
             self.history.push(evaluation);
-            self.line = Some(excerpt(sample.rendering.text));
+            let text = sample.rendering.text;
+            self.unshown.clear();
+            self.unshown.extend_from_slice(&text[..text.len().min(EXCERPT_MAX)]);
+        }
+    }
+
+    fn show(&mut self) {
+        if !self.unshown.is_empty() {
+            self.line = Some(excerpt(&self.unshown));
+            self.unshown.clear();
         }
     }
 

@@ -5,9 +5,10 @@
 
 use super::lexicon::Count;
 
-const WAYS: usize = 4;
+/// Eight keys are one cache line.
+const WAYS: usize = 8;
 const SETS: usize = 64;
-const NOTHING_SLOTS: usize = 2048;
+const NOTHING_PAIRS: usize = 2048;
 
 /// One number to read on a line of a known shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,26 +48,27 @@ pub(super) struct Cache {
     keys: Vec<[u64; WAYS]>,
     plans: Vec<[Option<Plan>; WAYS]>,
     next: Vec<u8>,
-    nothing: Vec<u32>,
+    nothing: Vec<[u32; 2]>,
 }
 
 impl Cache {
     pub(super) fn new() -> Self {
         Cache {
             keys: vec![[0; WAYS]; SETS],
-            plans: (0..SETS).map(|_| [None, None, None, None]).collect(),
+            plans: (0..SETS).map(|_| [const { None }; WAYS]).collect(),
             next: vec![0; SETS],
-            nothing: vec![0; NOTHING_SLOTS],
+            nothing: vec![[0; 2]; NOTHING_PAIRS],
         }
     }
 
     /// Whether lines of this shape say nothing.
     pub(super) fn is_nothing(&self, key: u64) -> bool {
-        self.nothing[(key >> 32) as usize % NOTHING_SLOTS] == fingerprint(key)
+        self.nothing[(key >> 32) as usize % NOTHING_PAIRS].contains(&fingerprint(key))
     }
 
     pub(super) fn set_nothing(&mut self, key: u64) {
-        self.nothing[(key >> 32) as usize % NOTHING_SLOTS] = fingerprint(key);
+        let pair = &mut self.nothing[(key >> 32) as usize % NOTHING_PAIRS];
+        *pair = [fingerprint(key), pair[0]];
     }
 
     /// The plan's place, stable until the next insertion.
@@ -80,8 +82,13 @@ impl Cache {
         self.plans[set][way].as_ref()
     }
 
-    pub(super) fn forget(&mut self, (set, way): (usize, usize)) {
-        self.plans[set][way] = None;
+    /// Takes a plan out for the time of its use; [`Cache::put_back`] returns it.
+    pub(super) fn take(&mut self, (set, way): (usize, usize)) -> Option<Plan> {
+        self.plans[set][way].take()
+    }
+
+    pub(super) fn put_back(&mut self, (set, way): (usize, usize), plan: Plan) {
+        self.plans[set][way] = Some(plan);
     }
 
     pub(super) fn insert(&mut self, key: u64, plan: Plan) {

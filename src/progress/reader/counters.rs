@@ -8,6 +8,7 @@
 use super::lexicon::Count;
 use crate::model::ProgressUnit;
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 
 /// Counters kept; the one not seen for longest makes room.
 const COUNTERS_MAX: usize = 16;
@@ -38,6 +39,9 @@ pub(super) struct Counter {
 pub(super) struct Counters {
     counters: Vec<Counter>,
     declared: Vec<Declared>,
+    /// The outermost counter as last found, until something changes that could make it another.
+    #[serde(skip)]
+    outer: Cell<Option<(u64, usize)>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,12 +60,16 @@ impl Counters {
         let total = total.filter(|total| *total > 0.0 && total.is_finite());
         let slot = self.slot(count, total, value, line);
         let counter = &mut self.counters[slot];
+        let before = counter.standing();
         counter.updates += 1;
         counter.last_line = line;
         counter.inside += u32::from(beside_epoch && count != Count::Epoch);
         counter.total = total.or(counter.total);
         counter.exceeded += u32::from(total.is_some_and(|total| value > total));
         counter.take(value, line);
+        if counter.standing() != before {
+            self.outer.set(None);
+        }
     }
 
     /// Takes what may be the end of a counter, from a configuration or an announcement.
@@ -88,6 +96,7 @@ impl Counters {
             }
             None => self.declared.push(Declared { count, value, contradicted: false }),
         }
+        self.outer.set(None);
     }
 
     fn slot(&mut self, count: Count, total: Option<f64>, value: f64, line: u64) -> usize {
@@ -100,6 +109,7 @@ impl Counters {
             let oldest = (0..COUNTERS_MAX).min_by_key(|slot| self.counters[*slot].last_line).unwrap_or(0);
             self.counters.swap_remove(oldest);
         }
+        self.outer.set(None);
         self.counters.push(Counter {
             count,
             current: value,
@@ -119,9 +129,17 @@ impl Counters {
 
     /// The counter of the whole job. `since`: the line of the first evaluation; what stopped before it was preparation.
     pub(super) fn outermost(&self, since: Option<u64>) -> Option<&Counter> {
-        let rank = |counter: &&Counter| counter.rank(self.total_of(counter).is_some(), since);
-        let best = self.counters.iter().max_by(|a, b| rank(a).total_cmp(&rank(b)))?;
-        (rank(&best) > 0.0).then_some(best)
+        let since_line = since.unwrap_or(0);
+        if let Some((known, slot)) = self.outer.get()
+            && known == since_line
+        {
+            return self.counters.get(slot);
+        }
+        let rank = |slot: &usize| self.counters[*slot].rank(self.total_of(&self.counters[*slot]).is_some(), since);
+        let best =
+            (0..self.counters.len()).max_by(|a, b| rank(a).total_cmp(&rank(b))).filter(|slot| rank(slot) > 0.0)?;
+        self.outer.set(Some((since_line, best)));
+        self.counters.get(best)
     }
 
     /// The counter that counts `unit`, where the owner said so.
@@ -180,6 +198,11 @@ impl Counter {
                 self.fallen = Some((value, repeats));
             }
         }
+    }
+
+    /// What the rank depends on, coarsely: a counter that only counts on keeps its rank.
+    fn standing(&self) -> (u32, u32, bool, bool, bool) {
+        (self.restarts, self.distinct.min(2), self.exceeded > 0, self.total.is_some(), self.inside * 2 > self.updates)
     }
 
     fn rank(&self, has_total: bool, since: Option<u64>) -> f64 {

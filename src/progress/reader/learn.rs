@@ -68,6 +68,7 @@ impl Core {
             What::Counter(count) => bits | 1 << count as u16,
             _ => bits,
         });
+        self.candidates.at_line(rendering.line);
         let mut nameless = 0;
         let mut fields = Vec::with_capacity(found.len());
         for f in found {

@@ -4,7 +4,7 @@
 //! and look at the words, in the languages that training scripts are written in. A word that marks a quantity as timing,
 //! size, setting or spread outweighs any word that marks an evaluation. Imports: model only.
 
-use super::vocabulary::*;
+use super::vocabulary::{METRICS_WITHIN, word as known};
 use crate::model::Direction::{self, Down, Up};
 
 /// Which part of the data a value was measured on, as far as the line says.
@@ -82,7 +82,7 @@ pub(super) fn meaning(name: &str) -> Meaning {
     if words.is_empty() || words.len() > 12 {
         return Meaning::Unknown;
     }
-    if words.iter().all(|word| lists(JOINING, word)) {
+    if words.iter().all(|word| known(word).joining) {
         return Meaning::Other;
     }
     in_section(name).or_else(|| counter(&words)).unwrap_or_else(|| metric(name, &words))
@@ -103,12 +103,12 @@ pub(super) fn split_of(words: &[String]) -> Split {
 /// `misc/total_timesteps` counts steps, in the section `misc`; `ms/step` is a speed.
 fn in_section(name: &str) -> Option<Meaning> {
     let (section, rest) = name.rsplit_once('/')?;
-    let speed = words(section).iter().any(|word| lists(OTHER, word) || word.len() < 3);
+    let speed = words(section).iter().any(|word| known(word).other || word.len() < 3);
     if speed { None } else { counter(&words(rest)) }
 }
 
 fn counted(word: &str) -> Option<Count> {
-    COUNTERS.iter().find(|(_, list)| lists(list, word)).map(|(count, _)| *count)
+    known(word).counter
 }
 
 fn counter(words: &[String]) -> Option<Meaning> {
@@ -119,12 +119,12 @@ fn counter(words: &[String]) -> Option<Meaning> {
     };
     let count = counted(last)?;
     let before: Vec<&String> = words.iter().filter(|word| *word != last).collect();
-    if before.iter().all(|word| lists(BEFORE_COUNTER, word) || counted(word).is_some()) {
+    if before.iter().all(|word| known(word).before_counter || counted(word).is_some()) {
         let declares = before.iter().any(|word| matches!(word.as_str(), "num" | "n" | "total"));
         let plural_alone = before.is_empty() && last.strip_suffix('s').is_some_and(|one| counted(one).is_some());
         return Some(if declares || plural_alone { Meaning::Declared(count) } else { Meaning::Counter(count) });
     }
-    let declared = before.iter().all(|word| lists(DECLARES, word));
+    let declared = before.iter().all(|word| known(word).declares);
     Some(if declared { Meaning::Declared(count) } else { Meaning::Other })
 }
 
@@ -132,23 +132,22 @@ fn metric(name: &str, words: &[String]) -> Meaning {
     let split = split_of(words);
     let has = |wanted: &str| words.iter().any(|word| word == wanted);
     if has("rate") || has("rates") {
-        let rated = RATED.iter().find(|(_, list)| words.iter().any(|word| lists(list, word)));
-        return match rated {
-            Some((direction, _)) => Meaning::Metric { direction: Some(*direction), weight: 0.75, split },
+        return match words.iter().find_map(|word| known(word).rated) {
+            Some(direction) => Meaning::Metric { direction: Some(direction), weight: 0.75, split },
             None => Meaning::Other,
         };
     }
     if let [word] = words
-        && let Some((direction, weight, _)) = BARE.iter().find(|(.., list)| lists(list, word))
+        && let Some((direction, weight)) = known(word).bare
     {
-        return Meaning::Metric { direction: *direction, weight: *weight, split };
+        return Meaning::Metric { direction, weight, split };
     }
     // `cross entropy` and `box_loss` are losses although entropies and boxes by themselves are not.
     let crossed = words.windows(2).any(|pair| pair[0] == "cross" && pair[1] == "entropy");
     let part_of_loss = words.last().is_some_and(|word| word == "loss");
     let is_other = |word: &String| {
         let excused = matches!(word.as_str(), "box" | "entropy" | "kl" | "p" | "layer");
-        lists(OTHER, word) && !(excused && (crossed || part_of_loss))
+        known(word).other && !(excused && (crossed || part_of_loss))
     };
     let found = match crossed {
         true => Some((Down, 0.95)),
@@ -172,7 +171,7 @@ fn paired(words: &[String]) -> Option<(Direction, f32)> {
 }
 
 fn exact(word: &str) -> Option<(Direction, f32)> {
-    METRICS.iter().find(|(.., list)| lists(list, word)).map(|(direction, weight, _)| (*direction, *weight))
+    known(word).metric
 }
 
 fn known_metric(word: &str) -> Option<(Direction, f32)> {
@@ -203,12 +202,12 @@ fn graded(words: &[String], direction: Direction, mut weight: f32, split: Split)
         direction => direction,
     };
     let of_the_name = |word: &str| matches!(word, "cross" | "entropy" | "log" | "likelihood");
-    let unknown = |word: &&String| !lists(NEUTRAL, word) && !of_the_name(word) && known_metric(word).is_none();
+    let unknown = |word: &&String| !known(word).neutral && !of_the_name(word) && known_metric(word).is_none();
     weight *= 0.95f32.powi(words.iter().filter(unknown).count().min(3) as i32);
-    if words.iter().any(|word| lists(SECONDARY, word)) {
+    if words.iter().any(|word| known(word).secondary) {
         weight *= 0.5;
     }
-    if words.iter().any(|word| lists(PARTS, word) || word.ends_with("l1") || word.ends_with("l2")) {
+    if words.iter().any(|word| known(word).part || word.ends_with("l1") || word.ends_with("l2")) {
         weight *= 0.9;
     }
     // The parts of an agent's loss say how well its networks fit, not how well it acts; entropies and divergences even less.

@@ -183,11 +183,9 @@ impl Core {
         let commas = self.header.as_ref().is_some_and(Header::has_commas);
         self.scan.read(line, commas);
         let key = if self.evaluating { self.scan.shape ^ UNDER_HEADING } else { self.scan.shape };
-        if self.cache.is_nothing(key) {
-            return;
-        }
         match self.cache.find(key) {
             Some(place) => self.follow(place, rendering, each),
+            None if self.cache.is_nothing(key) => {}
             None => self.learn(key, rendering, each),
         }
     }
@@ -258,11 +256,14 @@ impl Core {
     }
 
     fn apply(&mut self, place: (usize, usize), rendering: Rendering<'_>, each: &mut impl FnMut(Sample<'_>, &View<'_>)) {
-        // The plan is taken out for the time of its use: reading the numbers changes the rest of the core.
-        let Some(Plan::Fields { fields, has_epoch }) = self.cache.plan(place).cloned() else { return };
-        let stale = !self.apply_fields(&fields, has_epoch, rendering, each);
-        if stale {
-            self.cache.forget(place);
+        let Some(plan) = self.cache.take(place) else { return };
+        let fresh = match &plan {
+            Plan::Fields { fields, has_epoch } => self.apply_fields(fields, *has_epoch, rendering, each),
+            _ => true,
+        };
+        // A plan that names an evicted series is learnt again.
+        if fresh {
+            self.cache.put_back(place, plan);
         }
     }
 

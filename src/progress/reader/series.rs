@@ -9,7 +9,7 @@ use crate::model::Direction;
 use serde::{Deserialize, Serialize};
 
 /// Series kept; the weakest of the rarely seen makes room.
-pub(super) const SERIES_MAX: usize = 96;
+pub(super) const SERIES_MAX: usize = 128;
 
 /// Values from which the beginning of a series is judged.
 const EARLY: u32 = 5;
@@ -25,6 +25,7 @@ pub(super) struct Series {
     pub generation: u16,
     pub count: u32,
     pub first_line: u64,
+    last_line: u64,
     pub last: f64,
     named_direction: Option<Direction>,
     weight: f32,
@@ -77,6 +78,8 @@ impl From<&Series> for SeriesMemory {
 pub(super) struct Candidates {
     series: Vec<Series>,
     generation: u16,
+    /// The line that was read last.
+    line: u64,
 }
 
 /// A series as the line analysis found it.
@@ -89,6 +92,11 @@ pub(super) struct Named<'a> {
 }
 
 impl Candidates {
+    /// Notes which line is read.
+    pub(super) fn at_line(&mut self, line: u64) {
+        self.line = line;
+    }
+
     /// The slot and generation of a series, a new one if it was never seen.
     pub(super) fn intern(&mut self, named: &Named<'_>) -> (u16, u16) {
         let same = |series: &Series| {
@@ -98,12 +106,12 @@ impl Candidates {
             return (slot as u16, self.series[slot].generation);
         }
         self.generation = self.generation.wrapping_add(1);
-        let series = Series::new(named, self.generation);
+        let series = Series::new(named, self.generation, self.line);
         if self.series.len() < SERIES_MAX {
             self.series.push(series);
             return ((self.series.len() - 1) as u16, self.generation);
         }
-        let weakest = (0..SERIES_MAX).min_by(|a, b| self.keep(*a).total_cmp(&self.keep(*b))).unwrap_or(0);
+        let weakest = (0..SERIES_MAX).min_by_key(|slot| self.series[*slot].kept_until()).unwrap_or(0);
         self.series[weakest] = series;
         (weakest as u16, self.generation)
     }
@@ -120,11 +128,6 @@ impl Candidates {
             (series.low, series.high) = memory.range.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
         }
         (slot, generation)
-    }
-
-    fn keep(&self, slot: usize) -> f64 {
-        let series = &self.series[slot];
-        f64::from(series.weight) * f64::from(series.count.min(1000) + 1)
     }
 
     pub(super) fn get(&self, slot: u16, generation: u16) -> Option<&Series> {
@@ -183,7 +186,13 @@ impl Candidates {
 }
 
 impl Series {
-    fn new(named: &Named<'_>, generation: u16) -> Series {
+    /// The line until which the series is worth its slot: what was often seen under a good name is kept for longer.
+    fn kept_until(&self) -> u64 {
+        let worth = f64::from(self.weight) * f64::from(self.count.min(100)) * 100.0;
+        self.last_line + worth as u64
+    }
+
+    fn new(named: &Named<'_>, generation: u16, line: u64) -> Series {
         Series {
             name: named.name.to_owned(),
             split: named.split,
@@ -191,6 +200,7 @@ impl Series {
             generation,
             count: 0,
             first_line: 0,
+            last_line: line,
             last: f64::NAN,
             named_direction: named.direction,
             weight: named.weight,
@@ -206,6 +216,7 @@ impl Series {
 
     /// Takes one value.
     pub(super) fn take(&mut self, value: f64, line: u64) {
+        self.last_line = line;
         if self.count == 0 {
             (self.first_line, self.late) = (line, value);
         }

@@ -6,9 +6,11 @@
 
 use super::lexicon::Count;
 use crate::model::Direction::{self, Down, Up};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// Words of an evaluation (rewards first: where there is one, an agent's losses only say how well its networks fit): which way it improves, how typical it is (0 ..= 1), the words.
-pub(super) const METRICS: &[(Direction, f32, &str)] = &[
+const METRICS: &[(Direction, f32, &str)] = &[
     (Down, 1.0, "loss verlust perte pérdida perdida perdita perda verlies strata förlust потеря потери потерь kayıp"),
     (Down, 0.95, "losses cost logloss mlogloss multilogloss crossentropy xent pertes pérdidas"),
     (Down, 0.9, "nll mse rmse deviance inertia kosten coût costo custo"),
@@ -55,7 +57,7 @@ pub(super) const METRICS_WITHIN: &[(Direction, f32, &str)] = &[
 ];
 
 /// Names that are an evaluation only when nothing else is said: CatBoost's `learn`, Darknet's `avg`, Optuna's `value`.
-pub(super) const BARE: &[(Option<Direction>, f32, &str)] = &[
+const BARE: &[(Option<Direction>, f32, &str)] = &[
     (Some(Down), 0.5, "learn fval"),
     (Some(Down), 0.45, "train training avg"),
     (Some(Down), 0.4, "test valid validation val f fx fun"),
@@ -64,7 +66,7 @@ pub(super) const BARE: &[(Option<Direction>, f32, &str)] = &[
 ];
 
 /// Words of a progress counter.
-pub(super) const COUNTERS: &[(Count, &str)] = &[
+const COUNTERS: &[(Count, &str)] = &[
     (
         Count::Epoch,
         "epoch epochs ep epoche epochen époque époques epoque época épocas epoca épocha epocha epoka эпоха эпохи 轮 轮次 \
@@ -91,11 +93,11 @@ pub(super) const COUNTERS: &[(Count, &str)] = &[
 ];
 
 /// A rate of these is an evaluation; a rate of anything else is a speed or a setting.
-pub(super) const RATED: &[(Direction, &str)] =
+const RATED: &[(Direction, &str)] =
     &[(Down, "error err miss"), (Up, "win success hit pass accuracy detection recognition")];
 
 /// Words that say a quantity is a time, a size, a setting or a spread, whatever stands beside them.
-pub(super) const OTHER: &str = "lr time times eta sec secs seconds ms msec min mins minutes hours days elapsed remaining duration runtime \
+const OTHER: &str = "lr time times eta sec secs seconds ms msec min mins minutes hours days elapsed remaining duration runtime \
     latency wall walltime clock date timestamp speed throughput fps ips wps ups tps qps sps tokens toks words \
     samples images imgs sentences examples instances mem memory gpu gpus cpu cpus ram vram mb gb kb mib gib \
     cpumem gpumem bytes size sizes shape dim dims grad grads gradient gradients gnorm norm scale scaler momentum \
@@ -113,29 +115,105 @@ pub(super) const OTHER: &str = "lr time times eta sec secs seconds ms msec min m
     cuda box lifetime";
 
 /// Words that only place an evaluation: they make it neither more nor less typical.
-pub(super) const NEUTRAL: &str = "total mean average avg running current cur main step epoch batch iter final last per sample log model \
+const NEUTRAL: &str = "total mean average avg running current cur main step epoch batch iter final last per sample log model \
     overall global smoothed smooth ema episode ep env runners rollout eval the in on of metrics metric results \
     result value micro macro weighted mb minibatch now train training trn tr learn val valid validation dev \
     holdout cv test testing evaluation set";
 
 /// Words after which a value repeats or sums up others.
-pub(super) const SECONDARY: &str = "best max highest lowest previous prev old top worst initial reg aux";
+const SECONDARY: &str = "best max highest lowest previous prev old top worst initial reg aux";
 
 /// Terms of a sum: where a box is, how smooth a mask is. The classification or the total says more.
-pub(super) const PARTS: &str = "l1 l2 smooth box bbox loc localization rpn dfl mask reg aux regression commitment";
+const PARTS: &str = "l1 l2 smooth box bbox loc localization rpn dfl mask reg aux regression commitment";
 
 /// Words that may stand before a counter without changing what it is.
-pub(super) const BEFORE_COUNTER: &str = "train training global current end of the in begin start starting at for and valid val validation eval \
+const BEFORE_COUNTER: &str = "train training global current end of the in begin start starting at for and valid val validation eval \
     evaluation test testing dev idx id no nr number load model results result summary finished n i total num \
     after completed done key";
 
 /// Words that join others and name nothing.
-pub(super) const JOINING: &str = "to from with and or the a an of in on at by is was than then as for up it its";
+const JOINING: &str = "to from with and or the a an of in on at by is was than then as for up it its";
 
 /// Words that turn a counter's name into the declaration of its end.
-pub(super) const DECLARES: &str = "max num n total nb train training maximum of number no";
+const DECLARES: &str = "max num n total nb train training maximum of number no";
 
-/// Whether `word` stands in a list of words separated by blanks.
-pub(super) fn lists(list: &str, word: &str) -> bool {
-    list.split_ascii_whitespace().any(|listed| listed == word)
+/// What one word says; looked up once, then asked often.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Word {
+    pub metric: Option<(Direction, f32)>,
+    pub bare: Option<(Option<Direction>, f32)>,
+    pub counter: Option<Count>,
+    pub rated: Option<Direction>,
+    pub other: bool,
+    pub neutral: bool,
+    pub secondary: bool,
+    pub part: bool,
+    pub before_counter: bool,
+    pub declares: bool,
+    pub joining: bool,
+}
+
+/// Slots of the table: a power of two, at most a third of them filled.
+const SLOTS: usize = 4096;
+
+/// The lists as one open-addressed table.
+static WORDS: OnceLock<Vec<Option<(&'static str, Word)>>> = OnceLock::new();
+
+/// What `word`, in lower case, says; nothing for an unknown one.
+pub(super) fn word(word: &str) -> Word {
+    let words = WORDS.get_or_init(table);
+    let mut slot = slot(word);
+    while let Some((known, meaning)) = &words[slot] {
+        if *known == word {
+            return *meaning;
+        }
+        slot = (slot + 1) % SLOTS;
+    }
+    Word::default()
+}
+
+fn slot(word: &str) -> usize {
+    let hash = word
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    (hash ^ (hash >> 29)) as usize % SLOTS
+}
+
+fn table() -> Vec<Option<(&'static str, Word)>> {
+    let mut table = vec![None; SLOTS];
+    for (word, meaning) in sorted() {
+        let mut slot = slot(word);
+        while table[slot].is_some() {
+            slot = (slot + 1) % SLOTS;
+        }
+        table[slot] = Some((word, meaning));
+    }
+    table
+}
+
+fn sorted() -> BTreeMap<&'static str, Word> {
+    let mut table: BTreeMap<&'static str, Word> = BTreeMap::new();
+    let mut mark = |list: &'static str, set: &dyn Fn(&mut Word)| {
+        list.split_ascii_whitespace().for_each(|word| set(table.entry(word).or_default()));
+    };
+    for (direction, weight, list) in METRICS {
+        mark(list, &|word| word.metric = Some((*direction, *weight)));
+    }
+    for (direction, weight, list) in BARE {
+        mark(list, &|word| word.bare = Some((*direction, *weight)));
+    }
+    for (count, list) in COUNTERS {
+        mark(list, &|word| word.counter = Some(*count));
+    }
+    for (direction, list) in RATED {
+        mark(list, &|word| word.rated = Some(*direction));
+    }
+    mark(OTHER, &|word| word.other = true);
+    mark(NEUTRAL, &|word| word.neutral = true);
+    mark(SECONDARY, &|word| word.secondary = true);
+    mark(PARTS, &|word| word.part = true);
+    mark(BEFORE_COUNTER, &|word| word.before_counter = true);
+    mark(DECLARES, &|word| word.declares = true);
+    mark(JOINING, &|word| word.joining = true);
+    table
 }
