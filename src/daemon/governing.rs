@@ -1,16 +1,15 @@
 //! The loop: owns the governor and the jobs, reacts to events, decides, asks the actuator, publishes.
 
-use super::actuator::{Actuator, Order, Outcome};
+use super::actuator::{Actuator, Order};
 use super::event::Event;
-use super::job::{Drift, Job};
+use super::job::Job;
 use super::journal::Remembered;
 use super::logs::{LogFeed, LogReader};
 use super::observe::{Node, observe, status_of};
 use super::publish::Publisher;
-use super::target::Target;
 use super::{Control, Reread};
 use crate::api::Request;
-use crate::config::{OnExit, Settings};
+use crate::config::{EngineChoice, OnExit, Settings};
 use crate::host::cgroup;
 use crate::host::docker::{EngineInfo, EngineName};
 use crate::host::node;
@@ -32,8 +31,6 @@ const READY_AT_LATEST: Duration = Duration::from_secs(3);
 const RESTORE_AT_MOST: Duration = Duration::from_secs(60);
 /// Jobs beyond this many are not governed: they keep what they have.
 const JOBS_AT_MOST: usize = 4096;
-/// How long limits that could not be written are left alone at first; doubles up to the longest interval.
-const WRITE_AGAIN: Millis = Millis::from_secs(30);
 
 pub(super) struct Governing {
     pub(super) settings: Settings,
@@ -74,6 +71,8 @@ impl Governing {
     ) -> Governing {
         remembered.notices.iter().for_each(|text| publisher.warn(text));
         let now = node::now();
+        let engine_off = settings.engine == EngineChoice::Off;
+        let engine_state = if engine_off { "engine: off" } else { "engine: connecting" };
         Governing {
             governor: Governor::new(settings.policy),
             interval: settings.policy.interval,
@@ -88,7 +87,7 @@ impl Governing {
             in_flight: 0,
             logs,
             engine: None,
-            engine_state: "engine: connecting".to_owned(),
+            engine_state: engine_state.to_owned(),
             lost: None,
             node: Node::of_host(),
             since: now,
@@ -117,7 +116,7 @@ impl Governing {
         let mut is_ready = false;
         self.publish();
         loop {
-            let engine_off = self.settings.engine == crate::config::EngineChoice::Off;
+            let engine_off = self.settings.engine == EngineChoice::Off;
             if !is_ready && (self.heard_of_engine || engine_off || Instant::now() >= ready_at) {
                 is_ready = true;
                 systemd::notify(&systemd::Notice::Ready);
@@ -284,103 +283,6 @@ impl Governing {
             }
             job.plan = Some(decided);
         }
-    }
-
-    fn actuate(&mut self, changes: Vec<LimitChange>) {
-        if changes.is_empty() {
-            return;
-        }
-        let (loosen, tighten): (Vec<_>, Vec<_>) = changes.into_iter().partition(LimitChange::loosens);
-        let order = Order::Change { loosen: self.by_target(loosen), tighten: self.by_target(tighten) };
-        if self.actuator.order(order) {
-            self.in_flight += 1;
-        }
-    }
-
-    fn by_target(&self, changes: Vec<LimitChange>) -> Vec<(Target, Vec<Setting>)> {
-        let mut grouped: BTreeMap<ContainerId, Vec<Setting>> = BTreeMap::new();
-        for change in changes {
-            grouped.entry(change.id).or_default().push(change.to);
-        }
-        let with_target = |(id, settings)| Some((self.jobs.get(&id)?.target.clone(), settings));
-        grouped.into_iter().filter_map(with_target).collect()
-    }
-
-    pub(super) async fn return_limits(&mut self, targets: Vec<Target>) {
-        if !targets.is_empty() {
-            self.in_flight += 1;
-            self.actuator.order_surely(Order::Return(targets)).await;
-        }
-    }
-
-    /// Takes note of what became of a container's settings.
-    fn note(&mut self, outcome: Outcome) {
-        let Some(job) = self.jobs.get_mut(&outcome.id) else { return };
-        let name = job.target.name.clone();
-        let about = Some((outcome.id.as_str(), name.as_str()));
-        if let Some(original) = outcome.original {
-            job.target.original = original;
-        }
-        if outcome.gone {
-            return;
-        }
-        job.wrote(&outcome.stands);
-        match outcome.error {
-            None if outcome.stands.is_empty() => {}
-            None => {
-                job.holds.failures = 0;
-                job.holds.unwritable = None;
-                let words: Vec<String> = outcome.stands.iter().map(ToString::to_string).collect();
-                self.publisher.tell(EventKind::Limit, about, format!("{name}: {}", words.join(", ")));
-            }
-            Some(why) => {
-                let wait = Millis(WRITE_AGAIN.0.saturating_mul(1 << job.holds.failures.min(10)));
-                let wait = wait.min(self.settings.policy.max_interval.max(WRITE_AGAIN));
-                job.holds.failures += 1;
-                job.holds.unwritable = Some((why.clone(), node::now().after(wait)));
-                job.say(crate::model::NoticeLevel::Warning, &why);
-                self.publisher.tell(EventKind::Hold, about, format!("{name}: left alone: {why}"));
-            }
-        }
-    }
-
-    /// Yields to whoever changed a limit; says so where the system put one back (the tick writes it again).
-    fn look_for_drift(&mut self) {
-        let ids: Vec<ContainerId> = self.jobs.keys().cloned().collect();
-        ids.iter().for_each(|id| self.check_drift(id, false));
-    }
-
-    /// `told`: the engine says that somebody updated this container, so even the original value is somebody's will.
-    pub(super) fn check_drift(&mut self, id: &ContainerId, told: bool) {
-        if self.in_flight > 0 {
-            return; // what stands is being written by us
-        }
-        let now = node::now();
-        let Some(job) = self.jobs.get_mut(id) else { return };
-        if job.holds.foreign.is_some() || matches!(job.holds.strongest(now, self.paused), Some(Hold::Operator)) {
-            return;
-        }
-        let stands = job.target.cgroup().limits();
-        let text = match job.drift(&stands) {
-            None => return,
-            Some(Drift::Foreign(text)) => text,
-            Some(Drift::Reverted(_)) if told => "its original limits were put back by somebody else".to_owned(),
-            Some(Drift::Reverted(settings)) => {
-                let words: Vec<String> = settings.iter().map(ToString::to_string).collect();
-                let name = job.target.name.clone();
-                let text = format!("{name}: the system reverted {}; it is decided anew", words.join(", "));
-                return self.publisher.tell(EventKind::Limit, Some((id.as_str(), &name)), text);
-            }
-        };
-        job.holds.foreign = Some(text.clone());
-        let (name, target) = (job.target.name.clone(), job.target.clone());
-        job.say(crate::model::NoticeLevel::Info, &format!("{text}; left alone until `flowctl resume {name}`"));
-        self.publisher.tell(EventKind::Hold, Some((id.as_str(), &name)), format!("{name}: left alone: {text}"));
-        // Whatever else of ours stands there goes back, so that it is wholly its owner's.
-        if self.actuator.order(Order::Return(vec![target])) {
-            self.in_flight += 1;
-        }
-        self.tick_now();
     }
 
     /// Between ticks: a fresh snapshot, and whether something cannot wait.

@@ -20,6 +20,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const NOTICES_AT_MOST: usize = 16;
+/// Counters are not read again sooner.
+const FRESH: Millis = Millis(50);
 
 /// A governed container.
 pub(super) struct Job {
@@ -37,6 +39,7 @@ pub(super) struct Job {
     /// What stands by our hand, as it was read back.
     pub ours: Vec<Setting>,
     pub usage: Usage,
+    refreshed: Millis,
     /// The last two readings of its CPU counter.
     pub cpu_sample: Option<(Millis, CpuTime)>,
     /// Cores used between them.
@@ -112,7 +115,8 @@ impl Job {
     /// A command that `flowctl run` registered.
     pub fn of_scope(scope: &Scope) -> Result<(Job, Option<LogFeed>), String> {
         let start = StartTime(scope.start_ticks);
-        let cgroup = Cgroup::of_process(scope.pid, Some(start)).map_err(|error| error.to_string())?;
+        let cgroup =
+            Cgroup::of_scope(scope.pid, Some(start), &scope.cgroup_name()).map_err(|error| error.to_string())?;
         let name = scope.name.as_str().to_owned();
         let mut target = Target::new(scope.name.id(), name, Runtime::Scope, cgroup);
         let started = Millis(scope.start_ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1));
@@ -143,6 +147,7 @@ impl Job {
             unsaved: false,
             ours: Vec::new(),
             usage: Usage::default(),
+            refreshed: Millis(0),
             cpu_sample: None,
             cores_used: None,
             plan: None,
@@ -221,8 +226,12 @@ impl Job {
         Some(ReadPosition { place: self.place?, checkpoint })
     }
 
-    /// Reads its counters, and how much CPU it used since the last reading.
+    /// Reads its counters, and how much CPU it used since the last reading; a reading of this very moment is good enough.
     pub fn refresh(&mut self, now: Millis) {
+        if self.usage.cpu.is_some() && now.since(self.refreshed) < FRESH {
+            return;
+        }
+        self.refreshed = now;
         self.usage = self.target.cgroup().usage();
         let Some(cpu) = self.usage.cpu else { return };
         match self.cpu_sample {

@@ -15,6 +15,7 @@ mod event;
 mod governing;
 mod job;
 mod journal;
+mod limits;
 mod logs;
 mod observe;
 mod publish;

@@ -170,7 +170,8 @@ fn by_cgroup(original: &Original) -> Found {
         if !lines.lines().any(lives_there) {
             continue;
         }
-        if let Ok(cgroup) = Cgroup::of_process(pid, None) {
+        let name = original.cgroup.rsplit('/').next().unwrap_or("");
+        if let Ok(cgroup) = Cgroup::of_scope(pid, None, name) {
             let mut target = Target::new(original.id.clone(), original.name.clone(), original.runtime, cgroup);
             target.original = original.limits;
             return Found::Running(target);

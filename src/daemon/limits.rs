@@ -1,0 +1,111 @@
+//! Limits as the loop sees them: what it asks the actuator to write, what came of it, and who else wrote.
+
+use super::actuator::{Order, Outcome};
+use super::governing::Governing;
+use super::job::Drift;
+use super::target::Target;
+use crate::host::node;
+use crate::model::{ContainerId, EventKind, Hold, LimitChange, Millis, NoticeLevel, Setting};
+use std::collections::BTreeMap;
+
+/// How long limits that could not be written are left alone at first; doubles up to the longest interval.
+const WRITE_AGAIN: Millis = Millis::from_secs(30);
+
+impl Governing {
+    pub(super) fn actuate(&mut self, changes: Vec<LimitChange>) {
+        if changes.is_empty() {
+            return;
+        }
+        let (loosen, tighten): (Vec<_>, Vec<_>) = changes.into_iter().partition(LimitChange::loosens);
+        let order = Order::Change { loosen: self.by_target(loosen), tighten: self.by_target(tighten) };
+        if self.actuator.order(order) {
+            self.in_flight += 1;
+        }
+    }
+
+    fn by_target(&self, changes: Vec<LimitChange>) -> Vec<(Target, Vec<Setting>)> {
+        let mut grouped: BTreeMap<ContainerId, Vec<Setting>> = BTreeMap::new();
+        for change in changes {
+            grouped.entry(change.id).or_default().push(change.to);
+        }
+        let with_target = |(id, settings)| Some((self.jobs.get(&id)?.target.clone(), settings));
+        grouped.into_iter().filter_map(with_target).collect()
+    }
+
+    pub(super) async fn return_limits(&mut self, targets: Vec<Target>) {
+        if !targets.is_empty() {
+            self.in_flight += 1;
+            self.actuator.order_surely(Order::Return(targets)).await;
+        }
+    }
+
+    /// Takes note of what became of a container's settings.
+    pub(super) fn note(&mut self, outcome: Outcome) {
+        let Some(job) = self.jobs.get_mut(&outcome.id) else { return };
+        let name = job.target.name.clone();
+        let about = Some((outcome.id.as_str(), name.as_str()));
+        if let Some(original) = outcome.original {
+            job.target.original = original;
+        }
+        if outcome.gone {
+            return;
+        }
+        job.wrote(&outcome.stands);
+        match outcome.error {
+            None if outcome.stands.is_empty() => {}
+            None => {
+                job.holds.failures = 0;
+                job.holds.unwritable = None;
+                let words: Vec<String> = outcome.stands.iter().map(ToString::to_string).collect();
+                self.publisher.tell(EventKind::Limit, about, format!("{name}: {}", words.join(", ")));
+            }
+            Some(why) => {
+                let wait = Millis(WRITE_AGAIN.0.saturating_mul(1 << job.holds.failures.min(10)));
+                let wait = wait.min(self.settings.policy.max_interval.max(WRITE_AGAIN));
+                job.holds.failures += 1;
+                job.holds.unwritable = Some((why.clone(), node::now().after(wait)));
+                job.say(NoticeLevel::Warning, &why);
+                self.publisher.tell(EventKind::Hold, about, format!("{name}: left alone: {why}"));
+            }
+        }
+    }
+
+    /// Yields to whoever changed a limit; says so where the system put one back (the tick writes it again).
+    pub(super) fn look_for_drift(&mut self) {
+        let ids: Vec<ContainerId> = self.jobs.keys().cloned().collect();
+        ids.iter().for_each(|id| self.check_drift(id, false));
+    }
+
+    /// `told`: the engine says that somebody updated this container, so even the original value is somebody's will.
+    pub(super) fn check_drift(&mut self, id: &ContainerId, told: bool) {
+        if self.in_flight > 0 {
+            return; // what stands is being written by us
+        }
+        let now = node::now();
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        if job.holds.foreign.is_some() || matches!(job.holds.strongest(now, self.paused), Some(Hold::Operator)) {
+            return;
+        }
+        let stands = job.target.cgroup().limits();
+        let text = match job.drift(&stands) {
+            None => return,
+            Some(Drift::Foreign(text)) => text,
+            Some(Drift::Reverted(_)) if told => "its original limits were put back by somebody else".to_owned(),
+            Some(Drift::Reverted(settings)) => {
+                let words: Vec<String> = settings.iter().map(ToString::to_string).collect();
+                let name = job.target.name.clone();
+                let text = format!("{name}: the system reverted {}; it is decided anew", words.join(", "));
+                return self.publisher.tell(EventKind::Limit, Some((id.as_str(), &name)), text);
+            }
+        };
+        job.holds.foreign = Some(text.clone());
+        let (name, target) = (job.target.name.clone(), job.target.clone());
+        job.say(NoticeLevel::Info, &format!("{text}; left alone until `flowctl resume {name}`"));
+        self.publisher.tell(EventKind::Hold, Some((id.as_str(), &name)), format!("{name}: left alone: {text}"));
+        // Whatever else of ours stands there goes back, so that it is wholly its owner's.
+        if self.actuator.order(Order::Return(vec![target])) {
+            self.in_flight += 1;
+        }
+        self.tick_now();
+    }
+}

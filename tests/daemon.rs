@@ -1,0 +1,300 @@
+//! The main path on real parts: a dockerd, containers whose logs fall, `flowcond`, `flowctl`, and the kernel's own files.
+
+#![allow(clippy::unwrap_used)] // a test fails by panicking
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+use support::daemon::{Daemon, eventually};
+use support::engine::{Engine, Options, RunSpec};
+
+const GOVERNED: &str = "flowcon.enable=true";
+const SOON: Duration = Duration::from_secs(30);
+/// Loss falls by one tenth, ten times a second, for as long as anybody looks.
+const GROWING: &str = "i=0; while [ $i -lt 9000 ]; do i=$((i+1)); l=$((90000-10*i)); \
+    echo \"step $i/9000 loss: $((l/100)).$((l%100/10))$((l%10))\"; usleep 100000; done";
+/// Loss falls for two seconds and then stays where it is.
+const CONVERGED: &str = "i=0; l=300; while [ $i -lt 9000 ]; do i=$((i+1)); [ $l -gt 100 ] && l=$((l-10)); \
+    echo \"step $i/9000 loss: $l.00\"; usleep 100000; done";
+
+fn policy(interval: &str) -> [String; 2] {
+    ["policy.name=flowcon".to_owned(), format!("policy.interval={interval}")]
+}
+
+fn daemon(engine: &Engine, interval: &str) -> Daemon {
+    let settings = policy(interval);
+    Daemon::start(&engine.address(), &settings.each_ref().map(String::as_str))
+}
+
+fn run(engine: &Engine, name: &str, script: &str) -> String {
+    engine.run(RunSpec { name, labels: &[GOVERNED], script, ..RunSpec::default() })
+}
+
+/// The kernel's weight of a container, on the scale of `cpu.weight`.
+fn weight(engine: &Engine, id: &str) -> u32 {
+    if Engine::is_cgroup_v1() {
+        let shares: f64 = engine.cgroup_file(id, "cpu", "cpu.shares").parse().unwrap();
+        (shares * 100.0 / 1024.0).round() as u32
+    } else {
+        engine.cgroup_file(id, "cpu", "cpu.weight").parse().unwrap()
+    }
+}
+
+fn list(job: &Value) -> &str {
+    job["list"].as_str().unwrap_or("")
+}
+
+const THRESHOLD: f64 = 0.005;
+
+/// Algorithm 1 by hand, two containers, β = 2, for the growth G that was measured in each interval:
+///
+/// | interval of `flat`          | list       | L of `grow`   | L of `flat`                | weights                |
+/// |-----------------------------|------------|---------------|----------------------------|------------------------|
+/// | not measured                | New        | 1             | 1                          | 100 : 100              |
+/// | first with G < α            | Watching   | G/ΣG          | as it was                  | 200 · L/ΣL             |
+/// | second with G < α           | Completing | G/ΣG ≈ 1      | max(G/ΣG, 1/(2·2)) = 0.25  | 160 : 40               |
+/// | `grow` has ended            | Completing |               | all converged: 1           | 100                    |
+#[test]
+fn algorithm_1_runs_as_by_hand_on_real_containers() {
+    let engine = Engine::start();
+    let daemon = daemon(&engine, "2s");
+    let grow = run(&engine, "grow", GROWING);
+    let flat = run(&engine, "flat", CONVERGED);
+    let fresh = daemon.job_that("flat", "is found and competes freely", SOON, |job| list(job) == "new");
+    assert_eq!(fresh["limit"], 1.0);
+
+    let measured = |job: &Value| list(job) == "new" && job["rule"] == "growing";
+    let growing = daemon.job_that("flat", "grows at first", SOON, measured);
+    assert!(growing["growth"].as_f64().unwrap() >= THRESHOLD, "{growing:#?}");
+    let mut before = growing["limit"].as_f64().unwrap();
+    let watching = daemon.job_that("flat", "is watched after one interval below the threshold", SOON, |job| {
+        if list(job) == "new" {
+            before = job["limit"].as_f64().unwrap();
+        }
+        list(job) == "watching"
+    });
+    assert!(watching["growth"].as_f64().unwrap() < THRESHOLD, "{watching:#?}");
+    assert_eq!(watching["limit"].as_f64(), Some(before), "the Watching list keeps its limit");
+
+    daemon.job_that("flat", "completes after two", SOON, |job| list(job) == "completing");
+    let now = daemon.jobs();
+    let number = |name: &str, field: &str| now.iter().find(|job| job["name"] == name).unwrap()[field].as_f64().unwrap();
+    let (fast, slow) = (number("grow", "growth"), number("flat", "growth").max(0.0));
+    assert!((number("grow", "limit") - fast / (fast + slow)).abs() < 1e-9, "{now:#?}");
+    assert!((number("flat", "limit") - (slow / (fast + slow)).max(0.25)).abs() < 1e-9, "{now:#?}");
+    eventually("the kernel has 160 : 40", SOON, || {
+        (weight(&engine, &grow) == 160 && weight(&engine, &flat) == 40).then_some(())
+    });
+
+    engine.docker(&["rm", "--force", "grow"]);
+    let alone = daemon.job_that("flat", "competes freely when all have converged", SOON, |job| job["limit"] == 1.0);
+    assert_eq!((list(&alone), alone["rule"].as_str()), ("completing", Some("all-converged")));
+    eventually("its weight is the default again", SOON, || (weight(&engine, &flat) == 100).then_some(()));
+    let interval = || {
+        let status: Value = serde_json::from_str(&daemon.told(&["status", "-o", "json"])).unwrap();
+        status["node"]["interval_s"].as_f64()
+    };
+    eventually("the interval doubles and doubles", SOON, || interval().filter(|seconds| *seconds >= 8.0));
+}
+
+#[test]
+fn a_killed_daemon_leaves_a_journal_from_which_every_original_comes_back() {
+    let engine = Engine::start();
+    let mut daemon = daemon(&engine, "2s");
+    run(&engine, "grow", GROWING);
+    let own = ["--cpu-shares", "777"];
+    let b = engine.run(RunSpec { name: "flat", labels: &[GOVERNED], options: &own, script: CONVERGED });
+    let shares = |id: &str| engine.cgroup_file(id, "cpu", "cpu.shares");
+    daemon.job_that("flat", "completes", SOON, |job| list(job) == "completing");
+    eventually("b is limited", SOON, || (weight(&engine, &b) == 40).then_some(()));
+
+    daemon.end("KILL");
+    assert_eq!(weight(&engine, &b), 40, "a crash changes nothing by itself");
+    let said = daemon.restore();
+    assert!(said.contains("flat: original limits are back"), "{said}");
+    if Engine::is_cgroup_v1() {
+        assert_eq!(shares(&b), "777");
+    }
+    assert!(daemon.restore().contains("0 restored"), "a second restore finds nothing to do");
+
+    daemon.boot();
+    daemon.job_that("flat", "is limited again by the next daemon", SOON, |_| weight(&engine, &b) == 40);
+    daemon.end("TERM");
+    if Engine::is_cgroup_v1() {
+        assert_eq!(shares(&b), "777", "an ordered end restores too");
+    }
+}
+
+#[test]
+fn a_restarted_daemon_adopts_what_stands_and_reads_each_line_once() {
+    let engine = Engine::start();
+    let mut daemon = daemon(&engine, "2s");
+    run(&engine, "grow", GROWING);
+    let b = run(&engine, "flat", CONVERGED);
+    daemon.job_that("flat", "completes", SOON, |job| list(job) == "completing");
+    eventually("b is limited", SOON, || (weight(&engine, &b) == 40).then_some(()));
+    sleep(Duration::from_secs(11)); // log positions are saved every ten seconds
+    daemon.end("KILL");
+    daemon.boot();
+    assert_eq!(weight(&engine, &b), 40, "what stood stands");
+    let settling = daemon.job_that("flat", "is found", SOON, |_| true);
+    assert_eq!(settling["hold"]["kind"], "settling", "{settling:#?}");
+    let known = daemon.job_that("flat", "still knows its metric", SOON, |job| job["metric"].is_object());
+    assert!(known["metric"].to_string().contains("loss"), "{known:#?}");
+    daemon.job_that("flat", "is governed after one interval", SOON, |job| job["hold"].is_null());
+}
+
+#[test]
+fn a_limit_that_somebody_else_sets_is_left_to_them() {
+    let engine = Engine::start();
+    let mut daemon = daemon(&engine, "2s");
+    run(&engine, "grow", GROWING);
+    let b = run(&engine, "flat", CONVERGED);
+    eventually("b is limited", SOON, || (weight(&engine, &b) == 40).then_some(()));
+    engine.docker(&["update", "--cpu-shares", "3000", "flat"]);
+    let theirs = weight(&engine, &b);
+    let held = daemon.job_that("flat", "is left alone", SOON, |job| job["hold"]["kind"] == "foreign");
+    assert!(held["why"].as_str().unwrap().contains("left alone") || held["hold"]["why"].is_string(), "{held:#?}");
+    sleep(Duration::from_secs(5));
+    assert_eq!(weight(&engine, &b), theirs, "two ticks later");
+    daemon.told(&["resume", "flat"]);
+    daemon.job_that("flat", "is governed when told so", SOON, |job| job["hold"].is_null());
+    eventually("b is limited again", SOON, || (weight(&engine, &b) == 40).then_some(()));
+    daemon.end("TERM");
+    assert_eq!(weight(&engine, &b), theirs, "what its owner set is what is restored");
+}
+
+#[test]
+fn pause_gives_the_original_back_and_unlabelled_containers_are_never_touched() {
+    let engine = Engine::start();
+    let daemon = daemon(&engine, "2s");
+    let stranger = engine.run(RunSpec { name: "stranger", script: GROWING, ..RunSpec::default() });
+    run(&engine, "grow", GROWING);
+    let b = run(&engine, "flat", CONVERGED);
+    eventually("b is limited", SOON, || (weight(&engine, &b) == 40).then_some(()));
+    daemon.told(&["pause", "flat"]);
+    eventually("b has its original", SOON, || (weight(&engine, &b) == 100).then_some(()));
+    daemon.told(&["resume", "flat"]);
+    eventually("b is limited again", SOON, || (weight(&engine, &b) == 40).then_some(()));
+    daemon.told(&["policy", "fair"]);
+    eventually("watching only restores", SOON, || (weight(&engine, &b) == 100).then_some(()));
+    assert!(daemon.job("stranger").is_none());
+    assert_eq!(weight(&engine, &stranger), 100);
+}
+
+#[test]
+fn containers_are_governed_through_the_engines_restart() {
+    let mut engine = Engine::start_with(Options { live_restore: true });
+    let daemon = daemon(&engine, "2s");
+    run(&engine, "grow", GROWING);
+    let b = run(&engine, "flat", CONVERGED);
+    eventually("b is limited", SOON, || (weight(&engine, &b) == 40).then_some(()));
+    engine.restart();
+    let c = run(&engine, "late", GROWING);
+    daemon.job_that("late", "is found after the restart", SOON, |_| true);
+    assert!(daemon.job("flat").is_some());
+    let evaluations = |job: &Value| job["metric"].is_object();
+    daemon.job_that("late", "is read", SOON, evaluations);
+    assert!(weight(&engine, &c) >= 1);
+}
+
+#[test]
+fn a_log_is_read_through_its_rotation() {
+    let engine = Engine::start();
+    let daemon = daemon(&engine, "2s");
+    let options = ["--log-opt", "max-size=4k", "--log-opt", "max-file=2"];
+    engine.run(RunSpec { name: "grow", labels: &[GOVERNED], options: &options, script: GROWING });
+    let progress = |job: &Value| job["progress"]["current"].as_f64().unwrap_or(0.0);
+    // A line is some 110 bytes in the engine's format: 150 lines are four rotations.
+    let job =
+        daemon.job_that("grow", "has passed four rotations", Duration::from_secs(60), |job| progress(job) >= 150.0);
+    assert!(job["notices"].as_array().unwrap().is_empty(), "{job:#?}");
+}
+
+#[test]
+fn a_hostile_log_path_leads_nowhere_and_harms_nobody() {
+    let engine = Engine::start();
+    let daemon = daemon(&engine, "2s");
+    let outside = engine.dir().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("secret"), "loss: 1.0\nloss: 0.5\nloss: 0.25\n").unwrap();
+    let shared = engine.dir().join("shared");
+    fs::create_dir(&shared).unwrap();
+    symlink(outside.join("secret"), shared.join("absolute")).unwrap();
+    symlink("../outside/secret", shared.join("relative")).unwrap();
+    Command::new("mkfifo").arg(shared.join("fifo")).status().unwrap();
+    let mount = format!("{}:/shared", shared.display());
+    let start = |name: &str, path: &str| {
+        let label = format!("flowcon.log={path}");
+        let labels = [GOVERNED, label.as_str()];
+        engine.run(RunSpec { name, labels: &labels, options: &["--volume", &mount], script: "" });
+    };
+    for name in ["absolute", "relative", "fifo"] {
+        start(name, &format!("/shared/{name}"));
+    }
+    start("device", "/dev/zero");
+    start("dots", "/shared/../../../../etc/shadow");
+    for name in ["absolute", "relative", "fifo", "device", "dots"] {
+        let job =
+            daemon.job_that(name, "is complained about", SOON, |job| !job["notices"].as_array().unwrap().is_empty());
+        assert!(job["metric"].is_null(), "nothing was read: {job:#?}");
+        assert_eq!(job["limit"].as_f64().unwrap_or(1.0), 1.0, "{name} keeps a fair share");
+    }
+    let everything = daemon.told(&["status", "-o", "json"]);
+    assert!(!everything.contains("root:"), "no byte of the host leaks");
+}
+
+#[test]
+fn a_named_log_inside_the_container_and_other_drivers_are_read() {
+    let engine = Engine::start();
+    let daemon = daemon(&engine, "2s");
+    let to_file = format!("mkdir -p /tmp; ({GROWING}) > /tmp/train.log");
+    let labels = [GOVERNED, "flowcon.log=/tmp/train.log"];
+    engine.run(RunSpec { name: "file", labels: &labels, script: &to_file, ..RunSpec::default() });
+    engine.run(RunSpec { name: "local", labels: &[GOVERNED], options: &["--log-driver", "local"], script: GROWING });
+    for name in ["file", "local"] {
+        let job = daemon.job_that(name, "is read", SOON, |job| job["metric"].is_object());
+        assert!(job["metric"].to_string().contains("loss"), "{job:#?}");
+    }
+}
+
+#[test]
+fn absurd_labels_are_named_once_and_the_job_goes_on() {
+    let engine = Engine::start();
+    let daemon = daemon(&engine, "2s");
+    let labels = [GOVERNED, "flowcon.pattern=(unclosed", "flowcon.weight=NaN", "flowcon.total=-1"];
+    let id = engine.run(RunSpec { name: "grow", labels: &labels, script: GROWING, ..RunSpec::default() });
+    let job = daemon.job_that("grow", "is read in spite of them", SOON, |job| job["metric"].is_object());
+    let notices = job["notices"].to_string();
+    for label in ["flowcon.pattern", "flowcon.weight", "flowcon.total"] {
+        assert!(notices.contains(label), "{notices}");
+    }
+    sleep(Duration::from_secs(5));
+    assert_eq!(
+        job["notices"].as_array().unwrap().len(),
+        daemon.job("grow").unwrap()["notices"].as_array().unwrap().len()
+    );
+    assert_eq!(weight(&engine, &id), 100);
+}
+
+#[test]
+fn a_read_only_state_directory_means_watching_and_saying_so() {
+    let engine = Engine::start();
+    let state = engine.dir().join("state");
+    fs::write(&state, "a file where the directory should be").unwrap();
+    let address = engine.address();
+    let setting = format!("state-dir={}", state.display());
+    let settings = ["policy.name=flowcon", "policy.interval=2s", &setting];
+    let daemon = Daemon::start(&address, &settings);
+    run(&engine, "grow", GROWING);
+    let b = run(&engine, "flat", CONVERGED);
+    daemon.job_that("flat", "is watched", SOON, |job| job["metric"].is_object());
+    sleep(Duration::from_secs(8));
+    assert_eq!(weight(&engine, &b), 100, "nothing is changed without a journal");
+    assert!(daemon.told(&["status", "-o", "json"]).contains("watching only, nothing is changed"));
+}

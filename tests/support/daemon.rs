@@ -1,0 +1,137 @@
+//! A real `flowcond` of a test's own, asked through the real `flowctl`.
+
+#![allow(dead_code)] // each test binary uses a part of it
+#![allow(clippy::unwrap_used)] // a test fails by panicking, in its support too
+
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Looks again and again until `look` answers; panics with `what` after `within`.
+pub fn eventually<T>(what: &str, within: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + within;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "not within {within:?}: {what}");
+        sleep(Duration::from_millis(100));
+    }
+}
+
+/// A running daemon with a socket and a state directory of its own.
+pub struct Daemon {
+    dir: tempfile::TempDir,
+    address: String,
+    settings: Vec<String>,
+    child: Option<Child>,
+}
+
+impl Daemon {
+    /// Starts a daemon for the engine at `address` (`off` = none) and waits until it answers.
+    pub fn start(address: &str, settings: &[&str]) -> Daemon {
+        let dir = tempfile::Builder::new().prefix("flowcond-").tempdir().unwrap();
+        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let mut daemon = Daemon { dir, address: address.to_owned(), settings, child: None };
+        daemon.boot();
+        daemon
+    }
+
+    /// Starts it (again), over the same state.
+    pub fn boot(&mut self) {
+        let log = fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flowcond"));
+        command.arg("--socket").arg(self.socket()).arg("--state-dir").arg(self.state_dir());
+        command.args(["--set", &format!("engine.address={}", self.address)]);
+        for setting in &self.settings {
+            command.args(["--set", setting]);
+        }
+        self.child = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
+        eventually("flowcond answers", Duration::from_secs(20), || {
+            self.flowctl(&["ps"]).status.success().then_some(())
+        });
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join("s.sock")
+    }
+
+    pub fn state_dir(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    /// What it logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
+    }
+
+    /// Runs `flowctl` against it.
+    pub fn flowctl(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_flowctl")).arg("--socket").arg(self.socket()).args(arguments).output().unwrap()
+    }
+
+    /// Runs `flowctl`, which must succeed.
+    pub fn told(&self, arguments: &[&str]) -> String {
+        let output = self.flowctl(arguments);
+        assert!(output.status.success(), "flowctl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// All governed containers of one instant, as the API tells them.
+    pub fn jobs(&self) -> Vec<Value> {
+        let listed: Value = serde_json::from_str(&self.told(&["ps", "-o", "json"])).unwrap();
+        listed.get("containers").unwrap_or(&listed).as_array().unwrap().clone()
+    }
+
+    /// The governed container of that name.
+    pub fn job(&self, name: &str) -> Option<Value> {
+        self.jobs().into_iter().find(|job| job["name"] == name)
+    }
+
+    /// Waits until the container of that name fits, and gives it.
+    pub fn job_that(&self, name: &str, what: &str, within: Duration, mut fits: impl FnMut(&Value) -> bool) -> Value {
+        let mut last = None;
+        let until = Instant::now() + within;
+        while Instant::now() < until {
+            last = self.job(name);
+            if let Some(job) = last.as_ref().filter(|job| fits(job)) {
+                return job.clone();
+            }
+            sleep(Duration::from_millis(100));
+        }
+        panic!("{name}: not within {within:?}: {what}; last seen: {last:#?}\n{}", self.log());
+    }
+
+    /// Ends it with a signal and waits.
+    pub fn end(&mut self, signal: &str) {
+        let Some(mut child) = self.child.take() else { return };
+        Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// `flowcond restore` over its state, as the unit does after a crash.
+    pub fn restore(&self) -> String {
+        let output = Command::new(env!("CARGO_BIN_EXE_flowcond"))
+            .args(["restore", "--state-dir"])
+            .arg(self.state_dir())
+            .args(["--set", &format!("engine.address={}", self.address)])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        text
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.end("TERM");
+    }
+}
