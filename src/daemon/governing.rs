@@ -15,7 +15,7 @@ use crate::host::docker::{EngineInfo, EngineName};
 use crate::host::node;
 use crate::host::store::LogPlace;
 use crate::host::systemd;
-use crate::model::{ContainerId, EventKind, Hold, LimitChange, Millis, NodePlan, NodeStatus, PolicySettings, Setting};
+use crate::model::{ContainerId, EventKind, Millis, NodePlan, NodeStatus, PolicySettings};
 use crate::policy::{self, Governor};
 use std::collections::BTreeMap;
 use std::time::Duration;
