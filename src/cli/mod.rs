@@ -2,8 +2,10 @@
 //!
 //! A page is made by a pure function of a wire document; only `screen` prints. Imports: api, config, host, daemon, progress, workload.
 
+mod bench;
 mod commands;
 mod config;
+mod demo;
 mod doctor;
 mod events;
 mod exit;
@@ -17,6 +19,7 @@ mod status;
 mod table;
 mod text;
 mod train;
+mod trial;
 
 pub use exit::{Exit, Failure};
 pub use screen::{ColorChoice, Format};
@@ -103,6 +106,10 @@ enum Verb {
     Doctor(doctor::DoctorArgs),
     /// Check or show the daemon's configuration
     Config(config::ConfigArgs),
+    /// See real trainings on this machine finish sooner: plain sharing, then governed; needs no daemon
+    Demo(demo::DemoArgs),
+    /// Compare policies on a list of real jobs
+    Bench(bench::BenchArgs),
     /// Run one of the built-in trainings
     #[command(hide = true)]
     Train(train::TrainArgs),
@@ -173,6 +180,8 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
         Verb::Config(args) => config::run(&args, &screen),
         Verb::Completion { shell } => completion(shell, &screen),
         Verb::Logs(args) => logs::run(&args),
+        Verb::Demo(args) => demo::run(&args, &screen.look()),
+        Verb::Bench(args) => bench::run(&args, &screen.look()),
         Verb::Train(args) => train::run(&args).map_err(Failure::from),
         Verb::Status(repeat) => block_on(commands::status(&client, repeat.watch, &screen))?,
         Verb::Ps(repeat) => block_on(commands::ps(&client, repeat.watch, &screen))?,

@@ -1,0 +1,219 @@
+//! A list of jobs to benchmark: TOML in, jobs out, every complaint with line, column and what is expected.
+//!
+//! Imports: the trial's jobs, workload.
+
+use super::super::trial::job::{Job, Work};
+use crate::workload::{Amount, Kind};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use toml::Spanned;
+
+/// More jobs than this at once measure the machine, not a policy.
+const JOBS_AT_MOST: usize = 100;
+/// A day.
+const LATEST_START_S: f64 = 86_400.0;
+const EPOCHS_AT_MOST: u64 = 100_000_000;
+const SIZES: std::ops::RangeInclusive<u64> = 64..=10_000_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListText {
+    job: Vec<Spanned<JobText>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JobText {
+    name: Spanned<String>,
+    #[serde(default)]
+    start_s: Option<Spanned<f64>>,
+    #[serde(default)]
+    train: Option<Spanned<String>>,
+    #[serde(default)]
+    command: Option<Spanned<Vec<String>>>,
+    #[serde(default)]
+    epochs: Option<Spanned<u64>>,
+    #[serde(default)]
+    size: Option<Spanned<u64>>,
+    #[serde(default)]
+    threads: Option<Spanned<u64>>,
+    #[serde(default)]
+    seed: Option<u64>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    #[serde(default)]
+    mounts: Vec<String>,
+}
+
+/// Reads a list. `scale` multiplies epochs and start times; `cores` is how many threads a training gets that asks for none.
+///
+/// # Errors
+/// `PATH:LINE:COLUMN: what is wrong; what is expected`.
+pub fn parse(path: &str, text: &str, scale: f64, cores: usize) -> Result<Vec<Job>, String> {
+    let reader = Reader { path, text, scale, cores };
+    let list: ListText = toml::from_str(text).map_err(|error| {
+        let place = error.span().map_or(0, |span| span.start);
+        reader.at(place, error.message())
+    })?;
+    if list.job.is_empty() || list.job.len() > JOBS_AT_MOST {
+        return Err(reader.at(0, &format!("{} jobs; expected 1 to {JOBS_AT_MOST} [[job]] tables", list.job.len())));
+    }
+    let mut jobs: Vec<Job> = Vec::new();
+    for entry in &list.job {
+        let job = reader.job(entry)?;
+        if jobs.iter().any(|earlier| earlier.name == job.name) {
+            let place = entry.get_ref().name.span().start;
+            return Err(reader.at(place, &format!("a second job named {:?}; expected a name of its own", job.name)));
+        }
+        jobs.push(job);
+    }
+    Ok(jobs)
+}
+
+struct Reader<'a> {
+    path: &'a str,
+    text: &'a str,
+    scale: f64,
+    cores: usize,
+}
+
+impl Reader<'_> {
+    fn at(&self, place: usize, what: &str) -> String {
+        let before = self.text.get(..place).unwrap_or(self.text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
+        format!("{}:{line}:{column}: {what}", self.path)
+    }
+
+    fn job(&self, entry: &Spanned<JobText>) -> Result<Job, String> {
+        let job = entry.get_ref();
+        let name = job.name.get_ref();
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || name.len() > 32 || !name.chars().all(fits) || !name.starts_with(char::is_alphanumeric) {
+            let place = job.name.span().start;
+            return Err(
+                self.at(place, "name: expected 1 to 32 letters, digits, `.`, `_`, `-`, a letter or digit first")
+            );
+        }
+        let start = self.number(&job.start_s, "start_s", 0.0, 0.0, LATEST_START_S)?;
+        let labels = job.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let work = self.work(entry)?;
+        Ok(Job { name: name.clone(), start: Duration::from_secs_f64(start * self.scale), labels, work })
+    }
+
+    fn work(&self, entry: &Spanned<JobText>) -> Result<Work, String> {
+        let job = entry.get_ref();
+        match (&job.train, &job.command) {
+            (Some(kind), None) => {
+                let kind: Kind = kind.get_ref().parse().map_err(|error: String| self.at(kind.span().start, &error))?;
+                Ok(Work::Training(kind, self.amount(kind, job)?))
+            }
+            (None, Some(command)) if command.get_ref().is_empty() => {
+                Err(self.at(command.span().start, "command: expected a program and its arguments"))
+            }
+            (None, Some(command)) => Ok(Work::Command { line: command.get_ref().clone(), mounts: job.mounts.clone() }),
+            _ => Err(self.at(entry.span().start, "expected either train = \"KIND\" or command = [\"PROGRAM\", …]")),
+        }
+    }
+
+    fn amount(&self, kind: Kind, job: &JobText) -> Result<Amount, String> {
+        let usual = Amount::usual(kind);
+        let epochs = self.whole(&job.epochs, "epochs", usual.epochs, 1..=EPOCHS_AT_MOST)?;
+        Ok(Amount {
+            epochs: ((epochs as f64 * self.scale).round() as usize).max(1),
+            size: self.whole(&job.size, "size", usual.size, SIZES)?,
+            threads: self.whole(&job.threads, "threads", self.cores, 1..=256)?,
+            seed: job.seed.unwrap_or(usual.seed),
+        })
+    }
+
+    fn whole(
+        &self,
+        value: &Option<Spanned<u64>>,
+        key: &str,
+        usual: usize,
+        range: std::ops::RangeInclusive<u64>,
+    ) -> Result<usize, String> {
+        let Some(value) = value else { return Ok(usual) };
+        if range.contains(value.get_ref()) {
+            return Ok(*value.get_ref() as usize);
+        }
+        let (least, most) = (range.start(), range.end());
+        Err(self.at(value.span().start, &format!("{key} = {}; expected {least} to {most}", value.get_ref())))
+    }
+
+    fn number(
+        &self,
+        value: &Option<Spanned<f64>>,
+        key: &str,
+        usual: f64,
+        least: f64,
+        most: f64,
+    ) -> Result<f64, String> {
+        let Some(value) = value else { return Ok(usual) };
+        if (least..=most).contains(value.get_ref()) {
+            return Ok(*value.get_ref());
+        }
+        Err(self.at(value.span().start, &format!("{key} = {}; expected {least} to {most}", value.get_ref())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<Job>, String> {
+        parse("jobs.toml", text, 0.5, 2)
+    }
+
+    #[test]
+    fn trainings_and_commands_are_read_and_scaled() {
+        let jobs = read(
+            "[[job]]\nname = \"a\"\ntrain = \"vae\"\nepochs = 10\n\
+             [[job]]\nname = \"b\"\nstart_s = 8\ncommand = [\"python3\", \"x.py\"]\nmounts = [\"/opt/venv\"]\nlabels = { \"flowcon.total\" = \"4\" }\n",
+        )
+        .expect("a good list");
+        let Work::Training(Kind::Vae, amount) = &jobs[0].work else { panic!("{jobs:?}") };
+        assert_eq!((amount.epochs, amount.threads), (5, 2));
+        assert_eq!(jobs[1].start, Duration::from_secs(4));
+        let Work::Command { line, mounts } = &jobs[1].work else { panic!("{jobs:?}") };
+        assert_eq!((line.join(" ").as_str(), mounts.len()), ("python3 x.py", 1));
+        assert_eq!(jobs[1].labels, [("flowcon.total".to_owned(), "4".to_owned())]);
+    }
+
+    #[test]
+    fn the_lists_that_come_with_the_program_are_good() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/config/bench");
+        let mut sizes = Vec::new();
+        for entry in std::fs::read_dir(folder).expect("config/bench") {
+            let path = entry.expect("an entry").path();
+            let text = std::fs::read_to_string(&path).expect("text");
+            sizes.push(parse(&path.display().to_string(), &text, 1.0, 2).expect("a good list").len());
+        }
+        sizes.sort_unstable();
+        assert_eq!(sizes, [3, 5, 10, 15]);
+    }
+
+    #[test]
+    fn complaints_name_line_column_and_what_is_expected() {
+        let cases = [
+            ("[[job]]\nname = \"a\"\n", "jobs.toml:1:1: expected either train"),
+            ("[[job]]\nname = \"a\"\ntrain = \"resnet\"\n", "jobs.toml:3:9: no training is called \"resnet\""),
+            ("[[job]]\nname = \"a b\"\ntrain = \"vae\"\n", "jobs.toml:2:8: name: expected"),
+            ("[[job]]\nname = \"a\"\ntrain = \"vae\"\nepochs = 0\n", "jobs.toml:4:10: epochs = 0; expected 1 to"),
+            ("[[job]]\nname = \"a\"\ntrain = \"vae\"\nstart_s = -1.0\n", "jobs.toml:4:11: start_s = -1; expected 0 to"),
+            ("[[job]]\nname = \"a\"\ntrain = \"vae\"\nepoch = 3\n", "unknown field `epoch`"),
+            ("[[job]]\nname = \"a\"\ncommand = []\n", "jobs.toml:3:11: command: expected a program"),
+            (
+                "[[job]]\nname = \"a\"\ntrain = \"vae\"\n[[job]]\nname = \"a\"\ntrain = \"mlp\"\n",
+                "jobs.toml:5:8: a second job named \"a\"",
+            ),
+            ("job = []\n", "0 jobs; expected 1 to"),
+        ];
+        for (text, expected) in cases {
+            let error = read(text).expect_err(text);
+            assert!(error.contains(expected), "{text}\n{error}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! `flowctl bench`: the same schedule of real jobs under each policy in turn, again and again, and what each did to them.
+//!
+//! Policies take turns within a repeat, plain sharing first, so that a machine that slows down slows all of them. Runs that other
+//! processes or the hypervisor spoiled are marked. Imports: the trial, model.
+
+mod list;
+mod quality;
+mod report;
+mod summary;
+
+use super::exit::{Exit, Failure};
+use super::screen::Look;
+use super::trial::board::Board;
+use super::trial::confine::Cores;
+use super::trial::governor::Governing;
+use super::trial::job::Job;
+use super::trial::launch::{RuntimeChoice, Stage};
+use super::trial::outcome::RunOutcome;
+use super::trial::room::Room;
+use super::trial::{self, failed};
+use crate::model::{Millis, PolicyName, PolicySettings};
+use anyhow::{Context, Result};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use summary::Bench;
+
+/// What to run and how often.
+#[derive(Args, Clone, Debug)]
+pub struct BenchArgs {
+    /// The list of jobs, for example config/bench/fixed-3.toml
+    jobs: PathBuf,
+    /// Policies to compare; plain sharing (fair) always runs first
+    #[arg(long, value_delimiter = ',', default_value = "fair,flowcon,balanced", value_parser = trial::policy_name)]
+    policy: Vec<PolicyName>,
+    /// How often each policy runs
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeats: u32,
+    /// Where the jobs run
+    #[arg(long, value_enum, default_value_t, value_name = "RUNTIME")]
+    runtime: RuntimeChoice,
+    /// Between two decisions
+    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = trial::interval)]
+    interval: Duration,
+    /// Multiplies epochs and start times of the list: 0.1 for a first look
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = scale)]
+    scale: f64,
+    /// Write the report, an HTML page, here
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Print the result as one JSON object on the last line
+    #[arg(long)]
+    json: bool,
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    let factor: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
+    if (0.001..=1000.0).contains(&factor) { Ok(factor) } else { Err("between 0.001 and 1000".to_owned()) }
+}
+
+/// Runs the benchmark and prints its tables.
+pub fn run(args: &BenchArgs, look: &Look) -> Result<(), Failure> {
+    let cores = Cores::all().context("ask which cores may be used").map_err(failed)?;
+    let jobs = read_list(&args.jobs, args.scale, cores.count())?;
+    let runtime = tokio::runtime::Runtime::new().context("start the benchmark's threads").map_err(failed)?;
+    runtime.block_on(measure(args, look, &cores, &jobs))
+}
+
+fn read_list(path: &Path, scale: f64, cores: usize) -> Result<Vec<Job>, Failure> {
+    let usage = |message: String| Failure::new(Exit::Usage, message, "config/bench/fixed-3.toml shows all keys");
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| usage(format!("{shown}: {error}")))?;
+    list::parse(&shown, &text, scale, cores).map_err(usage)
+}
+
+/// Opens the stage, runs everything, and clears up whatever happened, also on Ctrl-C.
+async fn measure(args: &BenchArgs, look: &Look, cores: &Cores, jobs: &[Job]) -> Result<(), Failure> {
+    let room = Room::new().map_err(failed)?;
+    let stage = tokio::select! {
+        stage = Stage::open(args.runtime, &room, cores) => stage?,
+        interruption = trial::interrupted() => return Err(interruption),
+    };
+    let governing = Governing::default();
+    let board = Board::on_stdout();
+    let ended = tokio::select! {
+        runs = run_all(args, jobs, &room, &stage, &governing, &board) => runs.map_err(failed),
+        interruption = trial::interrupted() => Err(interruption),
+    };
+    let runtime = stage.name();
+    stage.close().await;
+    governing.stop().await;
+    let bench = Bench::new(&args.jobs.display().to_string(), runtime, jobs, ended?);
+    conclude(args, look, &board, &bench).map_err(failed)
+}
+
+async fn run_all(
+    args: &BenchArgs,
+    jobs: &[Job],
+    room: &Room,
+    stage: &Stage,
+    governing: &Governing,
+    board: &Board,
+) -> Result<Vec<(PolicyName, RunOutcome)>> {
+    let others = args.policy.iter().copied().filter(|policy| *policy != PolicyName::Fair);
+    let policies: Vec<PolicyName> = std::iter::once(PolicyName::Fair).chain(others).collect();
+    let mut runs = Vec::new();
+    for repeat in 1..=args.repeats {
+        for &policy in &policies {
+            let name = trial::policy_word(policy);
+            board.say(&format!("repeat {repeat} of {}: {name}", args.repeats));
+            let interval = Millis(args.interval.as_millis() as u64);
+            let settings = PolicySettings { policy, interval, ..PolicySettings::default() };
+            let governor = governing.start(room, settings, stage).await?;
+            let outcome = trial::run(stage, &governor, jobs, board).await;
+            stage.clear().await;
+            governing.stop().await;
+            runs.push((policy, outcome?));
+        }
+    }
+    Ok(runs)
+}
+
+fn conclude(args: &BenchArgs, look: &Look, board: &Board, bench: &Bench) -> Result<()> {
+    board.say(&format!("\n{}", bench.page(look)));
+    if let Some(path) = &args.report {
+        std::fs::write(path, report::html(bench)).with_context(|| format!("write the report to {}", path.display()))?;
+        board.say(&format!("Report: {}", path.display()));
+    }
+    if args.json {
+        board.say(&serde_json::to_string(&bench.summary()).context("write the result as JSON")?);
+    }
+    Ok(())
+}

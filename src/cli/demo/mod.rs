@@ -1,0 +1,196 @@
+//! `flowctl demo`: real trainings on this machine, first sharing plainly, then governed, and what that changed.
+//!
+//! Nothing needs to be installed: the governor runs in this process on a private socket, the jobs are this same program, as
+//! containers where an engine answers and as `flowctl run` commands elsewhere. Imports: api, daemon, host, workload.
+
+mod comparison;
+mod picture;
+mod schedule;
+mod verdict;
+
+use super::exit::{Exit, Failure};
+use super::screen::Look;
+use super::trial::board::Board;
+use super::trial::confine::Cores;
+use super::trial::governor::Governing;
+use super::trial::job::Job;
+use super::trial::launch::{RuntimeChoice, Stage};
+use super::trial::outcome::RunOutcome;
+use super::trial::room::Room;
+use super::trial::{self, failed};
+use crate::model::{Millis, PolicyName, PolicySettings};
+use anyhow::{Context, Result};
+use clap::Args;
+use comparison::Comparison;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How to run the demo.
+#[derive(Args, Clone, Debug)]
+pub struct DemoArgs {
+    /// Print the result as one JSON object on the last line
+    #[arg(long)]
+    json: bool,
+    /// Where the jobs run
+    #[arg(long, value_enum, default_value_t, value_name = "RUNTIME")]
+    runtime: RuntimeChoice,
+    /// What governs the second run: flowcon, balanced or fair
+    #[arg(long, value_name = "NAME", value_parser = trial::policy_name)]
+    policy: Option<PolicyName>,
+    /// Between two decisions
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = trial::interval)]
+    interval: Duration,
+    /// How long each of the two runs is to last: what all the jobs need together from the whole machine
+    #[arg(long, value_name = "SECONDS", default_value = "46", value_parser = work)]
+    work: Duration,
+    /// Where to write the picture [default: a new file in the directory for temporary files]
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+}
+
+fn work(text: &str) -> Result<Duration, String> {
+    trial::seconds_within(text, 1.0, 86_400.0)
+}
+
+/// Runs the demo and prints its result.
+pub fn run(args: &DemoArgs, look: &Look) -> Result<(), Failure> {
+    let cores = Cores::take().context("choose the cores for the demo").map_err(failed)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("start the demo's threads")
+        .map_err(failed)?;
+    let ended = runtime.block_on(show(args, look, &cores));
+    // A measurement that was interrupted may still be computing; it has nothing to clean up.
+    runtime.shutdown_background();
+    ended
+}
+
+/// Everything that a demo is made of, for as long as it runs.
+struct Demo<'a> {
+    args: &'a DemoArgs,
+    look: &'a Look,
+    cores: &'a Cores,
+    room: &'a Room,
+    board: Board,
+    stage: Stage,
+    governing: Governing,
+}
+
+/// Opens the stage, lets the comparison play, and clears up whatever happened, also on Ctrl-C.
+async fn show(args: &DemoArgs, look: &Look, cores: &Cores) -> Result<(), Failure> {
+    let room = Room::new().map_err(failed)?;
+    let stage = tokio::select! {
+        stage = Stage::open(args.runtime, &room, cores) => stage?,
+        interruption = trial::interrupted() => return Err(interruption),
+    };
+    let demo =
+        Demo { args, look, cores, room: &room, board: Board::on_stdout(), stage, governing: Governing::default() };
+    let ended = tokio::select! {
+        ended = demo.play() => ended,
+        interruption = trial::interrupted() => Err(interruption),
+    };
+    demo.stage.close().await;
+    demo.governing.stop().await;
+    ended
+}
+
+impl Demo<'_> {
+    async fn play(&self) -> Result<(), Failure> {
+        self.introduce();
+        let jobs = self.measure().await.map_err(failed)?;
+        self.announce(&jobs);
+        let plain = self.perform("plain sharing", PolicyName::Fair, &jobs).await.map_err(failed)?;
+        let governed = self.perform("governed", self.policy(), &jobs).await.map_err(failed)?;
+        let plot = self.args.plot.clone().unwrap_or_else(picture_path);
+        let comparison = Comparison { runtime: self.stage.name(), plain, governed, plot: plot.display().to_string() };
+        self.conclude(&comparison, &plot).map_err(failed)?;
+        let failed_jobs = comparison.failed_jobs();
+        if failed_jobs.is_empty() {
+            return Ok(());
+        }
+        let message = format!("these trainings failed: {}", failed_jobs.join(", "));
+        Err(Failure::new(Exit::Failed, message, "`flowctl demo --runtime scope` shows their complaints"))
+    }
+
+    fn policy(&self) -> PolicyName {
+        self.args.policy.unwrap_or(PolicySettings::default().policy)
+    }
+
+    fn introduce(&self) {
+        let count = self.cores.count();
+        let of_more = if self.cores.confined { " (of more: so that the jobs meet)" } else { "" };
+        let minutes = (2.6 * self.args.work.as_secs_f64() / 60.0).max(1.0);
+        self.board.say(&format!(
+            "Five trainings on {count} cores{of_more} as {}, first sharing plainly, then governed by {}: about {minutes:.0} min.\n\
+             Measuring the work first, so that both runs do the same.",
+            match self.stage {
+                Stage::Docker(_) => "containers",
+                Stage::Scope(_) => "commands in cgroups of their own (no engine answers)",
+            },
+            trial::policy_word(self.policy())
+        ));
+    }
+
+    /// Computing is no task for the threads that wait for signals.
+    async fn measure(&self) -> Result<Vec<Job>> {
+        let (length, threads) = (self.args.work, self.cores.count());
+        let measured = tokio::task::spawn_blocking(move || schedule::sized(length, threads));
+        Ok(measured.await.context("measure the work")??)
+    }
+
+    fn announce(&self, jobs: &[Job]) {
+        for job in jobs {
+            let start = job.start.as_secs_f64();
+            let line = job.work.command_line("flowctl").join(" ");
+            let labels: String = job.labels.iter().map(|(key, value)| format!(" ({key}={value})")).collect();
+            self.board.say(&format!("  {:14} starts after {start:>4.1} s: {line}{labels}", job.name));
+        }
+    }
+
+    async fn perform(&self, title: &str, policy: PolicyName, jobs: &[Job]) -> Result<RunOutcome> {
+        let settings = PolicySettings {
+            policy,
+            interval: Millis(self.args.interval.as_millis() as u64),
+            ..PolicySettings::default()
+        };
+        let interval = self.args.interval.as_secs_f64();
+        self.board.say(&format!("\n{title}: policy {}, a decision every {interval} s", trial::policy_word(policy)));
+        let governor = self.governing.start(self.room, settings, &self.stage).await?;
+        let outcome = trial::run(&self.stage, &governor, jobs, &self.board).await;
+        self.stage.clear().await;
+        self.governing.stop().await;
+        outcome
+    }
+
+    fn conclude(&self, comparison: &Comparison, plot: &Path) -> Result<()> {
+        let svg = picture::draw(comparison, &format!("governed by {}", trial::policy_word(self.policy())));
+        write_new(plot, &svg, self.args.plot.is_none())?;
+        self.board.say(&format!("\n{}", verdict::page(comparison, self.look)));
+        self.board.say(&format!("Shares over time: {}", plot.display()));
+        if self.args.json {
+            self.board.say(&serde_json::to_string(comparison).context("write the result as JSON")?);
+        }
+        Ok(())
+    }
+}
+
+/// A file that nobody else can have prepared: the process id makes the name new.
+fn picture_path() -> PathBuf {
+    std::env::temp_dir().join(format!("flowcon-demo-{}.svg", std::process::id()))
+}
+
+/// Writes the picture; in a directory that others may write too, only as a file that did not exist.
+fn write_new(path: &Path, text: &str, must_be_new: bool) -> Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true);
+    if must_be_new {
+        options.create_new(true)
+    } else {
+        options.create(true).truncate(true)
+    };
+    let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.with_context(|| format!("write the picture to {} (choose another file with --plot)", path.display()))
+}

@@ -1,0 +1,113 @@
+//! A governor of one's own: the daemon, in this process, on a private socket, blind to every container but ours.
+//!
+//! Imports: api's client, config, daemon.
+
+use super::launch::Stage;
+use super::room::Room;
+use crate::api::client::Client;
+use crate::api::wire::Status;
+use crate::config::{EngineChoice, OnExit, Settings};
+use crate::daemon::{self, Control, DaemonError};
+use crate::model::PolicySettings;
+use anyhow::{Context, Result, bail};
+use std::time::Duration;
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// A look at the status that takes longer is given up.
+const LOOK_AT_MOST: Duration = Duration::from_secs(2);
+/// Starting and stopping take milliseconds; an engine that hangs must not hang us.
+const CHANGE_AT_MOST: Duration = Duration::from_secs(15);
+
+/// Where a governor is kept while it governs, so that it can be stopped whatever became of the run.
+#[derive(Default)]
+pub struct Governing {
+    running: Mutex<Option<Running>>,
+}
+
+struct Running {
+    control: mpsc::Sender<Control>,
+    task: JoinHandle<Result<(), DaemonError>>,
+}
+
+/// A client of the governor that governs now.
+pub struct Governor {
+    client: Client,
+}
+
+impl Governing {
+    /// Starts a governor that knows nothing yet and will see the stage's jobs only.
+    ///
+    /// # Errors
+    /// It cannot listen, keep its journal, or use the engine's address.
+    pub async fn start(&self, room: &Room, policy: PolicySettings, stage: &Stage) -> Result<Governor> {
+        let settings = settings(room, policy, stage);
+        let socket = settings.socket.clone();
+        let same = settings.clone();
+        let (control, orders) = mpsc::channel(4);
+        let (ready, is_ready) = oneshot::channel();
+        let task = tokio::spawn(daemon::run(settings, Box::new(move || Ok(same.clone())), orders, Some(ready)));
+        let mut running = Running { control, task };
+        match timeout(CHANGE_AT_MOST, is_ready).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => bail!(
+                (&mut running.task)
+                    .await
+                    .context("the governor ended while it started")?
+                    .map_or_else(anyhow::Error::from, |()| anyhow::anyhow!("the governor ended while it started"))
+            ),
+            Err(_) => {
+                running.stop().await;
+                bail!("the governor was not ready within {} s", CHANGE_AT_MOST.as_secs());
+            }
+        }
+        *self.running.lock().await = Some(running);
+        Ok(Governor { client: Client::new(&socket, LOOK_AT_MOST) })
+    }
+
+    /// Stops the governor, if one runs; it puts original limits back where jobs still live.
+    pub async fn stop(&self) {
+        if let Some(running) = self.running.lock().await.take() {
+            running.stop().await;
+        }
+    }
+}
+
+impl Running {
+    async fn stop(mut self) {
+        // A governor that has ended already takes no orders.
+        let _ = self.control.send(Control::Stop).await;
+        match timeout(CHANGE_AT_MOST, &mut self.task).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(error))) => eprintln!("flowctl: the governor: {error}"),
+            Ok(Err(error)) => eprintln!("flowctl: the governor ended unexpectedly: {error}"),
+            Err(_) => self.task.abort(),
+        }
+    }
+}
+
+fn settings(room: &Room, policy: PolicySettings, stage: &Stage) -> Settings {
+    let (key, value) = room.label();
+    Settings {
+        socket: room.socket(),
+        state_dir: room.new_state_dir(),
+        on_exit: OnExit::Restore,
+        policy,
+        engine: match stage {
+            Stage::Docker(docker) => EngineChoice::At(format!("unix://{}", docker.socket().display())),
+            Stage::Scope(_) => EngineChoice::Off,
+        },
+        label: format!("{key}={value}"),
+        scopes: matches!(stage, Stage::Scope(_)),
+        group: None,
+        admins: Vec::new(),
+    }
+}
+
+impl Governor {
+    /// What the governor sees now; `None` when it does not answer.
+    pub async fn status(&self) -> Option<Status> {
+        self.client.get("/v1/status").await.ok()
+    }
+}

@@ -1,0 +1,164 @@
+//! Jobs as containers of an engine, from images made on the spot; all are removed afterwards.
+//!
+//! Imports: bollard, tokio.
+
+use super::super::job::{Job, Work};
+use super::image;
+use anyhow::{Context, Result, bail};
+use bollard::errors::Error;
+use bollard::models::{ContainerCreateBody, HostConfig};
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, CreateImageOptionsBuilder, RemoveContainerOptionsBuilder, RemoveImageOptionsBuilder,
+    StartContainerOptions, WaitContainerOptions,
+};
+use bollard::{API_DEFAULT_VERSION, Docker, body_full};
+use futures_util::StreamExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// A training may take this long at most before the engine's answer is no longer waited for.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
+const QUICK_CALL: Duration = Duration::from_secs(10);
+/// The image of this program, for the built-in trainings.
+const TRAININGS: &str = "trainings";
+/// The image that the host's own programs are mounted into.
+const HOST: &str = "host";
+
+/// An engine with our images on it.
+#[derive(Clone)]
+pub struct DockerStage {
+    engine: Docker,
+    socket: PathBuf,
+    /// Prefix of the containers' names, and the images' name.
+    tag: String,
+    labels: Vec<(String, String)>,
+    /// As in `--cpuset-cpus`.
+    cores: String,
+    containers: Arc<Mutex<Vec<String>>>,
+}
+
+impl DockerStage {
+    /// Whether an engine answers at `socket`.
+    pub async fn answers(socket: &Path) -> bool {
+        let Some(path) = socket.to_str() else { return false };
+        let Ok(engine) = Docker::connect_with_socket(path, QUICK_CALL.as_secs(), API_DEFAULT_VERSION) else {
+            return false;
+        };
+        tokio::time::timeout(QUICK_CALL, engine.ping()).await.is_ok_and(|answer| answer.is_ok())
+    }
+
+    /// Imports the images under the name `tag`. Every container will carry `labels` and stay on `cores`.
+    ///
+    /// # Errors
+    /// The engine does not answer or refuses an image.
+    pub async fn open(socket: &Path, tag: &str, labels: Vec<(String, String)>, cores: String) -> Result<DockerStage> {
+        let path = socket.to_str().context("the engine's socket has a path that is no text")?;
+        let engine = Docker::connect_with_socket(path, LONGEST_WAIT.as_secs(), API_DEFAULT_VERSION)
+            .with_context(|| format!("connect to the engine at {path}"))?;
+        let stage = DockerStage {
+            engine,
+            socket: socket.to_owned(),
+            tag: tag.to_owned(),
+            labels,
+            cores,
+            containers: Arc::default(),
+        };
+        stage.import(TRAININGS, image::root_file_system()?).await?;
+        stage.import(HOST, image::host_root()?).await?;
+        Ok(stage)
+    }
+
+    /// Where the engine listens.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    async fn import(&self, variant: &str, tar: Vec<u8>) -> Result<()> {
+        let options = CreateImageOptionsBuilder::new().from_src("-").repo(&self.tag).tag(variant).build();
+        let mut progress = self.engine.create_image(Some(options), Some(body_full(tar.into())), None);
+        while let Some(step) = progress.next().await {
+            step.with_context(|| format!("import the image {}:{variant} into the engine", self.tag))?;
+        }
+        Ok(())
+    }
+
+    /// The container's name for a job.
+    pub fn container_name(&self, job: &Job) -> String {
+        format!("{}-{}", self.tag, job.name)
+    }
+
+    /// Creates and starts a container for `job`; its name.
+    pub async fn start(&self, job: &Job) -> Result<String> {
+        let name = self.container_name(job);
+        let body = self.body(job);
+        let options = CreateContainerOptionsBuilder::new().name(&name).build();
+        self.engine
+            .create_container(Some(options), body)
+            .await
+            .with_context(|| format!("create the container {name}"))?;
+        self.containers.lock().unwrap_or_else(PoisonError::into_inner).push(name.clone());
+        self.engine
+            .start_container(&name, None::<StartContainerOptions>)
+            .await
+            .with_context(|| format!("start the container {name}"))?;
+        Ok(name)
+    }
+
+    fn body(&self, job: &Job) -> ContainerCreateBody {
+        let (variant, environment, binds) = match &job.work {
+            Work::Training(..) => (TRAININGS, image::ENVIRONMENT, None),
+            Work::Command { mounts, .. } => {
+                let all = ["/usr", "/etc"].into_iter().chain(mounts.iter().map(String::as_str));
+                (HOST, "PYTHONUNBUFFERED=1", Some(all.map(|path| format!("{path}:{path}:ro")).collect()))
+            }
+        };
+        ContainerCreateBody {
+            image: Some(format!("{}:{variant}", self.tag)),
+            cmd: Some(job.work.command_line(image::PROGRAM)),
+            env: Some(vec![environment.to_owned()]),
+            labels: Some(self.labels.iter().chain(&job.labels).cloned().collect()),
+            host_config: Some(HostConfig {
+                network_mode: Some("none".into()),
+                cpuset_cpus: Some(self.cores.clone()),
+                binds,
+                ..HostConfig::default()
+            }),
+            ..ContainerCreateBody::default()
+        }
+    }
+
+    /// Waits for a container's end; its exit code.
+    pub async fn wait(&self, name: &str) -> Result<i32> {
+        let mut answers = self.engine.wait_container(name, None::<WaitContainerOptions>);
+        match answers.next().await {
+            Some(Ok(answer)) => Ok(answer.status_code as i32),
+            Some(Err(Error::DockerContainerWaitError { code, .. })) => Ok(code as i32),
+            Some(Err(error)) => Err(error).with_context(|| format!("wait for the container {name}")),
+            None => bail!("wait for the container {name}: the engine hung up"),
+        }
+    }
+
+    /// Removes the containers started so far, running or not.
+    pub async fn clear(&self) {
+        let names = std::mem::take(&mut *self.containers.lock().unwrap_or_else(PoisonError::into_inner));
+        for name in names {
+            let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
+            if let Err(error) = self.engine.remove_container(&name, Some(options)).await {
+                eprintln!("flowctl: could not remove the container {name}: {error}; docker rm -f {name}");
+            }
+        }
+    }
+
+    /// Removes everything, the images too.
+    pub async fn close(self) {
+        self.clear().await;
+        for variant in [TRAININGS, HOST] {
+            let name = format!("{}:{variant}", self.tag);
+            let options = RemoveImageOptionsBuilder::new().force(true).build();
+            if let Err(error) = self.engine.remove_image(&name, Some(options), None).await {
+                eprintln!("flowctl: could not remove the image {name}: {error}; docker rmi {name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! One run of a schedule of real jobs under a governor of our own: what the demo and the benchmarks are made of.
+//!
+//! Jobs are started at their times, watched through the governor's API, and waited for. Imports: api, config, daemon, host,
+//! workload.
+
+pub mod board;
+pub mod confine;
+pub mod governor;
+pub mod job;
+pub mod launch;
+pub mod outcome;
+pub mod picture;
+pub mod room;
+mod stat;
+
+use super::{Exit, Failure};
+use crate::api::wire::{Container, Status};
+use crate::model::PolicyName;
+use anyhow::{Context, Result};
+use board::{Board, RunView, View};
+use governor::Governor;
+use job::Job;
+use launch::Stage;
+use outcome::{Foreign, JobOutcome, RunOutcome, Sample};
+use stat::NodeCpu;
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// Between two looks at the governor's status.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// What a job's own task tells the trial.
+enum News {
+    Started(usize, Duration),
+    Ended(usize, Duration, JobOutcome),
+}
+
+/// Runs all jobs to their end.
+///
+/// # Errors
+/// A job could not be started or waited for. Dropping the future leaves jobs running: clear the stage then.
+pub async fn run(stage: &Stage, governor: &Governor, jobs: &[Job], board: &Board) -> Result<RunOutcome> {
+    let began = Instant::now();
+    let cpu_before = NodeCpu::now();
+    let (tell, mut news) = mpsc::channel(2 * jobs.len().max(1));
+    let mut tasks = JoinSet::new();
+    for (index, job) in jobs.iter().enumerate() {
+        tasks.spawn(run_job(stage.clone(), job.clone(), index, began, tell.clone()));
+    }
+    drop(tell);
+
+    let mut view = board.run(jobs);
+    let mut watch = Watch {
+        jobs,
+        stage,
+        running: vec![false; jobs.len()],
+        samples: Vec::new(),
+        curves: vec![Vec::new(); jobs.len()],
+        last: Duration::ZERO,
+    };
+    let mut outcomes: Vec<Option<JobOutcome>> = vec![None; jobs.len()];
+    let mut look = tokio::time::interval(LOOK_EVERY);
+    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            told = news.recv() => match told {
+                None => break,
+                Some(News::Started(job, at)) => {
+                    watch.running[job] = true;
+                    view.started(job, at);
+                }
+                Some(News::Ended(job, at, outcome)) => {
+                    watch.running[job] = false;
+                    view.ended(job, at, Duration::from_secs_f64(outcome.completion_s), outcome.exit_code);
+                    outcomes[job] = Some(outcome);
+                }
+            },
+            _ = look.tick() => {
+                if let Some(status) = governor.status().await {
+                    watch.look(began.elapsed(), &status, &mut view);
+                }
+            }
+        }
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.context("a job's task ended unexpectedly")??;
+    }
+    let outcomes: Vec<JobOutcome> = outcomes.into_iter().flatten().collect();
+    let foreign = foreign_load(cpu_before, &watch.samples);
+    Ok(RunOutcome { curves: watch.curves, ..RunOutcome::new(outcomes, watch.samples, foreign) })
+}
+
+async fn run_job(stage: Stage, job: Job, index: usize, began: Instant, tell: mpsc::Sender<News>) -> Result<()> {
+    tokio::time::sleep(job.start.saturating_sub(began.elapsed())).await;
+    let start = began.elapsed();
+    let started = stage.start(&job).await?;
+    // The trial hears all or is gone; a job does not end because nobody listens.
+    let _ = tell.send(News::Started(index, start)).await;
+    let exit_code = started.wait().await?;
+    let end = began.elapsed();
+    let outcome = JobOutcome {
+        name: job.name,
+        start_s: start.as_secs_f64(),
+        completion_s: (end - start).as_secs_f64(),
+        exit_code,
+    };
+    let _ = tell.send(News::Ended(index, end, outcome)).await;
+    Ok(())
+}
+
+/// What was seen so far.
+struct Watch<'a> {
+    jobs: &'a [Job],
+    stage: &'a Stage,
+    running: Vec<bool>,
+    samples: Vec<Sample>,
+    curves: Vec<Vec<(f64, f64)>>,
+    last: Duration,
+}
+
+impl Watch<'_> {
+    fn look(&mut self, at: Duration, status: &Status, view: &mut RunView<'_>) {
+        let views: Vec<Option<View>> = self
+            .jobs
+            .iter()
+            .zip(&self.running)
+            .map(|(job, running)| {
+                let name = self.stage.container_name(job);
+                running.then(|| status.containers.iter().find(|c| c.name == name).map(view_of)).flatten()
+            })
+            .collect();
+        view.update(at, &views);
+        for (curve, view) in self.curves.iter_mut().zip(&views) {
+            let value = view.as_ref().and_then(|view| view.metric.as_ref()).map(|(_, value)| *value);
+            if let Some(value) = value.filter(|value| curve.last().is_none_or(|(_, last)| last != value)) {
+                curve.push((at.as_secs_f64(), value));
+            }
+        }
+        if at > self.last {
+            let used = views.iter().map(|view| view.as_ref().and_then(|view| view.used).unwrap_or(0.0)).collect();
+            self.samples.push(Sample { at, used });
+            self.last = at;
+        }
+    }
+}
+
+fn view_of(container: &Container) -> View {
+    View {
+        done: container.progress.as_ref().and_then(|progress| progress.fraction),
+        used: container.cpu_used,
+        metric: container.metric.as_ref().and_then(|metric| Some((metric.name.clone()?, metric.value?))),
+        list: container.list.clone(),
+    }
+}
+
+/// Reads a policy's name from the command line.
+pub fn policy_name(text: &str) -> Result<PolicyName, String> {
+    match text {
+        "flowcon" => Ok(PolicyName::Flowcon),
+        "balanced" => Ok(PolicyName::Balanced),
+        "fair" => Ok(PolicyName::Fair),
+        _ => Err("expected flowcon, balanced or fair".to_owned()),
+    }
+}
+
+/// Reads the time between two decisions.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    seconds_within(text, 1.0, 600.0)
+}
+
+/// Reads a number of seconds.
+pub fn seconds_within(text: &str, least: f64, most: f64) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is not a number of seconds"))?;
+    if (least..=most).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err(format!("between {least} and {most} seconds"))
+    }
+}
+
+/// A policy's name as the command line spells it.
+pub fn policy_word(policy: PolicyName) -> &'static str {
+    match policy {
+        PolicyName::Flowcon => "flowcon",
+        PolicyName::Fair => "fair",
+        PolicyName::Balanced => "balanced",
+    }
+}
+
+/// A failure without a better name.
+pub fn failed(error: anyhow::Error) -> Failure {
+    Failure::new(Exit::Failed, format!("{error:#}"), "`flowctl doctor` looks for the cause")
+}
+
+/// Ctrl-C, or a polite request to end.
+pub async fn interrupted() -> Failure {
+    let ended =
+        |code, name: &str| Failure::new(code, format!("ended by {name}; everything was removed"), "start it again");
+    let (Ok(mut int), Ok(mut term), Ok(mut hup)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()), signal(SignalKind::hangup()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = int.recv() => ended(Exit::Failed, "Ctrl-C"),
+        _ = term.recv() => ended(Exit::Failed, "SIGTERM"),
+        _ = hup.recv() => ended(Exit::Failed, "SIGHUP"),
+    }
+}
+
+/// What the machine did besides the jobs, from `/proc/stat` less what the samples add up to.
+fn foreign_load(before: Option<NodeCpu>, samples: &[Sample]) -> Foreign {
+    let Some((before, after)) = before.zip(NodeCpu::now()) else { return Foreign::default() };
+    let length = samples.last().map_or(0.0, |sample| sample.at.as_secs_f64());
+    let mut since = 0.0;
+    let mut ours = 0.0;
+    for sample in samples {
+        let at = sample.at.as_secs_f64();
+        ours += (at - since) * sample.used.iter().sum::<f64>();
+        since = at;
+    }
+    let ours = if length > 0.0 { ours / length } else { 0.0 };
+    let node = after.since(&before);
+    Foreign { ours, stolen: node.stolen, others: (node.busy - ours).max(0.0) }
+}

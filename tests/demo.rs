@@ -1,0 +1,174 @@
+//! `flowctl demo` for real, with little work: what it prints, how it ends, and that it leaves nothing behind. Whether governing
+//! pays is a benchmark's question (`integration/demo-medians`), not a test's.
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use support::engine::Engine;
+
+/// A demo with its own directory for temporary files, so that what it leaves behind can be seen.
+struct Demo {
+    tmp: tempfile::TempDir,
+    child: Child,
+}
+
+fn demo(arguments: &[&str], docker_host: &str) -> Demo {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let child = Command::new(env!("CARGO_BIN_EXE_flowctl"))
+        .arg("demo")
+        .args(arguments)
+        .env("TMPDIR", tmp.path())
+        .env("DOCKER_HOST", docker_host)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("flowctl starts");
+    Demo { tmp, child }
+}
+
+/// An engine's address at which nothing listens.
+const NO_ENGINE: &str = "unix:///nonexistent/docker.sock";
+
+impl Demo {
+    fn tag(&self) -> String {
+        format!("flowcon-demo-{}", self.child.id())
+    }
+
+    fn finish(self) -> (tempfile::TempDir, String, Output) {
+        let tag = self.tag();
+        (self.tmp, tag, self.child.wait_with_output().expect("flowctl can be waited for"))
+    }
+}
+
+/// Directories below the cgroup mount whose name begins with `tag`.
+fn cgroups_of(tag: &str) -> Vec<PathBuf> {
+    fn walk(dir: &Path, tag: &str, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                if entry.file_name().to_string_lossy().contains(tag) {
+                    found.push(entry.path());
+                }
+                walk(&entry.path(), tag, found);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(Path::new("/sys/fs/cgroup"), tag, &mut found);
+    found
+}
+
+fn json_of(output: &Output) -> serde_json::Value {
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let last = stdout.lines().last().unwrap_or_default();
+    serde_json::from_str(last).unwrap_or_else(|error| {
+        panic!("{error} in the last line of\n{stdout}\nerrors:\n{}", String::from_utf8_lossy(&output.stderr))
+    })
+}
+
+/// Checks the documented object: five jobs that succeeded, sums that add up, and a picture where it says.
+fn assert_complete(result: &serde_json::Value, runtime: &str) {
+    assert_eq!(result["runtime"], runtime);
+    for run in ["plain", "governed"] {
+        let run = &result[run];
+        let jobs = run["jobs"].as_array().expect("jobs");
+        assert_eq!(jobs.len(), 5, "{run}");
+        assert!(jobs.iter().all(|job| job["exit_code"] == 0), "{run}");
+        let times: Vec<f64> = jobs.iter().map(|job| job["completion_s"].as_f64().expect("a time")).collect();
+        let mean = times.iter().sum::<f64>() / 5.0;
+        assert!((run["mean_completion_s"].as_f64().expect("a mean") - mean).abs() < 1e-6, "{run}");
+        let makespan = run["makespan_s"].as_f64().expect("a makespan");
+        assert!(times.iter().all(|time| *time > 0.0 && *time <= makespan + 1e-6), "{run}");
+    }
+    let plot = fs::read_to_string(result["plot"].as_str().expect("a path")).expect("the picture exists");
+    assert!(plot.starts_with("<svg") && plot.trim_end().ends_with("</svg>"), "{plot}");
+    assert!(plot.matches("class=\"area ").count() == 10, "a band for each job and run");
+}
+
+fn names_in(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).expect("a readable directory");
+    entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn on_scopes_it_compares_two_runs_and_leaves_only_the_picture() {
+    let demo = demo(&["--runtime", "scope", "--work", "4", "--interval", "1", "--json"], NO_ENGINE);
+    let (tmp, tag, output) = demo.finish();
+    let result = json_of(&output);
+    assert!(output.status.success(), "{output:?}");
+    assert_complete(&result, "scope");
+    assert_eq!(names_in(tmp.path()), [format!("{tag}.svg")]);
+    assert_eq!(cgroups_of(&tag), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn on_an_engine_it_uses_containers_and_removes_them_and_the_image() {
+    let engine = Engine::start();
+    let demo = demo(&["--work", "4", "--interval", "1", "--json"], &engine.address());
+    let (tmp, tag, output) = demo.finish();
+    let result = json_of(&output);
+    assert!(output.status.success(), "{output:?}");
+    assert_complete(&result, "docker");
+    assert_eq!(names_in(tmp.path()), [format!("{tag}.svg")]);
+    assert!(!engine.docker(&["ps", "-a", "--format", "{{.Names}}"]).contains(&tag));
+    assert!(!engine.docker(&["images", "--format", "{{.Repository}}"]).contains(&tag));
+}
+
+#[test]
+fn ctrl_c_in_the_middle_removes_everything() {
+    let mut demo = demo(&["--runtime", "scope", "--work", "60", "--interval", "1"], NO_ENGINE);
+    let stdout = BufReader::new(demo.child.stdout.take().expect("piped"));
+    let mut lines = stdout.lines();
+    let started = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("auto-encoder started")));
+    assert!(started.is_some(), "the first job starts");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while cgroups_of(&demo.tag()).is_empty() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!cgroups_of(&demo.tag()).is_empty(), "the job has a cgroup");
+    let rest = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>());
+    let pid = rustix::process::Pid::from_raw(demo.child.id() as i32).expect("a process id");
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+
+    let (tmp, tag, output) = demo.finish();
+    rest.join().expect("the output ends");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("ended by Ctrl-C"), "{output:?}");
+    assert_eq!(names_in(tmp.path()), Vec::<String>::new());
+    assert_eq!(cgroups_of(&tag), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_user_without_rights_is_told_precisely_what_to_do() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let program = tmp.path().join("flowctl");
+    fs::copy(env!("CARGO_BIN_EXE_flowctl"), &program).expect("a copy that everybody can reach");
+    rustix::fs::chmod(tmp.path(), rustix::fs::Mode::from_raw_mode(0o777)).expect("own directory");
+    const NOBODY: u32 = 65534;
+    let output = Command::new(&program)
+        .args(["demo", "--work", "4"])
+        .env("TMPDIR", tmp.path())
+        .env("DOCKER_HOST", NO_ENGINE)
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output()
+        .expect("flowctl starts");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{complaint}");
+    assert!(complaint.contains("no engine answers at unix:///nonexistent/docker.sock"), "{complaint}");
+    assert!(complaint.contains("sudo flowctl demo"), "{complaint}");
+    assert_eq!(names_in(tmp.path()), ["flowctl"]);
+}
+
+#[test]
+fn nonsense_is_a_usage_error() {
+    for arguments in [["--policy", "greedy"], ["--interval", "0"], ["--work", "soon"], ["--runtime", "vm"]] {
+        let (_, _, output) = demo(&arguments, NO_ENGINE).finish();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+    }
+}
