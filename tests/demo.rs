@@ -97,7 +97,7 @@ fn names_in(dir: &Path) -> Vec<String> {
 
 #[test]
 fn on_scopes_it_compares_two_runs_and_leaves_only_the_picture() {
-    let demo = demo(&["--runtime", "scope", "--work", "4", "--interval", "1", "--json"], NO_ENGINE);
+    let demo = demo(&["--runtime", "scope", "--work", "2", "--interval", "1", "--json"], NO_ENGINE);
     let (tmp, tag, output) = demo.finish();
     let result = json_of(&output);
     assert!(output.status.success(), "{output:?}");
@@ -109,7 +109,7 @@ fn on_scopes_it_compares_two_runs_and_leaves_only_the_picture() {
 #[test]
 fn on_an_engine_it_uses_containers_and_removes_them_and_the_image() {
     let engine = Engine::start();
-    let demo = demo(&["--work", "4", "--interval", "1", "--json"], &engine.address());
+    let demo = demo(&["--work", "2", "--interval", "1", "--json"], &engine.address());
     let (tmp, tag, output) = demo.finish();
     let result = json_of(&output);
     assert!(output.status.success(), "{output:?}");
