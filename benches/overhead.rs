@@ -1,0 +1,86 @@
+//! What governing costs: `flowcond` over 200 containers that write a log line a second, beside `docker stats` on the same set, in
+//! the same minute. Run as root: `cargo bench --bench overhead` (`CONTAINERS=50` for fewer).
+
+#![allow(clippy::unwrap_used)] // a benchmark fails by panicking
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use support::daemon::{Daemon, eventually};
+use support::engine::{Engine, RunSpec};
+
+const LINE_A_SECOND: &str = "i=0; while true; do i=$((i+1)); echo \"step $i/100000 loss: $((90000-i))\"; sleep 1; done";
+const WHILE: Duration = Duration::from_secs(60);
+
+fn main() {
+    let containers: usize = std::env::var("CONTAINERS").ok().and_then(|text| text.parse().ok()).unwrap_or(200);
+    let engine = Engine::start();
+    let daemon = Daemon::start(&engine.address(), &["policy.name=flowcon"]);
+    for n in 0..containers {
+        let name = format!("job-{n}");
+        engine.run(RunSpec {
+            name: &name,
+            labels: &["flowcon.enable=true"],
+            script: LINE_A_SECOND,
+            ..RunSpec::default()
+        });
+    }
+    eventually("all are read", Duration::from_secs(120), || {
+        let jobs = daemon.jobs();
+        (jobs.len() == containers && jobs.iter().all(|job| job["metric"].is_object())).then_some(())
+    });
+    sleep(Duration::from_secs(25)); // past the decisions that their starts asked for
+
+    let engines = || cpu_of(&pids("dockerd")) + cpu_of(&pids("containerd"));
+    let alone = measure(|| cpu_of(&[daemon.pid()]), &engines);
+    let mut stats = Command::new("docker")
+        .args(["--host", &engine.address(), "stats", "--format", "{{.Name}} {{.CPUPerc}}"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    sleep(Duration::from_secs(3));
+    let beside = measure(|| cpu_of(&[stats.id()]), &engines);
+    stats.kill().unwrap();
+    stats.wait().unwrap();
+
+    println!("{containers} containers, a log line a second each, {} s each way:", WHILE.as_secs());
+    println!(
+        "  flowcond      {:.2} % of a core, {:.1} MiB resident (targets: 1 %, 40 MiB)",
+        alone.0,
+        resident(daemon.pid())
+    );
+    println!("  docker stats  {:.2} % of a core, and the engine {:+.1} %", beside.0, beside.1 - alone.1);
+}
+
+/// Percent of a core that the measured one and the engine use for a while.
+fn measure(one: impl Fn() -> f64, engine: &impl Fn() -> f64) -> (f64, f64) {
+    let (began, before, engine_before) = (Instant::now(), one(), engine());
+    sleep(WHILE);
+    let seconds = began.elapsed().as_secs_f64();
+    ((one() - before) / seconds * 100.0, (engine() - engine_before) / seconds * 100.0)
+}
+
+fn pids(program: &str) -> Vec<u32> {
+    let found = Command::new("pgrep").args(["-x", program]).output().unwrap().stdout;
+    String::from_utf8(found).unwrap().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// CPU seconds of whole processes, their ended threads included.
+fn cpu_of(pids: &[u32]) -> f64 {
+    let ticks = |pid: &u32| -> Option<f64> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        Some(fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?)
+    };
+    pids.iter().filter_map(ticks).sum::<f64>() / rustix::param::clock_ticks_per_second() as f64
+}
+
+fn resident(pid: u32) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1024.0
+}
