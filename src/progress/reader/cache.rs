@@ -1,14 +1,18 @@
 //! What a line's shape was found to mean, kept so that the analysis runs once per template and not once per line.
 //!
 //! Two tables of fixed size: plans for shapes that say something, and fingerprints of shapes that say nothing (most chatter).
-//! A collision of fingerprints loses a line's values, never more; it takes 32 equal bits. Imports: nothing.
+//! A collision of fingerprints loses a template's values, never more; it takes 32 equal bits. Both tables replace at random:
+//! a log that repeats more templates than fit would otherwise push each one out just before it comes again. Imports: nothing.
 
 use super::lexicon::Count;
 
 /// Eight keys are one cache line.
 const WAYS: usize = 8;
-const SETS: usize = 64;
-const NOTHING_PAIRS: usize = 2048;
+const SETS: usize = 48;
+const NOTHING_SETS: usize = 384;
+
+/// Fields of all plans together; beyond it all plans are learnt again. Bounds the memory of a hostile log.
+const FIELDS_MAX: usize = 2048;
 
 /// One number to read on a line of a known shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,12 +47,16 @@ pub(super) enum Plan {
     Heading(bool),
 }
 
+/// Where a plan stands, until the next insertion.
+pub(super) type Place = (usize, usize);
+
 #[derive(Debug)]
 pub(super) struct Cache {
     keys: Vec<[u64; WAYS]>,
     plans: Vec<[Option<Plan>; WAYS]>,
-    next: Vec<u8>,
-    nothing: Vec<[u32; 2]>,
+    fields: usize,
+    nothing: Vec<[u32; WAYS]>,
+    dice: u64,
 }
 
 impl Cache {
@@ -56,48 +64,75 @@ impl Cache {
         Cache {
             keys: vec![[0; WAYS]; SETS],
             plans: (0..SETS).map(|_| [const { None }; WAYS]).collect(),
-            next: vec![0; SETS],
-            nothing: vec![[0; 2]; NOTHING_PAIRS],
+            fields: 0,
+            nothing: vec![[0; WAYS]; NOTHING_SETS],
+            dice: 1,
         }
     }
 
     /// Whether lines of this shape say nothing.
     pub(super) fn is_nothing(&self, key: u64) -> bool {
-        self.nothing[(key >> 32) as usize % NOTHING_PAIRS].contains(&fingerprint(key))
+        self.nothing[set_of(key, NOTHING_SETS)].contains(&fingerprint(key))
     }
 
     pub(super) fn set_nothing(&mut self, key: u64) {
-        let pair = &mut self.nothing[(key >> 32) as usize % NOTHING_PAIRS];
-        *pair = [fingerprint(key), pair[0]];
+        let roll = self.roll();
+        let set = &mut self.nothing[set_of(key, NOTHING_SETS)];
+        let way = set.iter().position(|known| *known == 0).unwrap_or(roll);
+        set[way] = fingerprint(key);
     }
 
-    /// The plan's place, stable until the next insertion.
-    pub(super) fn find(&self, key: u64) -> Option<(usize, usize)> {
-        let set = (key >> 40) as usize % SETS;
+    /// The place of a shape's plan.
+    pub(super) fn find(&self, key: u64) -> Option<Place> {
+        let set = set_of(key, SETS);
         let way = self.keys[set].iter().position(|known| *known == key)?;
         self.plans[set][way].is_some().then_some((set, way))
     }
 
-    pub(super) fn plan(&self, (set, way): (usize, usize)) -> Option<&Plan> {
+    pub(super) fn plan(&self, (set, way): Place) -> Option<&Plan> {
         self.plans[set][way].as_ref()
     }
 
-    /// Takes a plan out for the time of its use; [`Cache::put_back`] returns it.
-    pub(super) fn take(&mut self, (set, way): (usize, usize)) -> Option<Plan> {
+    /// Takes a plan out for the time of its use; [`Cache::put_back`] returns it, otherwise it is learnt again.
+    pub(super) fn take(&mut self, (set, way): Place) -> Option<Plan> {
         self.plans[set][way].take()
     }
 
-    pub(super) fn put_back(&mut self, (set, way): (usize, usize), plan: Plan) {
+    pub(super) fn put_back(&mut self, (set, way): Place, plan: Plan) {
         self.plans[set][way] = Some(plan);
     }
 
     pub(super) fn insert(&mut self, key: u64, plan: Plan) {
-        let set = (key >> 40) as usize % SETS;
-        let way = self.keys[set].iter().position(|known| *known == key).unwrap_or(usize::from(self.next[set]) % WAYS);
-        self.next[set] = self.next[set].wrapping_add(1);
+        self.fields += fields_of(Some(&plan));
+        if self.fields > FIELDS_MAX {
+            self.plans.iter_mut().for_each(|set| *set = [const { None }; WAYS]);
+            self.fields = fields_of(Some(&plan));
+        }
+        let roll = self.roll();
+        let set = set_of(key, SETS);
+        let known = self.keys[set].iter().position(|known| *known == key);
+        let way = known.or_else(|| self.plans[set].iter().position(Option::is_none)).unwrap_or(roll);
+        self.fields = self.fields.saturating_sub(fields_of(self.plans[set][way].as_ref()));
         self.keys[set][way] = key;
         self.plans[set][way] = Some(plan);
     }
+
+    /// A way, by a linear congruence: chance enough for replacement, and the same in each run.
+    fn roll(&mut self) -> usize {
+        self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.dice >> 33) as usize % WAYS
+    }
+}
+
+fn fields_of(plan: Option<&Plan>) -> usize {
+    match plan {
+        Some(Plan::Fields { fields, .. }) => fields.len(),
+        _ => 0,
+    }
+}
+
+fn set_of(key: u64, sets: usize) -> usize {
+    ((key >> 32) as usize * sets) >> 32
 }
 
 fn fingerprint(key: u64) -> u32 {

@@ -197,7 +197,6 @@ impl LineReader<'_> {
         self.left_over = None;
         let percent = self.unit(number) == b"%";
         let measured = !self.unit(number).is_empty() && !percent && !gap::is_plain_unit(self.unit(number));
-        let counted_right = self.counter_on_right(total.unwrap_or(number));
         if let Some((head, count)) = gap::counter_with_rest(name) {
             self.left_over = Some(head);
             return self.count(number, total, count);
@@ -209,8 +208,8 @@ impl LineReader<'_> {
             }
             Meaning::Declared(count) if self.is_whole(number) => self.push(number, total, What::Declared(count)),
             // `Starting training for 50 epochs`, `max: 12 epochs`.
-            _ if counted_right.is_some() && gap::announces(name) => {
-                if let Some(count) = counted_right {
+            _ if gap::announces(name) && self.counter_on_right(number).is_some() => {
+                if let Some(count) = self.counter_on_right(number) {
                     self.push(number, total, What::Declared(count));
                 }
             }
@@ -219,7 +218,9 @@ impl LineReader<'_> {
                 self.series(number, name, direction, weight, split);
             }
             Meaning::Unknown if !measured && !gap::is_measured(self.right(number)) => {
-                if let (Some(total), Some(count)) = (total, counted_right) {
+                if let Some(total) = total
+                    && let Some(count) = self.counter_on_right(total)
+                {
                     return self.count(number, Some(total), count);
                 }
                 self.hear(name);
@@ -319,10 +320,10 @@ impl LineReader<'_> {
             path.push(name);
         }
         let full = path.join("/");
-        let (direction, weight) = match (path.len() > 1 || full != name, lexicon::meaning(&full)) {
-            (true, Meaning::Metric { direction, weight, .. }) => (direction, weight),
-            (true, Meaning::Other | Meaning::Counter(_) | Meaning::Declared(_)) => return,
-            _ => (direction, weight),
+        let (direction, weight) = match (full != name).then(|| lexicon::meaning(&full)) {
+            Some(Meaning::Metric { direction, weight, .. }) => (direction, weight),
+            Some(Meaning::Other | Meaning::Counter(_) | Meaning::Declared(_)) => return,
+            Some(Meaning::Unknown) | None => (direction, weight),
         };
         let same =
             |found: &Found| matches!(&found.what, What::Series { name, split: s, .. } if *name == full && *s == split);

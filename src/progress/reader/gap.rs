@@ -192,8 +192,8 @@ fn cleaned(text: &str) -> String {
     let kept = if cut < words.len() { &words[cut..] } else { &words[..] };
     let kept = &kept[kept.len().saturating_sub(6)..];
     // A phrase that leads to a counter keeps its head: `Cost after iteration` says what follows the count.
-    let counted = matches!(lexicon::meaning(&kept.join(" ")), Meaning::Counter(_));
-    let kept = if counted && cut > 0 { &words[words.len().saturating_sub(6)..] } else { kept };
+    let counted = cut > 0 && matches!(lexicon::meaning(&kept.join(" ")), Meaning::Counter(_));
+    let kept = if counted { &words[words.len().saturating_sub(6)..] } else { kept };
     kept.join(" ").chars().take(NAME_MAX).collect()
 }
 

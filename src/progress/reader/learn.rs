@@ -109,6 +109,10 @@ impl Core {
         if self.header.as_ref().is_some_and(|header| header.hash == self.scan.shape) {
             return;
         }
+        // Two tables in turn, each with its header before each row.
+        if self.earlier_header.as_ref().is_some_and(|header| header.hash == self.scan.shape) {
+            return std::mem::swap(&mut self.header, &mut self.earlier_header);
+        }
         if let Some(header) = Header::read(line, prefix::end(line), &self.scan.numbers, self.scan.shape) {
             self.earlier_header = self.header.replace(header);
         }
@@ -117,7 +121,8 @@ impl Core {
 
 /// Whether a line without numbers announces an evaluation ("Eval begin...") or training; `None` for all other lines.
 fn heading(message: &[u8], wordy: bool) -> Option<bool> {
-    if !wordy || message.len() > 48 {
+    let begins = message.first().is_some_and(|byte| matches!(byte.to_ascii_lowercase(), b'e' | b'v' | b't'));
+    if !wordy || !begins || message.len() > 48 {
         return None;
     }
     let text = String::from_utf8_lossy(message);

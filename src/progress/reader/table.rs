@@ -48,18 +48,18 @@ impl Header {
         let ruled = ruled(&text);
         let header = Header { ruled, hash, text };
         let cells = header.cells();
-        let meanings: Vec<Meaning> = cells.iter().map(|(_, cell)| column(cell)).collect();
-        let known = meanings
-            .iter()
-            .filter(|m| matches!(m, Meaning::Counter(_) | Meaning::Metric { .. } | Meaning::Declared(_)))
-            .count();
         let end = from + cells.last().map_or(0, |(at, cell)| at + cell.len());
-        let numeric = numbers.iter().any(|number| (from..end).contains(&usize::from(number.start)));
-        // A sentence has few words that mean something; a header has many.
-        let told = header.ruled != Ruled::Blanks || cells.len() >= 3 || known * 4 >= cells.len();
         let sentence = header.text.contains(": ") || header.text.trim_end().ends_with(['.', '!', '…']);
-        (cells.len() >= 2 && known >= 1 && told && !numeric && !(sentence && header.ruled == Ruled::Blanks))
-            .then_some(header)
+        let numeric = numbers.iter().any(|number| (from..end).contains(&usize::from(number.start)));
+        if cells.len() < 2 || cells.len() > COLUMNS_MAX || numeric || (sentence && ruled == Ruled::Blanks) {
+            return None;
+        }
+        let means =
+            |cell: &str| matches!(column(cell), Meaning::Counter(_) | Meaning::Metric { .. } | Meaning::Declared(_));
+        let known = cells.iter().filter(|(_, cell)| means(cell)).count();
+        // A sentence has few words that mean something; a header has many.
+        let told = ruled != Ruled::Blanks || cells.len() >= 3 || known * 4 >= cells.len();
+        (known >= 1 && told).then_some(header)
     }
 
     /// The line as it was read.
