@@ -159,3 +159,46 @@ fn the_choice_survives_a_restart_in_the_middle_of_a_table() {
     assert_eq!((learning.metric.as_deref(), learning.evaluations), (Some("train_loss"), 12));
     assert_eq!(learning.progress.map(|progress| progress.current), Some(12.0));
 }
+
+#[test]
+fn evaluations_under_a_heading_are_another_series_and_training_goes_on_after_them() {
+    let by_epochs = printed(6, |i, l| {
+        format!(
+            "Epoch {}/6\nstep 50/100 - loss: {l:.4}\nstep 100/100 - loss: {l:.4}\nEval begin...\nstep 25/25 - loss: 9.0\nEval samples: 800",
+            i + 1
+        )
+    });
+    assert_eq!(tracker_of(&by_epochs).peek(Millis(0)).evaluations, 12);
+    let by_steps = printed(12, |i, l| {
+        let evaluation = if i % 4 == 3 { "\nEvaluating...\nloss: 9.0" } else { "" };
+        format!("step {} loss: {l:.4}{evaluation}", (i + 1) * 10)
+    });
+    let learning = tracker_of(&by_steps).peek(Millis(0));
+    assert_eq!((learning.evaluations, learning.metric.as_deref()), (12, Some("loss")));
+}
+
+#[test]
+fn files_of_metrics_are_read_like_logs() {
+    let csv = format!(
+        "epoch,step,train_loss,val_loss\n{}",
+        printed(10, |i, l| format!("{i},{},{l:.4},\n{i},{},,{l:.4}", i * 50 + 49, i * 50 + 49))
+    );
+    let trainer_state = format!(
+        "{{\n  \"best_metric\": null,\n  \"global_step\": 100,\n  \"log_history\": [\n{}  ],\n  \"max_steps\": 100,\n  \"num_train_epochs\": 1\n}}\n",
+        printed(10, |i, l| format!(
+            "    {{\n      \"epoch\": 0.{i},\n      \"learning_rate\": 5e-05,\n      \"loss\": {l:.4},\n      \"step\": {}\n    }},",
+            i * 10
+        ))
+    );
+    let keras = format!(
+        "epoch,accuracy,loss,val_accuracy,val_loss\n{}",
+        printed(10, |i, l| format!("{i},0.{},{l},0.5,{l}", 50 + i))
+    );
+    for (name, log, metric) in
+        [("lightning", csv, "train_loss"), ("trainer_state", trainer_state, "loss"), ("keras", keras, "loss")]
+    {
+        let learning = tracker_of(&log).peek(Millis(0));
+        assert_eq!((learning.metric.as_deref(), learning.evaluations), (Some(metric), 10), "{name}");
+        assert!(learning.progress.is_some(), "{name}");
+    }
+}

@@ -9,10 +9,10 @@ use super::lexicon::Count;
 /// Eight keys are one cache line.
 const WAYS: usize = 8;
 const SETS: usize = 48;
-const NOTHING_SETS: usize = 384;
+const NOTHING_SETS: usize = 512;
 
 /// Fields of all plans together; beyond it all plans are learnt again. Bounds the memory of a hostile log.
-const FIELDS_MAX: usize = 2048;
+const FIELDS_MAX: usize = 1536;
 
 /// One number to read on a line of a known shape.
 #[derive(Clone, Copy, Debug, PartialEq)]

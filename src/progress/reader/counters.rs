@@ -72,6 +72,13 @@ impl Counters {
         }
     }
 
+    /// Whether `value` goes on where a known counter with the same total stands.
+    pub(super) fn would_advance(&self, count: Count, value: f64, total: Option<f64>) -> bool {
+        let nested = matches!(count, Count::Pair | Count::Batch | Count::Nested | Count::Percent);
+        !nested
+            && self.counters.iter().any(|known| known.count == count && known.total == total && value > known.current)
+    }
+
     /// Takes what may be the end of a counter, from a configuration or an announcement.
     pub(super) fn declare(&mut self, count: Count, value: f64, line: u64) {
         // A quantity with such a name that moves is a counter after all (`total_timesteps`, `num_updates`).

@@ -182,12 +182,34 @@ impl Core {
         }
         let commas = self.header.as_ref().is_some_and(Header::has_commas);
         self.scan.read(line, commas);
+        self.evaluating &= !self.goes_on_training(line);
         let key = if self.evaluating { self.scan.shape ^ UNDER_HEADING } else { self.scan.shape };
         match self.cache.find(key) {
             Some(place) => self.follow(place, rendering, each),
             None if self.cache.is_nothing(key) => {}
             None => self.learn(key, rendering, each),
         }
+    }
+
+    /// Whether a line under an evaluation's heading counts on where training stopped: then the evaluation is over. An
+    /// evaluation has steps of its own, which begin anew and have another total.
+    fn goes_on_training(&self, line: &[u8]) -> bool {
+        if !self.evaluating {
+            return false;
+        }
+        let Some(Plan::Fields { fields, .. }) =
+            self.cache.find(self.scan.shape).and_then(|place| self.cache.plan(place))
+        else {
+            return false;
+        };
+        let value = |index: u8| self.scan.numbers.get(usize::from(index)).and_then(|span| number::parse(span.of(line)));
+        fields.iter().any(|field| match field.use_as {
+            Use::Counter(count) => value(field.number).is_some_and(|read| {
+                let total = if field.total == NO_TOTAL { None } else { value(field.total) };
+                self.counters.would_advance(count, read, total)
+            }),
+            _ => false,
+        })
     }
 
     /// A line that the owner's pattern reads.

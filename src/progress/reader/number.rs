@@ -23,6 +23,10 @@ fn plain(text: &[u8]) -> Option<f64> {
         b'+' => (false, &text[1..]),
         _ => (false, text),
     };
+    let (digits, exponent) = match digits.iter().position(|byte| matches!(byte, b'e' | b'E')) {
+        Some(at) => (&digits[..at], exponent(&digits[at + 1..])?),
+        None => (digits, 0),
+    };
     if digits.len() > 16 {
         return None;
     }
@@ -39,8 +43,22 @@ fn plain(text: &[u8]) -> Option<f64> {
     if mantissa >= 1 << 53 || digits.len() == usize::from(point.is_some()) {
         return None;
     }
-    let value = mantissa as f64 / EXACT_POWERS[decimals];
+    let scale = exponent - decimals as i32;
+    let power = EXACT_POWERS.get(scale.unsigned_abs() as usize)?;
+    let value = if scale < 0 { mantissa as f64 / power } else { mantissa as f64 * power };
     Some(if negative { -value } else { value })
+}
+
+/// `-05`, `+3`, `2`: small enough that its power of ten may be exact.
+fn exponent(text: &[u8]) -> Option<i32> {
+    let (negative, digits) = match text.first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let valid = (1..=3).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
+    let value = digits.iter().fold(0, |value, byte| value * 10 + i32::from(byte.wrapping_sub(b'0')));
+    valid.then_some(if negative { -value } else { value })
 }
 
 fn general(text: &[u8]) -> Option<f64> {
@@ -81,6 +99,9 @@ mod tests {
             ("+7", 7.0),
             ("3.2e-4", 3.2e-4),
             ("2.574301E+00", 2.574301),
+            ("8.859E-06", 8.859E-06),
+            ("-1e22", -1e22),
+            ("1.7976931348623157e308", f64::MAX),
             ("6.93D+01", 69.3),
             ("1,234.5", 1234.5),
             ("133,000", 133_000.0),

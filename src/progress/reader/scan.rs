@@ -68,6 +68,26 @@ impl Shape {
     fn mix(&mut self, value: u64) {
         self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);
     }
+
+    /// Mixes `length` bytes in, eight at a time; the last ones are loaded with what follows them and cut to size.
+    #[inline]
+    fn mix_text(&mut self, line: &[u8], start: usize, length: usize) {
+        let mut text = &line[start..];
+        let mut left = length;
+        while left > 0 {
+            let chunk = match text.split_first_chunk::<8>() {
+                Some((chunk, rest)) => {
+                    text = rest;
+                    u64::from_le_bytes(*chunk)
+                }
+                None => text.iter().rev().fold(0, |chunk, byte| (chunk << 8) | u64::from(*byte)),
+            };
+            let kept = left.min(8);
+            self.mix(chunk & (u64::MAX >> (64 - 8 * kept)));
+            left -= kept;
+        }
+        self.mix(length as u64);
+    }
 }
 
 impl Scan {
@@ -82,7 +102,7 @@ impl Scan {
             at = match CLASS[usize::from(byte)] {
                 LETTER => self.word(line, at, &mut shape),
                 DIGIT => self.number(line, at, at, commas_divide, &mut shape),
-                BLANK => at + 1,
+                BLANK => at + 1 + line[at + 1..].iter().take_while(|byte| **byte == b' ').count(),
                 BOX => self.boxes(line, at, &mut shape),
                 _ => self.mark(line, at, commas_divide, &mut shape),
             };
@@ -92,18 +112,9 @@ impl Scan {
 
     fn word(&mut self, line: &[u8], start: usize, shape: &mut Shape) -> usize {
         self.words = true;
-        let mut at = start;
-        let mut chunk = 0u64;
-        while at < line.len() && CLASS[usize::from(line[at])] == LETTER {
-            chunk = (chunk << 8) | u64::from(line[at]);
-            at += 1;
-            if (at - start) & 7 == 0 {
-                shape.mix(chunk);
-                chunk = 0;
-            }
-        }
-        let letters = at - start;
-        shape.mix(chunk ^ ((letters as u64) << 56));
+        let letters = line[start..].iter().take_while(|byte| CLASS[usize::from(**byte)] == LETTER).count();
+        let at = start + letters;
+        shape.mix_text(line, start, letters);
         if at < line.len() && (line[at].is_ascii_digit() || (joins_digits(line[at]) && letters > 0)) {
             return self.word_with_digits(line, start, at, shape);
         }
@@ -209,18 +220,16 @@ impl Scan {
     }
 
     /// Box drawing and block elements: vertical ones divide cells, all others are bars and frames of any length.
-    fn boxes(&mut self, line: &[u8], start: usize, shape: &mut Shape) -> usize {
-        match line.get(start..start + 3) {
-            Some([_, 0x94, 0x82 | 0x83] | [_, 0x95, 0x91]) => {
-                shape.mix(u64::from(b'|') | 1 << 8);
-                start + 3
+    fn boxes(&mut self, line: &[u8], mut at: usize, shape: &mut Shape) -> usize {
+        loop {
+            match line.get(at..at + 3) {
+                Some([0xE2, 0x94, 0x82 | 0x83] | [0xE2, 0x95, 0x91]) => shape.mix(u64::from(b'|') | 1 << 8),
+                Some([0xE2, 0x94..=0x97 | 0xA0..=0xA3, _]) => {}
+                Some([0xE2, second, third]) => shape.mix(u64::from(*second) << 8 | u64::from(*third)),
+                Some(_) => return at,
+                None => return if line.get(at) == Some(&0xE2) { at + 1 } else { at },
             }
-            Some([_, 0x94..=0x97 | 0xA0..=0xA3, _]) => start + 3,
-            Some([_, second, third]) => {
-                shape.mix(u64::from(*second) << 8 | u64::from(*third));
-                start + 3
-            }
-            _ => start + 1,
+            at += 3;
         }
     }
 }
