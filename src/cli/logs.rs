@@ -5,9 +5,10 @@ use crate::model::{Direction, Directives, ProgressUnit};
 use crate::progress::{LogReading, Observation, Survey};
 use clap::Args;
 use serde_json::{Value, json};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Bytes read at once.
 const CHUNK: usize = 256 * 1024;
@@ -15,7 +16,7 @@ const CHUNK: usize = 256 * 1024;
 /// Which log, and how to show it.
 #[derive(Args, Clone, Debug)]
 pub struct LogsArgs {
-    /// A log, or `-` for standard input
+    /// A log, a file of metrics, a directory with such a file or TensorBoard events, or `-` for standard input
     pub file: PathBuf,
     /// Print one JSON object
     #[arg(long)]
@@ -83,8 +84,41 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
 }
 
 fn feed_file(survey: &mut Survey, path: &Path) -> Result<(), Failure> {
-    let mut file = File::open(path).map_err(|error| unreadable(path, &error))?;
-    feed(survey, &mut file).map_err(|error| unreadable(path, &error))
+    for path in files_of(path).map_err(|error| unreadable(path, &error))? {
+        let mut file = File::open(&path).map_err(|error| unreadable(&path, &error))?;
+        feed(survey, &mut file).map_err(|error| unreadable(&path, &error))?;
+    }
+    Ok(())
+}
+
+/// The file itself; of a directory all TensorBoard event files in order (a run writes one after another), else the file of
+/// metrics that was written last.
+fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files: Vec<(SystemTime, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        if metadata.is_file() {
+            files.push((metadata.modified()?, entry.path()));
+        }
+    }
+    let named = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut events: Vec<PathBuf> =
+        files.iter().map(|(_, path)| path.clone()).filter(|path| named(path).contains(".tfevents.")).collect();
+    if !events.is_empty() {
+        events.sort();
+        return Ok(events);
+    }
+    let metrics = |path: &Path| {
+        [".csv", ".tsv", ".json", ".jsonl", ".log", ".txt", ".out"].iter().any(|end| named(path).ends_with(end))
+    };
+    let latest = files.into_iter().filter(|(_, path)| metrics(path)).max();
+    latest
+        .map(|(_, path)| vec![path])
+        .ok_or_else(|| io::Error::new(ErrorKind::NotFound, "no event files, CSV, JSON or logs in this directory"))
 }
 
 fn feed(survey: &mut Survey, input: &mut impl Read) -> io::Result<()> {

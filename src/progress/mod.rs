@@ -2,6 +2,8 @@
 //!
 //! Pure, bounded, and it never fails: what cannot be read is counted. Imports: model only.
 
+#[cfg(test)]
+mod formats_tests;
 mod history;
 mod reader;
 mod survey;

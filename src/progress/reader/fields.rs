@@ -178,6 +178,10 @@ impl LineReader<'_> {
         match gap::left(&text) {
             Left::Spread => {}
             Left::Named { name, context } => {
+                // `-8.9 per-word bound, 300.5 perplexity estimate …`: what a comma closes may name the number before it.
+                if text.trim_ascii_end().ends_with(b",") && self.named_on_right(number, &[]) {
+                    return;
+                }
                 self.hear(&context);
                 self.named(number, total, &name);
             }
@@ -270,7 +274,8 @@ impl LineReader<'_> {
             return;
         }
         if !unit.is_empty() || !self.is_whole(number) {
-            return self.named_on_right(number, &unit);
+            self.named_on_right(number, &unit);
+            return;
         }
         match total {
             Some(_) => {
@@ -279,20 +284,22 @@ impl LineReader<'_> {
             }
             None if first && gap::leads(text, self.right(number)) => self.count(number, None, Count::Lead),
             None if after_counter && gap::continues_bracket(text) => self.count(number, None, Count::Nested),
-            None => self.named_on_right(number, &unit),
+            None => {
+                self.named_on_right(number, &unit);
+            }
         }
     }
 
     /// `2.663193 avg, 0.002 rate`: words between a nameless number and a boundary name it.
-    fn named_on_right(&mut self, number: usize, unit: &[u8]) {
+    fn named_on_right(&mut self, number: usize, unit: &[u8]) -> bool {
         let ends_line = number + 1 >= self.numbers.len();
-        let Some(name) = gap::right_name(self.right(number), ends_line) else { return };
+        let Some(name) = gap::right_name(self.right(number), ends_line) else { return false };
         if !unit.is_empty() && unit != b"%" {
-            return;
+            return false;
         }
-        if let Meaning::Metric { direction, weight, split } = lexicon::meaning(&name) {
-            self.series(number, &name, direction, weight, split);
-        }
+        let Meaning::Metric { direction, weight, split } = lexicon::meaning(&name) else { return false };
+        self.series(number, &name, direction, weight, split);
+        true
     }
 
     fn counter_on_right(&self, number: usize) -> Option<Count> {

@@ -22,6 +22,7 @@ mod memory;
 mod number;
 mod pattern;
 mod prefix;
+mod records;
 mod scan;
 mod series;
 mod table;
@@ -180,6 +181,18 @@ impl Core {
         if let Some(matched) = self.chooser.pattern().and_then(|pattern| pattern.read(line)) {
             return self.take_matched(matched, rendering, each);
         }
+        if let Some(begins) = records::beginnings(line, 0) {
+            let ends = begins.iter().skip(1).copied().chain([line.len()]);
+            for (begin, end) in begins.iter().zip(ends) {
+                self.read_record(Rendering { text: &line[*begin..end], ..rendering }, each);
+            }
+            return;
+        }
+        self.read_record(rendering, each);
+    }
+
+    fn read_record(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(Sample<'_>, &View<'_>)) {
+        let line = rendering.text;
         let commas = self.header.as_ref().is_some_and(Header::has_commas);
         self.scan.read(line, commas);
         self.evaluating &= !self.goes_on_training(line);

@@ -1,0 +1,254 @@
+//! Formats of many programs, written here in their words: which series, which way, how many, how far.
+
+use super::{LogReading, Survey};
+use crate::model::{Direction, Directives};
+
+const STEPS: usize = 20;
+
+fn reading(log: &str) -> LogReading {
+    let mut survey = Survey::new(&Directives::default());
+    survey.push(log.as_bytes());
+    survey.finish();
+    survey.reading()
+}
+
+/// `template` for twenty steps: `{i}` is 0, 1, …; `{n}` 1, 2, …; `{s}` 0, 100, …; `{L}` a falling loss; `{R}` a rising reward; `{A}` digits.
+fn log(head: &str, template: &str) -> String {
+    let step = |i: usize| {
+        template
+            .replace("{i}", &i.to_string())
+            .replace("{n}", &(i + 1).to_string())
+            .replace("{s}", &(i * 100).to_string())
+            .replace("{L}", &format!("{:.4}", loss(i)))
+            .replace("{R}", &format!("{:.2}", reward(i)))
+            .replace("{A}", &(50 + i).to_string())
+    };
+    (0..STEPS).fold(head.to_owned(), |log, i| log + &step(i) + "\n")
+}
+
+fn loss(i: usize) -> f64 {
+    0.1 + 2.3 * 0.93f64.powi(i as i32)
+}
+
+fn reward(i: usize) -> f64 {
+    20.5 + 3.0 * i as f64
+}
+
+/// Header, line template, metric, direction, progress: (current, total).
+type Case = (&'static str, &'static str, &'static str, Direction, Option<(f64, Option<f64>)>);
+
+const DOWN: Direction = Direction::Down;
+const UP: Direction = Direction::Up;
+
+const CASES: &[Case] = &[
+    (
+        "epoch     train_loss  valid_loss  accuracy  time\n",
+        "{i}         {L}      2.{A}      0.{A}    00:12",
+        "train_loss",
+        DOWN,
+        Some((19.0, None)),
+    ),
+    (
+        "",
+        "json_stats: {\"eta\": \"1:02:03\", \"iter\": {s}, \"loss\": {L}, \"lr\": 0.0025, \"mem\": 3000, \"time\": 0.35}",
+        "loss",
+        DOWN,
+        Some((1900.0, None)),
+    ),
+    ("", "steps: {s} loss: {L} iter time (s): 0.5{A} samples/sec: 12.{i}", "loss", DOWN, Some((1900.0, None))),
+    (
+        "",
+        "2023-05-01 10:00:00 | INFO | train_inner | epoch 001:    {n} / 1000 loss={L}, nll_loss=1.{A}, ppl=9.{A}, wps=12345.6, num_updates={s}, lr=0.0005, gnorm=1.2{i}",
+        "loss",
+        DOWN,
+        None,
+    ),
+    ("", "INFO:tensorflow:loss = {L}, step = {s} (0.1{A} sec)", "loss", DOWN, Some((1900.0, None))),
+    (
+        "",
+        "I0812 12:00:00.123456 140123 train.py:140] epoch: {n}, train_loss: {L}, train_accuracy: {A}.2, test_loss: 2.{A}",
+        "train_loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
+    (
+        "",
+        "I0812 12:00:00.123456 140123 logging_writer.py:48] [{s}] accuracy=0.{A}, learning_rate=0.1, loss={L}, steps_per_second=3.{i}",
+        "loss",
+        DOWN,
+        Some((1900.0, None)),
+    ),
+    (
+        "",
+        "12:34:11.123 [main] INFO  o.d.o.l.ScoreIterationListener - Score at iteration {s} is {L}",
+        "Score",
+        DOWN,
+        Some((1900.0, None)),
+    ),
+    (
+        "average  since         example  current\nloss     last          counter   label\n",
+        "{L} 0.{A}            {s}   1.0000",
+        "loss",
+        DOWN,
+        None,
+    ),
+    (
+        "",
+        "[2023-05-01 10:00:00,000 INFO] Step {s}/100000; acc:  {A}.71; ppl: 1{A}.7; xent: {L}; lr: 0.00012; 4321/4567 tok/s;     10 sec",
+        "xent",
+        DOWN,
+        Some((1900.0, Some(100_000.0))),
+    ),
+    ("", "Iteration {n}, loss = {L}\nValidation score: 0.{A}", "loss", DOWN, Some((20.0, None))),
+    (
+        "",
+        "|             Epoch |   {i} |\n|      AverageEpRet |   {R} |\n|          StdEpRet |   1{A}.2 |\n|             LossV |   30{i}.1 |\n|              Time |  {i}.1 |",
+        "AverageEpRet",
+        UP,
+        Some((19.0, None)),
+    ),
+    (
+        "",
+        "[INFO] 3DBall. Step: {s}. Time Elapsed: 12.{A} s. Mean Reward: {R}. Std of Reward: 0.7{i}. Training.",
+        "Mean Reward",
+        UP,
+        Some((1900.0, None)),
+    ),
+    ("", "iter {s} value {L}", "value", DOWN, Some((1900.0, None))),
+    ("", "[ Info: Epoch {n} : train loss = {L}, test loss = 2.{A}", "train loss", DOWN, Some((20.0, None))),
+    ("", "Epoche {n}/20 - Verlust: {L} - Genauigkeit: 0.{A}", "Verlust", DOWN, Some((20.0, Some(20.0)))),
+    ("", "Époque {n} sur 20 : perte = {L}, exactitude = {A} %", "perte", DOWN, Some((20.0, Some(20.0)))),
+    ("", "轮次 {n}/20 损失 {L} 学习率 0.001", "损失", DOWN, Some((20.0, Some(20.0)))),
+    ("", "エポック {n}/20 損失: {L} 精度: 0.{A}", "損失", DOWN, Some((20.0, Some(20.0)))),
+    ("", "Эпоха {n}/20, потери: {L}, точность: 0.{A}", "потери", DOWN, Some((20.0, Some(20.0)))),
+    ("", "Época {n}/20 - pérdida: {L} - precisión: 0.{A}", "pérdida", DOWN, Some((20.0, Some(20.0)))),
+    ("", "Cost after iteration {s}: {L}", "Cost", DOWN, Some((1900.0, None))),
+    ("", "{n}: {L} loss, 0.{A} accuracy, 0.001 lr", "loss", DOWN, Some((20.0, None))),
+    (
+        "| epoch | train loss | val loss | lr |\n|-------|------------|----------|----|\n",
+        "| {n} | {L} | 2.{A} | 1e-3 |",
+        "train loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
+    (
+        "┌───────┬───────┐\n│ Epoch │ Loss  │\n├───────┼───────┤\n",
+        "│ {n}     │ {L} │",
+        "Loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
+    ("epoch\tloss\tacc\n", "{n}\t{L}\t0.{A}", "loss", DOWN, Some((20.0, None))),
+    (
+        "      Iter       Train Loss   Remaining Time\n",
+        "        {n}           {L}            9.12s",
+        "Train Loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
+    ("", "At iterate   {n}    f=  {L}D+02    |proj g|=  1.{A}D-01", "f", DOWN, Some((20.0, None))),
+    ("", "trainer-1  | step {s} loss {L}", "loss", DOWN, Some((1900.0, None))),
+    (
+        "",
+        "{\n    \"epoch\": {n},\n    \"train_loss\": {L},\n    \"val_accuracy\": 0.{A}\n}",
+        "train_loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
+    (
+        "",
+        "{s}:\tlearn: {L}\ttest: 2.{A}\tbest: 2.{A} ({s})\ttotal: {i}.1s\tremaining: 2{i}.3s",
+        "learn",
+        DOWN,
+        Some((1900.0, None)),
+    ),
+    (
+        "",
+        "{'loss': 0.0{A}, 'learning_rate': 9e-07, 'num_tokens': {s}.0, 'reward': {R}, 'reward_std': 0.2, 'kl': 0.0001, 'epoch': 0.{A}}",
+        "reward",
+        UP,
+        Some((0.69, None)),
+    ),
+    (
+        "",
+        "update {n}/20 | policy_loss -0.0{A} | value_loss {L} | entropy 1.{i} | mean_reward {R}",
+        "mean_reward",
+        UP,
+        Some((20.0, Some(20.0))),
+    ),
+    (
+        "",
+        "2023-01-01 10:01:00,123 : INFO : -8.{A} per-word bound, {L} perplexity estimate based on a held-out corpus of 2000 documents with 12345 words",
+        "perplexity",
+        DOWN,
+        None,
+    ),
+    (
+        "",
+        "\rSteps: {i}%|██        | {n}/200 [00:01<01:00,  3.3it/s, lr=5e-6, step_loss={L}]",
+        "step_loss",
+        DOWN,
+        Some((20.0, Some(200.0))),
+    ),
+];
+
+#[test]
+fn formats_of_many_programs_are_understood() {
+    let mut wrong = Vec::new();
+    for (head, template, metric, direction, progress) in CASES {
+        let read = reading(&log(head, template));
+        let first = read.observations.first().map(|o| o.value);
+        let expected = if metric.to_lowercase().contains("re") && *direction == UP { reward(0) } else { loss(0) };
+        let scaled =
+            first.is_some_and(|first| (first - expected).abs() < 1e-3 || (first - expected * 100.0).abs() < 0.1);
+        let named =
+            read.metric.as_deref() == Some(*metric) || read.metric.as_deref().is_some_and(|m| m.ends_with(metric));
+        let told = read.progress.map(|p| (p.current, p.total));
+        let right = named
+            && scaled
+            && read.direction == Some(*direction)
+            && read.observations.len() == STEPS
+            && (progress.is_none() || told == *progress);
+        if !right {
+            wrong.push(format!(
+                "{template}\n    {:?} {:?} {} values from {first:?}, progress {told:?}",
+                read.metric,
+                read.direction,
+                read.observations.len()
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_is_no_training_has_no_evaluation_function() {
+    for template in [
+        "[{i}%] Building CXX object src/CMakeFiles/x.dir/file{i}.cpp.o",
+        "10.0.0.{i} - - [21/Nov/2026:10:00:{A} +0000] \"GET /api/{i} HTTP/1.1\" 200 10{A} \"-\" \"curl/7.1\" 0.0{A}",
+        "24/01/01 10:00:{A} INFO TaskSetManager: Finished task {i}.0 in stage 3.0 (TID {s}) in 2{A} ms on host (executor 1) ({n}/40)",
+        "64 bytes from 1.1.1.1: icmp_seq={i} ttl=57 time=1{A}.3 ms",
+        "learning_rate: 0.{A}, batch_size: {A}, grad_norm: {L}, step time: {L} s",
+        "Epoch {n}: val_loss improved from 0.{A} to {L}, saving model to best.h5",
+    ] {
+        let read = reading(&log("", template));
+        assert_eq!(read.metric, None, "{template}");
+    }
+}
+
+#[test]
+fn a_whole_run_on_one_line_is_read_record_by_record() {
+    let read = reading(&log("", "epoch {n}/20 loss {L};").replace('\n', " "));
+    assert_eq!((read.metric.as_deref(), read.observations.len()), (Some("loss"), STEPS));
+    assert_eq!(read.progress.map(|p| (p.current, p.total)), Some((20.0, Some(20.0))));
+}
+
+#[test]
+fn the_first_choice_stands_within_twenty_lines() {
+    for (head, template, metric, ..) in CASES {
+        let log = log(head, template);
+        let beginning: String = log.split_inclusive('\n').take(20).collect();
+        let chosen = reading(&beginning).metric;
+        assert!(chosen.is_some(), "{metric} of {template}");
+    }
+}

@@ -1,0 +1,50 @@
+//! A whole run printed on one line → its records.
+//!
+//! Problem: `print(..., end=" ")`, a compact JSON history: many reports, no newline. Approach: a long line whose first word comes
+//! again and again is cut before each of them. A long line of another kind (a configuration) does not repeat its first word.
+//! Imports: nothing.
+
+use memchr::memmem;
+
+/// Shorter lines hold one record.
+const LONG: usize = 400;
+
+/// Recurrences of the first word that make records.
+const RECURRENCES: usize = 4;
+
+/// Where the records of a line begin, if it holds several.
+pub(super) fn beginnings(line: &[u8], from: usize) -> Option<Vec<usize>> {
+    if line.len() < LONG {
+        return None;
+    }
+    let message = &line[from..];
+    let start = from + message.iter().position(u8::is_ascii_alphabetic)?;
+    let length = line[start..].iter().take_while(|byte| is_word(**byte)).count();
+    let word = &line[start..start + length];
+    if length < 3 {
+        return None;
+    }
+    let whole =
+        |at: &usize| (*at == 0 || !is_word(line[at - 1])) && !line.get(at + length).is_some_and(|byte| is_word(*byte));
+    let found: Vec<usize> = memmem::find_iter(line, word).filter(whole).collect();
+    let dense = line.len() / found.len().max(1) <= LONG;
+    (found.len() >= RECURRENCES && dense).then_some(found)
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::beginnings;
+
+    #[test]
+    fn a_line_is_cut_where_its_first_word_comes_again() {
+        let run = "epoch 1/20 loss 0.5; ".repeat(30);
+        assert_eq!(beginnings(run.as_bytes(), 0).map(|found| found.len()), Some(30));
+        let setting: String = (0..80).map(|i| format!("option_{i}={i}, ")).collect();
+        assert_eq!(beginnings(setting.as_bytes(), 0), None);
+        assert_eq!(beginnings(b"epoch 1 epoch 2 epoch 3 epoch 4", 0), None);
+    }
+}
