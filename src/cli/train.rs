@@ -6,6 +6,9 @@ use crate::workload::{Amount, Kind, train};
 use clap::Args;
 use std::io::{self, ErrorKind};
 
+/// How many samples, parameters or characters a training may be made of.
+pub const SIZES: std::ops::RangeInclusive<i64> = 64..=10_000_000;
+
 /// What to train and how much of it.
 #[derive(Args, Clone, Debug)]
 pub struct TrainArgs {
@@ -15,7 +18,7 @@ pub struct TrainArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub epochs: Option<u32>,
     /// Examples, table rows or ratings [default: the kind's usual number]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(64..=10_000_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(SIZES))]
     pub size: Option<u32>,
     /// Threads that share the work; the result does not depend on it
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]

@@ -1,8 +1,9 @@
 //! Which trainings the demo runs, how much work each is, and when it starts.
 //!
 //! The mix is an everyday one: a long job whose curve is flat early, and shorter ones that come while it runs. Work is fixed by a
-//! measurement before the first run and is then the same, epoch for epoch, in both runs. Imports: workload, rustix.
+//! measurement before the first run and is then the same, epoch for epoch, in both runs. Imports: workload, train, rustix.
 
+use super::super::train::SIZES;
 use super::super::trial::job::{Job, Work};
 use crate::workload::{Amount, Kind, train};
 use rustix::time::{ClockId, clock_gettime};
@@ -36,7 +37,7 @@ const FULL_LENGTH: Duration = Duration::from_secs(46);
 pub fn sized(length: Duration, threads: usize) -> io::Result<Vec<Job>> {
     let scale = (length.as_secs_f64() / FULL_LENGTH.as_secs_f64()).min(1.0);
     let job = |part: &Part| {
-        let size = (part.size as f64 * scale).ceil() as usize;
+        let size = ((part.size as f64 * scale).ceil() as usize).max(*SIZES.start() as usize);
         let epoch = seconds_an_epoch(part.kind, size, threads, length / 100)?;
         let epochs = (part.work * length.as_secs_f64() / epoch).round().max(3.0) as usize;
         let amount = Amount { epochs, size, threads, seed: 1 };
