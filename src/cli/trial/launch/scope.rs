@@ -66,7 +66,10 @@ impl ScopeStage {
         let child = self.spawn(command, "nothing")?;
         match child.end.await.context("wait for a command that does nothing")? {
             (status, _) if status.success() => Ok(()),
-            (_, complaint) => bail!("{}", complaint.trim_start_matches("flowctl: ")),
+            (_, complaint) => {
+                let first = complaint.lines().next().unwrap_or("no reason was given");
+                bail!("{}", first.trim_start_matches("flowctl: "))
+            }
         }
     }
 
