@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod formats_tests;
 mod history;
+#[cfg(test)]
+mod properties_tests;
 mod reader;
 mod survey;
 mod tracker;

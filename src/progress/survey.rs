@@ -3,7 +3,7 @@
 //! The tracker keeps a bounded history; a survey keeps what it shows. Beyond a budget only the present choice is kept, and
 //! [`Survey::is_complete`] says whether a second pass with [`Survey::again`] is needed. Pure. Imports: model only.
 
-use super::reader::{Candidate, Choice, Reader, Rendering, Sample, SeriesKey, View};
+use super::reader::{Candidate, Choice, Heard, Reader, Rendering, Sample, SeriesKey, View};
 use super::tracker::wishes;
 use crate::model::{Direction, Directives, ProgressUnit};
 use std::collections::BTreeMap;
@@ -85,14 +85,24 @@ struct Kept {
     values: usize,
     only: Option<SeriesKey>,
     dropped: bool,
-    counts: Vec<(u64, Option<f64>, Option<f64>)>,
+    counts: Vec<(Option<f64>, Option<f64>)>,
+    /// Whether the last of the counts is the present line's.
+    counted: bool,
 }
 
 #[derive(Default)]
 struct Values {
-    values: Vec<(u64, f64, bool)>,
+    values: Vec<Printed>,
     first: Option<(u64, String)>,
     latest: Option<(u64, String)>,
+}
+
+struct Printed {
+    line: u64,
+    value: f64,
+    last: bool,
+    /// Index among the counts.
+    count: u32,
 }
 
 impl Survey {
@@ -105,13 +115,13 @@ impl Survey {
     /// Reads the next bytes, cut anywhere.
     pub fn push(&mut self, bytes: &[u8]) {
         let kept = &mut self.kept;
-        self.reader.push(bytes, |sample, view| kept.take(sample, view));
+        self.reader.push(bytes, |heard, view| kept.hear(heard, view));
     }
 
     /// Reads what stands on an unfinished last line.
     pub fn finish(&mut self) {
         let kept = &mut self.kept;
-        self.reader.finish(|sample, view| kept.take(sample, view));
+        self.reader.finish(|heard, view| kept.hear(heard, view));
     }
 
     /// Whether all observations of the choice were kept.
@@ -152,6 +162,13 @@ impl Survey {
 }
 
 impl Kept {
+    fn hear(&mut self, heard: Heard<'_>, view: &View<'_>) {
+        match heard {
+            Heard::Value(sample) => self.take(sample, view),
+            Heard::End => self.counted = false,
+        }
+    }
+
     fn take(&mut self, sample: Sample<'_>, view: &View<'_>) {
         if self.only.is_some_and(|only| only != sample.series) {
             return;
@@ -161,11 +178,12 @@ impl Kept {
             return self.take(sample, view);
         }
         let Rendering { line, last, text } = sample.rendering;
-        if self.counts.last().is_none_or(|(known, ..)| *known != line) {
-            self.count(line, view);
+        if !std::mem::replace(&mut self.counted, true) {
+            self.count(view);
         }
+        let count = self.counts.len() as u32 - 1;
         let values = self.series.entry(sample.series).or_default();
-        values.values.push((line, sample.value, last));
+        values.values.push(Printed { line, value: sample.value, last, count });
         match values.values.len() {
             1 => values.first = Some((line, excerpt(text))),
             count if count.is_power_of_two() => values.latest = Some((line, excerpt(text))),
@@ -184,11 +202,10 @@ impl Kept {
         }
     }
 
-    fn count(&mut self, line: u64, view: &View<'_>) {
-        let (current, total) = view.progress().map_or((None, None), |p| (Some(p.current), p.total));
-        match self.counts.last() {
-            Some((_, c, t)) if *c == current && *t == total => {}
-            _ => self.counts.push((line, current, total)),
+    fn count(&mut self, view: &View<'_>) {
+        let count = view.progress().map_or((None, None), |p| (Some(p.current), p.total));
+        if self.counts.last() != Some(&count) {
+            self.counts.push(count);
         }
     }
 }
@@ -197,18 +214,12 @@ fn ranked(candidate: Candidate) -> RankedSeries {
     RankedSeries { metric: candidate.metric, count: candidate.count, score: candidate.score }
 }
 
-fn with_counts(values: &[(u64, f64, bool)], counts: &[(u64, Option<f64>, Option<f64>)]) -> Vec<Observation> {
-    let mut at = 0;
-    values
-        .iter()
-        .map(|&(line, value, last)| {
-            while at + 1 < counts.len() && counts[at + 1].0 <= line {
-                at += 1;
-            }
-            let (_, current, total) = counts.get(at).copied().unwrap_or((0, None, None));
-            Observation { line, value, current, total, last }
-        })
-        .collect()
+fn with_counts(values: &[Printed], counts: &[(Option<f64>, Option<f64>)]) -> Vec<Observation> {
+    let observed = |printed: &Printed| {
+        let (current, total) = counts.get(printed.count as usize).copied().unwrap_or_default();
+        Observation { line: printed.line, value: printed.value, current, total, last: printed.last }
+    };
+    values.iter().map(observed).collect()
 }
 
 /// The beginning of a line, as text.

@@ -1,9 +1,9 @@
 //! One job's log: the reader of its bytes and the history of its evaluations, behind one door.
 
 use super::history::History;
-use super::reader::{CountReading, Memory, Pattern, Reader, Sample, SeriesKey, View, Wishes};
+use super::reader::{CountReading, Heard, Memory, Pattern, Reader, Sample, SeriesKey, View, Wishes};
 use super::survey::{EXCERPT_MAX, excerpt};
-use crate::model::{Directives, Evaluation, Learning, Millis, Progress, ProgressUnit};
+use crate::model::{Direction, Directives, Evaluation, Learning, Millis, Progress, ProgressUnit};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -29,8 +29,8 @@ pub struct Tracker {
 struct Followed {
     chosen: Option<SeriesKey>,
     waiting: VecDeque<(SeriesKey, Evaluation)>,
-    /// The progress on the line that was read last.
-    counted: Option<(u64, Option<CountReading>)>,
+    /// The progress on the present line, once a value of it was read.
+    counted: Option<Option<CountReading>>,
     history: History,
     line: Option<String>,
     /// The beginning of the latest line with a value, not yet turned into text.
@@ -75,14 +75,8 @@ impl Tracker {
     /// Reads the next bytes of the log, in order, cut anywhere.
     pub fn push(&mut self, bytes: &[u8], now: Millis) {
         let followed = &mut self.followed;
-        self.reader.push(bytes, |sample, view| followed.take(sample, view, now));
-        let view = self.reader.view();
-        self.followed.follow(&view);
+        self.reader.push(bytes, |heard, view| followed.hear(heard, view, now));
         self.followed.show();
-        if let Some(read) = view.progress() {
-            let progress = Progress { unit: read.unit, current: read.done, total: read.total, at: now };
-            self.followed.history.report(progress);
-        }
     }
 
     /// Takes an evaluation that did not come from bytes (the simulator's).
@@ -134,13 +128,23 @@ impl Tracker {
 }
 
 impl Followed {
-    fn take(&mut self, sample: Sample<'_>, view: &View<'_>, now: Millis) {
-        self.follow(view);
-        let line = sample.rendering.line;
-        if self.counted.is_none_or(|(known, _)| known != line) {
-            self.counted = Some((line, view.progress()));
+    /// Everything happens line by line, so that it makes no difference how many lines one read of the log brings.
+    fn hear(&mut self, heard: Heard<'_>, view: &View<'_>, now: Millis) {
+        match heard {
+            Heard::Value(sample) => self.take(sample, view, now),
+            Heard::End => {
+                self.follow(view);
+                self.count(view, now);
+                self.counted = None;
+            }
         }
-        let count = self.counted.and_then(|(_, count)| count);
+    }
+
+    fn take(&mut self, sample: Sample<'_>, view: &View<'_>, now: Millis) {
+        let count = match self.counted {
+            Some(count) => count,
+            None => self.count(view, now),
+        };
         let evaluation = Evaluation {
             at: now,
             value: sample.value,
@@ -159,6 +163,16 @@ impl Followed {
         }
     }
 
+    /// Reports the progress on the present line.
+    fn count(&mut self, view: &View<'_>, now: Millis) -> Option<CountReading> {
+        let count = view.progress();
+        self.counted = Some(count);
+        if let Some(read) = count {
+            self.history.report(Progress { unit: read.unit, current: read.done, total: read.total, at: now });
+        }
+        count
+    }
+
     fn show(&mut self) {
         if !self.unshown.is_empty() {
             self.line = Some(excerpt(&self.unshown));
@@ -166,13 +180,14 @@ impl Followed {
         }
     }
 
-    /// Turns to another series when the reader did. Decisions taken on the old one stay; its values are forgotten.
+    /// Turns to another series, or to the other direction, when the reader did. Decisions taken on the old one stay; its values are forgotten.
     fn follow(&mut self, view: &View<'_>) {
-        if view.chosen() == self.chosen {
+        let turned = view.direction().is_some_and(|direction| Some(direction) != self.history.direction());
+        if view.chosen() == self.chosen && !turned {
             return;
         }
         self.chosen = view.chosen();
-        self.history.restart(view.choice().map(|choice| choice.direction));
+        self.history.restart(view.direction().or(Some(Direction::Down)));
         for (series, evaluation) in &self.waiting {
             if Some(*series) == self.chosen {
                 self.history.push(*evaluation);

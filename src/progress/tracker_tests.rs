@@ -202,3 +202,39 @@ fn files_of_metrics_are_read_like_logs() {
         assert!(learning.progress.is_some(), "{name}");
     }
 }
+
+#[test]
+fn progress_never_falls_while_a_run_goes_on() {
+    let headed = |epoch: usize| {
+        let bars: String = (1..=4).map(|i| format!("\r{i}/4 [==>] - loss: 0.{}", 9 - epoch)).collect();
+        format!("Epoch {epoch}/5\n{bars}\n")
+    };
+    let summed = |epoch: usize| {
+        let batches: String = (1..=4).map(|i| format!("batch {i}/4 loss 0.{}\n", 9 - epoch)).collect();
+        format!("{batches}Epoch {epoch} done, mean loss 0.5\n")
+    };
+    let beside = |epoch: usize| (1..=4).map(|i| format!("epoch {epoch}/5 [{i}/4] loss 0.{}\n", 9 - epoch)).collect();
+    let in_parts = |epoch: usize| {
+        (1..=4).map(|i| format!("{{'loss': 0.5, 'epoch': {}}}\n", epoch as f64 - 1.0 + f64::from(i) / 4.0)).collect()
+    };
+    let kinds: [(&str, &dyn Fn(usize) -> String); 4] =
+        [("headed", &headed), ("summed", &summed), ("beside", &beside), ("in parts", &in_parts)];
+    for (name, epoch) in kinds {
+        let mut tracker = Tracker::new(&Directives::default());
+        let mut done = Vec::new();
+        for piece in (1..=5).flat_map(|n| epoch(n).split_inclusive(['\n', '\r']).map(str::to_owned).collect::<Vec<_>>())
+        {
+            tracker.push(piece.as_bytes(), Millis(done.len() as u64 * 1000));
+            done.extend(tracker.peek(Millis(0)).progress.map(|progress| progress.current));
+        }
+        assert!(done.iter().skip(8).is_sorted(), "{name}: {done:?}");
+        assert_eq!(done.last(), Some(&5.0), "{name}: {done:?}");
+    }
+}
+
+#[test]
+fn a_direction_that_only_the_values_tell_is_found_late_and_then_followed() {
+    let log = printed(30, |i, l| format!("step {i} quux {:.4}", 5.0 - l));
+    let learning = tracker_of(&log).peek(Millis(0));
+    assert_eq!((learning.direction, learning.evaluations), (Some(Direction::Up), 30));
+}

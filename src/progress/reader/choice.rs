@@ -58,13 +58,16 @@ pub(in crate::progress) struct CountReading {
 pub(super) struct Chooser {
     wishes: Wishes,
     chosen: Option<SeriesKey>,
+    /// Which way the chosen series improves, as far as it was known at the last look.
+    direction: Option<Direction>,
     lines: u32,
     next_look: u32,
 }
 
 impl Chooser {
     pub(super) fn new(wishes: Wishes) -> Self {
-        Chooser { wishes, chosen: None, lines: 0, next_look: 1 }
+        let direction = wishes.direction;
+        Chooser { wishes, chosen: None, direction, lines: 0, next_look: 1 }
     }
 
     pub(super) fn chosen(&self) -> Option<SeriesKey> {
@@ -84,6 +87,16 @@ impl Chooser {
         }
         self.next_look = self.lines + 1 + (self.lines / 8).min(256);
         self.chosen = self.best(candidates);
+        let series = self.chosen.and_then(|key| candidates.get(key.slot, key.generation));
+        self.direction = series.and_then(|series| self.direction_of(series, candidates));
+    }
+
+    pub(super) fn direction(&self) -> Option<Direction> {
+        self.direction
+    }
+
+    fn direction_of(&self, series: &Series, candidates: &Candidates) -> Option<Direction> {
+        self.wishes.direction.or_else(|| candidates.direction(series))
     }
 
     pub(super) fn pattern(&self) -> Option<&Pattern> {
@@ -147,7 +160,7 @@ impl Chooser {
     pub(super) fn choice(&self, candidates: &Candidates) -> Option<Choice> {
         let key = self.best(candidates)?;
         let series = candidates.get(key.slot, key.generation)?;
-        let known = self.wishes.direction.or_else(|| candidates.direction(series));
+        let known = self.direction_of(series, candidates);
         let told = self.wishes.metric.is_some() || self.wishes.pattern.is_some();
         let confidence = if told { 1.0 } else { series.confidence(known.is_some()) };
         Some(Choice { key, metric: shown(series), direction: known.unwrap_or(Direction::Down), confidence })

@@ -29,8 +29,13 @@ pub(super) struct Counter {
     exceeded: u32,
     /// Updates on a line that also counted epochs.
     inside: u32,
+    #[serde(default)]
+    first_line: u64,
     last_line: u64,
     last_advance: u64,
+    /// Counts in parts (`'epoch': 0.25`): it needs nothing folded in.
+    #[serde(default)]
+    has_parts: bool,
     fallen: Option<(f64, u8)>,
 }
 
@@ -65,6 +70,7 @@ impl Counters {
         counter.last_line = line;
         counter.inside += u32::from(beside_epoch && count != Count::Epoch);
         counter.total = total.or(counter.total);
+        counter.has_parts |= value != value.trunc();
         counter.exceeded += u32::from(total.is_some_and(|total| value > total));
         counter.take(value, line);
         if counter.standing() != before {
@@ -127,8 +133,10 @@ impl Counters {
             restarts: 0,
             exceeded: 0,
             inside: 0,
+            first_line: line,
             last_line: line,
             last_advance: line,
+            has_parts: false,
             fallen: None,
         });
         self.counters.len() - 1
@@ -169,19 +177,29 @@ impl Counters {
 
     /// Units done by `counter`, the part of the unit that an inner counter has done included: epoch 3 of 10 and batch 50 of 100 is 2.5.
     pub(super) fn folded(&self, counter: &Counter) -> f64 {
-        if counter.count != Count::Epoch {
+        if counter.count != Count::Epoch || counter.has_parts {
             return counter.current;
         }
         let begun = counter.current - if counter.first >= 1.0 { 1.0 } else { 0.0 };
-        let inner = self.counters.iter().filter(|inner| {
-            let nested =
-                inner.inside * 2 > inner.updates || (inner.restarts > 0 && inner.restarts + 2 >= counter.distinct);
-            inner.count != Count::Epoch && inner.count != Count::Percent && nested && inner.total.is_some()
-        });
-        match inner.max_by_key(|inner| inner.last_line) {
-            Some(inner) => begun.max(0.0) + (inner.current / inner.total.unwrap_or(1.0)).clamp(0.0, 1.0),
+        let inner = self.counters.iter().filter(|inner| inner.is_within(counter));
+        let Some(inner) = inner.max_by_key(|inner| inner.last_line) else {
             // Nothing inside: the line is printed when the epoch is over.
-            None => begun.max(0.0) + 1.0,
+            return begun.max(0.0) + 1.0;
+        };
+        // The epoch is counted before its parts, or after them when it is over.
+        let after = inner.first_line < counter.first_line;
+        let done = begun.max(0.0) + if after { 1.0 } else { 0.0 };
+        let standing = inner.fallen.map_or(inner.current, |(fallen, _)| fallen);
+        let part = (standing / inner.total.unwrap_or(1.0)).clamp(0.0, 1.0);
+        // Parts that were counted before the present epoch belong to the one before.
+        let is_present = inner.last_line > counter.last_advance || inner.last_line == counter.last_advance && !after;
+        done + if is_present { part } else { 0.0 }
+    }
+
+    /// The line numbers of a new reader begin anew.
+    pub(super) fn forget_lines(&mut self) {
+        for counter in &mut self.counters {
+            (counter.last_line, counter.last_advance) = (0, 0);
         }
     }
 }
@@ -205,6 +223,16 @@ impl Counter {
                 self.fallen = Some((value, repeats));
             }
         }
+    }
+
+    /// Whether it counts parts of what `outer` counts.
+    fn is_within(&self, outer: &Counter) -> bool {
+        let begun_again = self.restarts + u32::from(self.fallen.is_some());
+        let restarts = begun_again > 0 && begun_again + 2 >= outer.distinct;
+        // At first nothing has begun again yet: what counts batches or pairs while the epoch stands is inside.
+        let moves = outer.distinct <= 2 && matches!(self.count, Count::Pair | Count::Batch | Count::Nested);
+        let nested = self.inside * 2 > self.updates || restarts || moves && self.last_line > outer.first_line;
+        !matches!(self.count, Count::Epoch | Count::Percent) && nested && self.total.is_some()
     }
 
     /// What the rank depends on, coarsely: a counter that only counts on keeps its rank.

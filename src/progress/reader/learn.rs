@@ -7,14 +7,14 @@ use super::fields::{self, Found, What};
 use super::lexicon::{self, Count, Split};
 use super::series::Named;
 use super::table::{self, Header};
-use super::{Core, Rendering, Sample, View, prefix};
+use super::{Core, Heard, Rendering, View, prefix};
 
 /// Names that say nothing, taken from one line at most; more of them are a dump.
 const NAMELESS_MAX: usize = 12;
 
 impl Core {
     /// A line of a shape that was never seen, or forgotten.
-    pub(super) fn learn(&mut self, key: u64, rendering: Rendering<'_>, each: &mut impl FnMut(Sample<'_>, &View<'_>)) {
+    pub(super) fn learn(&mut self, key: u64, rendering: Rendering<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
         let line = rendering.text;
         let from = prefix::end(line);
         if let Some(evaluating) = heading(&line[from.min(line.len())..], self.scan.numbers.is_empty()) {
@@ -45,7 +45,7 @@ impl Core {
         &mut self,
         key: u64,
         rendering: Rendering<'_>,
-        each: &mut impl FnMut(Sample<'_>, &View<'_>),
+        each: &mut impl FnMut(Heard<'_>, &View<'_>),
     ) {
         let from = prefix::end(rendering.text);
         let row = |header: &Option<Header>| header.as_ref()?.row(rendering.text, from, &self.scan.numbers);
@@ -60,7 +60,7 @@ impl Core {
         key: u64,
         found: &[Found],
         rendering: Rendering<'_>,
-        each: &mut impl FnMut(Sample<'_>, &View<'_>),
+        each: &mut impl FnMut(Heard<'_>, &View<'_>),
     ) {
         let signature = found.iter().fold(0u16, |bits, f| match f.what {
             // Percentages come and go beside a bar; all other counters make it another kind of line.

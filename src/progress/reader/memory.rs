@@ -32,6 +32,7 @@ impl Reader {
     pub(in crate::progress) fn remember(&mut self, memory: &Memory) -> Option<SeriesKey> {
         let core = &mut self.core;
         core.counters = memory.counters.clone();
+        core.counters.forget_lines();
         core.header = memory.header.as_ref().and_then(|(text, hash)| Header::read(text.as_bytes(), 0, &[], *hash));
         let (slot, generation) = core.candidates.restore(memory.chosen.as_ref()?);
         core.chooser.choose(SeriesKey { slot, generation });

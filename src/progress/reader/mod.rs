@@ -33,6 +33,7 @@ pub(super) use lines::Rendering;
 pub(super) use memory::Memory;
 pub(super) use pattern::Pattern;
 
+use crate::model::Direction;
 use cache::{Cache, Field, NO_TOTAL, Plan, Use};
 use choice::Chooser;
 use counters::Counters;
@@ -54,6 +55,15 @@ pub(super) struct Sample<'a> {
     pub value: f64,
     /// The rendering that it stands on.
     pub rendering: Rendering<'a>,
+}
+
+/// What a line says, in order: its values, then that it ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Heard<'a> {
+    /// The choice and the counters are those of this line's counters and of the lines before it.
+    Value(Sample<'a>),
+    /// A line with findings is over, and the choice has been looked at again.
+    End,
 }
 
 /// A series, as long as it is not evicted.
@@ -107,8 +117,8 @@ impl Reader {
         }
     }
 
-    /// Reads the next bytes, cut anywhere; reports each value of each series to `each`, together with the present choice.
-    pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Sample<'_>, &View<'_>)) {
+    /// Reads the next bytes, cut anywhere; reports each value of each series and each line's end to `each`, together with the present choice.
+    pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Heard<'_>, &View<'_>)) {
         let core = &mut self.core;
         match &mut self.source {
             Source::Text(decoder) => decoder.push(bytes, |rendering| core.read(rendering, &mut each)),
@@ -128,7 +138,7 @@ impl Reader {
     }
 
     /// Reads what stands on an unfinished last line, at the end of a file. What is pushed next is another file of the same job.
-    pub(super) fn finish(&mut self, mut each: impl FnMut(Sample<'_>, &View<'_>)) {
+    pub(super) fn finish(&mut self, mut each: impl FnMut(Heard<'_>, &View<'_>)) {
         let core = &mut self.core;
         match std::mem::replace(&mut self.source, Source::Unknown(Vec::new())) {
             Source::Text(mut decoder) => decoder.finish(|rendering| core.read(rendering, &mut each)),
@@ -164,6 +174,11 @@ impl View<'_> {
         self.core.chooser.chosen()
     }
 
+    /// Which way the chosen series improves, as far as it is known: cheap.
+    pub(super) fn direction(&self) -> Option<Direction> {
+        self.core.chooser.direction()
+    }
+
     /// The progress counter of the job.
     pub(super) fn progress(&self) -> Option<CountReading> {
         self.core.chooser.progress(&self.core.candidates, &self.core.counters)
@@ -176,7 +191,7 @@ impl View<'_> {
 }
 
 impl Core {
-    fn read(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(Sample<'_>, &View<'_>)) {
+    fn read(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
         let line = rendering.text;
         if let Some(matched) = self.chooser.pattern().and_then(|pattern| pattern.read(line)) {
             return self.take_matched(matched, rendering, each);
@@ -191,7 +206,7 @@ impl Core {
         self.read_record(rendering, each);
     }
 
-    fn read_record(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(Sample<'_>, &View<'_>)) {
+    fn read_record(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
         let line = rendering.text;
         let commas = self.header.as_ref().is_some_and(Header::has_commas);
         self.scan.read(line, commas);
@@ -230,7 +245,7 @@ impl Core {
         &mut self,
         matched: pattern::Matched,
         rendering: Rendering<'_>,
-        each: &mut impl FnMut(Sample<'_>, &View<'_>),
+        each: &mut impl FnMut(Heard<'_>, &View<'_>),
     ) {
         let count = self.chooser.wished_count();
         if let Some(current) = matched.current {
@@ -244,11 +259,12 @@ impl Core {
             known.take(matched.value, rendering.line);
         }
         self.chooser.choose(series);
-        each(Sample { series, value: matched.value, rendering }, &View { core: self });
+        each(Heard::Value(Sample { series, value: matched.value, rendering }), &View { core: self });
+        each(Heard::End, &View { core: self });
     }
 
     /// A scalar of an event file: its tag is read as a name, its step is a counter.
-    fn take_scalar(&mut self, scalar: &Scalar<'_>, each: &mut impl FnMut(Sample<'_>, &View<'_>)) {
+    fn take_scalar(&mut self, scalar: &Scalar<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
         let tag = String::from_utf8_lossy(&scalar.tag[..scalar.tag.len().min(128)]);
         self.counters.advance(Count::Step, scalar.step as f64, None, scalar.record, false);
         let (direction, weight, split) = match lexicon::meaning(&tag) {
@@ -263,17 +279,14 @@ impl Core {
             series.take(scalar.value, scalar.record);
         }
         let rendering = Rendering { line: scalar.record, text: scalar.tag, last: true };
-        each(Sample { series: SeriesKey { slot, generation }, value: scalar.value, rendering }, &View { core: self });
+        let sample = Sample { series: SeriesKey { slot, generation }, value: scalar.value, rendering };
+        each(Heard::Value(sample), &View { core: self });
         self.chooser.after_line(&self.candidates);
+        each(Heard::End, &View { core: self });
     }
 
     /// A line of a known shape.
-    fn follow(
-        &mut self,
-        place: (usize, usize),
-        rendering: Rendering<'_>,
-        each: &mut impl FnMut(Sample<'_>, &View<'_>),
-    ) {
+    fn follow(&mut self, place: (usize, usize), rendering: Rendering<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
         match self.cache.plan(place) {
             Some(Plan::Fields { .. }) => self.apply(place, rendering, each),
             Some(Plan::Row) => {
@@ -290,7 +303,7 @@ impl Core {
         }
     }
 
-    fn apply(&mut self, place: (usize, usize), rendering: Rendering<'_>, each: &mut impl FnMut(Sample<'_>, &View<'_>)) {
+    fn apply(&mut self, place: (usize, usize), rendering: Rendering<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
         let Some(plan) = self.cache.take(place) else { return };
         let fresh = match &plan {
             Plan::Fields { fields, has_epoch } => self.apply_fields(fields, *has_epoch, rendering, each),
@@ -308,7 +321,7 @@ impl Core {
         fields: &[Field],
         has_epoch: bool,
         rendering: Rendering<'_>,
-        each: &mut impl FnMut(Sample<'_>, &View<'_>),
+        each: &mut impl FnMut(Heard<'_>, &View<'_>),
     ) -> bool {
         let value = |numbers: &[scan::Span], index: u8| {
             numbers.get(usize::from(index)).and_then(|span| number::parse(span.of(rendering.text)))
@@ -337,9 +350,10 @@ impl Core {
                 }
             }
             let series = SeriesKey { slot, generation };
-            each(Sample { series, value, rendering }, &View { core: self });
+            each(Heard::Value(Sample { series, value, rendering }), &View { core: self });
         }
         self.chooser.after_line(&self.candidates);
+        each(Heard::End, &View { core: self });
         fresh
     }
 }
