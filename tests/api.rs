@@ -397,7 +397,7 @@ fn the_description_lists_exactly_what_is_served() {
     let served = Served::new(busy_node());
     let description = get(&served, "/openapi.json").json();
     let paths = description["paths"].as_object().expect("paths");
-    assert_eq!(paths.len(), 13);
+    assert_eq!(paths.len(), 14);
     for (path, methods) in paths {
         for method in methods.as_object().expect("methods").keys() {
             let path = path.replace("{name}", "mnist-vae");

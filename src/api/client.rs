@@ -1,4 +1,4 @@
-//! The daemon's client: one request, one connection, one deadline; and the event stream. Imports: wire types, hyper.
+//! The daemon's client: one request, one connection, one deadline; the event stream, and recordings. Imports: wire types, hyper.
 
 use super::wire::{Done, Event, Gap, PolicyChange, Problem, ProblemDetail};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -105,6 +105,12 @@ impl Client {
         let path = if query.is_empty() { "/v1/events".to_owned() } else { format!("/v1/events?{query}") };
         let response = self.within(self.send(Method::GET, &path, Bytes::new(), last_id)).await?;
         Ok(EventStream { body: response.into_body(), buffer: Vec::new(), client: self.clone(), last_id: None })
+    }
+
+    /// Opens a recording: the daemon's ticks from now on, line by line.
+    pub async fn recording(&self) -> Result<LineStream, ClientError> {
+        let response = self.within(self.send(Method::GET, "/v1/recording", Bytes::new(), None)).await?;
+        Ok(LineStream { body: response.into_body(), buffer: Vec::new(), client: self.clone() })
     }
 
     async fn within<T>(&self, work: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
@@ -259,6 +265,33 @@ impl EventStream {
             (_, "") => Ok(None),
             ("gap", data) => Ok(Some(Told::Gap(self.client.understood(data.as_bytes())?))),
             (_, data) => Ok(Some(Told::Event(self.client.understood(data.as_bytes())?))),
+        }
+    }
+}
+
+/// An open stream of lines.
+pub struct LineStream {
+    body: Incoming,
+    buffer: Vec<u8>,
+    client: Client,
+}
+
+impl LineStream {
+    /// What has arrived up to the last whole line, line feeds included; `None` when the daemon ended the stream.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
+        loop {
+            if let Some(end) = self.buffer.iter().rposition(|byte| *byte == b'\n') {
+                let rest = self.buffer.split_off(end + 1);
+                return Ok(Some(std::mem::replace(&mut self.buffer, rest)));
+            }
+            if self.buffer.len() > ANSWER_AT_MOST {
+                return Err(self.client.garbled("a line has no end".to_owned()));
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => self.buffer.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data)),
+                Some(Err(error)) => return Err(self.client.garbled(format!("the recording broke off: {error}"))),
+                None => return Ok(None),
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ mod metrics;
 mod openapi;
 mod patient;
 mod problem;
+mod recording;
 mod routes;
 mod server;
 mod snapshot;
@@ -21,6 +22,7 @@ pub use server::{ApiLimits, serve};
 pub use socket::{BindError, Socket, bind};
 
 use crate::model::{Event, NodeStatus, PolicyName};
+use hyper::body::Bytes;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -80,4 +82,13 @@ pub struct Feed {
     pub events: broadcast::Sender<Event>,
     /// Commands go here; a full channel is answered 503.
     pub commands: mpsc::Sender<Request>,
+    /// Who wants a recording says so here; a full channel is answered 503.
+    pub recordings: mpsc::Sender<RecordingRequest>,
+}
+
+/// Somebody wants every tick from now on.
+pub struct RecordingRequest {
+    /// Where the lines of a [recording](crate::model::RecordingLine) go, each with its line feed, the header first. The daemon drops it
+    /// when it cannot record for one more, and when the reader falls behind.
+    pub lines: mpsc::Sender<Bytes>,
 }

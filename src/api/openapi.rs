@@ -2,7 +2,7 @@
 
 use super::routes::json_response;
 use super::snapshot::json;
-use super::{events, metrics, routes, wire};
+use super::{events, metrics, recording, routes, wire};
 use axum::response::Response;
 use hyper::body::Bytes;
 use std::sync::LazyLock;
@@ -27,6 +27,7 @@ use utoipa::OpenApi;
         routes::policy,
         routes::set_policy,
         events::stream,
+        recording::stream,
         metrics::scrape,
         document
     ),

@@ -13,6 +13,7 @@ mod explain;
 pub mod flowcond;
 mod logs;
 mod ps;
+mod record;
 mod run;
 mod screen;
 mod status;
@@ -97,6 +98,8 @@ enum Verb {
     /// Follow what happens
     #[command(visible_alias = "events")]
     Watch(events::WatchArgs),
+    /// Write down what the daemon sees and decides, for `flowsim replay`
+    Record(record::RecordArgs),
     Run(run::RunArgs),
     #[command(name = run::ENTER, hide = true)]
     Enter(run::EnterArgs),
@@ -192,6 +195,7 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
         Verb::Reload => block_on(commands::give(&client, "/v1/reload", &screen))?,
         Verb::Policy(args) => block_on(commands::policy(&client, &args, &screen))?,
         Verb::Watch(args) => block_on(events::watch(&client, &args, &screen))?,
+        Verb::Record(args) => block_on(record::record(&client, &args))?,
     };
     done.map(|()| Exit::Ok.into())
 }

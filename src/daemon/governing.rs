@@ -7,8 +7,9 @@ use super::journal::Remembered;
 use super::logs::{LogFeed, LogReader};
 use super::observe::{Node, observe, status_of};
 use super::publish::Publisher;
+use super::record::Recorders;
 use super::{Control, Reread};
-use crate::api::Request;
+use crate::api::{RecordingRequest, Request};
 use crate::config::{EngineChoice, OnExit, Settings};
 use crate::host::cgroup;
 use crate::host::docker::{EngineInfo, EngineName};
@@ -58,6 +59,13 @@ pub(super) struct Governing {
     heard_of_engine: bool,
     /// Where the logs of ended containers were left, in case they start again.
     left_at: BTreeMap<ContainerId, LogPlace>,
+    recorders: Recorders,
+}
+
+/// What the API's clients ask of the loop.
+pub(super) struct Asked {
+    pub requests: mpsc::Receiver<Request>,
+    pub recorders: mpsc::Receiver<RecordingRequest>,
 }
 
 impl Governing {
@@ -95,6 +103,7 @@ impl Governing {
             ticks: 0,
             heard_of_engine: false,
             left_at: BTreeMap::new(),
+            recorders: Recorders::default(),
         }
     }
 
@@ -102,7 +111,7 @@ impl Governing {
     pub async fn run(
         &mut self,
         inbox: &mut mpsc::Receiver<Event>,
-        requests: &mut mpsc::Receiver<Request>,
+        asked: &mut Asked,
         control: &mut mpsc::Receiver<Control>,
         mut ready: Option<oneshot::Sender<()>>,
     ) {
@@ -126,10 +135,11 @@ impl Governing {
             }
             tokio::select! {
                 Some(event) = inbox.recv() => self.handle(event).await,
-                Some(request) = requests.recv() => {
+                Some(request) = asked.requests.recv() => {
                     let answer = self.obey(request.command, &request.asked_by).await;
                     let _ = request.reply.send(answer); // the client hung up
                 }
+                Some(request) = asked.recorders.recv() => self.recorders.begin(request, &self.governor),
                 told = control.recv() => match told {
                     Some(Control::Reload) => self.reload_told(),
                     Some(Control::Stop) | None => return self.stop().await,
@@ -154,6 +164,7 @@ impl Governing {
     pub(super) fn reconfigure(&mut self, settings: PolicySettings) {
         self.settings.policy = settings;
         self.governor.reconfigure(settings);
+        self.recorders.reconfigured(&settings);
         self.tick_now();
     }
 
@@ -256,6 +267,7 @@ impl Governing {
         self.look_for_drift();
         let observation = observe(self.node, &mut self.jobs, now, self.paused, true);
         let plan = self.governor.tick(&observation);
+        self.recorders.ticked(&observation, &plan);
         let violations = policy::check(&plan, &observation);
         debug_assert!(violations.is_empty(), "{violations:?}");
         if !violations.is_empty() {

@@ -19,6 +19,7 @@ mod limits;
 mod logs;
 mod observe;
 mod publish;
+mod record;
 mod restore;
 mod runtimes;
 mod target;
@@ -33,7 +34,7 @@ use crate::host::store::StoreError;
 use crate::host::{docker, node};
 use actuator::Actuator;
 use event::Event;
-use governing::Governing;
+use governing::{Asked, Governing};
 use journal::Journal;
 use logs::LogReader;
 use publish::Publisher;
@@ -91,7 +92,8 @@ pub async fn run(
     let socket = api::bind(&settings.socket, group, SOCKET_MODE)?;
 
     let (events, mut inbox) = mpsc::channel(EVENTS_AT_MOST);
-    let (commands, mut requests) = mpsc::channel(COMMANDS_AT_MOST);
+    let (commands, requests) = mpsc::channel(COMMANDS_AT_MOST);
+    let (recordings, recorders) = mpsc::channel(COMMANDS_AT_MOST);
     let engine = engine_of(&settings)?;
     let _scopes = watch_scopes(&settings, &events)?;
     if let Some(engine) = &engine {
@@ -108,7 +110,7 @@ pub async fn run(
     }
     let actuator = Actuator::start(journal, engine.clone(), events.clone());
     let logs = LogReader::start(engine, events.clone());
-    let publisher = Publisher::new(commands);
+    let publisher = Publisher::new(commands, recordings);
     let serving = {
         let (stop, stopped) = oneshot::channel::<()>();
         let feed = publisher.feed();
@@ -118,7 +120,8 @@ pub async fn run(
         (stop, tokio::spawn(api::serve(socket, feed, access, ApiLimits::default(), until)))
     };
     let mut governing = Governing::new(settings, reread, remembered, actuator, logs, publisher);
-    governing.run(&mut inbox, &mut requests, &mut control, ready).await;
+    let mut asked = Asked { requests, recorders };
+    governing.run(&mut inbox, &mut asked, &mut control, ready).await;
     let (stop, server) = serving;
     drop(stop);
     // A server that panicked has told why; there is nothing left to do but end.

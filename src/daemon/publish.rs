@@ -1,7 +1,7 @@
 //! What the daemon tells: snapshots, numbered events, and notices said once.
 
 use super::journal::unix_ms;
-use crate::api::{Feed, Request};
+use crate::api::{Feed, RecordingRequest, Request};
 use crate::model::{Event, EventKind, Millis, NodeStatus, Notice, NoticeLevel, PolicySettings, Pressure};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,15 +19,17 @@ pub(super) struct Publisher {
     recent: Arc<Mutex<VecDeque<Event>>>,
     events: broadcast::Sender<Event>,
     commands: mpsc::Sender<Request>,
+    recordings: mpsc::Sender<RecordingRequest>,
     sequence: u64,
     notices: VecDeque<Notice>,
 }
 
 impl Publisher {
-    pub fn new(commands: mpsc::Sender<Request>) -> Publisher {
+    pub fn new(commands: mpsc::Sender<Request>, recordings: mpsc::Sender<RecordingRequest>) -> Publisher {
         let (status, _) = watch::channel(Arc::new(empty_status()));
         let (events, _) = broadcast::channel(EVENTS_AHEAD);
-        Publisher { status, recent: Arc::default(), events, commands, sequence: 0, notices: VecDeque::new() }
+        let recent = Arc::default();
+        Publisher { status, recent, events, commands, recordings, sequence: 0, notices: VecDeque::new() }
     }
 
     /// What the API reads.
@@ -37,6 +39,7 @@ impl Publisher {
             recent: self.recent.clone(),
             events: self.events.clone(),
             commands: self.commands.clone(),
+            recordings: self.recordings.clone(),
         }
     }
 

@@ -11,7 +11,7 @@ pub enum PolicyName {
     Flowcon,
     /// Watches, changes nothing: the dry run.
     Fair,
-    /// Most CPU to the best credit per CPU-second over any horizon.
+    /// The default: most CPU to the best credit per CPU-second over any horizon.
     Balanced,
 }
 
@@ -76,7 +76,7 @@ pub struct PolicySettings {
 impl Default for PolicySettings {
     fn default() -> Self {
         PolicySettings {
-            policy: PolicyName::Flowcon,
+            policy: PolicyName::Balanced,
             enforcement: Enforcement::Weight,
             govern_memory: true,
             govern_io: true,

@@ -42,7 +42,8 @@ impl Served {
         let (commands, asked) = mpsc::channel(8);
         let events = broadcast::channel(64).0;
         let recent = Arc::new(Mutex::new(VecDeque::new()));
-        let feed = Feed { status: published, recent: recent.clone(), events: events.clone(), commands };
+        let recordings = mpsc::channel(1).0; // nobody records here
+        let feed = Feed { status: published, recent: recent.clone(), events: events.clone(), commands, recordings };
         let given = Arc::new(Mutex::new(Vec::new()));
         let (stop, stopped) = oneshot::channel();
         let (ready, bound) = std::sync::mpsc::channel();
@@ -152,7 +153,7 @@ pub fn idle_node() -> NodeStatus {
         since: Millis::from_secs(100),
         cores: 4.0,
         pressure: Pressure { cpu: Some(0.12), memory: Some(0.0), io: Some(0.031) },
-        settings: PolicySettings::default(),
+        settings: PolicySettings { policy: PolicyName::Flowcon, ..PolicySettings::default() },
         interval: Millis::from_secs(20),
         next_tick: Millis::from_secs(1012),
         ticks: 45,

@@ -1,0 +1,153 @@
+//! `flowctl record` on a real daemon that governs real trainings, and `flowsim replay` of what it recorded. Wants root.
+
+#![allow(clippy::unwrap_used)] // a test fails by panicking
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+use support::daemon::{Daemon, eventually};
+
+const SOON: Duration = Duration::from_secs(30);
+
+fn daemon() -> Daemon {
+    Daemon::start("off", &["policy.interval=1s"])
+}
+
+/// A built-in training in a scope of its own.
+fn train(daemon: &Daemon, name: &str, kind: &str, epochs: &str) -> Child {
+    let flowctl = env!("CARGO_BIN_EXE_flowctl");
+    let mut command = Command::new(flowctl);
+    command.arg("--socket").arg(daemon.socket()).args(["run", "--name", name, "--", flowctl]);
+    command.args(["train", kind, "--epochs", epochs, "--size", "512", "--threads", "1"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+}
+
+fn end(mut child: Child, signal: &str) -> Output {
+    Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
+    eventually("it ends when told", SOON, || child.try_wait().unwrap());
+    child.wait_with_output().unwrap()
+}
+
+fn record(daemon: &Daemon, arguments: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+    command.arg("--socket").arg(daemon.socket()).arg("record").args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn ticks(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter_map(|mut line| line.get_mut("tick").map(Value::take)).collect()
+}
+
+fn names(tick: &Value) -> Vec<&str> {
+    tick["observation"]["containers"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect()
+}
+
+fn replay(path: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_flowsim")).arg("replay").arg(path).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn what_a_daemon_decided_over_starts_ends_and_another_policy_is_decided_the_same_again() {
+    let daemon = daemon();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ticks.jsonl");
+    let long = train(&daemon, "record-long", "mlp", "1000000");
+    daemon.job_that("record-long", "is ranked by what its log says", SOON, |job| job["rule"] == "ranked");
+
+    // The governor has a past by now, which the header has to tell.
+    let recording = record(&daemon, &[path.to_str().unwrap()]);
+    eventually("the first ticks are there", SOON, || (ticks(&path).len() >= 2).then_some(()));
+    let other = train(&daemon, "record-other", "softmax", "1000000");
+    let both = || ticks(&path).iter().filter(|tick| names(tick).len() == 2).count();
+    eventually("ticks over both jobs", SOON, || (both() >= 3).then_some(()));
+    daemon.told(&["policy", "flowcon"]);
+    let listed = |tick: &Value| tick["plan"]["containers"].as_array().unwrap().iter().all(|c| !c["list"].is_null());
+    eventually("the other policy decides", SOON, || {
+        (ticks(&path).iter().filter(|t| listed(t)).count() >= 3).then_some(())
+    });
+    end(other, "TERM");
+    let after = || ticks(&path).iter().rev().take_while(|tick| names(tick) == ["record-long"]).count();
+    eventually("ticks after the end", SOON, || (after() >= 2).then_some(()));
+    let ended = end(recording, "INT");
+    end(long, "TERM");
+
+    let said = text(&ended.stderr);
+    assert!(ended.status.success() && said.contains("ticks recorded"), "{said}");
+    let lines = fs::read_to_string(&path).unwrap();
+    let header: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert!(!header["header"]["governor"]["remembered"].as_object().unwrap().is_empty(), "it began in the midst");
+    assert!(lines.contains("{\"settings\":{\"policy\":\"flowcon\""), "the change of policy is in it");
+    let count = ticks(&path).len();
+    let replayed = replay(&path);
+    let said = text(&replayed.stdout);
+    assert!(
+        said.contains(&format!("{count} ticks, all decided the same, bit for bit")),
+        "{said}{}",
+        text(&replayed.stderr)
+    );
+
+    // One share one bit off, in the last tick: found and named.
+    let (before, last) = lines.rsplit_once("\"share\":").unwrap();
+    let end_of_number = last.find([',', '}']).unwrap();
+    let share: f64 = last[..end_of_number].parse().unwrap();
+    let changed = format!("{before}\"share\":{:?}{}", f64::from_bits(share.to_bits() - 1), &last[end_of_number..]);
+    fs::write(&path, changed).unwrap();
+    let differs = replay(&path);
+    let said = text(&differs.stderr);
+    assert!(!differs.status.success() && said.contains(&format!("ticks.jsonl:{}:1:", lines.lines().count())), "{said}");
+    assert!(said.contains("containers[0].share was"), "{said}");
+}
+
+#[test]
+fn a_recording_ends_with_its_time_or_with_the_daemon_and_is_whole_either_way() {
+    let mut daemon = daemon();
+    let folder = tempfile::tempdir().unwrap();
+    let (short, cut) = (folder.path().join("short.jsonl"), folder.path().join("cut.jsonl"));
+    daemon.told(&["record", short.to_str().unwrap(), "--for", "3s"]);
+    assert!(ticks(&short).len() >= 2);
+    let recording = record(&daemon, &[cut.to_str().unwrap()]);
+    eventually("a tick", SOON, || (!ticks(&cut).is_empty()).then_some(()));
+    daemon.end("TERM");
+    let ended = recording.wait_with_output().unwrap();
+    assert!(!ended.status.success() && text(&ended.stderr).contains("the daemon ended the recording"));
+    for path in [short, cut] {
+        assert!(replay(&path).status.success(), "{}", text(&replay(&path).stderr));
+    }
+}
+
+#[test]
+fn a_fifth_recording_is_refused_and_a_place_is_free_again_when_one_ends() {
+    let daemon = daemon();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |n: usize| folder.path().join(format!("{n}.jsonl"));
+    let open: Vec<Child> = (0..4).map(|n| record(&daemon, &[path(n).to_str().unwrap()])).collect();
+    eventually("four record", SOON, || (0..4).all(|n| path(n).exists()).then_some(()));
+    let refused = daemon.flowctl(&["record", path(4).to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(6), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("too many recordings") && !path(4).exists());
+    for recording in open {
+        end(recording, "INT");
+    }
+    let recorded = daemon.told(&["record", "--for", "2s"]);
+    assert!(recorded.starts_with("{\"header\":") && recorded.lines().count() >= 2, "standard output without a file");
+}
+
+#[test]
+fn without_a_daemon_there_is_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (socket, file) = (folder.path().join("none.sock"), folder.path().join("ticks.jsonl"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+    let output = command.arg("--socket").arg(&socket).arg("record").arg(&file).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(!file.exists());
+}
