@@ -55,3 +55,37 @@ fn a_log_that_is_not_there_is_not_found() {
     let output = flowctl(&["/nonexistent/job.log"]).code(4).get_output().stderr.clone();
     assert!(String::from_utf8_lossy(&output).contains("/nonexistent/job.log"));
 }
+
+#[test]
+fn a_word_that_is_no_file_is_a_job_and_without_a_daemon_the_next_step_is_told() {
+    let output = flowctl(&["resnet", "--socket", "/nonexistent/s.sock"]).code(3).get_output().stderr.clone();
+    let said = String::from_utf8_lossy(&output);
+    assert!(said.contains("there is no file resnet") && said.contains("no daemon answers"), "{said}");
+    assert!(said.contains("next:") && said.contains("flowcond"), "{said}");
+}
+
+#[test]
+fn an_engines_json_file_is_read_as_what_the_container_wrote() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let log = folder.path().join("abc-json.log");
+    let entry = |text: &str| {
+        format!("{}\n", serde_json::json!({"log": text, "stream": "stdout", "time": "2026-01-01T00:00:00Z"}))
+    };
+    let long = format!("{}; epoch 2/4 \"loss\": 0.", "x".repeat(16 * 1024 - 22));
+    let written = [
+        entry("epoch 1/4 \"loss\": 0.5\n"),
+        entry(&long),
+        entry("25\n"),
+        entry("\repoch 3/4 loss: 0.2\repoch 3/4 loss: 0.19\n"),
+    ];
+    fs::write(&log, written.concat()).expect("a log");
+    let told = json(&["--json", &log.to_string_lossy()]);
+    assert_eq!((told["metric"].as_str(), &told["progress"]["current"]), (Some("loss"), &serde_json::json!(3)));
+    let seen: Vec<(u64, f64)> = told["observations"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|o| (o["line"].as_u64().unwrap_or(0), o["value"].as_f64().unwrap_or(f64::NAN)))
+        .collect();
+    assert_eq!(seen, [(1, 0.5), (2, 0.25), (4, 0.2), (4, 0.19)]);
+}

@@ -1,23 +1,24 @@
-//! `flowctl logs`: how a log is understood, so that a user can check before labelling. Imports: model, progress.
+//! `flowctl logs`: how a log is understood, so that a user can check before labelling. Imports: model, progress, the API's client.
 
 use super::exit::{Exit, Failure};
+use super::job_log;
+use crate::api::client::Client;
 use crate::model::{Direction, Directives, ProgressUnit};
 use crate::progress::{LogReading, Observation, Survey};
 use clap::Args;
 use serde_json::{Value, json};
 use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-
-/// Bytes read at once.
-const CHUNK: usize = 256 * 1024;
 
 /// Which log, and how to show it.
 #[derive(Args, Clone, Debug)]
 pub struct LogsArgs {
-    /// A log, a file of metrics, a directory with such a file or TensorBoard events, or `-` for standard input
-    pub file: PathBuf,
+    /// A log, a file of metrics, a directory with such a file or TensorBoard events, `-` for standard input; or the name or
+    /// id of a governed job
+    #[arg(value_name = "FILE|JOB")]
+    pub log: String,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -46,9 +47,9 @@ fn direction(text: &str) -> Result<Direction, String> {
 /// Reads the log and prints what was understood.
 ///
 /// # Errors
-/// The log could not be read, or the output could not be written.
-pub fn run(args: &LogsArgs) -> Result<(), Failure> {
-    let mut reading = read(args)?;
+/// The log could not be found or read, or the output could not be written.
+pub fn run(args: &LogsArgs, client: &Client) -> Result<(), Failure> {
+    let mut reading = read(args, client)?;
     if args.final_only {
         reading.observations.retain(|observation| observation.last);
     }
@@ -57,36 +58,64 @@ pub fn run(args: &LogsArgs) -> Result<(), Failure> {
     Ok(written.and_then(|()| out.flush())?)
 }
 
-fn read(args: &LogsArgs) -> Result<LogReading, Failure> {
-    let directives = Directives {
-        metric: args.metric.clone(),
-        direction: args.direction,
-        pattern: args.pattern.clone(),
-        ..Directives::default()
-    };
-    let mut survey = Survey::new(&directives);
-    if args.file == Path::new("-") {
-        feed(&mut survey, &mut io::stdin().lock()).map_err(|error| unreadable(&args.file, &error))?;
+/// What is a path, or exists as one, is a file; any other word is a job's name.
+fn read(args: &LogsArgs, client: &Client) -> Result<LogReading, Failure> {
+    let path = Path::new(&args.log);
+    if path == Path::new("-") {
+        let mut survey = Survey::new(&args.over(Directives::default()));
+        let read = job_log::read(io::stdin().lock(), &mut |bytes| survey.push(bytes));
+        read.map_err(|error| unreadable(path, &error))?;
+        survey.finish();
         return Ok(survey.reading());
     }
-    feed_file(&mut survey, &args.file)?;
+    if args.log.contains('/') || path.exists() {
+        return surveyed(&args.over(Directives::default()), |survey| feed_file(survey, path));
+    }
+    let log = job_log::find(client, &args.log)?;
+    surveyed(&args.over(log.directives.clone()), |survey| {
+        log.pour(|bytes| survey.push(bytes))?;
+        survey.finish();
+        Ok(())
+    })
+}
+
+/// Reads once, or twice where the choice came too late to keep all its values the first time.
+fn surveyed(
+    directives: &Directives,
+    mut feed: impl FnMut(&mut Survey) -> Result<(), Failure>,
+) -> Result<LogReading, Failure> {
+    let mut survey = Survey::new(directives);
+    feed(&mut survey)?;
     if !survey.is_complete() {
-        survey = survey.again(&directives);
-        feed_file(&mut survey, &args.file)?;
+        survey = survey.again(directives);
+        feed(&mut survey)?;
     }
     Ok(survey.reading())
+}
+
+impl LogsArgs {
+    /// The labels, less what the command line says otherwise.
+    fn over(&self, labels: Directives) -> Directives {
+        Directives {
+            metric: self.metric.clone().or(labels.metric),
+            direction: self.direction.or(labels.direction),
+            pattern: self.pattern.clone().or(labels.pattern),
+            ..labels
+        }
+    }
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
     let exit = if error.kind() == ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
     let message = format!("cannot read {}: {error}", path.display());
-    Failure::new(exit, message, "name a readable file, or `-` for standard input")
+    Failure::new(exit, message, "name a readable file, `-` for standard input, or a job of `flowctl ps`")
 }
 
 fn feed_file(survey: &mut Survey, path: &Path) -> Result<(), Failure> {
     for path in files_of(path).map_err(|error| unreadable(path, &error))? {
-        let mut file = File::open(&path).map_err(|error| unreadable(&path, &error))?;
-        feed(survey, &mut file).map_err(|error| unreadable(&path, &error))?;
+        let file = File::open(&path).map_err(|error| unreadable(&path, &error))?;
+        job_log::read(file, &mut |bytes| survey.push(bytes)).map_err(|error| unreadable(&path, &error))?;
+        survey.finish();
     }
     Ok(())
 }
@@ -119,20 +148,6 @@ fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
     latest
         .map(|(_, path)| vec![path])
         .ok_or_else(|| io::Error::new(ErrorKind::NotFound, "no event files, CSV, JSON or logs in this directory"))
-}
-
-fn feed(survey: &mut Survey, input: &mut impl Read) -> io::Result<()> {
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        match input.read(&mut chunk) {
-            Ok(0) => break,
-            Ok(count) => survey.push(&chunk[..count]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    survey.finish();
-    Ok(())
 }
 
 /// JSON has no NaN: such values are printed as words.

@@ -11,6 +11,7 @@ mod events;
 mod exit;
 mod explain;
 pub mod flowcond;
+mod job_log;
 mod logs;
 mod ps;
 mod record;
@@ -182,7 +183,7 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
         Verb::Doctor(args) => return block_on(doctor::doctor(&client, &args, &screen))?.map(ExitCode::from),
         Verb::Config(args) => config::run(&args, &screen),
         Verb::Completion { shell } => completion(shell, &screen),
-        Verb::Logs(args) => logs::run(&args),
+        Verb::Logs(args) => logs::run(&args, &client),
         Verb::Demo(args) => demo::run(&args, &screen.look()),
         Verb::Bench(args) => bench::run(&args, &screen.look()),
         Verb::Train(args) => train::run(&args).map_err(Failure::from),
@@ -201,7 +202,7 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
 }
 
 /// One thread is enough for one question.
-fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+pub(in crate::cli) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Failure::new(Exit::Failed, format!("cannot start: {error}"), "check `ulimit -n` and free memory")
     })?;

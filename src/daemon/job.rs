@@ -12,8 +12,8 @@ use crate::host::scope::{Placement, Scope};
 use crate::host::store::{LogPlace, Original, ReadPosition};
 use crate::host::tail::{ContainerFile, Source};
 use crate::model::{
-    Bytes, ContainerId, ContainerPlan, CpuTime, Directives, Hold, Learning, Limits, Millis, Notice, NoticeLevel,
-    RunState, Runtime, Setting, Usage,
+    Bytes, ContainerId, ContainerPlan, CpuTime, Directives, Hold, Learning, Limits, LogOrigin, Millis, Notice,
+    NoticeLevel, RunState, Runtime, Setting, Usage,
 };
 use crate::progress::Tracker;
 use std::collections::BTreeMap;
@@ -46,6 +46,7 @@ pub(super) struct Job {
     pub cores_used: Option<f64>,
     pub plan: Option<ContainerPlan>,
     pub log_source: String,
+    pub log_origin: Option<LogOrigin>,
     pub notices: Vec<Notice>,
     /// Process id and start, to recognise another run of the same container.
     pub run: (u32, u64),
@@ -152,6 +153,7 @@ impl Job {
             cores_used: None,
             plan: None,
             log_source: "none".to_owned(),
+            log_origin: None,
             notices: Vec::new(),
             run: (0, 0),
             directives,

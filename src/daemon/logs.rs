@@ -7,7 +7,7 @@ use super::journal::file_place;
 use crate::host::docker::{Engine, LogFormat, LogMark, LogPosition, logs as engine_logs};
 use crate::host::store::{ApiMark, LogPlace};
 use crate::host::tail::{Budget, JsonLog, Source, Start, Tailer};
-use crate::model::ContainerId;
+use crate::model::{ContainerId, LogOrigin};
 use futures_util::StreamExt;
 use std::collections::BTreeMap;
 use std::sync::mpsc as std_mpsc;
@@ -93,6 +93,17 @@ impl LogReader {
             }
             LogFeed::Plain(source) => self.order(Order::Follow { id: id.clone(), source, json: false, start }),
             LogFeed::Api(format) => self.stream(id, format, place),
+        }
+    }
+
+    /// Where whoever may can read the same log again. `pid`: a process of the container.
+    pub fn origin(&self, feed: &LogFeed, pid: u32) -> Option<LogOrigin> {
+        match feed {
+            LogFeed::JsonFile(path) | LogFeed::Plain(Source::Host(path)) => Some(LogOrigin::File(path.clone())),
+            LogFeed::Plain(Source::Inside(file)) => Some(LogOrigin::Inside { pid, path: file.path().to_owned() }),
+            LogFeed::Api(_) => {
+                self.engine.as_ref().map(|engine| LogOrigin::Engine(engine.address().socket().to_owned()))
+            }
         }
     }
 

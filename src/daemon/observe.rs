@@ -61,6 +61,8 @@ pub(super) fn status_of(job: &mut Job, node: Node, now: Millis, paused: bool) ->
         recent: job.tracker.recent(),
         line: job.tracker.line().map(str::to_owned),
         log_source: job.log_source.clone(),
+        log_origin: job.log_origin.clone(),
+        directives: job.directives.clone(),
         notices: job.notices.clone(),
     }
 }

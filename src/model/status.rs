@@ -1,7 +1,8 @@
 //! What the daemon publishes after each step: the one snapshot that the API, the metrics and the tables read.
 
-use super::{ContainerObservation, ContainerPlan, Millis, PolicySettings, Pressure};
+use super::{ContainerObservation, ContainerPlan, Directives, Millis, PolicySettings, Pressure};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// The node as the daemon sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,8 +50,29 @@ pub struct JobStatus {
     pub line: Option<String>,
     /// Where the log is read from: `json-file`, `logs API`, `file /logs/train.txt`.
     pub log_source: String,
+    /// Where whoever may can read the whole log again; `None` where nothing is kept.
+    pub log_origin: Option<LogOrigin>,
+    /// What its labels ask for.
+    pub directives: Directives,
     /// Clear messages about this container: labels that could not be read, a log that could not be opened.
     pub notices: Vec<Notice>,
+}
+
+/// Where a log stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogOrigin {
+    /// A file of this machine.
+    File(PathBuf),
+    /// A file inside the container that process `pid` lives in.
+    Inside {
+        /// A process of the container.
+        pid: u32,
+        /// The path as the container sees it.
+        path: PathBuf,
+    },
+    /// The engine at this socket gives it out.
+    Engine(PathBuf),
 }
 
 /// How much a notice matters.

@@ -73,7 +73,11 @@ fn log() -> impl Strategy<Value = Vec<u8>> {
             (0..count).map(|i| line(i) + "\n").collect::<String>().into_bytes()
         });
     let mixed = prop::collection::vec(prop_oneof![told, lines], 0..5).prop_map(|parts| parts.concat());
-    prop_oneof![4 => mixed, 1 => prop::collection::vec(any::<u8>(), 0..300)]
+    let wrapped = mixed.clone().prop_map(|log| {
+        let entry = |line: &str| serde_json::json!({ "log": line }).to_string() + "\n";
+        String::from_utf8_lossy(&log).split_inclusive('\n').map(entry).collect::<String>().into_bytes()
+    });
+    prop_oneof![4 => mixed, 1 => wrapped, 1 => prop::collection::vec(any::<u8>(), 0..300)]
 }
 
 /// A log and where it is cut.

@@ -213,6 +213,8 @@ pub fn job(id: &str, name: &str) -> JobStatus {
         recent: Vec::new(),
         line: None,
         log_source: "json-file".to_owned(),
+        log_origin: None,
+        directives: Directives::default(),
         notices: Vec::new(),
     }
 }

@@ -1,8 +1,9 @@
 //! What a job's log says, on the wire: the metric with its trend, progress, and how it was read. Imports: model.
 
 use super::{finite, finite_option, word};
-use crate::model::{self, Direction, JobStatus, Learning, Millis, Phase};
+use crate::model::{self, Direction, Directives, JobStatus, Learning, LogOrigin, Millis, Phase};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// Where the metric is going.
@@ -130,11 +131,53 @@ impl Progress {
     }
 }
 
+/// Where a log can be read again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LogAddress {
+    /// `file`: on this machine; `inside`: in the container; `engine`: the engine at a socket gives it out.
+    pub kind: String,
+    /// The file, or the engine's socket.
+    pub path: String,
+    /// A process of the container, for `inside`.
+    pub pid: Option<u32>,
+}
+
+impl LogAddress {
+    fn of(origin: &LogOrigin) -> LogAddress {
+        let (kind, path, pid) = match origin {
+            LogOrigin::File(path) => ("file", path, None),
+            LogOrigin::Inside { pid, path } => ("inside", path, Some(*pid)),
+            LogOrigin::Engine(socket) => ("engine", socket, None),
+        };
+        LogAddress { kind: kind.to_owned(), path: path.to_string_lossy().into_owned(), pid }
+    }
+}
+
+/// The directives that the reading of a log obeys, as the labels that asked for them.
+fn labels(directives: &Directives) -> BTreeMap<String, String> {
+    let ignore = (!directives.ignore.is_empty()).then(|| directives.ignore.join(","));
+    let asked = [
+        ("flowcon.metric", directives.metric.clone()),
+        ("flowcon.direction", directives.direction.map(word)),
+        ("flowcon.pattern", directives.pattern.clone()),
+        ("flowcon.total", directives.total.map(|total| total.to_string())),
+        ("flowcon.unit", directives.unit.clone()),
+        ("flowcon.ignore", ignore),
+    ];
+    asked.into_iter().filter_map(|(label, value)| Some((label.to_owned(), value?))).collect()
+}
+
 /// What the log reading understood, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reading {
     /// Where the log is read from.
     pub source: String,
+    /// Where the whole log can be read again; null where nothing is kept.
+    #[serde(default)]
+    pub log: Option<LogAddress>,
+    /// The labels that the reading obeys.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
     /// The line that the latest evaluation stood on, shortened.
     pub line: Option<String>,
     /// Evaluations read since the container was found.
@@ -160,6 +203,8 @@ impl Reading {
         let curve = learning.curve.as_ref();
         Reading {
             source: job.log_source.clone(),
+            log: job.log_origin.as_ref().map(LogAddress::of),
+            labels: labels(&job.directives),
             line: job.line.clone(),
             evaluations: learning.evaluations,
             latest_age_s: learning.latest.map(|latest| now.since(latest.at).as_secs_f64()),

@@ -21,18 +21,37 @@ pub fn logs(
     format: LogFormat,
     from: LogPosition,
 ) -> impl Stream<Item = Result<LogPiece, EngineError>> + Send + use<> {
+    reading(engine, id, format, from, Stage::Following)
+}
+
+fn reading(
+    engine: &Engine,
+    id: &ContainerId,
+    format: LogFormat,
+    from: LogPosition,
+    begin: fn(LogPosition) -> Stage,
+) -> impl Stream<Item = Result<LogPiece, EngineError>> + Send + use<> {
     let reading = Reading {
         operation: format!("read the logs of container {id}"),
         id: id.clone(),
         engine: engine.clone(),
         decoder: LogDecoder::new(format, from),
         pieces: VecDeque::new(),
-        stage: Stage::Following(from),
+        stage: begin(from),
     };
     futures_util::stream::unfold(reading, |mut reading| async {
         let item = reading.next().await.transpose()?;
         Some((item, reading))
     })
+}
+
+/// What a container has written so far, from its beginning; ends there.
+pub fn logs_so_far(
+    engine: &Engine,
+    id: &ContainerId,
+    format: LogFormat,
+) -> impl Stream<Item = Result<LogPiece, EngineError>> + Send + use<> {
+    reading(engine, id, format, LogPosition::default(), Stage::LookingAgain)
 }
 
 fn path(id: &ContainerId, follow: bool, from: LogPosition) -> String {

@@ -23,7 +23,7 @@ pub use conversion::Conversion;
 pub use engine::{Engine, EngineInfo, EngineName, Updated};
 pub use error::EngineError;
 pub use log_pieces::{LogFormat, LogMark, LogPiece, LogPosition};
-pub use logs::logs;
+pub use logs::{logs, logs_so_far};
 pub use watch::{EngineEvent, watch};
 
 use std::time::Duration;

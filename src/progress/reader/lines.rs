@@ -49,6 +49,13 @@ impl LineDecoder {
         LineDecoder { line: 1, text: Vec::new(), returned: false, backspaces: 0, escape: Escape::None }
     }
 
+    /// What comes next stands on `line`, unless it goes on with a line that has begun.
+    pub(in crate::progress) fn begin_at(&mut self, line: u64) {
+        if self.is_clean() {
+            self.line = line;
+        }
+    }
+
     /// Reads the next bytes and reports each rendering that they complete.
     pub(in crate::progress) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Rendering<'_>)) {
         let mut at = 0;

@@ -12,6 +12,7 @@
 mod cache;
 mod choice;
 mod counters;
+mod entries;
 mod events;
 mod fields;
 mod gap;
@@ -37,6 +38,7 @@ use crate::model::Direction;
 use cache::{Cache, Field, NO_TOTAL, Plan, Use};
 use choice::Chooser;
 use counters::Counters;
+use entries::EntryDecoder;
 use events::{EventDecoder, Scalar};
 use lexicon::{Count, Meaning, Split};
 use lines::LineDecoder;
@@ -84,6 +86,7 @@ enum Source {
     /// Too few bytes to say.
     Unknown(Vec<u8>),
     Text(LineDecoder),
+    Entries(EntryDecoder),
     Events(EventDecoder),
 }
 
@@ -122,16 +125,21 @@ impl Reader {
         let core = &mut self.core;
         match &mut self.source {
             Source::Text(decoder) => decoder.push(bytes, |rendering| core.read(rendering, &mut each)),
+            Source::Entries(decoder) => decoder.push(bytes, |rendering| core.read(rendering, &mut each)),
             Source::Events(decoder) => decoder.push(bytes, |scalar| core.take_scalar(&scalar, &mut each)),
             Source::Unknown(begun) => {
                 begun.extend_from_slice(bytes);
                 let events = events::may_begin(begun);
-                if events && begun.len() < events::RECOGNISE {
+                let entries = entries::may_begin(begun);
+                if events && begun.len() < events::RECOGNISE || entries && begun.len() < entries::RECOGNISE {
                     return;
                 }
                 let begun = std::mem::take(begun);
-                self.source =
-                    if events { Source::Events(EventDecoder::default()) } else { Source::Text(LineDecoder::new()) };
+                self.source = match (events, entries) {
+                    (true, _) => Source::Events(EventDecoder::default()),
+                    (_, true) => Source::Entries(EntryDecoder::new()),
+                    _ => Source::Text(LineDecoder::new()),
+                };
                 self.push(&begun, each);
             }
         }
@@ -142,6 +150,7 @@ impl Reader {
         let core = &mut self.core;
         match std::mem::replace(&mut self.source, Source::Unknown(Vec::new())) {
             Source::Text(mut decoder) => decoder.finish(|rendering| core.read(rendering, &mut each)),
+            Source::Entries(mut decoder) => decoder.finish(|rendering| core.read(rendering, &mut each)),
             Source::Unknown(begun) => {
                 let mut decoder = LineDecoder::new();
                 decoder.push(&begun, |rendering| core.read(rendering, &mut each));

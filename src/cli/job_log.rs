@@ -1,0 +1,124 @@
+//! The log of a governed job, by name: the daemon says where it stands, and it is read there by whoever asks.
+//!
+//! The daemon gives out an address and no bytes: who may read a log is decided by the file's or the engine's own rights.
+//! Imports: api, config, host, model.
+
+use super::block_on;
+use super::exit::{Exit, Failure};
+use crate::api::client::{Client, ClientError, segment};
+use crate::api::wire::{ContainerDetail, LogAddress};
+use crate::config;
+use crate::host::docker::{Engine, EngineAddress, logs_so_far};
+use crate::host::tail::ContainerFile;
+use crate::model::{ContainerId, Directives};
+use futures_util::StreamExt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// A governed job's log, found but not read.
+pub(super) struct JobLog {
+    id: ContainerId,
+    name: String,
+    address: LogAddress,
+    /// What its labels ask of the reading.
+    pub directives: Directives,
+}
+
+/// Asks the daemon where the log of `name` stands.
+///
+/// # Errors
+/// No daemon answers, it knows no such job, or the job keeps no log.
+pub(super) fn find(client: &Client, name: &str) -> Result<JobLog, Failure> {
+    let path = format!("/v1/containers/{}", segment(name));
+    let detail: ContainerDetail = block_on(client.get(&path))?.map_err(|error| neither(name, error))?;
+    let (name, reading) = (detail.container.name, detail.explanation.reading);
+    let address = reading.log.ok_or_else(|| {
+        let why = format!("{name} keeps no log: {}", reading.source);
+        Failure::new(
+            Exit::NotFound,
+            why,
+            "start it with a log driver that keeps something, or label it flowcon.log=PATH",
+        )
+    })?;
+    let (directives, _) = config::directives(&reading.labels);
+    Ok(JobLog { id: ContainerId::new(&detail.container.id), name, address, directives })
+}
+
+/// Neither a file nor a job that the daemon told of.
+fn neither(name: &str, error: ClientError) -> Failure {
+    let missing = matches!(&error, ClientError::Refused { status: 404, .. } | ClientError::Unreachable { .. });
+    let failure = Failure::from(error);
+    if !missing {
+        return failure;
+    }
+    let message = format!("there is no file {name}, and {}", failure.message);
+    let next = format!("name a file that exists, or `-` for standard input; for a job: {}", failure.next);
+    Failure { message, next, ..failure }
+}
+
+impl JobLog {
+    /// The log from its beginning, in pieces.
+    ///
+    /// # Errors
+    /// The file or the engine cannot be read by this user.
+    pub fn pour(&self, mut each: impl FnMut(&[u8])) -> Result<(), Failure> {
+        let path = Path::new(&self.address.path);
+        match (self.address.kind.as_str(), self.address.pid) {
+            ("file", _) => {
+                let file = File::open(path).map_err(|error| self.unreadable(&error))?;
+                read(file, &mut each).map_err(|error| self.unreadable(&error))
+            }
+            ("inside", Some(pid)) => {
+                let file = ContainerFile::new(Some(pid), &[], path).open().map_err(|error| {
+                    let next =
+                        format!("`sudo flowctl logs {}`: what lies inside a container is root's to read", self.name);
+                    Failure::new(Exit::Failed, error.to_string(), next)
+                })?;
+                read(file, &mut each).map_err(|error| self.unreadable(&error))
+            }
+            ("engine", _) => block_on(self.ask_engine(&mut each))?,
+            (other, _) => {
+                let message = format!("the daemon says that the log of {} is at a place of kind `{other}`", self.name);
+                Err(Failure::new(Exit::Failed, message, "compare `flowctl --version` with `flowcond --version`"))
+            }
+        }
+    }
+
+    async fn ask_engine(&self, each: &mut impl FnMut(&[u8])) -> Result<(), Failure> {
+        let failed = |message: String| {
+            let next = format!("`sudo flowctl logs {}`, or join the group that may use the engine", self.name);
+            Failure::new(Exit::Failed, message, next)
+        };
+        let address = EngineAddress::parse(&self.address.path).map_err(|error| failed(error.to_string()))?;
+        let engine = Engine::new(address);
+        let info = engine.info().await.map_err(|error| failed(error.to_string()))?;
+        let container = engine.inspect(&self.id, info.name).await.map_err(|error| failed(error.to_string()))?;
+        let mut pieces = Box::pin(logs_so_far(&engine, &self.id, container.log_format));
+        while let Some(piece) = pieces.next().await {
+            each(&piece.map_err(|error| failed(error.to_string()))?.bytes);
+        }
+        Ok(())
+    }
+
+    fn unreadable(&self, error: &io::Error) -> Failure {
+        let message = format!("cannot read {}, the log of {}: {error}", self.address.path, self.name);
+        let denied = error.kind() == io::ErrorKind::PermissionDenied;
+        let exit = if denied { Exit::Denied } else { Exit::Failed };
+        let next = format!("`sudo flowctl logs {0}`; `flowctl explain {0}` says what the daemon read", self.name);
+        Failure::new(exit, message, next)
+    }
+}
+
+/// Reads to the end, whatever grows meanwhile.
+pub(super) fn read(mut input: impl Read, each: &mut impl FnMut(&[u8])) -> io::Result<()> {
+    let mut chunk = vec![0; 256 * 1024];
+    loop {
+        match input.read(&mut chunk) {
+            Ok(0) => return Ok(()),
+            Ok(count) => each(&chunk[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

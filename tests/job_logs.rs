@@ -1,0 +1,85 @@
+//! `flowctl logs JOB`: the log of a governed job is read where it stands, whatever keeps it, with the job's labels obeyed.
+
+#![allow(clippy::unwrap_used)] // a test fails by panicking
+
+mod support;
+
+use serde_json::Value;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use support::daemon::{Daemon, eventually};
+use support::engine::{Engine, RunSpec};
+
+const GOVERNED: &str = "flowcon.enable=true";
+const SOON: Duration = Duration::from_secs(30);
+/// Twelve evaluations, a line of more than 16 KiB between them, then nothing more for a while.
+const TRAINING: &str = "i=0; while [ $i -lt 12 ]; do i=$((i+1)); echo \"epoch $i/12 loss: 0.$((90-i)) quality 0.$((10+i))\"; \
+    [ $i = 6 ] && { head -c 40000 /dev/zero; echo; }; done; sleep 600";
+
+fn told(daemon: &Daemon, arguments: &[&str]) -> Value {
+    let arguments = [&["logs", "--json"], arguments].concat();
+    serde_json::from_str(&daemon.told(&arguments)).unwrap()
+}
+
+fn understood(told: &Value) -> (&str, usize, f64, f64) {
+    let values = told["observations"].as_array().unwrap();
+    let value = |at: usize| values[at]["value"].as_f64().unwrap();
+    (told["metric"].as_str().unwrap(), values.len(), value(0), value(values.len() - 1))
+}
+
+#[test]
+fn the_log_of_a_container_is_read_by_name_whatever_keeps_it() {
+    let engine = Engine::start();
+    let daemon = Daemon::start(&engine.address(), &[]);
+    let inside = format!("( {TRAINING} ) > /train.log & wait");
+    for (name, labels, options, script) in [
+        ("json", &[GOVERNED][..], &[][..], TRAINING),
+        ("local", &[GOVERNED], &["--log-driver", "local"], TRAINING),
+        ("terminal", &[GOVERNED], &["--log-driver", "local", "-t"], TRAINING),
+        ("inside", &[GOVERNED, "flowcon.log=/train.log"], &[], &inside),
+    ] {
+        engine.run(RunSpec { name, labels, options, script });
+        daemon.job_that(name, "is read to its end", SOON, |job| job["progress"]["current"] == 12.0);
+        let told = told(&daemon, &[name]);
+        assert_eq!(understood(&told), ("loss", 12, 0.89, 0.78), "{name}: {told:#}");
+        assert_eq!(told["progress"], serde_json::json!({"unit": "epoch", "current": 12, "total": 12}), "{name}");
+        let page = daemon.told(&["logs", name]);
+        assert!(page.contains("loss (smaller is better") && page.contains("12, from 0.89 to 0.78"), "{page}");
+    }
+}
+
+#[test]
+fn the_labels_of_a_job_are_obeyed_unless_the_command_line_says_otherwise() {
+    let engine = Engine::start();
+    let daemon = Daemon::start(&engine.address(), &[]);
+    let labels = [GOVERNED, "flowcon.metric=quality", "flowcon.direction=up"];
+    engine.run(RunSpec { name: "labelled", labels: &labels, script: TRAINING, ..RunSpec::default() });
+    daemon.job_that("labelled", "is read", SOON, |job| job["progress"]["current"] == 12.0);
+    let by_labels = told(&daemon, &["labelled"]);
+    assert_eq!((understood(&by_labels), by_labels["direction"].as_str()), (("quality", 12, 0.11, 0.22), Some("up")));
+    let by_hand = told(&daemon, &["labelled", "--metric", "loss", "--direction", "down"]);
+    assert_eq!((understood(&by_hand), by_hand["direction"].as_str()), (("loss", 12, 0.89, 0.78), Some("down")));
+}
+
+#[test]
+fn the_output_of_a_command_that_flowctl_runs_is_read_by_name() {
+    let daemon = Daemon::start("off", &[]);
+    let name = format!("logs-{}", std::process::id());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+    command.arg("--socket").arg(daemon.socket()).args(["run", "--name", &name, "--", "sh", "-c"]);
+    let mut running = command.arg(TRAINING.replace("sleep 600", "sleep 20")).stdout(Stdio::null()).spawn().unwrap();
+    daemon.job_that(&name, "is read to its end", SOON, |job| job["progress"]["current"] == 12.0);
+    assert_eq!(understood(&told(&daemon, &[&name])), ("loss", 12, 0.89, 0.78));
+    Command::new("kill").arg(running.id().to_string()).status().unwrap();
+    running.wait().unwrap();
+    eventually("it is gone", SOON, || daemon.job(&name).is_none().then_some(()));
+}
+
+#[test]
+fn a_word_that_is_neither_a_file_nor_a_job_is_not_found() {
+    let daemon = Daemon::start("off", &[]);
+    let output = daemon.flowctl(&["logs", "nobody"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("there is no file nobody") && said.contains("next:"), "{said}");
+}
