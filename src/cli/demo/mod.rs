@@ -41,12 +41,19 @@ pub struct DemoArgs {
     /// Between two decisions
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = trial::interval)]
     interval: Duration,
-    /// How long each of the two runs is to last: what all the jobs need together from the whole machine
+    /// How many cores the trainings share, so that they meet on a large machine too
+    #[arg(long, value_name = "N", default_value = "1", value_parser = cores)]
+    cores: usize,
+    /// How long each of the two runs is to last: what all the trainings need together from these cores
     #[arg(long, value_name = "SECONDS", default_value = "46", value_parser = work)]
     work: Duration,
     /// Where to write the picture [default: a new file in the directory for temporary files]
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
+}
+
+fn cores(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|cores| *cores > 0).ok_or_else(|| "expected a number of cores, 1 or more".to_owned())
 }
 
 fn work(text: &str) -> Result<Duration, String> {
@@ -55,7 +62,7 @@ fn work(text: &str) -> Result<Duration, String> {
 
 /// Runs the demo and prints its result.
 pub fn run(args: &DemoArgs, look: &Look) -> Result<(), Failure> {
-    let cores = Cores::take().context("choose the cores for the demo").map_err(failed)?;
+    let cores = Cores::at_most(args.cores).context("choose the cores for the demo").map_err(failed)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -121,11 +128,11 @@ impl Demo<'_> {
 
     fn introduce(&self) {
         let count = self.cores.count();
-        let of_more = if self.cores.confined { " (of more: so that the jobs meet)" } else { "" };
         let minutes = (2.6 * self.args.work.as_secs_f64() / 60.0).max(1.0);
         self.board.say(&format!(
-            "Five trainings on {count} cores{of_more} as {}, first sharing plainly, then governed by {}: about {minutes:.0} min.\n\
+            "Five trainings share {} as {}, first sharing plainly, then governed by {}: about {minutes:.0} min.\n\
              Measuring the work first, so that both runs do the same.",
+            if count == 1 { "one core".to_owned() } else { format!("{count} cores") },
             match self.stage {
                 Stage::Docker(_) => "containers",
                 Stage::Scope(_) => "commands in cgroups of their own (no engine answers)",
@@ -136,9 +143,9 @@ impl Demo<'_> {
 
     /// Computing is no task for the threads that wait for signals.
     async fn measure(&self) -> Result<Vec<Job>> {
-        let (length, threads) = (self.args.work, self.cores.count());
-        let measured = tokio::task::spawn_blocking(move || schedule::sized(length, threads));
-        Ok(measured.await.context("measure the work")??)
+        let (length, cores) = (self.args.work, self.cores.clone());
+        let measured = tokio::task::spawn_blocking(move || cores.on_them(|| schedule::sized(length, cores.count())));
+        Ok(measured.await.context("measure the work")???)
     }
 
     fn announce(&self, jobs: &[Job]) {

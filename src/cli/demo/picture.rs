@@ -1,6 +1,6 @@
 //! Shares over time as one SVG: plain sharing above, governed below, on the same clock.
 //!
-//! Each band is a job; its height is the part of the node's CPU that it used. Imports: sim's drawing primitives.
+//! Each band is a job; its height is the part of the jobs' cores that it used. Imports: sim's drawing primitives.
 
 use super::comparison::{Comparison, change};
 use crate::cli::trial::picture::{PanelSize, panel};

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub struct View {
     /// Part of the job done, where the log says, 0 ..= 1.
     pub done: Option<f64>,
-    /// Part of the node's CPU used lately.
+    /// Part of the jobs' cores used lately.
     pub used: Option<f64>,
     /// The metric's name and latest value.
     pub metric: Option<(String, f64)>,

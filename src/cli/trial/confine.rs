@@ -1,19 +1,14 @@
-//! Keeps the demo on a few cores: five small trainings would never meet on a machine with fifty.
+//! Which cores the jobs of a trial share: small trainings would never meet on a machine with fifty.
 //!
-//! Threads started and commands run afterwards inherit it. Imports: rustix.
+//! Only jobs are confined; the governor and the display run beside them. Imports: rustix.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 
-/// Cores that five jobs keep busy.
-const CORES_AT_MOST: usize = 4;
-
-/// The cores that the demo runs on.
+/// The cores that the jobs run on, by the kernel's numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cores {
     numbers: Vec<usize>,
-    /// Whether the machine has more.
-    pub confined: bool,
 }
 
 impl Cores {
@@ -23,29 +18,51 @@ impl Cores {
     /// The kernel refuses.
     pub fn all() -> io::Result<Cores> {
         let allowed = sched_getaffinity(None)?;
-        let numbers = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
-        Ok(Cores { numbers, confined: false })
+        Ok(Cores { numbers: (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect() })
     }
 
-    /// Confines the calling thread, and what it starts from now on, to at most four of the cores that it may use.
+    /// At most `count` of them: the last ones, because interrupts like the first.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn take() -> io::Result<Cores> {
-        let Cores { numbers: all, .. } = Cores::all()?;
-        let numbers: Vec<usize> = all.iter().copied().take(CORES_AT_MOST).collect();
-        let confined = numbers.len() < all.len();
-        if confined {
-            let mut few = CpuSet::new();
-            numbers.iter().for_each(|&core| few.set(core));
-            sched_setaffinity(None, &few)?;
-        }
-        Ok(Cores { numbers, confined })
+    pub fn at_most(count: usize) -> io::Result<Cores> {
+        let Cores { mut numbers } = Cores::all()?;
+        Ok(Cores { numbers: numbers.split_off(numbers.len().saturating_sub(count)) })
+    }
+
+    /// Keeps the calling thread on these cores, and the threads and commands that it starts from now on.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn confine_this_thread(&self) -> io::Result<()> {
+        let mut set = CpuSet::new();
+        self.numbers.iter().for_each(|&core| set.set(core));
+        Ok(sched_setaffinity(None, &set)?)
+    }
+
+    /// What `act` returns, from a thread on these cores.
+    ///
+    /// # Errors
+    /// The kernel refuses the thread or its cores.
+    pub fn on_them<T: Send>(&self, act: impl FnOnce() -> T + Send) -> io::Result<T> {
+        let confined = || self.confine_this_thread().map(|()| act());
+        let ended = std::thread::scope(|scope| Ok(std::thread::Builder::new().spawn_scoped(scope, confined)?.join()));
+        ended.and_then(|ended: std::thread::Result<_>| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(numbers: &[usize]) -> Cores {
+        Cores { numbers: numbers.to_vec() }
     }
 
     /// How many.
     pub fn count(&self) -> usize {
         self.numbers.len()
+    }
+
+    /// Whether `core` is one of them.
+    pub fn contains(&self, core: usize) -> bool {
+        self.numbers.contains(&core)
     }
 
     /// As an engine's `--cpuset-cpus` wants it: `0,1,2,3`.
@@ -59,14 +76,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_is_left_on_a_few_of_its_own_cores_only() {
-        let inside = std::thread::spawn(|| {
-            let cores = Cores::take().expect("a thread may confine itself");
-            (cores, std::thread::available_parallelism().expect("known on Linux").get())
-        });
-        let (cores, parallelism) = inside.join().expect("no panic");
-        assert!((1..=CORES_AT_MOST).contains(&cores.count()));
-        assert!(parallelism <= cores.count());
-        assert_eq!(cores.list().split(',').count(), cores.count());
+    fn only_the_thread_made_for_it_is_confined() {
+        let all = Cores::all().expect("the kernel tells");
+        let one = Cores::at_most(1).expect("the kernel tells");
+        let inside = one.on_them(|| Cores::all().expect("the kernel tells")).expect("a thread may confine itself");
+        assert_eq!(inside, one);
+        assert_eq!(Cores::all().expect("the kernel tells"), all);
+        assert!(one.count() == 1 && all.list().ends_with(&one.list()));
     }
 }

@@ -22,7 +22,7 @@ use governor::Governor;
 use job::Job;
 use launch::Stage;
 use outcome::{Foreign, JobOutcome, RunOutcome, Sample};
-use stat::NodeCpu;
+use stat::{CpuParts, CpuTime};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -43,7 +43,7 @@ enum News {
 /// A job could not be started or waited for. Dropping the future leaves jobs running: clear the stage then.
 pub async fn run(stage: &Stage, governor: &Governor, jobs: &[Job], board: &Board) -> Result<RunOutcome> {
     let began = Instant::now();
-    let cpu_before = NodeCpu::now();
+    let cpu_before = CpuTime::now(stage.cores());
     let (tell, mut news) = mpsc::channel(2 * jobs.len().max(1));
     let mut tasks = JoinSet::new();
     for (index, job) in jobs.iter().enumerate() {
@@ -88,7 +88,8 @@ pub async fn run(stage: &Stage, governor: &Governor, jobs: &[Job], board: &Board
         ended.context("a job's task ended unexpectedly")??;
     }
     let outcomes: Vec<JobOutcome> = outcomes.into_iter().flatten().collect();
-    let foreign = foreign_load(cpu_before, &watch.samples);
+    let cpu = cpu_before.zip(CpuTime::now(stage.cores()));
+    let foreign = cpu.map(|(before, after)| foreign_load(after.since(&before), &watch.samples)).unwrap_or_default();
     Ok(RunOutcome { curves: watch.curves, ..RunOutcome::new(outcomes, watch.samples, foreign) })
 }
 
@@ -122,13 +123,17 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     fn look(&mut self, at: Duration, status: &Status, view: &mut RunView<'_>) {
+        let machine_in_cores = status.node.cores / self.stage.cores().count().max(1) as f64;
         let views: Vec<Option<View>> = self
             .jobs
             .iter()
             .zip(&self.running)
             .map(|(job, running)| {
                 let name = self.stage.container_name(job);
-                running.then(|| status.containers.iter().find(|c| c.name == name).map(view_of)).flatten()
+                running
+                    .then(|| status.containers.iter().find(|c| c.name == name))
+                    .flatten()
+                    .map(|container| view_of(container, machine_in_cores))
             })
             .collect();
         view.update(at, &views);
@@ -146,10 +151,11 @@ impl Watch<'_> {
     }
 }
 
-fn view_of(container: &Container) -> View {
+/// `machine` is how often the jobs' cores go into the whole machine.
+fn view_of(container: &Container, machine: f64) -> View {
     View {
         done: container.progress.as_ref().and_then(|progress| progress.fraction),
-        used: container.cpu_used,
+        used: container.cpu_used.map(|of_machine| of_machine * machine),
         metric: container.metric.as_ref().and_then(|metric| Some((metric.name.clone()?, metric.value?))),
         list: container.list.clone(),
     }
@@ -210,9 +216,8 @@ pub async fn interrupted() -> Failure {
     }
 }
 
-/// What the machine did besides the jobs, from `/proc/stat` less what the samples add up to.
-fn foreign_load(before: Option<NodeCpu>, samples: &[Sample]) -> Foreign {
-    let Some((before, after)) = before.zip(NodeCpu::now()) else { return Foreign::default() };
+/// What the cores did besides the jobs: what the kernel counted less what the samples add up to.
+fn foreign_load(cpu: CpuParts, samples: &[Sample]) -> Foreign {
     let length = samples.last().map_or(0.0, |sample| sample.at.as_secs_f64());
     let mut since = 0.0;
     let mut ours = 0.0;
@@ -222,6 +227,5 @@ fn foreign_load(before: Option<NodeCpu>, samples: &[Sample]) -> Foreign {
         since = at;
     }
     let ours = if length > 0.0 { ours / length } else { 0.0 };
-    let node = after.since(&before);
-    Foreign { ours, stolen: node.stolen, others: (node.busy - ours).max(0.0) }
+    Foreign { ours, stolen: cpu.stolen, others: (cpu.busy - ours).max(0.0) }
 }

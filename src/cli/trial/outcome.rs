@@ -33,12 +33,12 @@ pub struct RunOutcome {
     /// Each job's evaluations as the governor read them, (seconds since the run's beginning, value), in the schedule's order.
     #[serde(skip)]
     pub curves: Vec<Vec<(f64, f64)>>,
-    /// Part of the run in which the machine's CPU was not the jobs': stolen by the hypervisor, or used by others.
+    /// Part of the run in which the cores were not the jobs': stolen by the hypervisor, or used by others.
     #[serde(skip)]
     pub foreign: Foreign,
 }
 
-/// Part of the node's CPU that each job used up to an instant, since the sample before.
+/// Part of the jobs' cores that each job used up to an instant, since the sample before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// Since the run's beginning.
@@ -47,7 +47,7 @@ pub struct Sample {
     pub used: Vec<f64>,
 }
 
-/// Whose the CPU was, as parts of the node over the whole run; the rest was idle.
+/// Whose the jobs' cores were, as parts of their time over the whole run; the rest was idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Foreign {
     /// Used by the jobs.

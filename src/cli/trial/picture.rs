@@ -1,6 +1,6 @@
 //! Who had the CPU over one run, as a picture.
 //!
-//! Each band is a job; its height is the part of the node's CPU that it used. Imports: sim's drawing primitives.
+//! Each band is a job; its height is the part of the jobs' cores that it used. Imports: sim's drawing primitives.
 
 use super::outcome::RunOutcome;
 use crate::sim::report::svg::{Margins, Plot, series};

@@ -1,18 +1,19 @@
-//! What the whole machine's CPU did, from `/proc/stat`.
+//! What the CPU of some cores did, from `/proc/stat`.
 //!
-//! Imports: std only.
+//! Imports: the trial's cores.
 
+use super::confine::Cores;
 use std::fs;
 
-/// Counters of all cores since boot, in the kernel's ticks.
+/// Counters of the cores since boot, in the kernel's ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct NodeCpu {
+pub struct CpuTime {
     busy: u64,
     stolen: u64,
     all: u64,
 }
 
-/// Parts of the node's CPU between two readings, 0 ..= 1.
+/// Parts of the cores' time between two readings, 0 ..= 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpuParts {
     /// Spent by processes or the kernel of this machine.
@@ -21,23 +22,30 @@ pub struct CpuParts {
     pub stolen: f64,
 }
 
-impl NodeCpu {
+impl CpuTime {
     /// The counters now; `None` where the kernel does not tell.
-    pub fn now() -> Option<NodeCpu> {
-        NodeCpu::read(&fs::read_to_string("/proc/stat").ok()?)
+    pub fn now(cores: &Cores) -> Option<CpuTime> {
+        CpuTime::read(&fs::read_to_string("/proc/stat").ok()?, cores)
     }
 
-    /// The `cpu` line: user nice system idle iowait irq softirq steal (guest is in user already).
-    fn read(text: &str) -> Option<NodeCpu> {
-        let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
-        let ticks: Vec<u64> = line.split_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
+    fn read(text: &str, cores: &Cores) -> Option<CpuTime> {
+        let ours = text.lines().filter_map(core_line).filter(|(core, _)| cores.contains(*core));
+        ours.map(|(_, counters)| CpuTime::of_core(counters)).reduce(|sum, core| {
+            let (sum, core) = (sum?, core?);
+            Some(CpuTime { busy: sum.busy + core.busy, stolen: sum.stolen + core.stolen, all: sum.all + core.all })
+        })?
+    }
+
+    /// user nice system idle iowait irq softirq steal (guest is in user already).
+    fn of_core(counters: &str) -> Option<CpuTime> {
+        let ticks: Vec<u64> = counters.split_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
         let [user, nice, system, idle, iowait, irq, softirq, stolen] = ticks.try_into().ok()?;
         let busy = user + nice + system + irq + softirq;
-        Some(NodeCpu { busy, stolen, all: busy + idle + iowait + stolen })
+        Some(CpuTime { busy, stolen, all: busy + idle + iowait + stolen })
     }
 
     /// What happened since an earlier reading.
-    pub fn since(&self, earlier: &NodeCpu) -> CpuParts {
+    pub fn since(&self, earlier: &CpuTime) -> CpuParts {
         let all = self.all.saturating_sub(earlier.all).max(1) as f64;
         CpuParts {
             busy: self.busy.saturating_sub(earlier.busy) as f64 / all,
@@ -46,21 +54,32 @@ impl NodeCpu {
     }
 }
 
+/// A line `cpu7 …`: the core's number and its counters.
+fn core_line(line: &str) -> Option<(usize, &str)> {
+    let (core, counters) = line.strip_prefix("cpu")?.split_once(' ')?;
+    Some((core.parse().ok()?, counters))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn first_core() -> Cores {
+        Cores::of(&[0])
+    }
+
     #[test]
     fn parts_are_of_all_time_and_stolen_time_is_not_busy() {
-        let before = NodeCpu::read("cpu  100 0 50 1000 10 0 5 7 0 0\ncpu0 1 2 3").expect("a cpu line");
-        let after = NodeCpu::read("cpu  160 0 60 1010 10 0 5 27 0 0\n").expect("a cpu line");
+        let before =
+            CpuTime::read("cpu  9 9 9\ncpu0 100 0 50 1000 10 0 5 7 0 0\ncpu1 1 2 3", &first_core()).expect("a core");
+        let after = CpuTime::read("cpu0 160 0 60 1010 10 0 5 27 0 0\n", &first_core()).expect("a core");
         let parts = after.since(&before);
         assert!((parts.busy - 0.7).abs() < 1e-9 && (parts.stolen - 0.2).abs() < 1e-9, "{parts:?}");
     }
 
     #[test]
-    fn what_is_no_cpu_line_is_unknown() {
-        assert_eq!(NodeCpu::read("intr 5\n"), None);
-        assert_eq!(NodeCpu::read("cpu  1 2 x 4 5 6 7 8\n"), None);
+    fn what_is_no_core_of_ours_is_unknown() {
+        assert_eq!(CpuTime::read("intr 5\n", &first_core()), None);
+        assert_eq!(CpuTime::read("cpu0 1 2 x 4 5 6 7 8\n", &first_core()), None);
     }
 }

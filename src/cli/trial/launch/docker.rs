@@ -2,6 +2,7 @@
 //!
 //! Imports: bollard, tokio.
 
+use super::super::confine::Cores;
 use super::super::job::{Job, Work};
 use super::image;
 use anyhow::{Context, Result, bail};
@@ -33,8 +34,7 @@ pub struct DockerStage {
     /// Prefix of the containers' names, and the images' name.
     tag: String,
     labels: Vec<(String, String)>,
-    /// As in `--cpuset-cpus`.
-    cores: String,
+    cores: Cores,
     containers: Arc<Mutex<Vec<String>>>,
 }
 
@@ -52,7 +52,7 @@ impl DockerStage {
     ///
     /// # Errors
     /// The engine does not answer or refuses an image.
-    pub async fn open(socket: &Path, tag: &str, labels: Vec<(String, String)>, cores: String) -> Result<DockerStage> {
+    pub async fn open(socket: &Path, tag: &str, labels: Vec<(String, String)>, cores: Cores) -> Result<DockerStage> {
         let path = socket.to_str().context("the engine's socket has a path that is no text")?;
         let engine = Docker::connect_with_socket(path, LONGEST_WAIT.as_secs(), API_DEFAULT_VERSION)
             .with_context(|| format!("connect to the engine at {path}"))?;
@@ -72,6 +72,11 @@ impl DockerStage {
     /// Where the engine listens.
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// The cores that the jobs share.
+    pub fn cores(&self) -> &Cores {
+        &self.cores
     }
 
     async fn import(&self, variant: &str, tar: Vec<u8>) -> Result<()> {
@@ -120,7 +125,7 @@ impl DockerStage {
             labels: Some(self.labels.iter().chain(&job.labels).cloned().collect()),
             host_config: Some(HostConfig {
                 network_mode: Some("none".into()),
-                cpuset_cpus: Some(self.cores.clone()),
+                cpuset_cpus: Some(self.cores.list()),
                 binds,
                 ..HostConfig::default()
             }),

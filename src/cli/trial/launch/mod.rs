@@ -56,13 +56,13 @@ impl Stage {
         let engine = address.socket();
         let labels = vec![room.label()];
         if choice == RuntimeChoice::Docker || (choice == RuntimeChoice::Auto && DockerStage::answers(engine).await) {
-            let opened = DockerStage::open(engine, &room.tag(), labels, cores.list()).await;
+            let opened = DockerStage::open(engine, &room.tag(), labels, cores.clone()).await;
             return opened.map(Stage::Docker).map_err(|error| {
                 let next = "start the engine and join its group, or `sudo flowctl demo --runtime scope`";
                 Failure::new(Exit::Failed, format!("{error:#}"), next)
             });
         }
-        let stage = ScopeStage::open(&room.tag(), room.socket(), labels).map_err(failed)?;
+        let stage = ScopeStage::open(&room.tag(), room.socket(), labels, cores.clone()).map_err(failed)?;
         stage.try_out().await.map_err(|error| {
             let message = format!("no engine answers at {address}, and a cgroup of its own was refused to a job: {error:#}");
             let next = "`sudo flowctl demo`; or join the engine's group (`sudo usermod -aG docker $USER`) and log in again; \
@@ -77,6 +77,14 @@ impl Stage {
         match self {
             Stage::Docker(_) => "docker",
             Stage::Scope(_) => "scope",
+        }
+    }
+
+    /// The cores that the jobs share.
+    pub fn cores(&self) -> &Cores {
+        match self {
+            Stage::Docker(stage) => stage.cores(),
+            Stage::Scope(stage) => stage.cores(),
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Imports: tokio, rustix.
 
+use super::super::confine::Cores;
 use super::super::job::Job;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
@@ -29,6 +30,7 @@ pub struct ScopeStage {
     /// The governor's socket; scopes are registered beside it.
     socket: PathBuf,
     labels: Vec<(String, String)>,
+    cores: Cores,
     /// Every change ends what runs.
     stop: Arc<watch::Sender<()>>,
     running: Arc<Mutex<Vec<JoinHandle<()>>>>,
@@ -41,19 +43,24 @@ pub struct Command {
 }
 
 impl ScopeStage {
-    /// Every scope will carry `labels` and be registered with the governor at `socket`.
+    /// Every scope will carry `labels`, stay on `cores` and be registered with the governor at `socket`.
     ///
     /// # Errors
     /// The running program's file is unknown.
-    pub fn open(tag: &str, socket: PathBuf, labels: Vec<(String, String)>) -> Result<ScopeStage> {
+    pub fn open(tag: &str, socket: PathBuf, labels: Vec<(String, String)>, cores: Cores) -> Result<ScopeStage> {
         let program = std::env::current_exe().context("find the running program's file")?;
         let stop = Arc::new(watch::Sender::new(()));
-        Ok(ScopeStage { program, tag: tag.to_owned(), socket, labels, stop, running: Arc::default() })
+        Ok(ScopeStage { program, tag: tag.to_owned(), socket, labels, cores, stop, running: Arc::default() })
     }
 
     /// The scope's name for a job.
     pub fn container_name(&self, job: &Job) -> String {
         format!("{}-{}", self.tag, job.name)
+    }
+
+    /// The cores that the jobs share.
+    pub fn cores(&self) -> &Cores {
+        &self.cores
     }
 
     /// Runs a command that does nothing, to see whether it can be given a cgroup.
@@ -93,7 +100,14 @@ impl ScopeStage {
     }
 
     fn spawn(&self, mut command: tokio::process::Command, name: &str) -> Result<Command> {
-        let child = command.spawn().with_context(|| format!("start {} run for {name}", self.program.display()))?;
+        let runtime = tokio::runtime::Handle::current();
+        let spawned = self.cores.on_them(|| {
+            let _inside = runtime.enter();
+            command.spawn()
+        });
+        let child = spawned
+            .and_then(|spawned| spawned)
+            .with_context(|| format!("start {} run for {name}", self.program.display()))?;
         let (tell, end) = oneshot::channel();
         let task = tokio::spawn(look_after(child, self.stop.subscribe(), tell));
         self.running.lock().unwrap_or_else(PoisonError::into_inner).push(task);
