@@ -71,7 +71,7 @@ fn an_engines_json_file_is_read_as_what_the_container_wrote() {
     let entry = |text: &str| {
         format!("{}\n", serde_json::json!({"log": text, "stream": "stdout", "time": "2026-01-01T00:00:00Z"}))
     };
-    let long = format!("{}; epoch 2/4 \"loss\": 0.", "x".repeat(16 * 1024 - 22));
+    let long = format!("{}; epoch 2/4 \"loss\": 0.", "x".repeat(16 * 1024 - 40));
     let written = [
         entry("epoch 1/4 \"loss\": 0.5\n"),
         entry(&long),

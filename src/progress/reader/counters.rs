@@ -237,7 +237,7 @@ impl Counter {
 
     /// What the rank depends on, coarsely: a counter that only counts on keeps its rank.
     fn standing(&self) -> (u32, u32, bool, bool, bool) {
-        (self.restarts, self.distinct.min(2), self.exceeded > 0, self.total.is_some(), self.inside * 2 > self.updates)
+        (self.restarts, self.distinct.min(32), self.exceeded > 0, self.total.is_some(), self.inside * 2 > self.updates)
     }
 
     fn rank(&self, has_total: bool, since: Option<u64>) -> f64 {
@@ -256,7 +256,9 @@ impl Counter {
         let nested = if self.inside * 2 > self.updates && self.count != Count::Epoch { 0.35 } else { 0.0 };
         let still = if self.distinct < 2 { 0.2 } else { 0.0 };
         let over = if since.is_some_and(|since| self.last_line < since) { 0.8 } else { 0.0 };
-        kind + if has_total { 0.3 } else { 0.0 } - restarting - nested - still - over
+        // Among equals the one that has moved more: the bar of a short evaluation stands beside that of the training.
+        let moved = 0.04 * (1.0 - 1.0 / f64::from(self.distinct));
+        kind + moved + if has_total { 0.3 } else { 0.0 } - restarting - nested - still - over
     }
 }
 

@@ -40,6 +40,7 @@ pub(super) fn fields(line: &[u8], from: usize, numbers: &[Span]) -> Vec<Found> {
         found: Vec::new(),
         split: Split::Unsaid,
         path: Vec::new(),
+        bar_of: None,
         left_over: None,
     };
     reader.mark_times_and_dates();
@@ -70,6 +71,8 @@ struct LineReader<'a> {
     split: Split,
     /// Keys of the enclosing braces.
     path: Vec<String>,
+    /// What the bar counts whose percentage was named (`Epochs:  33%|███ | 1/3`), until the count comes.
+    bar_of: Option<Count>,
     /// `Cost` of `Cost after iteration 3: 0.5`, until the value comes.
     left_over: Option<String>,
 }
@@ -140,7 +143,9 @@ impl LineReader<'_> {
     fn mark_totals(&mut self) {
         for number in 1..self.numbers.len() {
             let free = self.role[number] == Role::Free && self.role[number - 1] == Role::Free;
-            if free && self.is_whole(number) && self.unit(number - 1).is_empty() && gap::divides(self.gap(number)) {
+            let unit = self.unit(number - 1);
+            let counted = unit.is_empty() || !unit.is_ascii() && gap::counter_unit(unit).is_some();
+            if free && self.is_whole(number) && counted && gap::divides(self.gap(number)) {
                 self.role[number] = Role::Taken;
             }
         }
@@ -183,6 +188,14 @@ impl LineReader<'_> {
                     return;
                 }
                 self.hear(&context);
+                if let Some(count) = gap::counter_unit(self.unit(number)).filter(|_| !self.unit(number).is_ascii()) {
+                    return self.count(number, total, count); // `第3轮`
+                }
+                if let Some(count) = gap::counting_phrase(&text, &name) {
+                    self.left_over = None;
+                    self.hear(&name);
+                    return self.count(number, total, count);
+                }
                 self.named(number, total, &name);
             }
             Left::Bare { opened, separated } => self.bare(number, total, opened, separated, &text),
@@ -206,6 +219,10 @@ impl LineReader<'_> {
             return self.count(number, total, count);
         }
         match lexicon::meaning(name) {
+            Meaning::Counter(count) | Meaning::Declared(count) if percent => {
+                self.bar_of = Some(count);
+                self.count(number, None, Count::Percent);
+            }
             Meaning::Counter(count) => {
                 self.hear(name);
                 self.count(number, total, count)
@@ -274,12 +291,17 @@ impl LineReader<'_> {
             return;
         }
         if !unit.is_empty() || !self.is_whole(number) {
-            self.named_on_right(number, &unit);
+            let named = self.named_on_right(number, &unit);
+            // `Epoch 10: 0.693`, and nothing more.
+            let alone = after_counter && separated && unit.is_empty() && self.right(number).trim_ascii().is_empty();
+            if !named && alone {
+                self.series(number, "value", None, 0.4, Split::Unsaid);
+            }
             return;
         }
         match total {
             Some(_) => {
-                let count = self.counter_on_right(number + 1).unwrap_or(Count::Pair);
+                let count = self.counter_on_right(number + 1).or(self.bar_of.take()).unwrap_or(Count::Pair);
                 self.count(number, total, count)
             }
             None if first && gap::leads(text, self.right(number)) => self.count(number, None, Count::Lead),

@@ -44,7 +44,20 @@ pub(super) fn is_plain_unit(unit: &[u8]) -> bool {
 
 /// Whether the gap makes the next number the total of the previous one.
 pub(super) fn divides(gap: &[u8]) -> bool {
-    const OF: [&[u8]; 9] = [b"/", b"of", b"out of", b"von", b"de", b"sur", b"di", "из".as_bytes(), b"//"];
+    const OF: [&[u8]; 12] = [
+        b"/",
+        b"of",
+        b"out of",
+        b"von",
+        b"de",
+        b"sur",
+        b"di",
+        "из".as_bytes(),
+        b"//",
+        "共".as_bytes(),
+        "/共".as_bytes(),
+        "/ 共".as_bytes(),
+    ];
     let gap = gap.trim_ascii();
     // `iteration: 1 of max_iter: 25` names its total.
     OF.contains(&gap) || (gap.starts_with(b"of ") && gap.len() < 24 && gap.ends_with(b":") && !gap.contains(&b','))
@@ -93,7 +106,11 @@ pub(super) fn left(gap: &[u8]) -> Left {
             None => Left::Bare { opened, separated },
         };
     }
-    let name = if in_brackets.is_empty() { name } else { format!("{name} ({in_brackets})") };
+    // `Epoch(train) [3`: the brackets say where it counts; the argument of `f(x)` says nothing.
+    if matches!(lexicon::meaning(&name), Meaning::Counter(_)) {
+        return Left::Named { name, context: format!("{head} {in_brackets}") };
+    }
+    let name = if in_brackets.chars().count() < 2 { name } else { format!("{name} ({in_brackets})") };
     Left::Named { name, context: head.to_owned() }
 }
 
@@ -124,7 +141,7 @@ fn tail(text: &str) -> (&str, &str) {
             b',' | b';' | b'|' | b'\t' | b'{' | b'}' | b'[' | b']' | b'(' | b')' | b'=' | b':' | b'?' => 1,
             _ if three == b" - " => 3,
             _ if two == b"  " => 2,
-            _ if two == b". " && at > 3 => 2,
+            _ if two == b". " && !abbreviates(&text[..at]) => 2,
             _ => 0,
         };
         if boundary > 0 {
@@ -139,12 +156,30 @@ fn tail(text: &str) -> (&str, &str) {
     (&text[cut..], &text[..cut])
 }
 
+/// `Neg. LLF`, `Avg. loss`: a full stop behind few letters ends no sentence.
+fn abbreviates(text: &str) -> bool {
+    let letters = text.chars().rev().take_while(|c| c.is_alphabetic()).count();
+    (1..=4).contains(&letters)
+}
+
 /// `| loss | 0.42`: a cell without words is named by the first cell of its row.
 fn first_cell(text: &str) -> Option<String> {
     let mut cells = text.split('|').map(str::trim).filter(|cell| !cell.is_empty());
     let first = cells.next()?;
     let named = text.contains('|') && first.chars().any(char::is_alphabetic) && first.len() <= NAME_MAX;
     named.then(|| cleaned(first))
+}
+
+/// `pretrain epoch 3`: a phrase whose last word counts, straight before its number, whatever stands before it; unless one of
+/// the words makes it a setting or looks back (`warmup step 3`, `best epoch 5`).
+pub(super) fn counting_phrase(gap: &[u8], name: &str) -> Option<Count> {
+    let straight = gap.trim_ascii_end().last().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'#');
+    let (head, word) = name.trim_end_matches(['#', ' ']).rsplit_once(' ')?;
+    let plain = lexicon::words(head).iter().all(|word| lexicon::is_plain(word));
+    match lexicon::meaning(word) {
+        Meaning::Counter(count) if straight && plain => Some(count),
+        _ => None,
+    }
 }
 
 /// A name without decoration, and without the phrase that leads to it (`finished with value` → `value`).
@@ -209,8 +244,14 @@ pub(super) fn counter_with_rest(name: &str) -> Option<(String, Count)> {
     }
 }
 
-/// A counter's word glued to its number: `3epoch`.
+/// A counter's word glued to its number: `3epoch`, `第3轮`.
 pub(super) fn counter_unit(unit: &[u8]) -> Option<Count> {
+    if unit.first().is_some_and(|byte| !byte.is_ascii()) {
+        return match lexicon::meaning(&String::from_utf8_lossy(unit)) {
+            Meaning::Counter(count) => Some(count),
+            _ => None,
+        };
+    }
     match unit {
         b"epoch" => Some(Count::Epoch),
         b"iter" => Some(Count::Iteration),

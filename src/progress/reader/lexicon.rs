@@ -54,6 +54,9 @@ pub(super) enum Count {
     Percent,
 }
 
+/// Shortest ending, in bytes, that gives a compound its meaning.
+const ENDING_MIN: usize = 4;
+
 /// Splits a name into lower-case words: at marks, at `lowUp`, and between an acronym and a word (`CELoss`).
 pub(super) fn words(name: &str) -> Vec<String> {
     let mut words = Vec::new();
@@ -91,10 +94,13 @@ pub(super) fn meaning(name: &str) -> Meaning {
 /// Which part of the data the words speak of.
 pub(super) fn split_of(words: &[String]) -> Split {
     let found = words.iter().rev().find_map(|word| match word.as_str() {
-        "train" | "training" | "trn" | "learn" => Some(Split::Train),
+        "trn" | "learn" => Some(Split::Train),
         "val" | "valid" | "validation" | "dev" | "eval" | "evaluation" | "holdout" | "cv" | "evaluating"
         | "validating" => Some(Split::Valid),
         "test" | "testing" => Some(Split::Test),
+        // Also compounds: `Trainingsverlust`, `Validierungsverlust`.
+        word if word.starts_with("train") => Some(Split::Train),
+        word if word.starts_with("valid") => Some(Split::Valid),
         _ => None,
     });
     found.unwrap_or(Split::Unsaid)
@@ -142,6 +148,10 @@ fn metric(name: &str, words: &[String]) -> Meaning {
     {
         return Meaning::Metric { direction, weight, split };
     }
+    // `training l2`, `valid_0's l1`: norms by themselves, errors of a part of the data.
+    if split != Split::Unsaid && words.last().is_some_and(|word| matches!(word.as_str(), "l1" | "l2")) {
+        return Meaning::Metric { direction: Some(Down), weight: 0.7, split };
+    }
     // `cross entropy` and `box_loss` are losses although entropies and boxes by themselves are not.
     let crossed = words.windows(2).any(|pair| pair[0] == "cross" && pair[1] == "entropy");
     let part_of_loss = words.last().is_some_and(|word| word == "loss");
@@ -178,12 +188,16 @@ fn known_metric(word: &str) -> Option<(Direction, f32)> {
     // mAP50, rouge2, fid50k, pixacc: a number is a variant, and a compound means what it ends in.
     let bare = word.split(|c: char| c.is_ascii_digit()).next().unwrap_or(word);
     let ending = || {
-        ["loss", "accuracy", "rmse", "error", "perplexity", "likelihood", "reward", "return"]
-            .iter()
-            .find(|end| word.len() > end.len() && word.ends_with(*end))
-            .and_then(|end| exact(end))
+        let long = |at: &usize| word.len() - at >= ENDING_MIN;
+        word.char_indices().skip(1).map(|(at, _)| at).take_while(long).find_map(|at| exact(&word[at..]))
     };
     exact(word).or_else(|| if bare.len() >= 2 && bare.len() < word.len() { exact(bare) } else { ending() })
+}
+
+/// Whether a word neither makes a phrase a setting or a timing nor makes it look back.
+pub(super) fn is_plain(word: &str) -> bool {
+    let known = known(word);
+    !(known.other || known.secondary || known.declares)
 }
 
 fn within(name: &str) -> Option<(Direction, f32)> {

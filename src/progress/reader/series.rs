@@ -256,9 +256,12 @@ impl Series {
     }
 
     fn is_softly_named(&self) -> bool {
-        ["score", "objective", "objf", "obj", "fitness", "energy", "metric"]
-            .iter()
-            .any(|soft| self.name.to_lowercase().ends_with(soft))
+        // So do names that only place a value: CatBoost's `learn`, a graph network's `Train: 0.81`.
+        let name = self.name.to_lowercase();
+        self.weight < 0.5
+            || ["score", "objective", "objf", "obj", "fitness", "energy", "metric"]
+                .iter()
+                .any(|soft| name.contains(soft) && !name.contains("loss"))
     }
 
     /// Moves steadily against what its name promises.

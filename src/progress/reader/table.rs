@@ -172,7 +172,13 @@ fn plain(line: &[u8]) -> String {
         }
         at += 3;
     }
-    text
+    unframed(text)
+}
+
+/// A frame around columns that blanks divide (`│ iter  loss │`) is no division.
+fn unframed(text: String) -> String {
+    let inner = text.trim().trim_matches('|');
+    if inner.len() == text.trim().len() || inner.contains('|') { text } else { text.replace('|', " ") }
 }
 
 fn ruled(text: &str) -> Ruled {

@@ -28,7 +28,7 @@ const METRICS: &[(Direction, f32, &str)] = &[
     (Down, 0.55, "energy obj"),
     (Up, 1.1, "reward rew return ret eprewmean epretmean"),
     (Up, 0.9, "rewards returns belohnung récompense recompensa ricompensa награда"),
-    (Up, 0.85, "elbo likelihood loglik loglikelihood"),
+    (Up, 0.85, "elbo likelihood loglik loglikelihood llf"),
     (Up, 0.8, "objf llh score fitness"),
     (
         Up,
@@ -43,7 +43,7 @@ const METRICS: &[(Direction, f32, &str)] = &[
         "ll f1 fscore fbeta map miou dice jaccard mcc rouge profit elo rsq rsquared mrr hit hits top1 prec1 ssim \
         précision",
     ),
-    (Up, 0.65, "kappa meteor cider chrf top5 prec5 correlation pearson spearman pearsonr"),
+    (Up, 0.65, "correct kappa meteor cider chrf top5 prec5 correlation pearson spearman pearsonr"),
     (Up, 0.6, "precision recall ap iou corr"),
     (Up, 0.5, "em"),
 ];
