@@ -70,6 +70,11 @@ impl Chooser {
         Chooser { wishes, chosen: None, direction, lines: 0, next_look: 1 }
     }
 
+    /// Everything that was seen is forgotten.
+    pub(super) fn begin_again(&mut self) {
+        *self = Chooser::new(std::mem::take(&mut self.wishes));
+    }
+
     pub(super) fn chosen(&self) -> Option<SeriesKey> {
         self.chosen
     }

@@ -17,7 +17,9 @@ impl Core {
     pub(super) fn learn(&mut self, key: u64, rendering: Rendering<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
         let line = rendering.text;
         let from = prefix::end(line);
-        if let Some(evaluating) = heading(&line[from.min(line.len())..], self.scan.numbers.is_empty()) {
+        if let Some(evaluating) =
+            heading(&line[from.min(line.len())..], self.scan.numbers.iter().all(|n| usize::from(n.start) < from))
+        {
             self.evaluating = evaluating;
             self.cache.insert(key, Plan::Heading(evaluating));
             return;
@@ -38,7 +40,7 @@ impl Core {
             self.learn_row(key, rendering, each);
             return;
         }
-        self.adopt(key, &found, rendering, each);
+        self.adopt(key, &found, false, rendering, each);
     }
 
     pub(super) fn learn_row(
@@ -51,7 +53,7 @@ impl Core {
         let row = |header: &Option<Header>| header.as_ref()?.row(rendering.text, from, &self.scan.numbers);
         let found = row(&self.header).or_else(|| row(&self.earlier_header));
         let found = found.unwrap_or_else(|| fields::fields(rendering.text, from, &self.scan.numbers));
-        self.adopt(key, &found, rendering, each);
+        self.adopt(key, &found, true, rendering, each);
     }
 
     /// Makes a plan of the findings and follows it.
@@ -59,6 +61,7 @@ impl Core {
         &mut self,
         key: u64,
         found: &[Found],
+        in_row: bool,
         rendering: Rendering<'_>,
         each: &mut impl FnMut(Heard<'_>, &View<'_>),
     ) {
@@ -70,6 +73,7 @@ impl Core {
         });
         self.candidates.at_line(rendering.line);
         let mut nameless = 0;
+        let mut known = 0u8;
         let mut fields = Vec::with_capacity(found.len());
         for f in found {
             let use_as = match &f.what {
@@ -81,7 +85,11 @@ impl Core {
                         continue;
                     }
                     let split = if self.evaluating && *split == Split::Unsaid { Split::Valid } else { *split };
+                    // Cells of a row may be missing; names keep their order.
+                    let place = if in_row { 0 } else { known };
+                    known += u8::from(*weight > 0.0);
                     let (slot, generation) = self.candidates.intern(&Named {
+                        place,
                         name,
                         split,
                         signature,

@@ -16,6 +16,7 @@ mod entries;
 mod events;
 mod fields;
 mod gap;
+mod labels;
 mod learn;
 mod lexicon;
 mod lines;
@@ -40,6 +41,7 @@ use choice::Chooser;
 use counters::Counters;
 use entries::EntryDecoder;
 use events::{EventDecoder, Scalar};
+use labels::Labels;
 use lexicon::{Count, Meaning, Split};
 use lines::LineDecoder;
 use scan::Scan;
@@ -92,6 +94,7 @@ enum Source {
 
 /// Everything behind the decoder.
 struct Core {
+    labels: Labels,
     scan: Scan,
     cache: Cache,
     header: Option<Header>,
@@ -108,6 +111,7 @@ impl Reader {
         Reader {
             source: Source::Unknown(Vec::new()),
             core: Core {
+                labels: Labels::new(),
                 scan: Scan::default(),
                 cache: Cache::new(),
                 header: None,
@@ -201,6 +205,24 @@ impl View<'_> {
 
 impl Core {
     fn read(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
+        let rendering = Rendering { text: self.labels.without(rendering.text), ..rendering };
+        self.read_line(rendering, each);
+        if let Some(again) = self.labels.watch(rendering) {
+            self.forget();
+            again.iter().for_each(|kept| self.read(kept.rendering(), each));
+        }
+    }
+
+    /// Forgets what was understood of lines that were read with their labels.
+    fn forget(&mut self) {
+        self.cache = Cache::new();
+        (self.header, self.earlier_header, self.evaluating) = (None, None, false);
+        self.candidates.clear();
+        self.counters = Counters::default();
+        self.chooser.begin_again();
+    }
+
+    fn read_line(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
         let line = rendering.text;
         if let Some(matched) = self.chooser.pattern().and_then(|pattern| pattern.read(line)) {
             return self.take_matched(matched, rendering, each);
@@ -261,7 +283,8 @@ impl Core {
             self.counters.advance(count, current, matched.total, rendering.line, false);
         }
         let name = self.chooser.pattern_name();
-        let named = Named { name: &name, split: Split::Unsaid, signature: u16::MAX, direction: None, weight: 1.0 };
+        let named =
+            Named { place: 0, name: &name, split: Split::Unsaid, signature: u16::MAX, direction: None, weight: 1.0 };
         let (slot, generation) = self.candidates.intern(&named);
         let series = SeriesKey { slot, generation };
         if let Some(known) = self.candidates.get_mut(slot, generation) {
@@ -283,7 +306,8 @@ impl Core {
             Meaning::Other | Meaning::Declared(_) => return,
         };
         let signature = 1 << Count::Step as u16;
-        let (slot, generation) = self.candidates.intern(&Named { name: &tag, split, signature, direction, weight });
+        let (slot, generation) =
+            self.candidates.intern(&Named { place: 0, name: &tag, split, signature, direction, weight });
         if let Some(series) = self.candidates.get_mut(slot, generation) {
             series.take(scalar.value, scalar.record);
         }

@@ -15,6 +15,7 @@ pub(super) fn end(line: &[u8]) -> usize {
         let rest = &line[at..];
         let length = time(rest)
             .or_else(|| glog(rest))
+            .or_else(|| syslog(rest))
             .or_else(|| level(rest))
             .or_else(|| bracket(rest))
             .or_else(|| worker(rest))
@@ -71,6 +72,30 @@ fn glog(text: &[u8]) -> Option<usize> {
     }
     let close = text.iter().take(160).position(|byte| *byte == b']')?;
     Some(close + 1)
+}
+
+/// `Jan  2 10:00:07 node17 trainer[4711]: ` of syslog and journald.
+fn syslog(text: &[u8]) -> Option<usize> {
+    const MONTHS: [&[u8]; 12] =
+        [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+    MONTHS.iter().find(|month| text.starts_with(month))?;
+    let mut at = 3;
+    let clock = |token: &[u8]| token.len() >= 8 && token[2] == b':' && token[5] == b':';
+    for number in 0..4 {
+        at = skip(text, at, b" ");
+        let token = &text[at..at + word_end(&text[at..])];
+        let right = match number {
+            0 => token.len() <= 2 && token.iter().all(u8::is_ascii_digit),
+            1 => clock(token),
+            2 => true,
+            _ => token.ends_with(b":"),
+        };
+        if token.is_empty() || !right {
+            return None;
+        }
+        at += token.len();
+    }
+    Some(at)
 }
 
 fn level(text: &[u8]) -> Option<usize> {
@@ -239,6 +264,8 @@ mod tests {
             ("epoch 3: loss 0.2", "epoch 3: loss 0.2"),
             ("(PPO pid=123) reward 3", "reward 3"),
             ("worker-1  | step 3", "step 3"),
+            ("Jan  2 10:00:07 node17 trainer[4711]: step 3", "step 3"),
+            ("May 12 epochs were run", "May 12 epochs were run"),
             ("06/21/18 - 12:15.20AM, iter: 004", "12:15.20AM, iter: 004"),
         ];
         for (line, message) in cases {

@@ -115,7 +115,9 @@ impl Scan {
         let letters = line[start..].iter().take_while(|byte| CLASS[usize::from(**byte)] == LETTER).count();
         let at = start + letters;
         shape.mix_text(line, start, letters);
-        if at < line.len() && (line[at].is_ascii_digit() || (joins_digits(line[at]) && letters > 0)) {
+        // `第3轮`: scripts without blanks do not put digits into names.
+        let joins = line[at - 1].is_ascii();
+        if at < line.len() && joins && (line[at].is_ascii_digit() || (joins_digits(line[at]) && letters > 0)) {
             return self.word_with_digits(line, start, at, shape);
         }
         if (letters == 3 || letters == 8) && is_not_finite(&line[start..at]) {

@@ -21,6 +21,7 @@ pub(super) struct Series {
     pub split: Split,
     /// Which counters stand on its line: a value per epoch is not the value per step of the same name.
     pub signature: u16,
+    pub place: u8,
     /// Counts the owners of this slot, so that references to an evicted one are noticed.
     pub generation: u16,
     pub count: u32,
@@ -84,6 +85,7 @@ pub(super) struct Candidates {
 
 /// A series as the line analysis found it.
 pub(super) struct Named<'a> {
+    pub place: u8,
     pub name: &'a str,
     pub split: Split,
     pub signature: u16,
@@ -92,6 +94,11 @@ pub(super) struct Named<'a> {
 }
 
 impl Candidates {
+    /// Forgets all series; references to them are noticed.
+    pub(super) fn clear(&mut self) {
+        self.series.clear();
+    }
+
     /// Notes which line is read.
     pub(super) fn at_line(&mut self, line: u64) {
         self.line = line;
@@ -100,7 +107,10 @@ impl Candidates {
     /// The slot and generation of a series, a new one if it was never seen.
     pub(super) fn intern(&mut self, named: &Named<'_>) -> (u16, u16) {
         let same = |series: &Series| {
-            series.signature == named.signature && series.split == named.split && series.name == named.name
+            series.place == named.place
+                && series.signature == named.signature
+                && series.split == named.split
+                && series.name == named.name
         };
         if let Some(slot) = self.series.iter().position(same) {
             return (slot as u16, self.series[slot].generation);
@@ -119,7 +129,8 @@ impl Candidates {
     /// Takes over a series of an earlier reader.
     pub(super) fn restore(&mut self, memory: &SeriesMemory) -> (u16, u16) {
         let SeriesMemory { name, split, signature, direction, weight, .. } = memory;
-        let named = Named { name, split: *split, signature: *signature, direction: *direction, weight: *weight };
+        let named =
+            Named { place: 0, name, split: *split, signature: *signature, direction: *direction, weight: *weight };
         let (slot, generation) = self.intern(&named);
         if let Some(series) = self.get_mut(slot, generation) {
             (series.count, series.whole) = (memory.count, memory.whole);
@@ -197,6 +208,7 @@ impl Series {
             name: named.name.to_owned(),
             split: named.split,
             signature: named.signature,
+            place: named.place,
             generation,
             count: 0,
             first_line: 0,
