@@ -84,7 +84,7 @@ impl Default for PolicySettings {
             max_interval: Millis::from_secs(320),
             flowcon: FlowconSettings { growth_threshold: 0.005, share_floor: 2.0 },
             objective: Objective(0.5),
-            floor: Share::clamped(0.1),
+            floor: Share::clamped(0.05),
             quota_floor: Quota(1000),
             memory_pressure_limit: 0.05,
         }

@@ -4,13 +4,17 @@ use super::work::Work;
 use crate::model::{ContainerObservation, Objective, Phase};
 use crate::policy::sane_weight;
 
-/// Part of the whole work at which a job reaches 95 % quality, until its own curve says.
+/// Part of the whole work at which a job reaches 95 % quality: until its own curve says where that is, and, where the log does not say
+/// what the whole is, the other way round.
 pub(super) const TYPICAL_QUALITY_AT: f64 = 0.4;
 
-/// How far an end is trusted that the log does not tell.
-pub(super) const TRUST_WITHOUT_TOTAL: f64 = 0.32;
+/// How far an end is trusted that the log does not tell, while the job is not behind plain sharing.
+pub(super) const TRUST_WITHOUT_TOTAL: f64 = 0.7;
 
-/// A job without a total goes on for this part of what it has done already.
+/// A job without a total that is behind plain sharing by this part of what it has done is asked for nothing more.
+pub(super) const LAG_AT_MOST: f64 = 0.15;
+
+/// A job without a total goes on for this part of what it has done already, at least.
 const AGE_TO_COME: f64 = 0.5;
 
 /// Whole work of a job without a total, in parts of what it has done, before it has a curve.
@@ -35,16 +39,29 @@ pub(super) struct Milestone {
     pub(super) trust: f64,
 }
 
-/// The best credit per work of a container; `None` if nothing ahead of it can be told.
-pub(super) fn best(work: &Work, container: &ContainerObservation, objective: Objective) -> Option<Milestone> {
+/// What is known of a job, from which its milestones follow.
+pub(super) struct Prospect<'a> {
+    /// The container as observed.
+    pub(super) container: &'a ContainerObservation,
+    /// Work done, and the price of a unit.
+    pub(super) work: Work,
+    /// CPU-seconds from the start to a good model, as last foreseen.
+    pub(super) good_at: Option<f64>,
+    /// CPU-seconds behind plain sharing; negative = ahead.
+    pub(super) behind: f64,
+}
+
+/// The best credit per work of a job; `None` if nothing ahead of it can be told.
+pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Milestone> {
+    let Prospect { container, work, .. } = prospect;
     let completion = if objective.0.is_finite() { objective.0.clamp(0.0, 1.0) } else { 0.5 };
     let quality = quality_ahead(container);
     let to_quality = match quality {
-        Quality::After(units) => Some(work.to(units)),
+        Quality::After(units) | Quality::Typically(units) => Some(work.to(units)),
         Quality::WithTheEnd | Quality::Reached => None,
     };
     let to_end = container.learning.units_to_completion.map(|units| work.to(units.likely));
-    let trust = if to_end.is_some() { 1.0 } else { TRUST_WITHOUT_TOTAL };
+    let trust = if to_end.is_some() { 1.0 } else { prospect.trust_without_total() };
     let weight = sane_weight(container.weight);
     let offer = |name, credit: f64, work: f64| {
         let log_index = (weight * credit.max(LEAST_CREDIT) / work).ln();
@@ -54,7 +71,7 @@ pub(super) fn best(work: &Work, container: &ContainerObservation, objective: Obj
     let ahead = if matches!(quality, Quality::Reached) { completion } else { 1.0 };
     let end = match to_end {
         Some(work) => offer("completion", ahead, work),
-        None => offer("an end", ahead, (AGE_TO_COME * work.done).max(to_quality.unwrap_or(0.0))),
+        None => offer("an end", ahead, prospect.work_to_some_end().max(to_quality.unwrap_or(0.0))),
     };
     match (good, end) {
         (Some(quality), Some(end)) if end.log_index > quality.log_index => Some(end),
@@ -63,11 +80,36 @@ pub(super) fn best(work: &Work, container: &ContainerObservation, objective: Obj
     }
 }
 
+impl Prospect<'_> {
+    /// Work to an end that the log does not tell: who learns slowly is trained for long, and who has run for long will run on.
+    fn work_to_some_end(&self) -> f64 {
+        let done = self.work.done;
+        let typical = self.good_at.map_or(0.0, |good_at| good_at / TYPICAL_QUALITY_AT - done);
+        typical.max(AGE_TO_COME * done)
+    }
+
+    fn trust_without_total(&self) -> f64 {
+        let lag = self.behind / (LAG_AT_MOST * self.work.done);
+        if lag.is_nan() { 0.0 } else { TRUST_WITHOUT_TOTAL * (1.0 - lag).clamp(0.0, 1.0) }
+    }
+}
+
+/// CPU-seconds from the start to a good model: as the curve foresees it now, or as it was last foreseen.
+pub(super) fn good_at(work: &Work, container: &ContainerObservation, before: Option<f64>) -> Option<f64> {
+    match quality_ahead(container) {
+        Quality::After(units) => Some(work.done + work.to(units)),
+        Quality::Reached => Some(before.unwrap_or(work.done).min(work.done)),
+        Quality::Typically(_) | Quality::WithTheEnd => before,
+    }
+}
+
 /// Where a job's quality stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Quality {
-    /// 95 % of the improvement comes after so many units.
+    /// 95 % of the improvement comes after so many units: its curve says so.
     After(f64),
+    /// The same, as for a typical job.
+    Typically(f64),
     /// The log does not tell it: the model is good when it is done.
     WithTheEnd,
     /// There, or given up: only completion is ahead.
@@ -86,7 +128,7 @@ fn quality_ahead(container: &ContainerObservation) -> Quality {
         // Sure to be there only when the unlucky end of the interval is there too.
         Some(units) if units.high <= 0.0 => Quality::Reached,
         Some(units) => Quality::After(units.likely.max(0.0)),
-        None => typical_units(container).map_or(Quality::WithTheEnd, Quality::After),
+        None => typical_units(container).map_or(Quality::WithTheEnd, Quality::Typically),
     }
 }
 

@@ -30,8 +30,10 @@
 //! ## What it does when it does not know
 //!
 //! - No fitted curve yet: quality at [`milestone::TYPICAL_QUALITY_AT`] of the whole work, as for a typical job.
-//! - No total in the log: the job may end at any time; the longer it has run, the longer it will. Such an end is trusted by
-//!   a third only ([`milestone::TRUST_WITHOUT_TOTAL`]): with unknown ends nobody beats equal shares by much, but much can be lost.
+//! - No total in the log: who learns slowly is trained for long, so the end is expected where a typical job with this point of 95 %
+//!   quality would have it; past that, the longer a job has run, the longer it will. With unknown ends nobody beats equal shares by much on
+//!   completion, but much can be lost: the job puts in a part only ([`milestone::TRUST_WITHOUT_TOTAL`]), the less the further it is
+//!   behind what plain sharing would have given it, and nothing beyond [`milestone::LAG_AT_MOST`] of its own work.
 //! - No metric, or one that the reader is not sure of: both credits come with completion.
 //! - Diverging: the credit for quality is lost.
 //! - A job that promises a milestone, gets the work for it and does not arrive loses trust ([`trust`]), and with it the right to more than
@@ -44,6 +46,7 @@
 //!   point. Shares are continuous in the index instead, so that near-equal jobs do not flap.
 //! - It looks again when the favoured job should be half way to its milestone, at most ten times in an interval.
 
+mod lag;
 mod milestone;
 mod trust;
 mod work;
@@ -51,7 +54,8 @@ mod work;
 use super::decision::Decision;
 use super::memory::MemoryRole;
 use crate::model::{ContainerObservation, Millis, NodeObservation, PolicySettings, Reason, RunState};
-use milestone::Milestone;
+use lag::Lag;
+use milestone::{Milestone, Prospect};
 use serde::{Deserialize, Serialize};
 use trust::Trust;
 use work::WorkMeter;
@@ -70,6 +74,9 @@ const TICKS_AN_INTERVAL: u64 = 10;
 pub(super) struct Memory {
     meter: WorkMeter,
     trust: Trust,
+    lag: Lag,
+    /// CPU-seconds from the start to a good model, as last foreseen.
+    good_at: Option<f64>,
 }
 
 /// A ranked container.
@@ -91,32 +98,37 @@ pub(super) fn decide<'a>(
     memories: impl Iterator<Item = &'a mut Memory>,
     settings: &PolicySettings,
 ) -> Answer {
+    let running = node.containers.iter().filter(|container| container.state == RunState::Running).count();
+    let running = running.max(1) as f64;
     let candidates: Vec<Option<Candidate>> = node
         .containers
         .iter()
         .zip(memories)
-        .map(|(container, memory)| memory.rank(node, container, settings))
+        .map(|(container, memory)| memory.rank(container, node.now, node.cores / running, settings))
         .collect();
-    let running = node.containers.iter().filter(|container| container.state == RunState::Running).count();
-    let shares = shares(&candidates, running.max(1) as f64, settings.floor.fraction());
-    let wait = wait(&candidates, &shares, node.cores, running.max(1) as f64, settings.interval);
-    let decisions = decisions(&candidates, &shares, running.max(1) as f64);
+    let shares = shares(&candidates, running, settings.floor.fraction());
+    let wait = wait(&candidates, &shares, node.cores, running, settings.interval);
+    let decisions = decisions(&candidates, &shares, running);
     Answer { decisions, wait }
 }
 
 impl Memory {
-    /// `None`: nothing is known about its work, or it is frozen.
+    /// `None`: nothing is known about its work, or it is frozen. `equal` is an equal share in cores.
     fn rank(
         &mut self,
-        node: &NodeObservation,
         container: &ContainerObservation,
+        now: Millis,
+        equal: f64,
         settings: &PolicySettings,
     ) -> Option<Candidate> {
-        let work = self.meter.measure(node.now, container)?;
+        let behind = self.lag.after(now, container, equal);
+        let work = self.meter.measure(now, container)?;
+        self.good_at = milestone::good_at(&work, container, self.good_at);
         if container.state != RunState::Running {
             return None;
         }
-        let milestone = milestone::best(&work, container, settings.objective)?;
+        let prospect = Prospect { container, work, good_at: self.good_at, behind };
+        let milestone = milestone::best(&prospect, settings.objective)?;
         let honesty = self.trust.after(&work, &milestone);
         Some(Candidate { milestone, honesty })
     }

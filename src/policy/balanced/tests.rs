@@ -5,6 +5,8 @@ use crate::model::{CpuTime, Curve, Estimate, NodePlan, Objective, Phase, PolicyN
 use crate::policy::testing::{container, node};
 use crate::policy::{Governor, check};
 
+const INTERVAL: Millis = Millis::from_secs(20);
+
 /// A node on which jobs report once per CPU-second of theirs.
 struct Bench {
     governor: Governor,
@@ -42,8 +44,16 @@ impl Bench {
         Bench { governor: Governor::new(settings), node: node(jobs) }
     }
 
+    /// A job as it will be at the next tick, with a report of that instant.
+    fn goes_on(&mut self, index: usize, mut job: ContainerObservation) {
+        if let Some(progress) = &mut job.learning.progress {
+            progress.at = self.node.now.after(INTERVAL);
+        }
+        self.node.containers[index] = job;
+    }
+
     fn tick(&mut self) -> NodePlan {
-        self.node.now = self.node.now.after(Millis::from_secs(20));
+        self.node.now = self.node.now.after(INTERVAL);
         let plan = self.governor.tick(&self.node);
         assert_eq!(check(&plan, &self.node), []);
         plan
@@ -112,7 +122,33 @@ fn a_job_that_tells_nothing_has_its_equal_share() {
 fn without_a_total_a_job_moves_only_a_part_of_its_share() {
     let jobs = vec![job("a", 100.0, None, Some(10.0)), job("b", 400.0, None, Some(0.0))];
     let shares = Bench::new(0.5, jobs).shares();
-    assert!(shares[0] > 0.6 && shares[1] > 0.3, "{shares:?}");
+    assert!(shares[0] > 0.7 && shares[1] > 0.15, "{shares:?}");
+}
+
+#[test]
+fn without_a_total_nobody_is_asked_for_more_who_is_behind_plain_sharing() {
+    let mut bench = Bench::new(0.5, vec![job("a", 100.0, None, Some(90.0)), job("b", 400.0, None, Some(0.0))]);
+    let mut last = bench.shares()[1];
+    assert!(last < 0.25);
+    // 20 s of two cores: all 40 CPU-seconds went to a. An equal share were 20, and 15 % of what b has done is 60.
+    for tick in 1..=3 {
+        bench.goes_on(0, job("a", 100.0 + 40.0 * f64::from(tick), None, Some(90.0)));
+        let share = bench.shares()[1];
+        assert!(share > last, "{share} after {last}");
+        last = share;
+    }
+    assert_eq!(last, 0.5);
+}
+
+#[test]
+fn without_a_total_who_learns_slowly_is_expected_to_run_long() {
+    let mut bench = Bench::new(1.0, vec![job("slow", 100.0, None, Some(300.0)), job("quick", 100.0, None, Some(20.0))]);
+    let plan = bench.tick();
+    // 95 % lies at four tenths of a typical whole: 400/0.4 and 120/0.4, less the 100 done.
+    assert_eq!(ranked(&plan, 0), ("an end".to_owned(), 900.0, 2));
+    assert_eq!(ranked(&plan, 1), ("an end".to_owned(), 200.0, 1));
+    bench.goes_on(1, job("quick", 150.0, None, Some(0.0)));
+    assert_eq!(ranked(&bench.tick(), 1).1, 150.0, "once there, its own point counts on: 120/0.4 less 150");
 }
 
 #[test]
