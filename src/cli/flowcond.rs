@@ -7,6 +7,7 @@ use crate::daemon::{self, Control, Restored};
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::future::Future;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
@@ -187,7 +188,8 @@ fn log_to_journal_or_stderr(level: &str) -> Result<(), String> {
         registry.with(journal).init();
         return Ok(());
     }
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false).with_ansi(colours);
     registry.with(lines).init();
     Ok(())
 }

@@ -33,7 +33,13 @@ pub struct Daemon {
 impl Daemon {
     /// Starts a daemon for the engine at `address` (`off` = none) and waits until it answers.
     pub fn start(address: &str, settings: &[&str]) -> Daemon {
+        Daemon::start_configured(address, settings, "")
+    }
+
+    /// The same with a configuration file of this content, at [`Daemon::config`].
+    pub fn start_configured(address: &str, settings: &[&str], config: &str) -> Daemon {
         let dir = tempfile::Builder::new().prefix("flowcond-").tempdir().unwrap();
+        fs::write(dir.path().join("flowcond.toml"), config).unwrap();
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
         let mut daemon = Daemon { dir, address: address.to_owned(), settings, child: None };
         daemon.boot();
@@ -44,7 +50,13 @@ impl Daemon {
     pub fn boot(&mut self) {
         let log = fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_flowcond"));
-        command.arg("--socket").arg(self.socket()).arg("--state-dir").arg(self.state_dir());
+        command
+            .arg("--config")
+            .arg(self.config())
+            .arg("--socket")
+            .arg(self.socket())
+            .arg("--state-dir")
+            .arg(self.state_dir());
         command.args(["--set", &format!("engine.address={}", self.address)]);
         for setting in &self.settings {
             command.args(["--set", setting]);
@@ -57,6 +69,10 @@ impl Daemon {
 
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join("s.sock")
+    }
+
+    pub fn config(&self) -> PathBuf {
+        self.dir.path().join("flowcond.toml")
     }
 
     pub fn state_dir(&self) -> PathBuf {
@@ -107,6 +123,11 @@ impl Daemon {
             sleep(Duration::from_millis(100));
         }
         panic!("{name}: not within {within:?}: {what}; last seen: {last:#?}\n{}", self.log());
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: &str) {
+        Command::new("kill").args([&format!("-{signal}"), &self.pid().to_string()]).status().unwrap();
     }
 
     /// Ends it with a signal and waits.

@@ -1,0 +1,263 @@
+//! How the daemon is told what to do, and what it does with bad input, on real parts: a dockerd, real cgroups, a full disk.
+
+#![allow(clippy::unwrap_used)] // a test fails by panicking
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread::sleep;
+use std::time::Duration;
+use support::daemon::{Daemon, eventually};
+use support::engine::{Engine, RunSpec};
+
+const GOVERNED: &str = "flowcon.enable=true";
+const SOON: Duration = Duration::from_secs(30);
+const FLOWCON: [&str; 2] = ["policy.name=flowcon", "policy.interval=2s"];
+/// Loss falls by one tenth, ten times a second, for as long as anybody looks.
+const GROWING: &str = "i=0; while [ $i -lt 9000 ]; do i=$((i+1)); l=$((90000-10*i)); \
+    echo \"step $i/9000 loss: $((l/100)).$((l%100/10))$((l%10))\"; usleep 100000; done";
+/// Loss falls for two seconds and then stays where it is.
+const CONVERGED: &str = "i=0; l=300; while [ $i -lt 9000 ]; do i=$((i+1)); [ $l -gt 100 ] && l=$((l-10)); \
+    echo \"step $i/9000 loss: $l.00\"; usleep 100000; done";
+
+fn run(engine: &Engine, name: &str, script: &str) -> String {
+    engine.run(RunSpec { name, labels: &[GOVERNED], script, ..RunSpec::default() })
+}
+
+fn run_labelled(engine: &Engine, name: &str, label: &str, script: &str) -> String {
+    engine.run(RunSpec { name, labels: &[GOVERNED, label], script, ..RunSpec::default() })
+}
+
+/// The kernel's weight of a container, on the scale of `cpu.weight`.
+fn weight(engine: &Engine, id: &str) -> u32 {
+    if Engine::is_cgroup_v1() {
+        let shares: f64 = engine.cgroup_file(id, "cpu", "cpu.shares").parse().unwrap();
+        (shares * 100.0 / 1024.0).round() as u32
+    } else {
+        engine.cgroup_file(id, "cpu", "cpu.weight").parse().unwrap()
+    }
+}
+
+/// The kernel's CPU quota of a container in cores; `None` = none.
+fn quota(engine: &Engine, id: &str) -> Option<f64> {
+    let file = |file| engine.cgroup_file(id, "cpu", file);
+    let (quota, period) = if Engine::is_cgroup_v1() {
+        (file("cpu.cfs_quota_us"), file("cpu.cfs_period_us"))
+    } else {
+        let both = file("cpu.max");
+        let (quota, period) = both.split_once(' ').unwrap();
+        (quota.to_owned(), period.to_owned())
+    };
+    let quota: f64 = quota.parse().ok().filter(|quota| *quota > 0.0)?;
+    Some(quota / period.parse::<f64>().unwrap())
+}
+
+/// The kernel's soft memory protection of a container in bytes; `None` = none.
+fn protection(engine: &Engine, id: &str) -> Option<u64> {
+    let (file, none) = if Engine::is_cgroup_v1() { ("memory.soft_limit_in_bytes", 1 << 62) } else { ("memory.low", 0) };
+    let bytes = engine.cgroup_file(id, "memory", file).parse::<u64>().unwrap();
+    (bytes != none && bytes < 1 << 62).then_some(bytes)
+}
+
+fn interval(daemon: &Daemon) -> Option<f64> {
+    let policy: Value = serde_json::from_str(&daemon.told(&["policy", "-o", "json"])).unwrap();
+    policy["interval_s"].as_f64()
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn a_reload_takes_a_good_configuration_over_and_keeps_the_old_one_beside_a_bad_one() {
+    let daemon = Daemon::start_configured("off", &[], "[policy]\ninterval = \"7s\"\n");
+    let interval_is = |seconds: f64| {
+        eventually("the interval follows", SOON, || (interval(&daemon) == Some(seconds)).then_some(()));
+    };
+    interval_is(7.0);
+
+    fs::write(daemon.config(), "[policy]\ninterval = \"soon\"\nflor = 0.1\n").unwrap();
+    let refused = daemon.flowctl(&["reload"]);
+    assert!(!refused.status.success());
+    for part in ["flowcond.toml:2", "policy.interval", "flowcond.toml:3", "policy.flor"] {
+        assert!(text(&refused).contains(part), "{part} in {}", text(&refused));
+    }
+    daemon.signal("HUP");
+    eventually("the log names the mistake", SOON, || daemon.log().contains("flowcond.toml:2").then_some(()));
+    assert_eq!(interval(&daemon), Some(7.0), "the old configuration stays");
+
+    fs::write(daemon.config(), "[policy]\ninterval = \"9s\"\n").unwrap();
+    daemon.signal("HUP");
+    interval_is(9.0);
+    fs::write(daemon.config(), "[policy]\ninterval = \"11s\"\n").unwrap();
+    daemon.told(&["reload"]);
+    interval_is(11.0);
+}
+
+#[test]
+fn limits_are_kept_over_the_end_of_a_daemon_that_is_told_so_and_can_still_be_restored() {
+    let engine = Engine::start();
+    let settings = [FLOWCON[0], FLOWCON[1], "on-exit=keep"];
+    let mut daemon = Daemon::start(&engine.address(), &settings);
+    run(&engine, "grow", GROWING);
+    let flat = run(&engine, "flat", CONVERGED);
+    eventually("flat is limited", SOON, || (weight(&engine, &flat) == 40).then_some(()));
+    daemon.end("TERM");
+    assert_eq!(weight(&engine, &flat), 40);
+    daemon.restore();
+    assert_eq!(weight(&engine, &flat), 100);
+}
+
+#[test]
+fn daemons_side_by_side_govern_each_its_own_and_never_share_a_socket_or_a_state_directory() {
+    let engine = Engine::start();
+    let first = Daemon::start(&engine.address(), &[FLOWCON[0], FLOWCON[1], "engine.label=team=a"]);
+    let second = Daemon::start(&engine.address(), &[FLOWCON[0], FLOWCON[1], "engine.label=team=b"]);
+    for (name, team) in [("a1", "team=a"), ("b1", "team=b")] {
+        engine.run(RunSpec { name, labels: &[team], script: GROWING, ..RunSpec::default() });
+    }
+    first.job_that("a1", "is found", SOON, |_| true);
+    second.job_that("b1", "is found", SOON, |_| true);
+    assert!(first.job("b1").is_none() && second.job("a1").is_none());
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    let intruder = |socket: &Path, state: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flowcond"));
+        command.env("FLOWCON_SOCKET", socket).env("FLOWCON_STATE_DIR", state).args(["--set", "engine.address=off"]);
+        command.output().unwrap()
+    };
+    let in_use = intruder(&first.socket(), &elsewhere.path().join("state"));
+    assert_eq!(in_use.status.code(), Some(1), "{}", text(&in_use));
+    assert!(text(&in_use).contains("another daemon answers there"), "{}", text(&in_use));
+    let too_long = intruder(&elsewhere.path().join("s".repeat(120)), &elsewhere.path().join("state"));
+    assert_eq!(too_long.status.code(), Some(1), "{}", text(&too_long));
+    assert!(text(&too_long).contains("--socket"), "{}", text(&too_long));
+    let shared_state = intruder(&elsewhere.path().join("s.sock"), &first.state_dir());
+    assert_eq!(shared_state.status.code(), Some(1), "{}", text(&shared_state));
+    assert!(text(&shared_state).contains("in use"), "{}", text(&shared_state));
+    first.told(&["ps"]);
+}
+
+#[test]
+fn a_quota_is_set_only_when_asked_for_never_below_its_floor_and_taken_back() {
+    let engine = Engine::start();
+    let settings = [FLOWCON[0], FLOWCON[1], "policy.enforcement=quota", "policy.quota-floor=0.5"];
+    let mut daemon = Daemon::start(&engine.address(), &settings);
+    run(&engine, "grow", GROWING);
+    let flat = run(&engine, "flat", CONVERGED);
+    let capped = eventually("flat has a quota", SOON, || quota(&engine, &flat));
+    let cores = std::thread::available_parallelism().unwrap().get() as f64;
+    let shown = daemon.job_that("flat", "completes", SOON, |job| job["list"] == "completing");
+    let fair = shown["share"].as_f64().unwrap() * cores;
+    assert!(capped >= 0.5 && capped <= cores, "{capped} cores, share {fair}");
+    eventually("the quota is the share's or the floor", SOON, || {
+        (quota(&engine, &flat)? - (0.2 * cores).max(0.5)).abs().le(&0.02).then_some(())
+    });
+    daemon.end("TERM");
+    assert_eq!(quota(&engine, &flat), None);
+}
+
+#[test]
+fn owners_bounds_hold_in_the_kernel() {
+    let engine = Engine::start();
+    let daemon = Daemon::start(&engine.address(), &FLOWCON);
+    let grow = run_labelled(&engine, "grow", "flowcon.max-share=60%", GROWING);
+    let flat = run_labelled(&engine, "flat", "flowcon.min-share=0.4", CONVERGED);
+    daemon.job_that("flat", "completes", SOON, |job| job["list"] == "completing");
+    eventually("120 : 80 instead of 160 : 40", SOON, || {
+        (weight(&engine, &grow) == 120 && weight(&engine, &flat) == 80).then_some(())
+    });
+}
+
+#[test]
+fn the_memory_of_a_job_that_learns_is_protected_until_the_daemon_ends() {
+    let engine = Engine::start();
+    let mut daemon = Daemon::start(&engine.address(), &FLOWCON);
+    let holds_memory = format!("x=$(head -c 32000000 /dev/zero | tr '\\0' x); {GROWING}");
+    let id = run(&engine, "grow", &holds_memory);
+    let working_set = 16 << 20..1 << 30;
+    eventually("the shell's working set is protected", SOON, || {
+        protection(&engine, &id).filter(|bytes| working_set.contains(bytes))
+    });
+    daemon.end("TERM");
+    assert_eq!(protection(&engine, &id), None);
+}
+
+#[test]
+fn a_renamed_container_keeps_its_place_under_its_new_name() {
+    let engine = Engine::start();
+    let daemon = Daemon::start(&engine.address(), &FLOWCON);
+    run(&engine, "grow", GROWING);
+    run(&engine, "flat", CONVERGED);
+    daemon.job_that("flat", "completes", SOON, |job| job["list"] == "completing");
+    engine.docker(&["rename", "flat", "renamed"]);
+    let job = daemon.job_that("renamed", "is known under its new name", SOON, |_| true);
+    assert_eq!(job["list"], "completing", "{job:#?}");
+    assert!(daemon.job("flat").is_none());
+}
+
+/// A file system of a megabyte, unmounted when dropped.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> SmallDisk {
+        let disk = SmallDisk(tempfile::tempdir().unwrap());
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "small"]).arg(disk.0.path()).status();
+        assert!(mounted.unwrap().success());
+        disk
+    }
+
+    fn fill(&self) {
+        let mut all = fs::File::create(self.0.path().join("filler")).unwrap();
+        // Ends with the error that the disk is full, and that is what is wanted.
+        let _ = std::io::copy(&mut std::io::repeat(1), &mut all);
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.0.path().join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn on_a_full_disk_jobs_keep_their_originals_and_are_governed_once_there_is_room() {
+    let engine = Engine::start();
+    let disk = SmallDisk::mount();
+    let state = format!("state-dir={}", disk.0.path().join("state").display());
+    let mut daemon = Daemon::start(&engine.address(), &[FLOWCON[0], FLOWCON[1], &state]);
+    disk.fill();
+    run(&engine, "grow", GROWING);
+    let flat = run(&engine, "flat", CONVERGED);
+    daemon.job_that("flat", "is watched", SOON, |job| job["metric"].is_object());
+    let why = "no space left";
+    eventually("the log says why nothing is changed", SOON, || daemon.log().contains(why).then_some(()));
+    sleep(Duration::from_secs(12));
+    assert_eq!(weight(&engine, &flat), 100, "no promise, no change: {}", daemon.log());
+    assert!(daemon.log().matches(why).count() <= 6, "said once for each job, not at each tick:\n{}", daemon.log());
+    disk.free();
+    eventually("flat is limited", SOON, || (weight(&engine, &flat) == 40).then_some(()));
+    daemon.end("TERM");
+    assert_eq!(weight(&engine, &flat), 100);
+}
+
+#[test]
+fn a_line_of_a_gibibyte_is_passed_over_and_what_follows_is_read() {
+    let engine = Engine::start();
+    let daemon = Daemon::start(&engine.address(), &FLOWCON);
+    let script = format!("mkdir -p /tmp; truncate -s 1G /tmp/log; (echo; {GROWING}) >> /tmp/log");
+    run_labelled(&engine, "grow", "flowcon.log=/tmp/log", &script);
+    let job = daemon.job_that("grow", "is read", Duration::from_secs(60), |job| job["metric"].is_object());
+    assert!(job["metric"].to_string().contains("loss"), "{job:#?}");
+    let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim();
+    let kib: u64 = peak.trim_end_matches(" kB").parse().unwrap();
+    assert!(kib < 64 * 1024, "{kib} KiB resident at the most");
+}
