@@ -6,6 +6,7 @@ use super::super::trial::job::{Job, Work};
 use crate::workload::{Amount, Kind};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 use toml::Spanned;
 
@@ -50,7 +51,7 @@ struct JobText {
 ///
 /// # Errors
 /// `PATH:LINE:COLUMN: what is wrong; what is expected`.
-pub fn parse(path: &str, text: &str, scale: f64, cores: usize) -> Result<Vec<Job>, String> {
+pub fn parse(path: &Path, text: &str, scale: f64, cores: usize) -> Result<Vec<Job>, String> {
     let reader = Reader { path, text, scale, cores };
     let list: ListText = toml::from_str(text).map_err(|error| {
         let place = error.span().map_or(0, |span| span.start);
@@ -72,7 +73,7 @@ pub fn parse(path: &str, text: &str, scale: f64, cores: usize) -> Result<Vec<Job
 }
 
 struct Reader<'a> {
-    path: &'a str,
+    path: &'a Path,
     text: &'a str,
     scale: f64,
     cores: usize,
@@ -83,7 +84,7 @@ impl Reader<'_> {
         let before = self.text.get(..place).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
-        format!("{}:{line}:{column}: {what}", self.path)
+        format!("{}:{line}:{column}: {what}", self.path.display())
     }
 
     fn job(&self, entry: &Spanned<JobText>) -> Result<Job, String> {
@@ -112,16 +113,41 @@ impl Reader<'_> {
             (None, Some(command)) if command.get_ref().is_empty() => {
                 Err(self.at(command.span().start, "command: expected a program and its arguments"))
             }
-            (None, Some(command)) => Ok(Work::Command { line: command.get_ref().clone(), mounts: job.mounts.clone() }),
+            (None, Some(command)) => self.command(command, job),
             _ => Err(self.at(entry.span().start, "expected either train = \"KIND\" or command = [\"PROGRAM\", …]")),
         }
     }
 
+    fn command(&self, command: &Spanned<Vec<String>>, job: &JobText) -> Result<Work, String> {
+        let mut line: Vec<String> = command.get_ref().iter().map(|word| self.beside(word)).collect();
+        if let Some(place) = line.iter().position(|word| word == "{epochs}") {
+            if job.epochs.is_none() {
+                return Err(
+                    self.at(command.span().start, "command: {epochs} stands for the key epochs; expected epochs = N")
+                );
+            }
+            line[place] = self.epochs(job, 1)?.to_string();
+        }
+        Ok(Work::Command { line, mounts: job.mounts.iter().map(|word| self.beside(word)).collect() })
+    }
+
+    fn epochs(&self, job: &JobText, usual: usize) -> Result<usize, String> {
+        let epochs = self.whole(&job.epochs, "epochs", usual, 1..=EPOCHS_AT_MOST)?;
+        Ok(((epochs as f64 * self.scale).round() as usize).max(1))
+    }
+
+    /// A word that begins with `./` is a path beside the list.
+    fn beside(&self, word: &str) -> String {
+        let Some(relative) = word.strip_prefix("./") else { return word.to_owned() };
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let path = std::path::absolute(folder.join(relative)).unwrap_or_else(|_| folder.join(relative));
+        path.display().to_string()
+    }
+
     fn amount(&self, kind: Kind, job: &JobText) -> Result<Amount, String> {
         let usual = Amount::usual(kind);
-        let epochs = self.whole(&job.epochs, "epochs", usual.epochs, 1..=EPOCHS_AT_MOST)?;
         Ok(Amount {
-            epochs: ((epochs as f64 * self.scale).round() as usize).max(1),
+            epochs: self.epochs(job, usual.epochs)?,
             size: self.whole(&job.size, "size", usual.size, SIZES)?,
             threads: self.whole(&job.threads, "threads", self.cores, 1..=256)?,
             seed: job.seed.unwrap_or(usual.seed),
@@ -164,21 +190,22 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Vec<Job>, String> {
-        parse("jobs.toml", text, 0.5, 2)
+        parse(Path::new("jobs.toml"), text, 0.5, 2)
     }
 
     #[test]
     fn trainings_and_commands_are_read_and_scaled() {
         let jobs = read(
             "[[job]]\nname = \"a\"\ntrain = \"vae\"\nepochs = 10\n\
-             [[job]]\nname = \"b\"\nstart_s = 8\ncommand = [\"python3\", \"x.py\"]\nmounts = [\"/opt/venv\"]\nlabels = { \"flowcon.total\" = \"4\" }\n",
+             [[job]]\nname = \"b\"\nstart_s = 8\ncommand = [\"python3\", \"./x.py\", \"{epochs}\"]\nepochs = 7\nmounts = [\"/opt/venv\"]\nlabels = { \"flowcon.total\" = \"4\" }\n",
         )
         .expect("a good list");
         let Work::Training(Kind::Vae, amount) = &jobs[0].work else { panic!("{jobs:?}") };
         assert_eq!((amount.epochs, amount.threads), (5, 2));
         assert_eq!(jobs[1].start, Duration::from_secs(4));
         let Work::Command { line, mounts } = &jobs[1].work else { panic!("{jobs:?}") };
-        assert_eq!((line.join(" ").as_str(), mounts.len()), ("python3 x.py", 1));
+        let script = std::path::absolute("x.py").unwrap().display().to_string();
+        assert_eq!((line.clone(), mounts.len()), (vec!["python3".to_owned(), script, "4".to_owned()], 1));
         assert_eq!(jobs[1].labels, [("flowcon.total".to_owned(), "4".to_owned())]);
     }
 
@@ -188,11 +215,14 @@ mod tests {
         let mut sizes = Vec::new();
         for entry in std::fs::read_dir(folder).expect("config/bench") {
             let path = entry.expect("an entry").path();
+            if path.extension().is_none_or(|extension| extension != "toml") {
+                continue;
+            }
             let text = std::fs::read_to_string(&path).expect("text");
-            sizes.push(parse(&path.display().to_string(), &text, 1.0, 2).expect("a good list").len());
+            sizes.push(parse(&path, &text, 1.0, 2).expect("a good list").len());
         }
         sizes.sort_unstable();
-        assert_eq!(sizes, [3, 5, 10, 15]);
+        assert_eq!(sizes, [3, 3, 5, 5, 10, 10, 15, 15], "with the built-in trainings and with frameworks");
     }
 
     #[test]
@@ -205,6 +235,10 @@ mod tests {
             ("[[job]]\nname = \"a\"\ntrain = \"vae\"\nstart_s = -1.0\n", "jobs.toml:4:11: start_s = -1; expected 0 to"),
             ("[[job]]\nname = \"a\"\ntrain = \"vae\"\nepoch = 3\n", "unknown field `epoch`"),
             ("[[job]]\nname = \"a\"\ncommand = []\n", "jobs.toml:3:11: command: expected a program"),
+            (
+                "[[job]]\nname = \"a\"\ncommand = [\"x\", \"{epochs}\"]\n",
+                "jobs.toml:3:11: command: {epochs} stands for",
+            ),
             (
                 "[[job]]\nname = \"a\"\ntrain = \"vae\"\n[[job]]\nname = \"a\"\ntrain = \"mlp\"\n",
                 "jobs.toml:5:8: a second job named \"a\"",

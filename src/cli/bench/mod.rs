@@ -3,6 +3,7 @@
 //! Policies take turns within a repeat, plain sharing first, so that a machine that slows down slows all of them. Runs that other
 //! processes or the hypervisor spoiled are marked. Imports: the trial, model.
 
+mod contender;
 mod list;
 mod quality;
 mod report;
@@ -18,9 +19,10 @@ use super::trial::launch::{RuntimeChoice, Stage};
 use super::trial::outcome::RunOutcome;
 use super::trial::room::Room;
 use super::trial::{self, failed};
-use crate::model::{Millis, PolicyName, PolicySettings};
+use crate::model::Millis;
 use anyhow::{Context, Result};
 use clap::Args;
+use contender::{Contender, FAIR};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use summary::Bench;
@@ -31,14 +33,17 @@ pub struct BenchArgs {
     /// The list of jobs, for example config/bench/fixed-3.toml
     jobs: PathBuf,
     /// Policies to compare; plain sharing (fair) always runs first
-    #[arg(long, value_delimiter = ',', default_value = "fair,flowcon,balanced", value_parser = trial::policy_name)]
-    policy: Vec<PolicyName>,
+    #[arg(long, value_delimiter = ',', default_value = "fair,flowcon,balanced,completion", value_parser = Contender::named)]
+    policy: Vec<Contender>,
     /// How often each policy runs
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeats: u32,
     /// Where the jobs run
     #[arg(long, value_enum, default_value_t, value_name = "RUNTIME")]
     runtime: RuntimeChoice,
+    /// How many cores the jobs share; all by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    cores: Option<u32>,
     /// Between two decisions
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = trial::interval)]
     interval: Duration,
@@ -60,7 +65,8 @@ fn scale(text: &str) -> Result<f64, String> {
 
 /// Runs the benchmark and prints its tables.
 pub fn run(args: &BenchArgs, look: &Look) -> Result<(), Failure> {
-    let cores = Cores::all().context("ask which cores may be used").map_err(failed)?;
+    let most = args.cores.map_or(usize::MAX, |cores| cores as usize);
+    let cores = Cores::at_most(most).context("ask which cores may be used").map_err(failed)?;
     let jobs = read_list(&args.jobs, args.scale, cores.count())?;
     let runtime = tokio::runtime::Runtime::new().context("start the benchmark's threads").map_err(failed)?;
     runtime.block_on(measure(args, look, &cores, &jobs))
@@ -68,9 +74,9 @@ pub fn run(args: &BenchArgs, look: &Look) -> Result<(), Failure> {
 
 fn read_list(path: &Path, scale: f64, cores: usize) -> Result<Vec<Job>, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message, "config/bench/fixed-3.toml shows all keys");
-    let shown = path.display().to_string();
+    let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| usage(format!("{shown}: {error}")))?;
-    list::parse(&shown, &text, scale, cores).map_err(usage)
+    list::parse(path, &text, scale, cores).map_err(usage)
 }
 
 /// Opens the stage, runs everything, and clears up whatever happened, also on Ctrl-C.
@@ -100,21 +106,23 @@ async fn run_all(
     stage: &Stage,
     governing: &Governing,
     board: &Board,
-) -> Result<Vec<(PolicyName, RunOutcome)>> {
-    let others = args.policy.iter().copied().filter(|policy| *policy != PolicyName::Fair);
-    let policies: Vec<PolicyName> = std::iter::once(PolicyName::Fair).chain(others).collect();
+) -> Result<Vec<(Contender, RunOutcome)>> {
+    let mut contenders = vec![FAIR];
+    for contender in &args.policy {
+        if !contenders.contains(contender) {
+            contenders.push(*contender);
+        }
+    }
+    let interval = Millis(args.interval.as_millis() as u64);
     let mut runs = Vec::new();
     for repeat in 1..=args.repeats {
-        for &policy in &policies {
-            let name = trial::policy_word(policy);
-            board.say(&format!("repeat {repeat} of {}: {name}", args.repeats));
-            let interval = Millis(args.interval.as_millis() as u64);
-            let settings = PolicySettings { policy, interval, ..PolicySettings::default() };
-            let governor = governing.start(room, settings, stage).await?;
+        for &contender in &contenders {
+            board.say(&format!("repeat {repeat} of {}: {}", args.repeats, contender.name));
+            let governor = governing.start(room, contender.settings(interval), stage).await?;
             let outcome = trial::run(stage, &governor, jobs, board).await;
             stage.clear().await;
             governing.stop().await;
-            runs.push((policy, outcome?));
+            runs.push((contender, outcome?));
         }
     }
     Ok(runs)

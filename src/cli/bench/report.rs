@@ -4,7 +4,6 @@
 
 use super::super::trial::outcome::RunOutcome;
 use super::super::trial::picture::{PanelSize, panel};
-use super::super::trial::policy_word;
 use super::summary::{Bench, is_spoilt};
 use crate::cli::screen::Look;
 use crate::sim::report::svg::{Margins, Plot, STYLE, escaped, series};
@@ -22,9 +21,9 @@ pub fn html(bench: &Bench) -> String {
         .runs
         .iter()
         .enumerate()
-        .map(|(number, (policy, run))| {
+        .map(|(number, (contender, run))| {
             let spoilt = if is_spoilt(run) { " (spoilt)" } else { "" };
-            let name = format!("run {}: {}{spoilt}", number + 1, policy_word(*policy));
+            let name = format!("run {}: {}{spoilt}", number + 1, contender.name);
             let size = PanelSize { width: WIDTH, height: HEIGHT, longest };
             let shares = panel(run, &name, &size).inline(&name);
             format!("<section>{shares}{}</section>\n", evaluations(run, longest).inline("evaluations"))

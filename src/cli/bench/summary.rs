@@ -1,4 +1,4 @@
-//! All runs of a benchmark and what they come to, policy by policy.
+//! All runs of a benchmark and what they come to, policy by policy: medians over the repeats, so that one spoilt run decides nothing.
 //!
 //! Imports: the trial's outcomes, cli's tables.
 
@@ -6,9 +6,8 @@ use super::super::screen::{Look, Tone};
 use super::super::table::{Cell, Column, table};
 use super::super::trial::job::Job;
 use super::super::trial::outcome::RunOutcome;
-use super::super::trial::policy_word;
+use super::contender::{Contender, FAIR};
 use super::quality::{PARTS, time_to};
-use crate::model::PolicyName;
 use serde::Serialize;
 
 /// Foreign load or stolen time above this part of the node spoils a run.
@@ -20,29 +19,29 @@ pub struct Bench {
     runtime: &'static str,
     job_names: Vec<String>,
     /// In the order in which they ran.
-    pub runs: Vec<(PolicyName, RunOutcome)>,
+    pub runs: Vec<(Contender, RunOutcome)>,
 }
 
-/// One policy's means over its repeats.
+/// One policy's runs: of each quantity the median over the repeats.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PolicySummary {
-    /// `fair`, `flowcon`, `balanced`.
-    pub policy: String,
+    /// `fair`, `flowcon`, `balanced`, `completion`, `quality`.
+    pub policy: &'static str,
     /// How often it ran.
     pub runs: usize,
     /// Runs that foreign load spoiled.
     pub spoilt_runs: usize,
-    /// Mean completion over jobs and repeats, seconds.
+    /// Mean completion of a run's jobs, seconds.
     pub mean_completion_s: f64,
-    /// Mean time to 90, 95 and 99 % of the final improvement, seconds; null where no job improved.
+    /// Mean time of a run's jobs to 90, 95 and 99 % of their final improvement, seconds; null where no job improved.
     pub mean_t90_s: Option<f64>,
     /// 95 %.
     pub mean_t95_s: Option<f64>,
     /// 99 %.
     pub mean_t99_s: Option<f64>,
-    /// Mean makespan, seconds.
+    /// From the first start to the last end, seconds.
     pub makespan_s: f64,
-    /// Largest ratio of a job's mean completion to its mean completion under plain sharing, less one.
+    /// Largest ratio of a job's completion to its completion under plain sharing, less one.
     pub worst_vs_fair: f64,
     /// Part of the node's CPU that the jobs used.
     pub cpu_used: f64,
@@ -50,7 +49,7 @@ pub struct PolicySummary {
     pub foreign_load: f64,
     /// Part of the node's CPU that the hypervisor took.
     pub stolen: f64,
-    /// Each job's mean completion, in the list's order, seconds.
+    /// Each job's completion, in the list's order, seconds.
     pub completion_s: Vec<f64>,
 }
 
@@ -69,7 +68,7 @@ pub struct Summary {
 
 impl Bench {
     /// The runs of `list` on `runtime`.
-    pub fn new(list: &str, runtime: &'static str, jobs: &[Job], runs: Vec<(PolicyName, RunOutcome)>) -> Bench {
+    pub fn new(list: &str, runtime: &'static str, jobs: &[Job], runs: Vec<(Contender, RunOutcome)>) -> Bench {
         let job_names = jobs.iter().map(|job| job.name.clone()).collect();
         Bench { list: list.to_owned(), runtime, job_names, runs }
     }
@@ -79,45 +78,45 @@ impl Bench {
         format!("{} on {}", self.list, self.runtime)
     }
 
-    fn policies(&self) -> Vec<PolicyName> {
+    fn contenders(&self) -> Vec<Contender> {
         let mut seen = Vec::new();
-        for (policy, _) in &self.runs {
-            if !seen.contains(policy) {
-                seen.push(*policy);
+        for (contender, _) in &self.runs {
+            if !seen.contains(contender) {
+                seen.push(*contender);
             }
         }
         seen
     }
 
-    fn runs_of(&self, policy: PolicyName) -> Vec<&RunOutcome> {
-        self.runs.iter().filter(|(of, _)| *of == policy).map(|(_, run)| run).collect()
+    fn runs_of(&self, contender: Contender) -> Vec<&RunOutcome> {
+        self.runs.iter().filter(|(of, _)| *of == contender).map(|(_, run)| run).collect()
     }
 
-    /// The means.
+    /// The medians.
     pub fn summary(&self) -> Summary {
-        let fair = completions(&self.runs_of(PolicyName::Fair));
-        let policies = self.policies().into_iter().map(|policy| self.policy_summary(policy, &fair)).collect();
+        let fair = completions(&self.runs_of(FAIR));
+        let policies = self.contenders().into_iter().map(|contender| self.policy_summary(contender, &fair)).collect();
         Summary { list: self.list.clone(), runtime: self.runtime, jobs: self.job_names.clone(), policies }
     }
 
-    fn policy_summary(&self, policy: PolicyName, fair: &[f64]) -> PolicySummary {
-        let runs = self.runs_of(policy);
+    fn policy_summary(&self, contender: Contender, fair: &[f64]) -> PolicySummary {
+        let runs = self.runs_of(contender);
         let completion_s = completions(&runs);
         let ratios = completion_s.iter().zip(fair).map(|(own, plain)| own / plain - 1.0);
         let [mean_t90_s, mean_t95_s, mean_t99_s] = PARTS.map(|part| mean_quality_time(&runs, part));
         PolicySummary {
-            policy: policy_word(policy).to_owned(),
+            policy: contender.name,
             runs: runs.len(),
             spoilt_runs: runs.iter().filter(|run| is_spoilt(run)).count(),
-            mean_completion_s: mean(completion_s.iter().copied()).unwrap_or(0.0),
+            mean_completion_s: median(runs.iter().map(|run| run.mean_completion_s)).unwrap_or(0.0),
             mean_t90_s,
             mean_t95_s,
             mean_t99_s,
-            makespan_s: mean(runs.iter().map(|run| run.makespan_s)).unwrap_or(0.0),
+            makespan_s: median(runs.iter().map(|run| run.makespan_s)).unwrap_or(0.0),
             worst_vs_fair: ratios.fold(f64::NEG_INFINITY, f64::max),
-            cpu_used: mean(runs.iter().map(|run| run.foreign.ours)).unwrap_or(0.0),
-            foreign_load: mean(runs.iter().map(|run| run.foreign.others)).unwrap_or(0.0),
-            stolen: mean(runs.iter().map(|run| run.foreign.stolen)).unwrap_or(0.0),
+            cpu_used: median(runs.iter().map(|run| run.foreign.ours)).unwrap_or(0.0),
+            foreign_load: median(runs.iter().map(|run| run.foreign.others)).unwrap_or(0.0),
+            stolen: median(runs.iter().map(|run| run.foreign.stolen)).unwrap_or(0.0),
             completion_s,
         }
     }
@@ -125,14 +124,14 @@ impl Bench {
     /// The tables, for people.
     pub fn page(&self, look: &Look) -> String {
         let summary = self.summary();
-        let mut page = format!("{}\n\n{}\n{}", self.title(), means(&summary, look), by_job(&summary, look));
-        for (number, (policy, run)) in self.runs.iter().enumerate() {
+        let mut page = format!("{}\n\n{}\n{}", self.title(), by_policy(&summary, look), by_job(&summary, look));
+        for (number, (contender, run)) in self.runs.iter().enumerate() {
             if is_spoilt(run) {
                 let (others, stolen) = (100.0 * run.foreign.others, 100.0 * run.foreign.stolen);
                 page.push_str(&format!(
                     "\nspoilt: run {} ({}): other processes used {others:.0} % of the CPU, the hypervisor took {stolen:.0} %",
                     number + 1,
-                    policy_word(*policy)
+                    contender.name
                 ));
             }
         }
@@ -145,7 +144,7 @@ pub fn is_spoilt(run: &RunOutcome) -> bool {
     run.foreign.others + run.foreign.stolen > SPOILT_ABOVE
 }
 
-fn means(summary: &Summary, look: &Look) -> String {
+fn by_policy(summary: &Summary, look: &Look) -> String {
     let titles =
         ["RUNS", "COMPLETION", "TO 90 %", "TO 95 %", "TO 99 %", "MAKESPAN", "WORST", "CPU", "FOREIGN", "STOLEN"];
     let columns: Vec<Column> =
@@ -161,7 +160,7 @@ fn means(summary: &Summary, look: &Look) -> String {
                 own.runs.to_string()
             };
             vec![
-                Cell::plain(&own.policy),
+                Cell::plain(own.policy),
                 Cell::plain(&runs),
                 versus(Some(own.mean_completion_s), Some(fair.mean_completion_s)),
                 versus(own.mean_t90_s, fair.mean_t90_s),
@@ -180,7 +179,7 @@ fn means(summary: &Summary, look: &Look) -> String {
 
 fn by_job(summary: &Summary, look: &Look) -> String {
     let mut columns = vec![Column::left("JOB")];
-    columns.extend(summary.policies.iter().map(|policy| Column::right(word_of(&policy.policy))));
+    columns.extend(summary.policies.iter().map(|policy| Column::right(policy.policy)));
     let fair = &summary.policies[0].completion_s;
     let rows: Vec<Vec<Cell>> = summary
         .jobs
@@ -192,15 +191,6 @@ fn by_job(summary: &Summary, look: &Look) -> String {
         })
         .collect();
     table(&columns, &rows, look)
-}
-
-/// Column titles live as long as the program.
-fn word_of(policy: &str) -> &'static str {
-    match policy {
-        "flowcon" => "FLOWCON",
-        "balanced" => "BALANCED",
-        _ => "FAIR",
-    }
 }
 
 fn versus(own: Option<f64>, fair: Option<f64>) -> Cell {
@@ -225,22 +215,30 @@ fn percent(part: f64) -> String {
     format!("{:.0} %", 100.0 * part)
 }
 
-/// Each job's completion, mean over the runs.
+/// Each job's completion, the median over the runs.
 fn completions(runs: &[&RunOutcome]) -> Vec<f64> {
     let jobs = runs.first().map_or(0, |run| run.jobs.len());
-    (0..jobs).map(|job| mean(runs.iter().map(|run| run.jobs[job].completion_s)).unwrap_or(0.0)).collect()
+    (0..jobs).map(|job| median(runs.iter().map(|run| run.jobs[job].completion_s)).unwrap_or(0.0)).collect()
 }
 
-/// Time to a part of the final improvement, mean over the runs and the jobs that improved.
+/// Time to a part of the final improvement: the mean over a run's jobs that improved, and of that the median over the runs.
 fn mean_quality_time(runs: &[&RunOutcome], part: f64) -> Option<f64> {
-    mean(runs.iter().flat_map(|run| {
-        run.jobs.iter().zip(&run.curves).filter_map(move |(job, curve)| Some(time_to(curve, part)? - job.start_s))
+    median(runs.iter().filter_map(|run| {
+        mean(run.jobs.iter().zip(&run.curves).filter_map(|(job, curve)| Some(time_to(curve, part)? - job.start_s)))
     }))
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (count, sum) = values.fold((0u32, 0.0), |(count, sum), value| (count + 1, sum + value));
     (count > 0).then(|| sum / f64::from(count))
+}
+
+/// The middle value, or the mean of the two in the middle.
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
+    Some(f64::midpoint(*low, *high))
 }
 
 #[cfg(test)]
@@ -263,22 +261,25 @@ mod tests {
 
     fn bench() -> Bench {
         let busy = Foreign { others: 0.3, ..Foreign::default() };
+        let flowcon = Contender::named("flowcon").unwrap();
         let runs = vec![
-            (PolicyName::Fair, run([40.0, 20.0], Foreign::default())),
-            (PolicyName::Flowcon, run([44.0, 10.0], Foreign::default())),
-            (PolicyName::Fair, run([40.0, 20.0], Foreign::default())),
-            (PolicyName::Flowcon, run([40.0, 10.0], busy)),
+            (FAIR, run([40.0, 20.0], Foreign::default())),
+            (flowcon, run([44.0, 10.0], Foreign::default())),
+            (FAIR, run([40.0, 20.0], Foreign::default())),
+            (flowcon, run([40.0, 10.0], Foreign::default())),
+            (FAIR, run([40.0, 20.0], Foreign::default())),
+            (flowcon, run([90.0, 14.0], busy)),
         ];
         Bench { list: "x.toml".into(), runtime: "scope", job_names: vec!["job-0".into(), "job-1".into()], runs }
     }
 
     #[test]
-    fn means_are_over_repeats_and_the_worst_job_is_against_plain_sharing() {
+    fn medians_are_over_repeats_and_the_worst_job_is_against_plain_sharing() {
         let summary = bench().summary();
         let flowcon = &summary.policies[1];
-        assert_eq!(flowcon.completion_s, [42.0, 10.0]);
-        assert_eq!((flowcon.mean_completion_s, flowcon.runs, flowcon.spoilt_runs), (26.0, 2, 1));
-        assert!((flowcon.worst_vs_fair - 0.05).abs() < 1e-9);
+        assert_eq!(flowcon.completion_s, [44.0, 10.0]);
+        assert_eq!((flowcon.mean_completion_s, flowcon.runs, flowcon.spoilt_runs), (27.0, 3, 1));
+        assert!((flowcon.worst_vs_fair - 0.1).abs() < 1e-9);
         assert_eq!(summary.policies[0].mean_t90_s, Some(15.0));
         assert_eq!(summary.policies[0].mean_t95_s, Some(30.0));
     }
@@ -286,7 +287,7 @@ mod tests {
     #[test]
     fn the_page_marks_spoilt_runs() {
         let page = bench().page(&Look { columns: None, color: false });
-        assert!(page.contains("2 (1 spoilt)") && page.contains("26.0 s (-13 %)"), "{page}");
-        assert!(page.contains("spoilt: run 4 (flowcon): other processes used 30 %"), "{page}");
+        assert!(page.contains("3 (1 spoilt)") && page.contains("27.0 s (-10 %)"), "{page}");
+        assert!(page.contains("spoilt: run 6 (flowcon): other processes used 30 %"), "{page}");
     }
 }

@@ -1,0 +1,44 @@
+//! What is compared: policies by name, the default policy's objectives among them.
+//!
+//! Imports: model.
+
+use crate::model::{Millis, Objective, PolicyName, PolicySettings};
+
+/// A policy with an objective.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Contender {
+    /// As on the command line and in tables.
+    pub name: &'static str,
+    policy: PolicyName,
+    /// [λ] of the default policy.
+    objective: f64,
+}
+
+/// Plain sharing, against which everything is measured.
+pub const FAIR: Contender = Contender { name: "fair", policy: PolicyName::Fair, objective: 0.5 };
+
+/// All that there are.
+const CONTENDERS: [Contender; 5] = [
+    FAIR,
+    Contender { name: "flowcon", policy: PolicyName::Flowcon, objective: 0.5 },
+    Contender { name: "balanced", policy: PolicyName::Balanced, objective: 0.5 },
+    Contender { name: "completion", policy: PolicyName::Balanced, objective: 1.0 },
+    Contender { name: "quality", policy: PolicyName::Balanced, objective: 0.0 },
+];
+
+impl Contender {
+    /// The contender of that name.
+    ///
+    /// # Errors
+    /// Lists the names.
+    pub fn named(name: &str) -> Result<Contender, String> {
+        let found = CONTENDERS.into_iter().find(|contender| contender.name == name);
+        found.ok_or_else(|| format!("expected one of {}", CONTENDERS.map(|contender| contender.name).join(", ")))
+    }
+
+    /// What its governor is told.
+    pub fn settings(&self, interval: Millis) -> PolicySettings {
+        let objective = Objective(self.objective);
+        PolicySettings { policy: self.policy, objective, interval, ..PolicySettings::default() }
+    }
+}
