@@ -43,6 +43,10 @@ pub(super) fn fields(line: &[u8], from: usize, numbers: &[Span]) -> Vec<Found> {
         bar_of: None,
         left_over: None,
     };
+    // What is told beside a checkpoint is told again, or was measured for it.
+    if gap::saves(line.get(from..).unwrap_or_default()) {
+        reader.split = Split::Test;
+    }
     reader.mark_times_and_dates();
     reader.mark_totals();
     for number in 0..numbers.len() {
@@ -55,17 +59,17 @@ pub(super) fn fields(line: &[u8], from: usize, numbers: &[Span]) -> Vec<Found> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Role {
+pub(super) enum Role {
     Free,
     /// Part of a time, a date, a total, or a repetition.
     Taken,
 }
 
-struct LineReader<'a> {
-    line: &'a [u8],
-    from: usize,
-    numbers: &'a [Span],
-    role: Vec<Role>,
+pub(super) struct LineReader<'a> {
+    pub(super) line: &'a [u8],
+    pub(super) from: usize,
+    pub(super) numbers: &'a [Span],
+    pub(super) role: Vec<Role>,
     found: Vec<Found>,
     /// The part of the data that the line spoke of last.
     split: Split,
@@ -78,7 +82,7 @@ struct LineReader<'a> {
 }
 
 impl LineReader<'_> {
-    fn start(&self, number: usize) -> usize {
+    pub(super) fn start(&self, number: usize) -> usize {
         usize::from(self.numbers[number].start)
     }
 
@@ -88,12 +92,12 @@ impl LineReader<'_> {
         end + gap::unit(&self.line[end..]).len()
     }
 
-    fn unit(&self, number: usize) -> &[u8] {
+    pub(super) fn unit(&self, number: usize) -> &[u8] {
         gap::unit(&self.line[usize::from(self.numbers[number].end)..])
     }
 
     /// The text between the previous number and this one.
-    fn gap(&self, number: usize) -> &[u8] {
+    pub(super) fn gap(&self, number: usize) -> &[u8] {
         let begin = if number == 0 { self.from } else { self.end(number - 1).max(self.from) };
         self.line.get(begin..self.start(number)).unwrap_or_default()
     }
@@ -104,57 +108,12 @@ impl LineReader<'_> {
         self.line.get(self.end(number)..end).unwrap_or_default()
     }
 
-    fn is_whole(&self, number: usize) -> bool {
+    pub(super) fn is_whole(&self, number: usize) -> bool {
         self.numbers[number].of(self.line).iter().all(|byte| byte.is_ascii_digit() || *byte == b',')
     }
 
-    fn length(&self, number: usize) -> usize {
+    pub(super) fn length(&self, number: usize) -> usize {
         usize::from(self.numbers[number].end - self.numbers[number].start)
-    }
-
-    fn joined_by(&self, number: usize, mark: u8) -> bool {
-        let between = usize::from(self.numbers[number].end)..self.start(number + 1);
-        self.line.get(between).is_some_and(|text| text == [mark])
-    }
-
-    /// `1:28:35`, `00:29<1`, `2022-04-12`, `06/21/18`: numbers that only tell the time.
-    fn mark_times_and_dates(&mut self) {
-        let mut at = 0;
-        while at < self.numbers.len() {
-            if self.start(at) < self.from {
-                self.role[at] = Role::Taken;
-            }
-            for (mark, least) in [(b':', 2), (b'-', 3), (b'/', 3)] {
-                let mut last = at;
-                while last + 1 < self.numbers.len() && self.joined_by(last, mark) {
-                    last += 1;
-                }
-                let two_digits = (at + 1..=last).all(|n| self.length(n) >= 2);
-                let dated = mark == b':' || self.length(at) == 4 || self.length(at) == 2;
-                if last + 1 - at >= least && two_digits && dated && self.is_whole(at) {
-                    self.role[at..=last].fill(Role::Taken);
-                }
-            }
-            at += 1;
-        }
-    }
-
-    /// `3/40`, `3 / 40`, `3 of 40`: the second number belongs to the first.
-    fn mark_totals(&mut self) {
-        for number in 1..self.numbers.len() {
-            let free = self.role[number] == Role::Free && self.role[number - 1] == Role::Free;
-            let unit = self.unit(number - 1);
-            let counted = unit.is_empty() || !unit.is_ascii() && gap::counter_unit(unit).is_some();
-            if free && self.is_whole(number) && counted && gap::divides(self.gap(number)) {
-                self.role[number] = Role::Taken;
-            }
-        }
-    }
-
-    fn total_of(&self, number: usize) -> Option<usize> {
-        let next = number + 1;
-        let taken = next < self.numbers.len() && self.role[next] == Role::Taken && self.role[number] == Role::Free;
-        (taken && gap::divides(self.gap(next))).then_some(next)
     }
 
     /// Keeps the keys of the braces that are open where `number` stands.
@@ -238,7 +197,8 @@ impl LineReader<'_> {
             }
             Meaning::Metric { direction, weight, split } if !measured => {
                 let number = self.percent_of_ratio(number, total).unwrap_or(number);
-                self.series(number, name, direction, weight, split);
+                let name = self.numbered(number, name).unwrap_or_else(|| name.to_owned());
+                self.series(number, &name, direction, weight, split);
             }
             Meaning::Unknown if !measured && !gap::is_measured(self.right(number)) => {
                 if let Some(total) = total
@@ -252,6 +212,21 @@ impl LineReader<'_> {
             // `Test net output #0: loss = 0.02`: what is no name of a value may still say where it was measured.
             _ => self.hear(name),
         }
+    }
+
+    /// `Style 2 loss`: a number within the name, which is one of several parts.
+    fn numbered(&mut self, number: usize, name: &str) -> Option<String> {
+        let before = number.checked_sub(1)?;
+        let part = matches!(self.found.last()?, Found { number, what: What::Series { weight: 0.0, .. }, .. } if *number == before);
+        let text = String::from_utf8_lossy(self.gap(before)).into_owned();
+        let head = text.trim_end().rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next()?;
+        let straight = text.ends_with(' ') && self.gap(number).first() == Some(&b' ') && !head.is_empty();
+        if !(part && straight && self.is_whole(before)) {
+            return None;
+        }
+        self.found.pop();
+        let digits = String::from_utf8_lossy(self.numbers[before].of(self.line));
+        Some(format!("{head} {digits} {name}"))
     }
 
     /// `Accuracy: 9500/10000 (95%)`: the percentage is the value.
@@ -345,6 +320,13 @@ impl LineReader<'_> {
     }
 
     fn series(&mut self, number: usize, name: &str, direction: Option<Direction>, weight: f32, split: Split) {
+        // `{"key": "train_loss", "value": 0.5}` names its value in words.
+        if name == "value"
+            && let Some(key) = gap::key_before(&self.line[..self.start(number)])
+            && let Meaning::Metric { direction, weight, split } = lexicon::meaning(&key)
+        {
+            return self.series(number, &key, direction, weight, split);
+        }
         let split = if split == Split::Unsaid { self.split } else { split };
         let mut path: Vec<&str> = self.path.iter().map(String::as_str).filter(|key| !key.is_empty()).collect();
         if path.is_empty() || !matches!(name, "value" | "Value" | "mean") {

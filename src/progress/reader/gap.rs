@@ -303,6 +303,23 @@ pub(super) fn continues_bracket(gap: &[u8]) -> bool {
         && gap.iter().any(|byte| matches!(byte, b',' | b'[' | b'('))
 }
 
+/// Whether a message is about a checkpoint.
+pub(super) fn saves(message: &[u8]) -> bool {
+    let word = message.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    ["saving", "saved", "save"].iter().any(|saves| message[..word].eq_ignore_ascii_case(saves.as_bytes()))
+}
+
+/// The string under `key`, `name`, `metric` or `tag` in the object that `before` has begun.
+pub(super) fn key_before(before: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(before);
+    let object = &text[text.rfind('{')?..];
+    ["\"key\": \"", "\"name\": \"", "\"metric\": \"", "\"tag\": \""].iter().find_map(|key| {
+        let begin = object.find(key)? + key.len();
+        let end = object[begin..].find('"')?;
+        (end <= NAME_MAX).then(|| object[begin..begin + end].to_owned())
+    })
+}
+
 /// The words that name the number before them, if a boundary and not another number follows.
 pub(super) fn right_name(right: &[u8], ends_line: bool) -> Option<String> {
     let text = String::from_utf8_lossy(right);

@@ -120,7 +120,7 @@ fn counted(word: &str) -> Option<Count> {
 fn counter(words: &[String]) -> Option<Meaning> {
     let last = words.last()?;
     let last = match (last.as_str(), words.len()) {
-        ("id" | "idx" | "no" | "nr" | "number" | "i" | "count", 2..) => &words[words.len() - 2],
+        ("id" | "idx" | "no" | "nr" | "num" | "number" | "i" | "count", 2..) => &words[words.len() - 2],
         _ => last,
     };
     let count = counted(last)?;

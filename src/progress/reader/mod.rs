@@ -25,6 +25,7 @@ mod number;
 mod pattern;
 mod prefix;
 mod records;
+mod roles;
 mod scan;
 mod series;
 mod table;

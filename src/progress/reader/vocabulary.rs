@@ -26,7 +26,7 @@ const METRICS: &[(Direction, f32, &str)] = &[
     (Down, 0.75, "bwer epe"),
     (Down, 0.7, "divergence stress residual ter rel"),
     (Down, 0.55, "energy obj"),
-    (Up, 1.1, "reward rew return ret eprewmean epretmean"),
+    (Up, 1.1, "reward rew return ret eprewmean epretmean epr"),
     (Up, 0.9, "rewards returns belohnung récompense recompensa ricompensa награда"),
     (Up, 0.85, "elbo likelihood loglik loglikelihood llf"),
     (Up, 0.8, "objf llh score fitness"),
@@ -79,7 +79,7 @@ const COUNTERS: &[(Count, &str)] = &[
     ),
     (
         Count::Iteration,
-        "iteration iterations iter iters it itr iterate niter itération iteración iterazione iteração итерация 迭代 \
+        "iteration iterations iter iters it itr itn iterate niter itération iteración iterazione iteração итерация 迭代 \
         迭代次数 反復 반복 sweep generation gen",
     ),
     (Count::Batch, "batch batches nbatch minibatch 批次 バッチ"),
@@ -129,7 +129,7 @@ const PARTS: &str = "l1 l2 smooth box bbox loc localization rpn dfl mask reg aux
 /// Words that may stand before a counter without changing what it is.
 const BEFORE_COUNTER: &str = "train training global current end of the in begin start starting at for and valid val validation eval \
     evaluation test testing dev idx id no nr number load model results result summary finished n i total num \
-    after completed done key";
+    after completed done key learner actor agent env environment trainer";
 
 /// Words that join others and name nothing.
 const JOINING: &str = "to from with and or the a an of in on at by is was than then as for up it its";

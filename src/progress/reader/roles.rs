@@ -1,0 +1,53 @@
+//! Numbers that are no fields of their own: times, dates, and the totals behind counters.
+//!
+//! Imports: its siblings.
+
+use super::fields::{LineReader, Role};
+use super::gap;
+
+impl LineReader<'_> {
+    fn joined_by(&self, number: usize, mark: u8) -> bool {
+        let between = usize::from(self.numbers[number].end)..self.start(number + 1);
+        self.line.get(between).is_some_and(|text| text == [mark])
+    }
+
+    /// `1:28:35`, `00:29<1`, `2022-04-12`, `06/21/18`: numbers that only tell the time.
+    pub(super) fn mark_times_and_dates(&mut self) {
+        let mut at = 0;
+        while at < self.numbers.len() {
+            if self.start(at) < self.from {
+                self.role[at] = Role::Taken;
+            }
+            for (mark, least) in [(b':', 2), (b'-', 3), (b'/', 3)] {
+                let mut last = at;
+                while last + 1 < self.numbers.len() && self.joined_by(last, mark) {
+                    last += 1;
+                }
+                let two_digits = (at + 1..=last).all(|n| self.length(n) >= 2);
+                let dated = mark == b':' || self.length(at) == 4 || self.length(at) == 2;
+                if last + 1 - at >= least && two_digits && dated && self.is_whole(at) {
+                    self.role[at..=last].fill(Role::Taken);
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// `3/40`, `3 / 40`, `3 of 40`: the second number belongs to the first.
+    pub(super) fn mark_totals(&mut self) {
+        for number in 1..self.numbers.len() {
+            let free = self.role[number] == Role::Free && self.role[number - 1] == Role::Free;
+            let unit = self.unit(number - 1);
+            let counted = unit.is_empty() || !unit.is_ascii() && gap::counter_unit(unit).is_some();
+            if free && self.is_whole(number) && counted && gap::divides(self.gap(number)) {
+                self.role[number] = Role::Taken;
+            }
+        }
+    }
+
+    pub(super) fn total_of(&self, number: usize) -> Option<usize> {
+        let next = number + 1;
+        let taken = next < self.numbers.len() && self.role[next] == Role::Taken && self.role[number] == Role::Free;
+        (taken && gap::divides(self.gap(next))).then_some(next)
+    }
+}
