@@ -134,8 +134,10 @@ impl Followed {
             Heard::Value(sample) => self.take(sample, view, now),
             Heard::End => {
                 self.follow(view);
-                self.count(view, now);
-                self.counted = None;
+                if self.counted.take().is_none() {
+                    self.count(view, now);
+                    self.counted = None;
+                }
             }
         }
     }

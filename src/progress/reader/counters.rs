@@ -13,6 +13,9 @@ use std::cell::Cell;
 /// Counters kept; the one not seen for longest makes room.
 const COUNTERS_MAX: usize = 16;
 
+/// Distinct values from which more of them say nothing more.
+const DISTINCT_MAX: u32 = 8;
+
 /// So many equal values after a fall are a new phase and no slip.
 const REPEATS_THAT_RESTART: u8 = 3;
 
@@ -70,7 +73,7 @@ impl Counters {
         counter.last_line = line;
         counter.inside += u32::from(beside_epoch && count != Count::Epoch);
         counter.total = total.or(counter.total);
-        counter.has_parts |= value != value.trunc();
+        counter.has_parts |= value as u64 as f64 != value;
         counter.exceeded += u32::from(total.is_some_and(|total| value > total));
         counter.take(value, line);
         if counter.standing() != before {
@@ -237,7 +240,13 @@ impl Counter {
 
     /// What the rank depends on, coarsely: a counter that only counts on keeps its rank.
     fn standing(&self) -> (u32, u32, bool, bool, bool) {
-        (self.restarts, self.distinct.min(32), self.exceeded > 0, self.total.is_some(), self.inside * 2 > self.updates)
+        (
+            self.restarts,
+            self.distinct.min(DISTINCT_MAX),
+            self.exceeded > 0,
+            self.total.is_some(),
+            self.inside * 2 > self.updates,
+        )
     }
 
     fn rank(&self, has_total: bool, since: Option<u64>) -> f64 {
@@ -257,7 +266,7 @@ impl Counter {
         let still = if self.distinct < 2 { 0.2 } else { 0.0 };
         let over = if since.is_some_and(|since| self.last_line < since) { 0.8 } else { 0.0 };
         // Among equals the one that has moved more: the bar of a short evaluation stands beside that of the training.
-        let moved = 0.04 * (1.0 - 1.0 / f64::from(self.distinct));
+        let moved = 0.04 * (1.0 - 1.0 / f64::from(self.distinct.min(DISTINCT_MAX)));
         kind + moved + if has_total { 0.3 } else { 0.0 } - restarting - nested - still - over
     }
 }

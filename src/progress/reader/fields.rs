@@ -150,9 +150,7 @@ impl LineReader<'_> {
                 if let Some(count) = gap::counter_unit(self.unit(number)).filter(|_| !self.unit(number).is_ascii()) {
                     return self.count(number, total, count); // `第3轮`
                 }
-                if gap::counter_with_rest(&name).is_none()
-                    && let Some(count) = gap::counting_phrase(&text, &name)
-                {
+                if let Some(count) = gap::counting_phrase(&text, &name) {
                     self.left_over = None;
                     self.hear(&name);
                     return self.count(number, total, count);

@@ -107,7 +107,7 @@ pub(super) fn left(gap: &[u8]) -> Left {
         };
     }
     // `Epoch(train) [3`: the brackets say where it counts; the argument of `f(x)` says nothing.
-    if matches!(lexicon::meaning(&name), Meaning::Counter(_)) {
+    if !in_brackets.is_empty() && matches!(lexicon::meaning(&name), Meaning::Counter(_)) {
         return Left::Named { name, context: format!("{head} {in_brackets}") };
     }
     let name = if in_brackets.chars().count() < 2 { name } else { format!("{name} ({in_brackets})") };
@@ -173,13 +173,13 @@ fn first_cell(text: &str) -> Option<String> {
 /// `pretrain epoch 3`: a phrase whose last word counts, straight before its number, whatever stands before it; unless one of
 /// the words makes it a setting or looks back (`warmup step 3`, `best epoch 5`).
 pub(super) fn counting_phrase(gap: &[u8], name: &str) -> Option<Count> {
-    let straight = gap.trim_ascii_end().last().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'#');
-    let (head, word) = name.trim_end_matches(['#', ' ']).rsplit_once(' ')?;
-    let plain = lexicon::words(head).iter().all(|word| lexicon::is_plain(word));
-    match lexicon::meaning(word) {
-        Meaning::Counter(count) if straight && plain => Some(count),
-        _ => None,
+    if !gap.trim_ascii_end().last().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'#') {
+        return None;
     }
+    let (head, word) = name.trim_end_matches(['#', ' ']).rsplit_once(' ')?;
+    let Meaning::Counter(count) = lexicon::meaning(word) else { return None };
+    let plain = lexicon::words(head).iter().all(|word| lexicon::is_plain(word));
+    (plain && counter_with_rest(name).is_none()).then_some(count)
 }
 
 /// A name without decoration, and without the phrase that leads to it (`finished with value` → `value`).
