@@ -4,7 +4,7 @@
 //! and look at the words, in the languages that training scripts are written in. A word that marks a quantity as timing,
 //! size, setting or spread outweighs any word that marks an evaluation. Imports: model only.
 
-use super::vocabulary::{METRICS_WITHIN, word as known};
+use super::vocabulary::{METRICS_WITHIN, Word, word as known};
 use crate::model::Direction::{self, Down, Up};
 
 /// Which part of the data a value was measured on, as far as the line says.
@@ -61,6 +61,11 @@ const ENDING_MIN: usize = 4;
 pub(super) fn words(name: &str) -> Vec<String> {
     let mut words = Vec::new();
     for part in name.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()) {
+        // Most names are in small letters.
+        if part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) {
+            words.push(part.to_owned());
+            continue;
+        }
         let chars: Vec<char> = part.chars().collect();
         let mut word = String::new();
         for (at, c) in chars.iter().enumerate() {
@@ -85,10 +90,11 @@ pub(super) fn meaning(name: &str) -> Meaning {
     if words.is_empty() || words.len() > 12 {
         return Meaning::Unknown;
     }
-    if words.iter().all(|word| known(word).joining) {
+    let says: Vec<Word> = words.iter().map(|word| known(word)).collect();
+    if says.iter().all(|word| word.joining) {
         return Meaning::Other;
     }
-    in_section(name).or_else(|| counter(&words)).unwrap_or_else(|| metric(name, &words))
+    in_section(name).or_else(|| counter(&words)).unwrap_or_else(|| metric(name, &words, &says))
 }
 
 /// Which part of the data the words speak of.
@@ -134,17 +140,17 @@ fn counter(words: &[String]) -> Option<Meaning> {
     Some(if declared { Meaning::Declared(count) } else { Meaning::Other })
 }
 
-fn metric(name: &str, words: &[String]) -> Meaning {
+fn metric(name: &str, words: &[String], says: &[Word]) -> Meaning {
     let split = split_of(words);
     let has = |wanted: &str| words.iter().any(|word| word == wanted);
     if has("rate") || has("rates") {
-        return match words.iter().find_map(|word| known(word).rated) {
+        return match says.iter().find_map(|word| word.rated) {
             Some(direction) => Meaning::Metric { direction: Some(direction), weight: 0.75, split },
             None => Meaning::Other,
         };
     }
-    if let [word] = words
-        && let Some((direction, weight)) = known(word).bare
+    if let [word] = says
+        && let Some((direction, weight)) = word.bare
     {
         return Meaning::Metric { direction, weight, split };
     }
@@ -155,10 +161,13 @@ fn metric(name: &str, words: &[String]) -> Meaning {
     // `cross entropy` and `box_loss` are losses although entropies and boxes by themselves are not.
     let crossed = words.windows(2).any(|pair| pair[0] == "cross" && pair[1] == "entropy");
     let part_of_loss = words.last().is_some_and(|word| word == "loss");
-    let is_other = |word: &String| {
-        let excused = matches!(word.as_str(), "box" | "entropy" | "kl" | "p" | "layer");
-        known(word).other && !(excused && (crossed || part_of_loss))
+    let is_other = |(word, says): (&String, &Word)| {
+        let excused = || matches!(word.as_str(), "box" | "entropy" | "kl" | "p" | "layer");
+        says.other && !((crossed || part_of_loss) && excused())
     };
+    if words.iter().zip(says).any(is_other) {
+        return Meaning::Other;
+    }
     let found = match crossed {
         true => Some((Down, 0.95)),
         false => {
@@ -166,8 +175,7 @@ fn metric(name: &str, words: &[String]) -> Meaning {
         }
     };
     match found {
-        _ if words.iter().any(is_other) => Meaning::Other,
-        Some((direction, weight)) => graded(words, direction, weight, split),
+        Some((direction, weight)) => graded(words, says, direction, weight, split),
         None => Meaning::Unknown,
     }
 }
@@ -207,7 +215,7 @@ fn within(name: &str) -> Option<(Direction, f32)> {
         .map(|(direction, weight, _)| (*direction, *weight))
 }
 
-fn graded(words: &[String], direction: Direction, mut weight: f32, split: Split) -> Meaning {
+fn graded(words: &[String], says: &[Word], direction: Direction, mut weight: f32, split: Split) -> Meaning {
     let has = |wanted: &str| words.iter().any(|word| word == wanted);
     // sklearn's `neg_mean_squared_error` grows; a `negative log likelihood` falls.
     let direction = match direction {
@@ -216,12 +224,14 @@ fn graded(words: &[String], direction: Direction, mut weight: f32, split: Split)
         direction => direction,
     };
     let of_the_name = |word: &str| matches!(word, "cross" | "entropy" | "log" | "likelihood");
-    let unknown = |word: &&String| !known(word).neutral && !of_the_name(word) && known_metric(word).is_none();
-    weight *= 0.95f32.powi(words.iter().filter(unknown).count().min(3) as i32);
-    if words.iter().any(|word| known(word).secondary) {
+    let unknown = |(word, says): &(&String, &Word)| {
+        !says.neutral && says.metric.is_none() && !of_the_name(word) && known_metric(word).is_none()
+    };
+    weight *= 0.95f32.powi(words.iter().zip(says).filter(unknown).count().min(3) as i32);
+    if says.iter().any(|word| word.secondary) {
         weight *= 0.5;
     }
-    if words.iter().any(|word| known(word).part || word.ends_with("l1") || word.ends_with("l2")) {
+    if words.iter().zip(says).any(|(word, says)| says.part || word.ends_with("l1") || word.ends_with("l2")) {
         weight *= 0.9;
     }
     // The parts of an agent's loss say how well its networks fit, not how well it acts; entropies and divergences even less.
