@@ -95,9 +95,11 @@ impl Task {
         while let Some(order) = inbox.recv().await {
             let outcomes = match order {
                 Order::Change { loosen, tighten } => {
-                    let mut outcomes = self.change(loosen).await;
-                    outcomes.extend(self.change(tighten).await);
-                    outcomes
+                    let loosened = self.change(loosen).await;
+                    if !loosened.is_empty() && self.events.send(Event::Written(loosened)).await.is_err() {
+                        return;
+                    }
+                    self.change(tighten).await
                 }
                 Order::Return(targets) => self.give_back(targets).await,
                 Order::Adopt(target) => vec![self.adopt(&target)],

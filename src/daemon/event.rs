@@ -17,6 +17,8 @@ pub(super) enum Event {
     Logs(Vec<LogChunk>),
     /// What is wrong with a log now; `None` = it is well again.
     LogHealth(ContainerId, Option<String>),
-    /// The actuator has done what it was asked, as far as it could.
+    /// What became of some containers' limits; more of the same order will follow.
+    Written(Vec<Outcome>),
+    /// The rest of it: the actuator has done what one order asked, as far as it could.
     Actuated(Vec<Outcome>),
 }

@@ -196,6 +196,7 @@ impl Governing {
                     job.say(crate::model::NoticeLevel::Warning, &text);
                 }
             }
+            Event::Written(outcomes) => outcomes.into_iter().for_each(|outcome| self.note(outcome)),
             Event::Actuated(outcomes) => {
                 self.in_flight = self.in_flight.saturating_sub(1);
                 outcomes.into_iter().for_each(|outcome| self.note(outcome));
