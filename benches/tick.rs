@@ -43,6 +43,7 @@ fn container(number: u64, round: u64, now: Millis) -> ContainerObservation {
         bounds: Bounds::default(),
         weight: 1.0,
         memory_floor: None,
+        deadline: None,
         usage: Usage {
             cpu: Some(CpuTime((round + 1) * 1_280_000)),
             memory: Some(Bytes(700 << 20)),

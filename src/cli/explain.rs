@@ -102,6 +102,9 @@ fn bounds(explanation: &Explanation) -> String {
     if let Some(floor) = explanation.memory_floor_bytes {
         let _ = write!(words, ", memory never squeezed below {}", text::bytes(floor));
     }
+    if let Some(left) = explanation.deadline_in_s {
+        let _ = write!(words, ", deadline in {} (flowcon.deadline)", text::duration(left));
+    }
     words
 }
 

@@ -1,7 +1,7 @@
 //! A container's `flowcon.*` labels → directives. Anybody who may start a container writes them: nothing here trusts them.
 
-use super::value::bytes;
-use crate::model::{Bounds, Direction, Directives, Share};
+use super::value::{bytes, duration};
+use crate::model::{Bounds, Direction, Directives, Millis, Share};
 use regex::RegexBuilder;
 use std::collections::BTreeMap;
 
@@ -14,6 +14,8 @@ const VALUE_LONGEST: usize = 1024;
 const PROBLEMS_AT_MOST: usize = 8;
 /// A pattern that compiles to more than this is refused.
 const PATTERN_LARGEST: usize = 256 << 10;
+/// A year at most.
+const DEADLINES_S: std::ops::RangeInclusive<f64> = 1.0..=31_536_000.0;
 const WEIGHTS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 
 /// What the labels ask for, and a clear message for each that cannot be obeyed; those are ignored.
@@ -78,6 +80,11 @@ fn obey(asked: &mut Directives, name: &str, value: &str) -> Result<(), String> {
         "ignore" => {
             asked.ignore =
                 value.split(',').map(str::trim).filter(|name| !name.is_empty()).take(32).map(str::to_owned).collect();
+        }
+        "deadline" => {
+            let after = duration(value).filter(|millis| DEADLINES_S.contains(&(millis / 1000.0)));
+            let expected = "expected a time after the container's start from 1s to 8760h, such as 90m or 36h";
+            asked.deadline = Some(Millis(after.ok_or(expected)? as u64));
         }
         "memory-floor" => asked.memory_floor = Some(bytes(value).ok_or("expected a size such as 512m or 2g")?),
         _ => return Err("no such label; the README lists them".to_owned()),
@@ -167,6 +174,15 @@ mod tests {
             problems.iter().any(|p| p.contains("flowcon.pattern") && p.contains("unclosed group")),
             "{problems:#?}"
         );
+    }
+
+    #[test]
+    fn a_deadline_is_a_time_after_the_start() {
+        assert_eq!(read(&[("flowcon.deadline", "90m")]).0.deadline, Some(Millis::from_secs(5400)));
+        for wrong in ["tomorrow", "0s", "-3h", "1e9h", "NaN"] {
+            let (asked, problems) = read(&[("flowcon.deadline", wrong)]);
+            assert_eq!((asked.deadline, problems.len()), (None, 1), "{wrong}");
+        }
     }
 
     #[test]

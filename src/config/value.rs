@@ -78,7 +78,7 @@ pub(super) fn seconds(time: Millis) -> String {
 }
 
 /// `500ms`, `20s`, `5m`, `1h`, or seconds without a unit; in milliseconds.
-fn duration(text: &str) -> Option<f64> {
+pub(super) fn duration(text: &str) -> Option<f64> {
     let text = text.trim();
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let number: f64 = text[..split].trim().parse().ok()?;

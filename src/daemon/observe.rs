@@ -43,6 +43,7 @@ fn observe_job(job: &mut Job, now: Millis, paused: bool, close: bool) -> Contain
         bounds: job.directives.bounds,
         weight: job.directives.weight,
         memory_floor: job.memory_floor(),
+        deadline: job.directives.deadline.map(|after| job.started.after(after)),
         usage: job.usage,
         limits,
         original: job.target.original,

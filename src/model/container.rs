@@ -1,6 +1,6 @@
 //! Who a governed container is and what its owner asked for by label.
 
-use super::{Bytes, Direction, Share};
+use super::{Bytes, Direction, Millis, Share};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -126,6 +126,8 @@ pub struct Directives {
     pub ignore: Vec<String>,
     /// `flowcon.memory-floor`: never squeeze below this.
     pub memory_floor: Option<Bytes>,
+    /// `flowcon.deadline`: how long after its start it should be done, a soft hint.
+    pub deadline: Option<Millis>,
 }
 
 impl Default for Directives {
@@ -141,6 +143,7 @@ impl Default for Directives {
             unit: None,
             ignore: Vec::new(),
             memory_floor: None,
+            deadline: None,
         }
     }
 }

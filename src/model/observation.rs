@@ -50,6 +50,8 @@ pub struct ContainerObservation {
     pub weight: f64,
     /// Never squeeze its memory below this.
     pub memory_floor: Option<Bytes>,
+    /// When it should be done, on the observer's clock: a soft hint of its owner's.
+    pub deadline: Option<Millis>,
     /// What it has used.
     pub usage: Usage,
     /// The limits that stand in its cgroup.

@@ -24,6 +24,7 @@ pub(super) fn container(id: &str) -> ContainerObservation {
         bounds: Bounds::default(),
         weight: 1.0,
         memory_floor: None,
+        deadline: None,
         usage: Usage::default(),
         limits,
         original: limits,

@@ -24,6 +24,8 @@ pub struct Reports {
     pub delay_s: f64,
     /// What one count is.
     pub unit: ProgressUnit,
+    /// The deadline is told, as the label `flowcon.deadline` does.
+    pub deadline: bool,
 }
 
 impl Default for Reports {
@@ -35,6 +37,7 @@ impl Default for Reports {
             total_factor: 1.0,
             delay_s: 0.0,
             unit: ProgressUnit::Epoch,
+            deadline: false,
         }
     }
 }
@@ -81,6 +84,13 @@ pub struct JobPlan {
     pub shown: Option<LearningCurve>,
     /// What the log tells.
     pub reports: Reports,
+}
+
+impl JobPlan {
+    /// The deadline, where the governor may know it: seconds after the start.
+    pub fn told_deadline_s(&self) -> Option<f64> {
+        self.deadline_s.filter(|_| self.reports.deadline)
+    }
 }
 
 /// A job with its noise drawn.

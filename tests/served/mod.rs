@@ -196,6 +196,7 @@ pub fn job(id: &str, name: &str) -> JobStatus {
         bounds: Bounds::default(),
         weight: 1.0,
         memory_floor: None,
+        deadline: None,
         usage: Usage {
             cpu: Some(CpuTime(1_296_000_000)),
             memory: Some(Bytes(3 << 29)),

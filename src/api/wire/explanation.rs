@@ -50,6 +50,8 @@ pub struct Explanation {
     pub weight: f64,
     /// Memory below which it is never squeezed (`flowcon.memory-floor`).
     pub memory_floor_bytes: Option<u64>,
+    /// Seconds from now until it should be done (`flowcon.deadline`); zero when that is past.
+    pub deadline_in_s: Option<f64>,
     /// What it has used.
     pub used: Use,
     /// The present interval between decisions.
@@ -79,6 +81,7 @@ impl Explanation {
             max_share: observed.bounds.max.fraction(),
             weight: finite(observed.weight).unwrap_or(1.0),
             memory_floor_bytes: observed.memory_floor.map(|bytes| bytes.0),
+            deadline_in_s: observed.deadline.map(|deadline| deadline.since(status.now).as_secs_f64()),
             used: Use::of(&observed.usage),
             interval_s: status.interval.as_secs_f64(),
             next_decision_unix_ms: status.unix_ms.saturating_add(ahead.0),

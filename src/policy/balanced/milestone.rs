@@ -49,6 +49,11 @@ pub(super) struct Prospect<'a> {
     pub(super) good_at: Option<f64>,
     /// CPU-seconds behind plain sharing; negative = ahead.
     pub(super) behind: f64,
+    /// Seconds until the owner's deadline, if there is one.
+    pub(super) deadline: Option<f64>,
+    /// Cores of the node, and of an equal share.
+    pub(super) cores: f64,
+    pub(super) equal: f64,
 }
 
 /// The best credit per work of a job; `None` if nothing ahead of it can be told.
@@ -70,7 +75,10 @@ pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Mile
     let good = to_quality.and_then(|work| offer("95 % quality", 1.0 - completion, work));
     let ahead = if matches!(quality, Quality::Reached) { completion } else { 1.0 };
     let end = match to_end {
-        Some(work) => offer("completion", ahead, work),
+        Some(work) => match prospect.urgency(work) {
+            Some(urgency) => offer("the deadline", ahead * urgency, work),
+            None => offer("completion", ahead, work),
+        },
         None => offer("an end", ahead, prospect.work_to_some_end().max(to_quality.unwrap_or(0.0))),
     };
     match (good, end) {
@@ -86,6 +94,12 @@ impl Prospect<'_> {
         let done = self.work.done;
         let typical = self.good_at.map_or(0.0, |good_at| good_at / TYPICAL_QUALITY_AT - done);
         typical.max(AGE_TO_COME * done)
+    }
+
+    /// How many times an equal share it takes to end in time; `None` if no more than that is needed, or the whole node were too little.
+    fn urgency(&self, work_to_end: f64) -> Option<f64> {
+        let needed = work_to_end / self.deadline.filter(|seconds| *seconds > 0.0)?;
+        (needed > self.equal && needed <= self.cores).then_some(needed / self.equal)
     }
 
     fn trust_without_total(&self) -> f64 {

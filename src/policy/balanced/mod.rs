@@ -15,6 +15,9 @@
 //! mean completion time there is on one server; λ = 0 is FlowCon's growth efficiency looked at over the whole way to quality instead of the
 //! last interval. `flowctl explain` shows which milestone decided and what it costs.
 //!
+//! A deadline (`flowcon.deadline`) is a soft hint: while a job needs more than an equal share to end in time, the credit of its completion counts
+//! as many times as it needs equal shares. When the whole node would not be enough any more, it is ranked like the others.
+//!
 //! The index becomes a share of the node:
 //!
 //! ```text
@@ -104,7 +107,7 @@ pub(super) fn decide<'a>(
         .containers
         .iter()
         .zip(memories)
-        .map(|(container, memory)| memory.rank(container, node.now, node.cores / running, settings))
+        .map(|(container, memory)| memory.rank(container, node, node.cores / running, settings))
         .collect();
     let shares = shares(&candidates, running, settings.floor.fraction());
     let wait = wait(&candidates, &shares, node.cores, running, settings.interval);
@@ -117,17 +120,19 @@ impl Memory {
     fn rank(
         &mut self,
         container: &ContainerObservation,
-        now: Millis,
+        node: &NodeObservation,
         equal: f64,
         settings: &PolicySettings,
     ) -> Option<Candidate> {
-        let behind = self.lag.after(now, container, equal);
-        let work = self.meter.measure(now, container)?;
+        let behind = self.lag.after(node.now, container, equal);
+        let work = self.meter.measure(node.now, container)?;
         self.good_at = milestone::good_at(&work, container, self.good_at);
         if container.state != RunState::Running {
             return None;
         }
-        let prospect = Prospect { container, work, good_at: self.good_at, behind };
+        let deadline = container.deadline.map(|deadline| deadline.since(node.now).as_secs_f64());
+        let (good_at, cores) = (self.good_at, node.cores);
+        let prospect = Prospect { container, work, good_at, behind, deadline, cores, equal };
         let milestone = milestone::best(&prospect, settings.objective)?;
         let honesty = self.trust.after(&work, &milestone);
         Some(Candidate { milestone, honesty })

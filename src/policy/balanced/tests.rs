@@ -160,6 +160,23 @@ fn the_owners_weight_counts_like_credit() {
 }
 
 #[test]
+fn a_deadline_counts_while_it_takes_more_than_an_equal_share_and_can_be_met() {
+    // 400 CPU-seconds on two cores; an equal share is one core.
+    let with_deadline = |seconds: u64| {
+        let mut jobs = vec![job("a", 100.0, Some(200.0), Some(0.0)), job("b", 100.0, Some(500.0), Some(0.0))];
+        jobs[1].deadline = Some(Millis::from_secs(seconds).after(INTERVAL));
+        let mut bench = Bench::new(1.0, jobs);
+        ranked(&bench.tick(), 1)
+    };
+    let (urgent, ordinary) = (("the deadline".to_owned(), 400.0), ("completion".to_owned(), 400.0));
+    for (seconds, expected) in [(1000, &ordinary), (399, &urgent), (200, &urgent), (199, &ordinary), (0, &ordinary)] {
+        let (milestone, work, rank) = with_deadline(seconds);
+        assert_eq!(&(milestone, work), expected, "{seconds} s left");
+        assert_eq!(rank, 2, "a hint: twice the credit for four times the work");
+    }
+}
+
+#[test]
 fn a_diverging_job_gets_no_credit_for_quality() {
     let mut jobs = vec![job("a", 100.0, Some(400.0), Some(5.0)), job("b", 100.0, Some(300.0), Some(0.0))];
     if let Some(curve) = &mut jobs[0].learning.curve {

@@ -177,6 +177,7 @@ impl Container {
             bounds: plan.bounds,
             weight: plan.weight,
             memory_floor: None,
+            deadline: plan.told_deadline_s().map(|seconds| millis_from(plan.start_s + seconds)),
             usage: self.usage(job, state),
             limits: self.limits,
             original: UNTOUCHED,

@@ -15,7 +15,7 @@ use crate::sim::random::Stream;
 pub const BUILT_IN: [&str; 4] = ["fixed-3", "random-5", "random-10", "random-15"];
 
 /// Endings of a schedule's name, and what each changes.
-pub const VARIATIONS: [(&str, &str); 10] = [
+pub const VARIATIONS: [(&str, &str); 11] = [
     ("unknown", "the logs print no total: `i`, not `i of N`"),
     ("half-metric", "every other job prints progress but no metric"),
     ("half-silent", "every other job prints nothing at all"),
@@ -26,6 +26,7 @@ pub const VARIATIONS: [(&str, &str); 10] = [
     ("early", "jobs converge as early as the one of FlowCon's figure 1: 97 % after 15 % of the work"),
     ("threads", "jobs can use one core to all cores"),
     ("io", "jobs load for some seconds and wait for I/O now and then"),
+    ("deadlines", "every other job tells its deadline, twice to eight times the time that it takes alone"),
 ];
 
 const START_WITHIN_S: f64 = 200.0;
@@ -151,6 +152,7 @@ fn vary(plan: &mut JobPlan, variation: &str, number: usize, node: &NodeShape, dr
             plan.reports.metric = false;
             plan.reports.progress = false;
         }
+        "deadlines" if every_other => plan.reports.deadline = true,
         "late" => plan.reports.delay_s = draws.uniform(15.0, 60.0),
         "lying" => plan.reports.total_factor = draws.log_uniform(0.3, 3.0),
         "gamed" if number % 3 == 2 => plan.shown = Some(beautiful(&plan.curve)),

@@ -97,6 +97,7 @@ fn reports(check: &Checker, text: &ReportsText) -> Result<Reports, String> {
         total_factor: check.positive("total_factor", &text.total_factor)?,
         delay_s: check.at_least("delay_s", &text.delay_s, 0.0)?,
         unit: text.unit,
+        deadline: text.deadline,
     })
 }
 

@@ -82,6 +82,7 @@ pub(super) struct ReportsText {
     pub total_factor: Spanned<Number>,
     pub delay_s: Spanned<Number>,
     pub unit: ProgressUnit,
+    pub deadline: bool,
 }
 
 impl Default for ReportsText {
@@ -93,6 +94,7 @@ impl Default for ReportsText {
             total_factor: one(),
             delay_s: zero(),
             unit: ProgressUnit::Epoch,
+            deadline: false,
         }
     }
 }
