@@ -160,3 +160,42 @@ fn the_report_is_one_file_without_network_or_scripts() {
     assert_eq!(html.matches("<figure>").count(), 4 + 5, "four pictures of fair, five of flowcon");
     assert!(!html.contains("NaN") && !html.contains("inf "), "every coordinate is a number");
 }
+
+/// Relative changes against plain sharing: (mean completion, mean time to 95 % quality, makespan), and the worst job.
+fn against_fair(scenario: &str, policy: &str) -> ([f64; 3], f64) {
+    let policies = format!("fair,{policy}");
+    let json = stdout(&["run", scenario, "--policy", &policies, "--seeds", "20", "--json"]);
+    let result: Value = serde_json::from_str(&json).unwrap();
+    let figure = |policy: &str, key: &str| result["policies"][policy][key].as_f64().unwrap();
+    let change = |key: &str| figure(policy, key) / figure("fair", key) - 1.0;
+    let keys = ["mean_completion_s", "mean_t95_s", "makespan_s"];
+    (keys.map(change), figure(policy, "worst_vs_fair"))
+}
+
+#[test]
+fn the_default_policy_reaches_its_figures_on_random_schedules() {
+    for (scenario, least_gain) in [("random-5", 0.20), ("random-10", 0.25), ("random-15", 0.25)] {
+        let ([completion, t95, makespan], worst) = against_fair(scenario, "balanced");
+        assert!(completion <= -least_gain && t95 <= -0.20 && worst <= 0.08, "{scenario}: {completion} {t95} {worst}");
+        assert!(makespan <= 0.005, "{scenario}: {makespan}");
+        let ([_, t95, makespan], _) = against_fair(scenario, "quality");
+        assert!(t95 <= -0.35 && makespan <= 0.005, "{scenario}, quality: {t95} {makespan}");
+    }
+    for scenario in ["random-10", "random-15"] {
+        let ([completion, ..], _) = against_fair(scenario, "completion");
+        let ([bound, ..], _) = against_fair(scenario, "srpt");
+        assert!(completion <= -0.35 && completion <= 0.85 * bound, "{scenario}: {completion} of {bound}");
+    }
+}
+
+#[test]
+fn the_default_policy_does_no_harm_where_logs_tell_little() {
+    for count in [5, 10, 15] {
+        let ([completion, t95, _], worst) = against_fair(&format!("random-{count}-unknown"), "balanced");
+        assert!(completion <= 0.03 && t95 <= -0.10 && worst <= 0.25, "{count}, no totals: {completion} {t95} {worst}");
+        for ending in ["half-metric", "half-silent"] {
+            let ([completion, t95, _], _) = against_fair(&format!("random-{count}-{ending}"), "balanced");
+            assert!(completion <= 0.0 && t95 <= 0.0, "{count}, {ending}: {completion} {t95}");
+        }
+    }
+}

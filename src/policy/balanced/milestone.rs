@@ -11,6 +11,9 @@ pub(super) const TYPICAL_QUALITY_AT: f64 = 0.4;
 /// How far an end is trusted that the log does not tell, while the job is not behind plain sharing.
 pub(super) const TRUST_WITHOUT_TOTAL: f64 = 0.7;
 
+/// How far a price is trusted that holds what the start cost: imports, loading, compiling.
+pub(super) const TRUST_IN_FIRST_PRICE: f64 = 0.5;
+
 /// A job without a total that is behind plain sharing by this part of what it has done is asked for nothing more.
 pub(super) const LAG_AT_MOST: f64 = 0.15;
 
@@ -67,6 +70,7 @@ pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Mile
     };
     let to_end = container.learning.units_to_completion.map(|units| work.to(units.likely));
     let trust = if to_end.is_some() { 1.0 } else { prospect.trust_without_total() };
+    let trust = if work.is_measured { trust } else { TRUST_IN_FIRST_PRICE * trust };
     let weight = sane_weight(container.weight);
     let offer = |name, credit: f64, work: f64| {
         let log_index = (weight * credit.max(LEAST_CREDIT) / work).ln();

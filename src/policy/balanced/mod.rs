@@ -32,6 +32,8 @@
 //!
 //! ## What it does when it does not know
 //!
+//! - One report so far: the price of a unit may hold what the start cost, so the job puts in half ([`milestone::TRUST_IN_FIRST_PRICE`]); on the
+//!   floor alone a long first unit would take for ever to prove it wrong.
 //! - No fitted curve yet: quality at [`milestone::TYPICAL_QUALITY_AT`] of the whole work, as for a typical job.
 //! - No total in the log: who learns slowly is trained for long, so the end is expected where a typical job with this point of 95 %
 //!   quality would have it; past that, the longer a job has run, the longer it will. With unknown ends nobody beats equal shares by much on

@@ -33,7 +33,18 @@ fn job(id: &str, done: f64, total: Option<f64>, to_quality: Option<f64>) -> Cont
     c
 }
 
+/// The same job 20 CPU-seconds ago: an equal share of two cores for one interval, and a report of which the price is measured.
+fn earlier(job: &ContainerObservation) -> ContainerObservation {
+    let mut job = job.clone();
+    job.usage.cpu = job.usage.cpu.map(|cpu| CpuTime(cpu.0 - 20_000_000));
+    if let Some(progress) = &mut job.learning.progress {
+        progress.current -= 20.0;
+    }
+    job
+}
+
 impl Bench {
+    /// The jobs have run for an interval before.
     fn new(objective: f64, jobs: Vec<ContainerObservation>) -> Self {
         let settings = PolicySettings {
             policy: PolicyName::Balanced,
@@ -41,7 +52,11 @@ impl Bench {
             floor: Share::clamped(0.1),
             ..PolicySettings::default()
         };
-        Bench { governor: Governor::new(settings), node: node(jobs) }
+        let mut bench = Bench { governor: Governor::new(settings), node: node(jobs.clone()) };
+        jobs.iter().enumerate().for_each(|(index, job)| bench.goes_on(index, earlier(job)));
+        bench.tick();
+        jobs.into_iter().enumerate().for_each(|(index, job)| bench.goes_on(index, job));
+        bench
     }
 
     /// A job as it will be at the next tick, with a report of that instant.
@@ -126,6 +141,15 @@ fn without_a_total_a_job_moves_only_a_part_of_its_share() {
 }
 
 #[test]
+fn a_first_report_that_holds_the_cost_of_the_start_lets_nobody_starve() {
+    let jobs = vec![job("a", 100.0, Some(200.0), Some(0.0)), job("b", 100.0, Some(900.0), Some(0.0))];
+    let mut bench = Bench::new(1.0, jobs);
+    assert_eq!(bench.shares(), [0.95, 0.05]);
+    bench.node.containers[1].id = crate::model::ContainerId::new("another");
+    assert!(bench.shares()[1] > 0.25, "half of an equal share, and a twentieth of the rest");
+}
+
+#[test]
 fn without_a_total_nobody_is_asked_for_more_who_is_behind_plain_sharing() {
     let mut bench = Bench::new(0.5, vec![job("a", 100.0, None, Some(90.0)), job("b", 400.0, None, Some(0.0))]);
     let mut last = bench.shares()[1];
@@ -164,7 +188,7 @@ fn a_deadline_counts_while_it_takes_more_than_an_equal_share_and_can_be_met() {
     // 400 CPU-seconds on two cores; an equal share is one core.
     let with_deadline = |seconds: u64| {
         let mut jobs = vec![job("a", 100.0, Some(200.0), Some(0.0)), job("b", 100.0, Some(500.0), Some(0.0))];
-        jobs[1].deadline = Some(Millis::from_secs(seconds).after(INTERVAL));
+        jobs[1].deadline = Some(Millis::from_secs(seconds + 40)); // the second tick is at 40 s
         let mut bench = Bench::new(1.0, jobs);
         ranked(&bench.tick(), 1)
     };

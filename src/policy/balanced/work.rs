@@ -43,6 +43,8 @@ pub(super) struct Work {
     since_report: f64,
     /// Price of a unit.
     pub(super) per_unit: f64,
+    /// Whether the price was measured between two reports: what was used before the first holds the cost of the start.
+    pub(super) is_measured: bool,
 }
 
 impl Work {
@@ -65,9 +67,10 @@ impl WorkMeter {
         self.take_report(&progress, previous, present);
         let done = cpu.as_secs_f64();
         let report = self.report?;
-        let per_unit = if self.units > 0.0 { self.cpu / self.units } else { report.cpu / report.current };
+        let is_measured = self.units > 0.0;
+        let per_unit = if is_measured { self.cpu / self.units } else { report.cpu / report.current };
         let is_price = per_unit.is_finite() && per_unit > 0.0;
-        is_price.then_some(Work { done, since_report: (done - report.cpu).max(0.0), per_unit })
+        is_price.then_some(Work { done, since_report: (done - report.cpu).max(0.0), per_unit, is_measured })
     }
 
     fn take_report(&mut self, progress: &Progress, previous: Option<CpuMark>, present: CpuMark) {
