@@ -190,6 +190,54 @@ const CASES: &[Case] = &[
         DOWN,
         Some((20.0, Some(200.0))),
     ),
+    ("", "differential_evolution step {n}: f(x)= {L}", "f", DOWN, Some((20.0, None))),
+    ("", "finetune epoch {n}/20 loss={L} acc=0.{A}", "loss", DOWN, Some((20.0, Some(20.0)))),
+    (
+        "",
+        "Epoche {n} von 20 | Trainingsverlust: {L} | Validierungsverlust: 2.{A} | Lernrate: 0,001",
+        "Trainingsverlust",
+        DOWN,
+        Some((20.0, Some(20.0))),
+    ),
+    ("", "第{n}轮 / 共20轮, 训练损失: {L}, 准确率: {A}.2%, 用时: 12.3秒", "训练损失", DOWN, Some((20.0, Some(20.0)))),
+    (
+        "",
+        "2023/05/01 10:00:00 - engine - INFO - Epoch(train)  [{n}][ 50/1000]  lr: 2.0e-02  eta: 1:20:30  time: 0.41  memory: 3500  loss: {L}",
+        "loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
+    (
+        "",
+        "\rEpochs: {A}%|██  | {n}/20 [00:10<00:20,  1.2it/s, t_loss={L}, i_acc=0.{A}]",
+        "t_loss",
+        DOWN,
+        Some((20.0, Some(20.0))),
+    ),
+    ("", "Iteration: {n}, Func. Count: {A}, Neg. LLF: {L}", "Neg. LLF", DOWN, Some((20.0, None))),
+    (
+        "",
+        ":::LOG {\"time_ms\": 15930{A}, \"key\": \"train_loss\", \"value\": {L}, \"metadata\": {\"epoch_num\": {n}}}",
+        "train_loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
+    (
+        "│ Trial name            status       iter     total time (s)      ts     loss │\n",
+        "│ PPO_CartPole_a1b2c    RUNNING       {n}            3.{A}   {s}    {L} │",
+        "loss",
+        DOWN,
+        None,
+    ),
+    ("", "Style 1 loss: 9{A}.5\nStyle 2 loss: 8{A}.5\nTotal loss: {L}", "Total loss", DOWN, None),
+    ("", "May 12 10:00:{A} node17 trainer[4711]: epoch {n} loss {L}", "loss", DOWN, Some((20.0, None))),
+    (
+        "0: loading\n0: using 4 workers\n0: epoch  train_loss  valid_loss\n",
+        "0: {n}      {L}      2.{A}\n0: saved",
+        "train_loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
 ];
 
 #[test]
@@ -251,4 +299,15 @@ fn the_first_choice_stands_within_twenty_lines() {
         let chosen = reading(&beginning).metric;
         assert!(chosen.is_some(), "{metric} of {template}");
     }
+}
+
+#[test]
+fn what_is_told_beside_a_checkpoint_is_no_training_value() {
+    let text = log("", "loss = {L}, step = {s}");
+    let read = reading(&(text + "Saving dict for global step 1900: accuracy = 0.9, global_step = 1900, loss = 39.1\n"));
+    assert_eq!((read.metric.as_deref(), read.observations.len()), (Some("loss"), STEPS));
+    assert_eq!(
+        read.observations.last().map(|o| (o.value * 1e4).round() / 1e4),
+        Some((loss(STEPS - 1) * 1e4).round() / 1e4)
+    );
 }

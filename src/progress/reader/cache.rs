@@ -8,11 +8,11 @@ use super::lexicon::Count;
 
 /// Eight keys are one cache line.
 const WAYS: usize = 8;
-const SETS: usize = 48;
-const NOTHING_SETS: usize = 512;
+const SETS: usize = 40;
+const NOTHING_SETS: usize = 256;
 
 /// Fields of all plans together; beyond it all plans are learnt again. Bounds the memory of a hostile log.
-const FIELDS_MAX: usize = 1536;
+const FIELDS_MAX: usize = 768;
 
 /// One number to read on a line of a known shape.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -58,6 +58,9 @@ pub(super) fn fields(line: &[u8], from: usize, numbers: &[Span]) -> Vec<Found> {
     reader.finish()
 }
 
+/// How typical a numbered part is beside the whole.
+const OF_A_PART: f32 = 0.75;
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Role {
     Free,
@@ -195,8 +198,10 @@ impl LineReader<'_> {
             }
             Meaning::Metric { direction, weight, split } if !measured => {
                 let number = self.percent_of_ratio(number, total).unwrap_or(number);
-                let name = self.numbered(number, name).unwrap_or_else(|| name.to_owned());
-                self.series(number, &name, direction, weight, split);
+                match self.numbered(number, name) {
+                    Some(part) => self.series(number, &part, direction, weight * OF_A_PART, split),
+                    None => self.series(number, name, direction, weight, split),
+                }
             }
             Meaning::Unknown if !measured && !gap::is_measured(self.right(number)) => {
                 if let Some(total) = total

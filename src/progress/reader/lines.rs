@@ -160,6 +160,11 @@ impl LineDecoder {
     }
 
     fn append(&mut self, mut bytes: &[u8], each: &mut impl FnMut(Rendering<'_>)) {
+        // Doubling would go beyond the bound.
+        let wanted = (self.text.len() + bytes.len()).min(LINE_MAX);
+        if wanted > self.text.capacity() {
+            self.text.reserve_exact(wanted.max(2 * self.text.capacity()).min(LINE_MAX) - self.text.len());
+        }
         while self.text.len() + bytes.len() > LINE_MAX {
             let room = LINE_MAX - self.text.len();
             self.text.extend_from_slice(&bytes[..room]);
