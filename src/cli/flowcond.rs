@@ -2,7 +2,7 @@
 //!
 //! Imports: config, daemon.
 
-use crate::config::{self, ConfigError, Settings, Sources};
+use crate::config::{self, ConfigError, OnExit, Settings, Sources};
 use crate::daemon::{self, Control, Restored};
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 const USUAL_FILE: &str = "/etc/flowcon/flowcond.toml";
 /// The engine's client would log whole answers, and those hold the environments of containers.
-const QUIET: &str = "bollard=warn,hyper=warn,zbus=warn";
+const QUIET: &str = "bollard=warn,hyper=warn,notify=error,zbus=warn";
 
 /// Governs the training jobs of this machine: CPU follows learning
 #[derive(Parser, Debug)]
@@ -50,7 +50,11 @@ Signals: HUP reads the configuration again, TERM and INT restore the original li
 #[derive(Subcommand, Debug)]
 enum Verb {
     /// Put every original limit back, without a running daemon
-    Restore,
+    Restore {
+        /// Only where the setting on-exit asks for it; for a service that has ended
+        #[arg(long)]
+        as_configured: bool,
+    },
     /// Say what is wrong with the configuration: file, line and key
     CheckConfig,
 }
@@ -70,7 +74,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match arguments.verb {
         None => govern(&arguments, settings),
-        Some(Verb::Restore) => restore(&settings),
+        Some(Verb::Restore { as_configured: true }) if settings.on_exit == OnExit::Keep => {
+            println!("on-exit = \"keep\": the limits stay for the next daemon");
+            ExitCode::SUCCESS
+        }
+        Some(Verb::Restore { .. }) => restore(&settings),
         Some(Verb::CheckConfig) => {
             println!("{}: no mistakes", arguments.config.as_deref().unwrap_or(Path::new(USUAL_FILE)).display());
             ExitCode::SUCCESS

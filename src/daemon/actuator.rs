@@ -241,7 +241,17 @@ impl Writer {
         let Some(engine) = &self.engine else { return Ok(settings.to_vec()) };
         let conversion = self.info().map_or(Conversion::expected(1, None), |info| info.conversion);
         let original = target.engine_limits.unwrap_or_default();
-        Ok(engine.update(&target.id, &original, conversion, settings).await?.not_by_engine)
+        let (mut rest, by_engine): (Vec<Setting>, Vec<Setting>) =
+            settings.iter().partition(|setting| self.is_systemds(target, **setting));
+        if !by_engine.is_empty() {
+            rest.extend(engine.update(&target.id, &original, conversion, &by_engine).await?.not_by_engine);
+        }
+        Ok(rest)
+    }
+
+    /// Engines write the block I/O weight behind systemd's back, and it is reverted by the next change of any property.
+    fn is_systemds(&self, target: &Target, setting: Setting) -> bool {
+        self.systemd.is_some() && target.unit.is_some() && matches!(setting, Setting::IoWeight(_))
     }
 
     async fn by_cgroup(&self, target: &Target, setting: Setting) -> Result<(), String> {
@@ -278,7 +288,12 @@ impl Writer {
     /// Puts the engine's record of a container that does not run back; `true` when it is back or the container is gone.
     pub async fn return_record(&self, original: &crate::host::store::Original, written: &[Setting]) -> bool {
         let (Some(engine), Some(info)) = (&self.engine, self.info()) else { return false };
-        let settings = back_to(&original.limits, written);
+        let mut settings = back_to(&original.limits, written);
+        // Where systemd has the cgroups, this one was never put into the record.
+        settings.retain(|setting| info.cgroup_driver != "systemd" || !matches!(setting, Setting::IoWeight(_)));
+        if settings.is_empty() {
+            return true;
+        }
         let limits = original.engine.unwrap_or_default();
         match engine.update(&original.id, &limits, info.conversion, &settings).await {
             Ok(_) => true,

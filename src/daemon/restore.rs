@@ -174,6 +174,8 @@ fn by_cgroup(original: &Original) -> Found {
         if let Ok(cgroup) = Cgroup::of_scope(pid, None, name) {
             let mut target = Target::new(original.id.clone(), original.name.clone(), original.runtime, cgroup);
             target.original = original.limits;
+            // Written to the file alone, a limit would be undone by systemd, which still has ours.
+            target.unit = (node::systemd_is_init() && name.ends_with(".scope")).then(|| name.to_owned());
             return Found::Running(target);
         }
     }

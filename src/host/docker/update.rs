@@ -9,7 +9,7 @@
 //! | `CpuQuota` | of the period that stands | −1 |
 //! | `CpuPeriod` | never here: it would forbid `--cpus` to the owner for good | cannot be |
 //! | `NanoCpus` | up to the machine's cores | cannot be: −1 and more than all cores are refused |
-//! | `MemoryReservation` | from 6 MiB on | v1: −1; v2: cannot be (−1 becomes `memory.low = max`) |
+//! | `MemoryReservation` | from 6 MiB on; v2: only where the owner had one | v1: −1; v2: cannot be (−1 becomes `memory.low = max`) |
 //! | `BlkioWeight` | 10 ..= 1,000 | the kernel's default |
 //!
 //! A container that was started with `--cpus` refuses quota and period, one with a quota refuses `NanoCpus`: each
@@ -91,6 +91,10 @@ impl UpdateBody {
     }
 
     fn add_reservation(&mut self, bytes: Bytes, original: &EngineLimits, conversion: Conversion) -> bool {
+        if conversion != Conversion::Shares && original.memory_reservation <= 0 {
+            // It could not be unset again, and would stand when the container is started the next time.
+            return false;
+        }
         if bytes == Bytes(0) {
             // On v1 "unprotected" is a soft limit without end. On v2 runc would write `max`: everything protected.
             let by_engine = conversion == Conversion::Shares;
@@ -201,6 +205,15 @@ mod tests {
         assert_eq!(on_v1(unprotected, UNSET).unwrap(), r#"{"MemoryReservation":-1}"#);
         assert_eq!(body(unprotected, UNSET, Conversion::Linear), None);
         assert_eq!(body(unprotected, UNSET, Conversion::Quadratic), None);
+    }
+
+    #[test]
+    fn on_v2_a_reservation_goes_through_the_engine_only_where_the_owner_had_one() {
+        let low = Setting::MemoryLow(Bytes(64 << 20));
+        assert_eq!(body(low, UNSET, Conversion::Linear), None);
+        let owned = EngineLimits { memory_reservation: 20 << 20, ..UNSET };
+        let set = body(low, owned, Conversion::Quadratic).unwrap();
+        assert_eq!(set, serde_json::json!({ "MemoryReservation": 64 << 20 }));
     }
 
     #[test]

@@ -1,0 +1,54 @@
+#!/bin/sh
+# install.sh [--uninstall]: puts the files beside it where they belong, or takes them away again. Wants root.
+#
+# PREFIX= another root, for images. An existing configuration is kept; the new one is put beside it as flowcond.toml.new.
+set -eu
+cd "$(dirname "$0")"
+root=${PREFIX:-}
+
+[ -n "$root" ] || [ "$(id -u)" = 0 ] || { echo "run it as root, or name another root in PREFIX" >&2; exit 1; }
+live() { [ -z "$root" ] && [ -d /run/systemd/system ]; }
+
+uninstall() {
+    # Stopping the service puts every original limit back.
+    if live; then systemctl disable --now flowcond.service 2>/dev/null || true; fi
+    find usr -type f | while read -r file; do rm -f "$root/$file"; done
+    if live; then systemctl daemon-reload; fi
+    rm -rf "$root/run/flowcon"
+    echo "removed; $root/etc/flowcon and $root/var/lib/flowcon are yours to delete"
+}
+
+install_all() {
+    find usr -type f | while read -r file; do
+        mkdir -p "$root/$(dirname "$file")"
+        # Beside and renamed: a running program is never written to.
+        cp "$file" "$root/$file.new" && mv "$root/$file.new" "$root/$file"
+    done
+    mkdir -p "$root/etc/flowcon/flowcond.d"
+    config=etc/flowcon/flowcond.toml
+    if [ -e "$root/$config" ] && ! cmp -s "$config" "$root/$config"; then
+        cp "$config" "$root/$config.new"
+    else
+        cp "$config" "$root/$config"
+    fi
+    if [ -z "$root" ]; then
+        if command -v systemd-sysusers >/dev/null; then
+            systemd-sysusers flowcon.conf
+        else
+            getent group flowcon >/dev/null || groupadd --system flowcon
+        fi
+    fi
+    if live; then
+        systemctl daemon-reload
+        systemctl try-restart flowcond.service
+        echo "installed; next: systemctl enable --now flowcond && flowctl doctor"
+    else
+        echo "installed; next: flowcond"
+    fi
+}
+
+case "${1:-}" in
+    "") install_all ;;
+    --uninstall) uninstall ;;
+    *) echo "usage: install.sh [--uninstall]" >&2; exit 2 ;;
+esac
