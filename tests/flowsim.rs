@@ -199,3 +199,12 @@ fn the_default_policy_does_no_harm_where_logs_tell_little() {
         }
     }
 }
+
+#[test]
+fn jobs_that_print_a_beautiful_loss_harm_nobody_else() {
+    for scenario in ["random-10-gamed", "random-15-gamed", "random-10-unknown-gamed"] {
+        let ([completion, t95, _], worst) = against_fair(scenario, "balanced");
+        let bound = if scenario.contains("unknown") { 0.25 } else { 0.08 };
+        assert!(completion <= 0.0 && t95 <= -0.05 && worst <= bound, "{scenario}: {completion} {t95} {worst}");
+    }
+}
