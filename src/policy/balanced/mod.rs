@@ -26,7 +26,8 @@
 //! ```
 //!
 //! Every job has an equal share 1/n to start with. It puts into the pool as much of it as its estimates are trusted, less the floor, and
-//! gets out of the pool according to its index: nearly all goes to the best, two equal jobs share. What a job that has lost its trust
+//! gets out of the pool according to its index: nearly all goes to the best, two equal jobs share. A job that has shown how many cores it can
+//! use ([`width`]) takes no more than that, and the rest goes to the next best: two jobs of one thread run beside each other. What a job that has lost its trust
 //! would take goes back to those who put it in. A job about which nothing is known (no progress in its log) puts in nothing, takes nothing and has its equal share. Shares are soft: what a job cannot use
 //! (it waits for I/O, it has one thread) flows to the next.
 //!
@@ -54,6 +55,7 @@
 mod lag;
 mod milestone;
 mod trust;
+mod width;
 mod work;
 
 use super::decision::Decision;
@@ -63,6 +65,7 @@ use lag::Lag;
 use milestone::{Milestone, Prospect};
 use serde::{Deserialize, Serialize};
 use trust::Trust;
+use width::Width;
 use work::WorkMeter;
 
 /// How sharply the pool prefers the best index: twice the index gets 2⁸ times the share.
@@ -80,6 +83,7 @@ pub(super) struct Memory {
     meter: WorkMeter,
     trust: Trust,
     lag: Lag,
+    width: Width,
     /// CPU-seconds from the start to a good model, as last foreseen.
     good_at: Option<f64>,
 }
@@ -89,6 +93,8 @@ struct Candidate {
     milestone: Milestone,
     /// Trust that is left after broken promises, 0 ..= 1.
     honesty: f64,
+    /// The part of the node that it can use.
+    usable: f64,
 }
 
 /// Decisions for all containers, and how long they hold.
@@ -103,15 +109,17 @@ pub(super) fn decide<'a>(
     memories: impl Iterator<Item = &'a mut Memory>,
     settings: &PolicySettings,
 ) -> Answer {
+    let mut memories: Vec<&mut Memory> = memories.collect();
     let running = node.containers.iter().filter(|container| container.state == RunState::Running).count();
     let running = running.max(1) as f64;
     let candidates: Vec<Option<Candidate>> = node
         .containers
         .iter()
-        .zip(memories)
+        .zip(&mut memories)
         .map(|(container, memory)| memory.rank(container, node, node.cores / running, settings))
         .collect();
     let shares = shares(&candidates, running, settings.floor.fraction());
+    memories.iter_mut().zip(&shares).for_each(|(memory, share)| memory.width.offer(share * node.cores));
     let wait = wait(&candidates, &shares, node.cores, running, settings.interval);
     let decisions = decisions(&candidates, &shares, running);
     Answer { decisions, wait }
@@ -126,7 +134,8 @@ impl Memory {
         equal: f64,
         settings: &PolicySettings,
     ) -> Option<Candidate> {
-        let behind = self.lag.after(node.now, container, equal);
+        let width = self.width.after(node.now, container);
+        let behind = self.lag.after(node.now, container, width.map_or(equal, |width| width.min(equal)));
         let work = self.meter.measure(node.now, container)?;
         self.good_at = milestone::good_at(&work, container, self.good_at);
         if container.state != RunState::Running {
@@ -137,7 +146,9 @@ impl Memory {
         let prospect = Prospect { container, work, good_at, behind, deadline, cores, equal };
         let milestone = milestone::best(&prospect, settings.objective)?;
         let honesty = self.trust.after(&work, &milestone);
-        Some(Candidate { milestone, honesty })
+        // Whatever is wrong with what it seems to use, it may have an equal share.
+        let usable = width.map_or(1.0, |width| width.max(equal) / node.cores);
+        Some(Candidate { milestone, honesty, usable })
     }
 }
 
@@ -150,14 +161,44 @@ fn shares(candidates: &[Option<Candidate>], running: f64, floor: f64) -> Vec<f64
     let put_in = |c: &Candidate| c.honesty * c.milestone.trust * (1.0 - floor) / running;
     let pool: f64 = ranked().map(put_in).sum();
     let take = |c: &Candidate| c.honesty * claim(c) / claims;
-    let returned = 1.0 - ranked().map(take).sum::<f64>();
-    candidates
+    let taken: f64 = ranked().map(take).sum();
+    let mut shares: Vec<f64> = candidates
         .iter()
         .map(|candidate| match candidate {
-            Some(c) if claims > 0.0 => 1.0 / running - (1.0 - returned) * put_in(c) + pool * take(c),
+            Some(c) if claims > 0.0 => 1.0 / running - taken * put_in(c),
             Some(_) | None => 1.0 / running,
         })
-        .collect()
+        .collect();
+    if claims > 0.0 {
+        let takes: Vec<f64> = candidates.iter().map(|candidate| candidate.as_ref().map_or(0.0, take)).collect();
+        hand_out(pool * taken, &takes, candidates, &mut shares);
+    }
+    shares
+}
+
+/// Adds `pool` to the shares in proportion to `takes`; what a job cannot use goes to the others in the same proportion.
+fn hand_out(pool: f64, takes: &[f64], candidates: &[Option<Candidate>], shares: &mut [f64]) {
+    let usable = |index: usize| candidates[index].as_ref().map_or(0.0, |candidate| candidate.usable);
+    let mut open: Vec<usize> = (0..takes.len()).filter(|&index| takes[index] > 0.0).collect();
+    let mut left = pool;
+    while !open.is_empty() {
+        let whole: f64 = open.iter().map(|&index| takes[index]).sum();
+        let level = left / whole;
+        let full = |index: &usize| shares[*index] + level * takes[*index] > usable(*index);
+        let (capped, rest): (Vec<usize>, Vec<usize>) = open.iter().partition(|index| full(index));
+        if capped.is_empty() {
+            open.iter().for_each(|&index| shares[index] += level * takes[index]);
+            return;
+        }
+        for index in capped {
+            left -= (usable(index) - shares[index]).max(0.0);
+            shares[index] = shares[index].max(usable(index));
+        }
+        open = rest;
+    }
+    // Nobody can use it: plain sharing of what is left is as good as anything.
+    let each = left.max(0.0) / shares.len().max(1) as f64;
+    shares.iter_mut().for_each(|share| *share += each);
 }
 
 /// Until the first favoured job should be half way to its milestone.

@@ -21,6 +21,7 @@ fn exactly(units: f64) -> Estimate {
 fn job(id: &str, done: f64, total: Option<f64>, to_quality: Option<f64>) -> ContainerObservation {
     let mut c = container(id);
     c.usage.cpu = Some(CpuTime((done * 1e6) as u64));
+    c.usage.pressure.cpu = Some(0.5); // it wants more than it gets
     c.learning.confidence = 1.0;
     c.learning.evaluations = done as u64;
     c.learning.progress = Some(Progress { unit: ProgressUnit::Step, current: done, total, at: Millis(0) });

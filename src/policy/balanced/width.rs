@@ -1,0 +1,63 @@
+//! How many cores a job can use at once: one thread, two loaders, half of its time at the disk.
+//!
+//! Shares are soft, so a job that used less than it was offered, and was not kept waiting for CPU, can use no more. It is offered that and a
+//! little more from then on, so that growth shows; the rest goes to the next in rank on purpose, and not by weight to everybody alike.
+
+use crate::model::{ContainerObservation, CpuTime, Millis, RunState};
+use serde::{Deserialize, Serialize};
+
+/// Used less than this part of the offer: it cannot use more.
+const SATISFIED_BELOW: f64 = 0.85;
+
+/// Waited for CPU for more than this part of the time (PSI): it wanted more.
+const WAITED: f64 = 0.1;
+
+/// What is offered beyond what can be used.
+const HEADROOM: f64 = 1.1;
+
+/// Shorter intervals say too little.
+const LEAST_INTERVAL: Millis = Millis(1000);
+
+/// Follows one container.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Width {
+    mark: Option<(Millis, CpuTime)>,
+    /// Cores that it has been offered since the mark.
+    offered: Option<f64>,
+    /// Cores that it can use, where it ever had more than enough.
+    usable: Option<f64>,
+}
+
+impl Width {
+    /// Takes one tick's observation. Cores worth offering; `None` = as many as there are.
+    pub(super) fn after(&mut self, now: Millis, container: &ContainerObservation) -> Option<f64> {
+        let cpu = container.usage.cpu?;
+        let (at, before) = *self.mark.get_or_insert((now, cpu));
+        if at > now || before > cpu || container.state != RunState::Running {
+            self.mark = Some((now, cpu));
+        } else if now.since(at) >= LEAST_INTERVAL {
+            self.mark = Some((now, cpu));
+            let used = cpu.since(before).as_secs_f64() / now.since(at).as_secs_f64();
+            self.judge(used, container.usage.pressure.cpu);
+        }
+        self.usable.map(|usable| HEADROOM * usable)
+    }
+
+    fn judge(&mut self, used: f64, waited: Option<f64>) {
+        let Some(offered) = self.offered.take() else { return };
+        let satisfied = used < SATISFIED_BELOW * offered && waited.is_none_or(|waited| waited < WAITED);
+        match self.usable {
+            // A pause for loading or a checkpoint does not make it narrow at once.
+            Some(usable) if satisfied => self.usable = Some(used.max(0.5 * (used + usable))),
+            None if satisfied => self.usable = Some(used),
+            // It outgrew what was known of it: find out anew.
+            Some(usable) if used > HEADROOM * usable => self.usable = None,
+            Some(_) | None => {}
+        }
+    }
+
+    /// It may use this many cores until the next tick, whoever else is hungry. What was least since the mark counts.
+    pub(super) fn offer(&mut self, cores: f64) {
+        self.offered = Some(self.offered.map_or(cores, |before| before.min(cores)));
+    }
+}
