@@ -40,6 +40,8 @@ pub(super) struct Milestone {
     pub(super) log_index: f64,
     /// How far the estimate itself can be trusted, 0 ..= 1.
     pub(super) trust: f64,
+    /// CPU-seconds to the end, as far as that can be told.
+    pub(super) to_end: f64,
 }
 
 /// What is known of a job, from which its milestones follow.
@@ -71,10 +73,11 @@ pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Mile
     let to_end = container.learning.units_to_completion.map(|units| work.to(units.likely));
     let trust = if to_end.is_some() { 1.0 } else { prospect.trust_without_total() };
     let trust = if work.is_measured { trust } else { TRUST_IN_FIRST_PRICE * trust };
+    let whole = to_end.unwrap_or_else(|| prospect.work_to_some_end());
     let weight = sane_weight(container.weight);
     let offer = |name, credit: f64, work: f64| {
         let log_index = (weight * credit.max(LEAST_CREDIT) / work).ln();
-        log_index.is_finite().then_some(Milestone { name, work, log_index, trust })
+        log_index.is_finite().then_some(Milestone { name, work, log_index, trust, to_end: whole })
     };
     let good = to_quality.and_then(|work| offer("95 % quality", 1.0 - completion, work));
     let ahead = if matches!(quality, Quality::Reached) { completion } else { 1.0 };

@@ -31,6 +31,9 @@
 //! would take goes back to those who put it in. A job about which nothing is known (no progress in its log) puts in nothing, takes nothing and has its equal share. Shares are soft: what a job cannot use
 //! (it waits for I/O, it has one thread) flows to the next.
 //!
+//! Narrow jobs have a price: the longest of them would run alone in the end on a node that is half idle. So a narrow job whose work takes about
+//! as long as everything together comes first, with two equal shares at most.
+//!
 //! ## What it does when it does not know
 //!
 //! - One report so far: the price of a unit may hold what the start cost, so the job puts in half ([`milestone::TRUST_IN_FIRST_PRICE`]); on the
@@ -71,6 +74,15 @@ use work::WorkMeter;
 /// How sharply the pool prefers the best index: twice the index gets 2⁸ times the share.
 const SHARPNESS: f64 = 8.0;
 
+/// Comes before every rank.
+const CRITICAL_CLAIM: f64 = 1e6;
+
+/// Part of the time that everything takes together from which on a narrow job is critical.
+const CRITICAL_ABOVE: f64 = 0.9;
+
+/// Equal shares that a critical job gets at most.
+const CRITICAL_SHARES: f64 = 2.0;
+
 /// Part of the way to the favoured job's milestone after which to look again.
 const LOOK_AGAIN: f64 = 0.5;
 
@@ -95,6 +107,8 @@ struct Candidate {
     honesty: f64,
     /// The part of the node that it can use.
     usable: f64,
+    /// Every further delay of it delays the end of all.
+    is_critical: bool,
 }
 
 /// Decisions for all containers, and how long they hold.
@@ -112,12 +126,13 @@ pub(super) fn decide<'a>(
     let mut memories: Vec<&mut Memory> = memories.collect();
     let running = node.containers.iter().filter(|container| container.state == RunState::Running).count();
     let running = running.max(1) as f64;
-    let candidates: Vec<Option<Candidate>> = node
+    let mut candidates: Vec<Option<Candidate>> = node
         .containers
         .iter()
         .zip(&mut memories)
         .map(|(container, memory)| memory.rank(container, node, node.cores / running, settings))
         .collect();
+    mark_critical(&mut candidates, running, node.cores);
     let shares = shares(&candidates, running, settings.floor.fraction());
     memories.iter_mut().zip(&shares).for_each(|(memory, share)| memory.width.offer(share * node.cores));
     let wait = wait(&candidates, &shares, node.cores, running, settings.interval);
@@ -148,7 +163,24 @@ impl Memory {
         let honesty = self.trust.after(&work, &milestone);
         // Whatever is wrong with what it seems to use, it may have an equal share.
         let usable = width.map_or(1.0, |width| width.max(equal) / node.cores);
-        Some(Candidate { milestone, honesty, usable })
+        Some(Candidate { milestone, honesty, usable, is_critical: false })
+    }
+}
+
+/// A narrow job whose work alone takes about as long as everything takes together comes first: the node would be half idle in the end.
+///
+/// A log that claims endless work gains little by it: such a job gets [`CRITICAL_SHARES`] equal shares at most, and none with a broken promise.
+fn mark_critical(candidates: &mut [Option<Candidate>], running: f64, cores: f64) {
+    let (known, ahead) =
+        candidates.iter().flatten().fold((0.0, 0.0), |(n, sum), c| (n + 1.0, sum + c.milestone.to_end));
+    // Of those who tell nothing as much is expected as of the others.
+    let everything = ahead / known * running / cores;
+    for candidate in candidates.iter_mut().flatten().filter(|c| c.usable < 1.0 && c.honesty >= 1.0) {
+        let alone = candidate.milestone.to_end / (candidate.usable * cores);
+        if alone >= CRITICAL_ABOVE * everything {
+            candidate.is_critical = true;
+            candidate.usable = candidate.usable.min(CRITICAL_SHARES / running);
+        }
     }
 }
 
@@ -156,7 +188,8 @@ impl Memory {
 fn shares(candidates: &[Option<Candidate>], running: f64, floor: f64) -> Vec<f64> {
     let ranked = || candidates.iter().flatten();
     let best = ranked().map(|c| c.milestone.log_index).fold(f64::NEG_INFINITY, f64::max);
-    let claim = |c: &Candidate| (SHARPNESS * (c.milestone.log_index - best)).exp();
+    let rank = |c: &Candidate| (SHARPNESS * (c.milestone.log_index - best)).exp();
+    let claim = |c: &Candidate| if c.is_critical { CRITICAL_CLAIM } else { rank(c) };
     let claims: f64 = ranked().map(claim).sum();
     let put_in = |c: &Candidate| c.honesty * c.milestone.trust * (1.0 - floor) / running;
     let pool: f64 = ranked().map(put_in).sum();

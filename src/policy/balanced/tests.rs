@@ -237,3 +237,40 @@ fn the_next_look_comes_before_the_favoured_job_is_past_its_milestone() {
     let wait = plan.next_tick.since(plan.at);
     assert!(wait < Millis::from_secs(5) && wait >= Millis::from_secs(2), "{wait:?}");
 }
+
+/// A job of one thread that used one core over the whole of the last interval, without waiting for it.
+fn narrow(id: &str, done: f64, total: f64) -> ContainerObservation {
+    let mut c = job(id, done, Some(total), Some(0.0));
+    c.usage.pressure.cpu = Some(0.0);
+    c
+}
+
+#[test]
+fn what_a_narrow_job_cannot_use_goes_to_the_next_in_rank() {
+    let jobs = vec![
+        narrow("a", 100.0, 150.0),
+        job("b", 100.0, Some(300.0), Some(0.0)),
+        job("c", 100.0, Some(900.0), Some(0.0)),
+        job("d", 100.0, Some(900.0), Some(0.0)),
+    ];
+    let mut bench = Bench::new(1.0, jobs);
+    assert_eq!(bench.shares(), [0.92, 0.03, 0.03, 0.03]);
+    bench.goes_on(0, narrow("a", 120.0, 150.0));
+    // It used one of two cores where it was offered nearly both: a tenth more than one is all that it is offered now.
+    assert_eq!(bench.shares(), [0.55, 0.4, 0.03, 0.03]);
+}
+
+#[test]
+fn a_narrow_job_that_takes_as_long_as_everything_comes_first_with_two_equal_shares() {
+    let others = |id: &str| job(id, 100.0, Some(140.0), Some(0.0));
+    let shares = |total: f64| {
+        let jobs = vec![narrow("long", 100.0, 130.0), others("b"), others("c"), others("d"), others("e")];
+        let mut bench = Bench::new(1.0, jobs);
+        bench.tick();
+        bench.goes_on(0, narrow("long", 120.0, total));
+        bench.shares()
+    };
+    assert!(shares(150.0)[0] > 0.4, "known as narrow by now, and the first in rank");
+    assert_eq!(shares(600.0)[0], 0.4, "480 CPU-seconds on one core, against 160 of the others on two");
+    assert!(shares(250.0)[0] < 0.05, "130 on one core leave time for the others' 160 and itself on two");
+}
