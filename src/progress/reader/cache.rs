@@ -9,9 +9,9 @@ use super::lexicon::Count;
 /// Eight keys are one cache line.
 const WAYS: usize = 8;
 const SETS: usize = 40;
-const NOTHING_SETS: usize = 256;
+const NOTHING_SETS: usize = 384;
 
-/// Fields of all plans together; beyond it all plans are learnt again. Bounds the memory of a hostile log.
+/// Fields of all plans together; beyond it some plans are forgotten. Bounds the memory of a hostile log.
 const FIELDS_MAX: usize = 768;
 
 /// One number to read on a line of a known shape.
@@ -95,29 +95,43 @@ impl Cache {
 
     /// Takes a plan out for the time of its use; [`Cache::put_back`] returns it, otherwise it is learnt again.
     pub(super) fn take(&mut self, (set, way): Place) -> Option<Plan> {
-        self.plans[set][way].take()
+        let plan = self.plans[set][way].take();
+        self.fields -= fields_of(plan.as_ref());
+        plan
     }
 
     pub(super) fn put_back(&mut self, (set, way): Place, plan: Plan) {
+        self.fields += fields_of(Some(&plan));
         self.plans[set][way] = Some(plan);
     }
 
     pub(super) fn insert(&mut self, key: u64, plan: Plan) {
-        self.fields += fields_of(Some(&plan));
-        if self.fields > FIELDS_MAX {
-            self.plans.iter_mut().for_each(|set| *set = [const { None }; WAYS]);
-            self.fields = fields_of(Some(&plan));
-        }
+        self.make_room(fields_of(Some(&plan)));
         let roll = self.roll();
         let set = set_of(key, SETS);
         let known = self.keys[set].iter().position(|known| *known == key);
         let way = known.or_else(|| self.plans[set].iter().position(Option::is_none)).unwrap_or(roll);
-        self.fields = self.fields.saturating_sub(fields_of(self.plans[set][way].as_ref()));
+        self.fields += fields_of(Some(&plan));
+        self.fields -= fields_of(self.plans[set][way].as_ref());
         self.keys[set][way] = key;
         self.plans[set][way] = Some(plan);
     }
 
-    /// A way, by a linear congruence: chance enough for replacement, and the same in each run.
+    /// Forgets one set of plans after another until so many fields fit.
+    fn make_room(&mut self, wanted: usize) {
+        let mut victim = self.dice as usize % SETS;
+        for _ in 0..SETS {
+            if self.fields + wanted <= FIELDS_MAX {
+                return;
+            }
+            victim = (victim + 1) % SETS;
+            for plan in &mut self.plans[victim] {
+                self.fields -= fields_of(plan.take().as_ref());
+            }
+        }
+    }
+
+    /// A number below [`WAYS`], by a linear congruence: chance enough for replacement, and the same in each run.
     fn roll(&mut self) -> usize {
         self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.dice >> 33) as usize % WAYS
