@@ -23,8 +23,11 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-/// How often a snapshot is published, and disturbances are looked for, besides after each change.
-const PUBLISH_EVERY: Duration = Duration::from_secs(2);
+/// How often a snapshot is published, and disturbances are looked for, besides after each change. With many jobs less often: so
+/// that looking takes one part in [`LOOK_COSTS_AT_MOST`] of a core.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+const LOOK_AT_LATEST: Duration = Duration::from_secs(10);
+const LOOK_COSTS_AT_MOST: u32 = 400;
 const SAVE_EVERY: Duration = Duration::from_secs(10);
 /// An engine that has not answered by then does not keep the daemon from being ready.
 const READY_AT_LATEST: Duration = Duration::from_secs(3);
@@ -56,6 +59,7 @@ pub(super) struct Governing {
     ticks: u64,
     interval: Millis,
     next_tick: Millis,
+    look_at: Instant,
     heard_of_engine: bool,
     /// Where the logs of ended containers were left, in case they start again.
     left_at: BTreeMap<ContainerId, LogPlace>,
@@ -101,6 +105,7 @@ impl Governing {
             since: now,
             since_unix_ms: super::journal::unix_ms(),
             ticks: 0,
+            look_at: Instant::now(),
             heard_of_engine: false,
             left_at: BTreeMap::new(),
             recorders: Recorders::default(),
@@ -115,8 +120,6 @@ impl Governing {
         control: &mut mpsc::Receiver<Control>,
         mut ready: Option<oneshot::Sender<()>>,
     ) {
-        let mut publishing = interval(PUBLISH_EVERY);
-        publishing.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut saving = interval(SAVE_EVERY);
         saving.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let watchdog = systemd::watchdog_interval().unwrap_or(Duration::from_secs(3600));
@@ -145,7 +148,7 @@ impl Governing {
                     Some(Control::Stop) | None => return self.stop().await,
                 },
                 () = sleep_until(self.tick_at()), if self.in_flight == 0 => self.tick(),
-                _ = publishing.tick() => self.look(),
+                () = sleep_until(self.look_at) => self.look(),
                 _ = saving.tick() => self.save_positions(),
                 _ = alive.tick() => systemd::notify(&systemd::Notice::Alive),
                 () = sleep_until(ready_at), if !is_ready => {}
@@ -301,6 +304,7 @@ impl Governing {
 
     /// Between ticks: a fresh snapshot, and whether something cannot wait.
     fn look(&mut self) {
+        let began = Instant::now();
         if self.in_flight == 0 {
             let observation = observe(self.node, &mut self.jobs, node::now(), self.paused, false);
             if self.governor.is_disturbed(&observation) {
@@ -308,6 +312,7 @@ impl Governing {
             }
         }
         self.publish();
+        self.look_at = began + (began.elapsed() * LOOK_COSTS_AT_MOST).clamp(LOOK_EVERY, LOOK_AT_LATEST);
     }
 
     pub(super) fn publish(&mut self) {

@@ -39,6 +39,8 @@ pub(super) struct Job {
     /// What stands by our hand, as it was read back.
     pub ours: Vec<Setting>,
     pub usage: Usage,
+    /// What stood at the last tick, or after the last write of ours.
+    pub limits: Limits,
     refreshed: Millis,
     /// The last two readings of its CPU counter.
     pub cpu_sample: Option<(Millis, CpuTime)>,
@@ -139,6 +141,7 @@ impl Job {
     fn new(target: Target, labels: &BTreeMap<String, String>) -> Job {
         let (directives, problems) = config::directives(labels);
         let tracker = Tracker::new(&directives);
+        let limits = target.original;
         let mut job = Job {
             target,
             started: node::now(),
@@ -148,6 +151,7 @@ impl Job {
             unsaved: false,
             ours: Vec::new(),
             usage: Usage::default(),
+            limits,
             refreshed: Millis(0),
             cpu_sample: None,
             cores_used: None,
@@ -279,6 +283,7 @@ impl Job {
 
     /// Takes note of what stands after a write of ours.
     pub fn wrote(&mut self, stands: &[Setting]) {
+        self.limits = self.target.cgroup().limits();
         for setting in stands {
             self.ours.retain(|ours| !same_kind(*ours, *setting));
             self.ours.push(*setting);

@@ -18,7 +18,7 @@ impl Node {
     }
 }
 
-/// Observes all jobs. `close` ends the trackers' intervals: for a tick, not for a look.
+/// Observes all jobs. `close` is for a tick, not for a look: it ends the trackers' intervals and reads what limits stand.
 pub(super) fn observe(
     node: Node,
     jobs: &mut BTreeMap<ContainerId, Job>,
@@ -32,7 +32,9 @@ pub(super) fn observe(
 
 fn observe_job(job: &mut Job, now: Millis, paused: bool, close: bool) -> ContainerObservation {
     job.refresh(now);
-    let limits = job.target.cgroup().limits();
+    if close {
+        job.limits = job.target.cgroup().limits();
+    }
     ContainerObservation {
         id: job.id().clone(),
         name: job.target.name.clone(),
@@ -45,7 +47,7 @@ fn observe_job(job: &mut Job, now: Millis, paused: bool, close: bool) -> Contain
         memory_floor: job.memory_floor(),
         deadline: job.directives.deadline.map(|after| job.started.after(after)),
         usage: job.usage,
-        limits,
+        limits: job.limits,
         original: job.target.original,
         learning: job.learning(now, close),
     }

@@ -79,8 +79,11 @@ fn watch_until(
     woken: &Receiver<()>,
     mut tell: impl FnMut(ScopeEvent) -> bool,
 ) {
-    let mut watcher = notify::recommended_watcher(move |_| {
-        let _ = wake.try_send(());
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        // Looking opens the folder, and that must not cause the next look.
+        if !event.is_ok_and(|event| event.kind.is_access()) {
+            let _ = wake.try_send(());
+        }
     });
     if let Ok(watcher) = &mut watcher {
         // Without inotify the clock alone finds them.
