@@ -33,9 +33,10 @@ fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
 fn a_stream_takes_a_bounded_memory_whatever_it_contains() {
     let name = |i: usize| format!("{}{}", word(i * 7919 + 123_456_789), "x".repeat(40));
     let many = |i: usize| (0..90).map(|k| format!("{}_loss={k}.5, ", name(i * 90 + k))).collect::<String>();
+    let keys = |i: usize| (0..6).map(|k| format!("{{\"{}\": ", name(i * 6 + k))).collect::<String>();
     let columns = |i: usize| (0..60).map(|k| word(i * 60 + k) + "\t").collect::<String>();
     let cells: String = (0..60).map(|k| format!("{k}.5\t")).collect();
-    let hostile: [(&str, String); 9] = [
+    let hostile: [(&str, String); 10] = [
         ("an ordinary log", lines(3000, |i| format!("epoch {i} loss {:.4} acc 0.5", 9.0 / (i as f64 + 1.0)))),
         ("a new name on each line", lines(5000, |i| format!("step {i} {}_loss: {}.5", name(i), i % 7))),
         ("ninety new names on each line", lines(60, |i| format!("step {i} {}", many(i)))),
@@ -43,6 +44,7 @@ fn a_stream_takes_a_bounded_memory_whatever_it_contains() {
         ("a line without end", "loss 0.5 blah ".repeat(30_000)),
         ("a bar without end", (0..9000).map(|i| format!("\r{i}/9000 [==>] loss: 0.{}", i % 97)).collect()),
         ("a new table on each line", lines(300, |i| format!("epoch\t{}loss\n{i}\t{cells}0.5", columns(i)))),
+        ("long names within braces", lines(900, |i| format!("{{\"step\": {i}, {}{{\"loss\": 0.5}}", keys(i)))),
         ("nested braces", "{\"a\":".repeat(60_000)),
         ("an entry without end", format!("{{\"log\":\"{}", "x\\u001b[2J\\r".repeat(30_000))),
     ];

@@ -58,6 +58,9 @@ pub(super) fn fields(line: &[u8], from: usize, numbers: &[Span]) -> Vec<Found> {
     reader.finish()
 }
 
+/// Longest name with the keys of its braces, in bytes.
+const PATH_MAX: usize = 96;
+
 /// How typical a numbered part is beside the whole.
 const OF_A_PART: f32 = 0.75;
 
@@ -335,7 +338,12 @@ impl LineReader<'_> {
         if path.is_empty() || !matches!(name, "value" | "Value" | "mean") {
             path.push(name);
         }
-        let full = path.join("/");
+        let mut full = path.join("/");
+        if full.len() > PATH_MAX {
+            // What is nearest to the value says most.
+            let cut = (full.len() - PATH_MAX..).find(|at| full.is_char_boundary(*at)).unwrap_or(0);
+            full.drain(..cut);
+        }
         let (direction, weight) = match (full != name).then(|| lexicon::meaning(&full)) {
             Some(Meaning::Metric { direction, weight, .. }) => (direction, weight),
             Some(Meaning::Other | Meaning::Counter(_) | Meaning::Declared(_)) => return,

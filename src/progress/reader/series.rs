@@ -9,7 +9,7 @@ use crate::model::Direction;
 use serde::{Deserialize, Serialize};
 
 /// Series kept; the weakest of the rarely seen makes room.
-pub(super) const SERIES_MAX: usize = 104;
+pub(super) const SERIES_MAX: usize = 88;
 
 /// Values from which the beginning of a series is judged.
 const EARLY: u32 = 5;
