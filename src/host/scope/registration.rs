@@ -8,6 +8,8 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Makes the folder that scopes are registered in. Where root makes it, everybody may register a scope: the daemon checks each
 /// one against the kernel, and nobody can touch another's (the sticky bit).
@@ -61,7 +63,7 @@ impl Registration {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened.map_err(failed)?,
             };
-            if !folder.lock() || !clear(&folder) {
+            if !lock(&folder) || !clear(&folder) {
                 return Err(ScopeError::NameTaken { name: name.clone() });
             }
             if folder.stands() {
@@ -108,6 +110,22 @@ impl Drop for Registration {
         if !self.left {
             self.folder.remove();
         }
+    }
+}
+
+/// Takes the lock. A daemon has it for a moment when it looks at a folder in which nothing runs: that is waited for.
+fn lock(folder: &Folder) -> bool {
+    const A_LOOK_TAKES_AT_MOST: Duration = Duration::from_secs(2);
+    let until = Instant::now() + A_LOOK_TAKES_AT_MOST;
+    loop {
+        if folder.lock() {
+            return true;
+        }
+        let runs = folder.scope(record::this_boot().as_deref()).is_some_and(|scope| !ended(&scope));
+        if runs || Instant::now() >= until {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -160,6 +178,21 @@ mod tests {
         drop(held);
         assert!(!scopes.join("job").exists());
         Registration::claim(&scopes, &name()).unwrap();
+    }
+
+    #[test]
+    fn a_daemon_that_looks_at_the_new_folder_does_not_take_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("job");
+        fs::create_dir(&path).unwrap();
+        let looking = Folder::open(&path).unwrap();
+        assert!(looking.lock());
+        let daemon = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            looking.unlock();
+        });
+        Registration::claim(dir.path(), &name()).unwrap();
+        daemon.join().unwrap();
     }
 
     #[test]
