@@ -238,3 +238,15 @@ fn a_direction_that_only_the_values_tell_is_found_late_and_then_followed() {
     let learning = tracker_of(&log).peek(Millis(0));
     assert_eq!((learning.direction, learning.evaluations), (Some(Direction::Up), 30));
 }
+
+#[test]
+fn what_is_told_is_what_the_history_follows_and_what_a_restart_goes_on_with() {
+    let mut log = printed(17, |i, l| format!("Epoch: {i:03}, Train: {:.4}, Val: 0.5{i}, Test: 0.4{i}", 1.0 - l / 3.0));
+    log += "3,4,0.5,0.25\n{\"step\": 2, \"loss\": 0.25}\n{\"step\": 3, \"loss\": 0.24}\n";
+    let mut tracker = Tracker::new(&Directives::default());
+    for line in log.split_inclusive('\n') {
+        tracker.push(line.as_bytes(), Millis(0));
+        let resumed = Tracker::resume(&Directives::default(), &tracker.checkpoint());
+        assert_eq!(resumed.peek(Millis(0)).metric, tracker.peek(Millis(0)).metric, "{line}");
+    }
+}

@@ -91,6 +91,11 @@ impl Chooser {
             return;
         }
         self.next_look = self.lines + 1 + (self.lines / 8).min(256);
+        self.look(candidates);
+    }
+
+    /// Looks at all candidates again. What is told between two looks is what the last one found.
+    pub(super) fn look(&mut self, candidates: &Candidates) {
         self.chosen = self.best(candidates);
         let series = self.chosen.and_then(|key| candidates.get(key.slot, key.generation));
         self.direction = series.and_then(|series| self.direction_of(series, candidates));
@@ -163,7 +168,8 @@ impl Chooser {
     }
 
     pub(super) fn choice(&self, candidates: &Candidates) -> Option<Choice> {
-        let key = self.best(candidates)?;
+        let alive = |key: &SeriesKey| candidates.get(key.slot, key.generation).is_some();
+        let key = self.chosen.filter(alive).or_else(|| self.best(candidates))?;
         let series = candidates.get(key.slot, key.generation)?;
         let known = self.direction_of(series, candidates);
         let told = self.wishes.metric.is_some() || self.wishes.pattern.is_some();

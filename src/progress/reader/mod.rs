@@ -164,6 +164,7 @@ impl Reader {
             // A torn record will never be whole.
             Source::Events(_) => {}
         }
+        self.core.chooser.look(&self.core.candidates);
     }
 
     /// What has been understood.
