@@ -11,16 +11,10 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 use support::daemon::{Daemon, eventually};
-use support::engine::{Engine, Options, RunSpec};
+use support::engine::{CONVERGED, Engine, GROWING, Options, RunSpec};
 
 const GOVERNED: &str = "flowcon.enable=true";
 const SOON: Duration = Duration::from_secs(30);
-/// Loss falls by one tenth, ten times a second, for as long as anybody looks.
-const GROWING: &str = "i=0; while [ $i -lt 9000 ]; do i=$((i+1)); l=$((90000-10*i)); \
-    echo \"step $i/9000 loss: $((l/100)).$((l%100/10))$((l%10))\"; usleep 100000; done";
-/// Loss falls for two seconds and then stays where it is.
-const CONVERGED: &str = "i=0; l=300; while [ $i -lt 9000 ]; do i=$((i+1)); [ $l -gt 100 ] && l=$((l-10)); \
-    echo \"step $i/9000 loss: $l.00\"; usleep 100000; done";
 
 fn policy(interval: &str) -> [String; 2] {
     ["policy.name=flowcon".to_owned(), format!("policy.interval={interval}")]
@@ -33,16 +27,6 @@ fn daemon(engine: &Engine, interval: &str) -> Daemon {
 
 fn run(engine: &Engine, name: &str, script: &str) -> String {
     engine.run(RunSpec { name, labels: &[GOVERNED], script, ..RunSpec::default() })
-}
-
-/// The kernel's weight of a container, on the scale of `cpu.weight`.
-fn weight(engine: &Engine, id: &str) -> u32 {
-    if Engine::is_cgroup_v1() {
-        let shares: f64 = engine.cgroup_file(id, "cpu", "cpu.shares").parse().unwrap();
-        (shares * 100.0 / 1024.0).round() as u32
-    } else {
-        engine.cgroup_file(id, "cpu", "cpu.weight").parse().unwrap()
-    }
 }
 
 fn list(job: &Value) -> &str {
@@ -88,13 +72,13 @@ fn algorithm_1_runs_as_by_hand_on_real_containers() {
     assert!((number("grow", "limit") - fast / (fast + slow)).abs() < 1e-9, "{now:#?}");
     assert!((number("flat", "limit") - (slow / (fast + slow)).max(0.25)).abs() < 1e-9, "{now:#?}");
     eventually("the kernel has 160 : 40", SOON, || {
-        (weight(&engine, &grow) == 160 && weight(&engine, &flat) == 40).then_some(())
+        (engine.cpu_weight(&grow) == 160 && engine.cpu_weight(&flat) == 40).then_some(())
     });
 
     engine.docker(&["rm", "--force", "grow"]);
     let alone = daemon.job_that("flat", "competes freely when all have converged", SOON, |job| job["limit"] == 1.0);
     assert_eq!((list(&alone), alone["rule"].as_str()), ("completing", Some("all-converged")));
-    eventually("its weight is the default again", SOON, || (weight(&engine, &flat) == 100).then_some(()));
+    eventually("its weight is the default again", SOON, || (engine.cpu_weight(&flat) == 100).then_some(()));
     let interval = || {
         let status: Value = serde_json::from_str(&daemon.told(&["status", "-o", "json"])).unwrap();
         status["node"]["interval_s"].as_f64()
@@ -111,10 +95,10 @@ fn a_killed_daemon_leaves_a_journal_from_which_every_original_comes_back() {
     let b = engine.run(RunSpec { name: "flat", labels: &[GOVERNED], options: &own, script: CONVERGED });
     let shares = |id: &str| engine.cgroup_file(id, "cpu", "cpu.shares");
     daemon.job_that("flat", "completes", SOON, |job| list(job) == "completing");
-    eventually("b is limited", SOON, || (weight(&engine, &b) == 40).then_some(()));
+    eventually("b is limited", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
 
     daemon.end("KILL");
-    assert_eq!(weight(&engine, &b), 40, "a crash changes nothing by itself");
+    assert_eq!(engine.cpu_weight(&b), 40, "a crash changes nothing by itself");
     let said = daemon.restore();
     assert!(said.contains("flat: original limits are back"), "{said}");
     if Engine::is_cgroup_v1() {
@@ -123,7 +107,7 @@ fn a_killed_daemon_leaves_a_journal_from_which_every_original_comes_back() {
     assert!(daemon.restore().contains("0 restored"), "a second restore finds nothing to do");
 
     daemon.boot();
-    daemon.job_that("flat", "is limited again by the next daemon", SOON, |_| weight(&engine, &b) == 40);
+    daemon.job_that("flat", "is limited again by the next daemon", SOON, |_| engine.cpu_weight(&b) == 40);
     daemon.end("TERM");
     if Engine::is_cgroup_v1() {
         assert_eq!(shares(&b), "777", "an ordered end restores too");
@@ -137,11 +121,11 @@ fn a_restarted_daemon_adopts_what_stands_and_reads_each_line_once() {
     run(&engine, "grow", GROWING);
     let b = run(&engine, "flat", CONVERGED);
     daemon.job_that("flat", "completes", SOON, |job| list(job) == "completing");
-    eventually("b is limited", SOON, || (weight(&engine, &b) == 40).then_some(()));
+    eventually("b is limited", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
     sleep(Duration::from_secs(11)); // log positions are saved every ten seconds
     daemon.end("KILL");
     daemon.boot();
-    assert_eq!(weight(&engine, &b), 40, "what stood stands");
+    assert_eq!(engine.cpu_weight(&b), 40, "what stood stands");
     let settling = daemon.job_that("flat", "is found", SOON, |_| true);
     assert_eq!(settling["hold"]["kind"], "settling", "{settling:#?}");
     let known = daemon.job_that("flat", "still knows its metric", SOON, |job| job["metric"].is_object());
@@ -155,18 +139,18 @@ fn a_limit_that_somebody_else_sets_is_left_to_them() {
     let mut daemon = daemon(&engine, "2s");
     run(&engine, "grow", GROWING);
     let b = run(&engine, "flat", CONVERGED);
-    eventually("b is limited", SOON, || (weight(&engine, &b) == 40).then_some(()));
+    eventually("b is limited", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
     engine.docker(&["update", "--cpu-shares", "3000", "flat"]);
-    let theirs = weight(&engine, &b);
+    let theirs = engine.cpu_weight(&b);
     let held = daemon.job_that("flat", "is left alone", SOON, |job| job["hold"]["kind"] == "foreign");
     assert!(held["why"].as_str().unwrap().contains("left alone") || held["hold"]["why"].is_string(), "{held:#?}");
     sleep(Duration::from_secs(5));
-    assert_eq!(weight(&engine, &b), theirs, "two ticks later");
+    assert_eq!(engine.cpu_weight(&b), theirs, "two ticks later");
     daemon.told(&["resume", "flat"]);
     daemon.job_that("flat", "is governed when told so", SOON, |job| job["hold"].is_null());
-    eventually("b is limited again", SOON, || (weight(&engine, &b) == 40).then_some(()));
+    eventually("b is limited again", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
     daemon.end("TERM");
-    assert_eq!(weight(&engine, &b), theirs, "what its owner set is what is restored");
+    assert_eq!(engine.cpu_weight(&b), theirs, "what its owner set is what is restored");
 }
 
 #[test]
@@ -176,15 +160,15 @@ fn pause_gives_the_original_back_and_unlabelled_containers_are_never_touched() {
     let stranger = engine.run(RunSpec { name: "stranger", script: GROWING, ..RunSpec::default() });
     run(&engine, "grow", GROWING);
     let b = run(&engine, "flat", CONVERGED);
-    eventually("b is limited", SOON, || (weight(&engine, &b) == 40).then_some(()));
+    eventually("b is limited", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
     daemon.told(&["pause", "flat"]);
-    eventually("b has its original", SOON, || (weight(&engine, &b) == 100).then_some(()));
+    eventually("b has its original", SOON, || (engine.cpu_weight(&b) == 100).then_some(()));
     daemon.told(&["resume", "flat"]);
-    eventually("b is limited again", SOON, || (weight(&engine, &b) == 40).then_some(()));
+    eventually("b is limited again", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
     daemon.told(&["policy", "fair"]);
-    eventually("watching only restores", SOON, || (weight(&engine, &b) == 100).then_some(()));
+    eventually("watching only restores", SOON, || (engine.cpu_weight(&b) == 100).then_some(()));
     assert!(daemon.job("stranger").is_none());
-    assert_eq!(weight(&engine, &stranger), 100);
+    assert_eq!(engine.cpu_weight(&stranger), 100);
 }
 
 #[test]
@@ -193,14 +177,14 @@ fn containers_are_governed_through_the_engines_restart() {
     let daemon = daemon(&engine, "2s");
     run(&engine, "grow", GROWING);
     let b = run(&engine, "flat", CONVERGED);
-    eventually("b is limited", SOON, || (weight(&engine, &b) == 40).then_some(()));
+    eventually("b is limited", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
     engine.restart();
     let c = run(&engine, "late", GROWING);
     daemon.job_that("late", "is found after the restart", SOON, |_| true);
     assert!(daemon.job("flat").is_some());
     let evaluations = |job: &Value| job["metric"].is_object();
     daemon.job_that("late", "is read", SOON, evaluations);
-    assert!(weight(&engine, &c) >= 1);
+    assert!(engine.cpu_weight(&c) >= 1);
 }
 
 #[test]
@@ -279,7 +263,7 @@ fn absurd_labels_are_named_once_and_the_job_goes_on() {
         job["notices"].as_array().unwrap().len(),
         daemon.job("grow").unwrap()["notices"].as_array().unwrap().len()
     );
-    assert_eq!(weight(&engine, &id), 100);
+    assert_eq!(engine.cpu_weight(&id), 100);
 }
 
 #[test]
@@ -295,6 +279,6 @@ fn a_read_only_state_directory_means_watching_and_saying_so() {
     let b = run(&engine, "flat", CONVERGED);
     daemon.job_that("flat", "is watched", SOON, |job| job["metric"].is_object());
     sleep(Duration::from_secs(8));
-    assert_eq!(weight(&engine, &b), 100, "nothing is changed without a journal");
+    assert_eq!(engine.cpu_weight(&b), 100, "nothing is changed without a journal");
     assert!(daemon.told(&["status", "-o", "json"]).contains("watching only, nothing is changed"));
 }

@@ -11,17 +11,11 @@ use std::process::{Command, Output};
 use std::thread::sleep;
 use std::time::Duration;
 use support::daemon::{Daemon, eventually};
-use support::engine::{Engine, RunSpec};
+use support::engine::{CONVERGED, Engine, GROWING, RunSpec};
 
 const GOVERNED: &str = "flowcon.enable=true";
 const SOON: Duration = Duration::from_secs(30);
 const FLOWCON: [&str; 2] = ["policy.name=flowcon", "policy.interval=2s"];
-/// Loss falls by one tenth, ten times a second, for as long as anybody looks.
-const GROWING: &str = "i=0; while [ $i -lt 9000 ]; do i=$((i+1)); l=$((90000-10*i)); \
-    echo \"step $i/9000 loss: $((l/100)).$((l%100/10))$((l%10))\"; usleep 100000; done";
-/// Loss falls for two seconds and then stays where it is.
-const CONVERGED: &str = "i=0; l=300; while [ $i -lt 9000 ]; do i=$((i+1)); [ $l -gt 100 ] && l=$((l-10)); \
-    echo \"step $i/9000 loss: $l.00\"; usleep 100000; done";
 
 fn run(engine: &Engine, name: &str, script: &str) -> String {
     engine.run(RunSpec { name, labels: &[GOVERNED], script, ..RunSpec::default() })
@@ -29,16 +23,6 @@ fn run(engine: &Engine, name: &str, script: &str) -> String {
 
 fn run_labelled(engine: &Engine, name: &str, label: &str, script: &str) -> String {
     engine.run(RunSpec { name, labels: &[GOVERNED, label], script, ..RunSpec::default() })
-}
-
-/// The kernel's weight of a container, on the scale of `cpu.weight`.
-fn weight(engine: &Engine, id: &str) -> u32 {
-    if Engine::is_cgroup_v1() {
-        let shares: f64 = engine.cgroup_file(id, "cpu", "cpu.shares").parse().unwrap();
-        (shares * 100.0 / 1024.0).round() as u32
-    } else {
-        engine.cgroup_file(id, "cpu", "cpu.weight").parse().unwrap()
-    }
 }
 
 /// The kernel's CPU quota of a container in cores; `None` = none.
@@ -104,11 +88,11 @@ fn limits_are_kept_over_the_end_of_a_daemon_that_is_told_so_and_can_still_be_res
     let mut daemon = Daemon::start(&engine.address(), &settings);
     run(&engine, "grow", GROWING);
     let flat = run(&engine, "flat", CONVERGED);
-    eventually("flat is limited", SOON, || (weight(&engine, &flat) == 40).then_some(()));
+    eventually("flat is limited", SOON, || (engine.cpu_weight(&flat) == 40).then_some(()));
     daemon.end("TERM");
-    assert_eq!(weight(&engine, &flat), 40);
+    assert_eq!(engine.cpu_weight(&flat), 40);
     daemon.restore();
-    assert_eq!(weight(&engine, &flat), 100);
+    assert_eq!(engine.cpu_weight(&flat), 100);
 }
 
 #[test]
@@ -168,7 +152,7 @@ fn owners_bounds_hold_in_the_kernel() {
     let flat = run_labelled(&engine, "flat", "flowcon.min-share=0.4", CONVERGED);
     daemon.job_that("flat", "completes", SOON, |job| job["list"] == "completing");
     eventually("120 : 80 instead of 160 : 40", SOON, || {
-        (weight(&engine, &grow) == 120 && weight(&engine, &flat) == 80).then_some(())
+        (engine.cpu_weight(&grow) == 120 && engine.cpu_weight(&flat) == 80).then_some(())
     });
 }
 
@@ -240,12 +224,12 @@ fn on_a_full_disk_jobs_keep_their_originals_and_are_governed_once_there_is_room(
     let why = "no space left";
     eventually("the log says why nothing is changed", SOON, || daemon.log().contains(why).then_some(()));
     sleep(Duration::from_secs(12));
-    assert_eq!(weight(&engine, &flat), 100, "no promise, no change: {}", daemon.log());
+    assert_eq!(engine.cpu_weight(&flat), 100, "no promise, no change: {}", daemon.log());
     assert!(daemon.log().matches(why).count() <= 6, "said once for each job, not at each tick:\n{}", daemon.log());
     disk.free();
-    eventually("flat is limited", SOON, || (weight(&engine, &flat) == 40).then_some(()));
+    eventually("flat is limited", SOON, || (engine.cpu_weight(&flat) == 40).then_some(()));
     daemon.end("TERM");
-    assert_eq!(weight(&engine, &flat), 100);
+    assert_eq!(engine.cpu_weight(&flat), 100);
 }
 
 #[test]

@@ -18,6 +18,13 @@ const APPLETS: [&str; 20] = [
     "stty", "tail", "true", "usleep", "yes",
 ];
 
+/// Loss falls by one tenth, ten times a second, for as long as anybody looks.
+pub const GROWING: &str = "i=0; while [ $i -lt 9000 ]; do i=$((i+1)); l=$((90000-10*i)); \
+    echo \"step $i/9000 loss: $((l/100)).$((l%100/10))$((l%10))\"; usleep 100000; done";
+/// Loss falls for two seconds and then stays where it is.
+pub const CONVERGED: &str = "i=0; l=300; while [ $i -lt 9000 ]; do i=$((i+1)); [ $l -gt 100 ] && l=$((l-10)); \
+    echo \"step $i/9000 loss: $l.00\"; usleep 100000; done";
+
 /// What to start in a container.
 #[derive(Clone, Debug, Default)]
 pub struct RunSpec<'a> {
@@ -206,6 +213,16 @@ impl Engine {
     pub fn cgroup_file(&self, id: &str, controller: &str, file: &str) -> String {
         let path = self.cgroup_of(id, controller).join(file);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).trim().to_owned()
+    }
+
+    /// The kernel's weight of a container, on the scale of `cpu.weight`.
+    pub fn cpu_weight(&self, id: &str) -> u32 {
+        if Engine::is_cgroup_v1() {
+            let shares: f64 = self.cgroup_file(id, "cpu", "cpu.shares").parse().unwrap();
+            (shares * 100.0 / 1024.0).round() as u32
+        } else {
+            self.cgroup_file(id, "cpu", "cpu.weight").parse().unwrap()
+        }
     }
 
     /// Whether containers are in cgroup v1 hierarchies here.
