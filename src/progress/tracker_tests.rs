@@ -242,7 +242,11 @@ fn a_direction_that_only_the_values_tell_is_found_late_and_then_followed() {
 #[test]
 fn what_is_told_is_what_the_history_follows_and_what_a_restart_goes_on_with() {
     let mut log = printed(17, |i, l| format!("Epoch: {i:03}, Train: {:.4}, Val: 0.5{i}, Test: 0.4{i}", 1.0 - l / 3.0));
+    let late = printed(400, |i, _| format!("Iteration: {i} / 2000 (Warmup)"))
+        + &printed(20, |i, l| format!("step {i} loss {l:.4}"));
     log += "3,4,0.5,0.25\n{\"step\": 2, \"loss\": 0.25}\n{\"step\": 3, \"loss\": 0.24}\n";
+    assert_eq!(tracker_of(&late).peek(Millis(0)).metric.as_deref(), Some("loss"), "within twenty lines");
+    log += &late;
     let mut tracker = Tracker::new(&Directives::default());
     for line in log.split_inclusive('\n') {
         tracker.push(line.as_bytes(), Millis(0));

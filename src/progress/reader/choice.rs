@@ -90,8 +90,10 @@ impl Chooser {
         if self.lines < self.next_look || self.wishes.pattern.is_some() {
             return;
         }
-        self.next_look = self.lines + 1 + (self.lines / 8).min(256);
         self.look(candidates);
+        // While there is nothing to lose, the first choice does not wait.
+        let rarely = if self.chosen.is_some() { 256 } else { 8 };
+        self.next_look = self.lines + 1 + (self.lines / 8).min(rarely);
     }
 
     /// Looks at all candidates again. What is told between two looks is what the last one found.
@@ -168,8 +170,7 @@ impl Chooser {
     }
 
     pub(super) fn choice(&self, candidates: &Candidates) -> Option<Choice> {
-        let alive = |key: &SeriesKey| candidates.get(key.slot, key.generation).is_some();
-        let key = self.chosen.filter(alive).or_else(|| self.best(candidates))?;
+        let key = self.chosen?;
         let series = candidates.get(key.slot, key.generation)?;
         let known = self.direction_of(series, candidates);
         let told = self.wishes.metric.is_some() || self.wishes.pattern.is_some();
