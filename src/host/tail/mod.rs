@@ -39,7 +39,7 @@ pub struct Position {
 /// No log is looked at again sooner, so that any number of writers causes no more wake-ups than this.
 const SOONEST: Duration = Duration::from_millis(250);
 /// A busy log is looked at this often.
-const BUSY: Duration = Duration::from_millis(500);
+const BUSY: Duration = Duration::from_secs(1);
 /// Every log is looked at this often.
 const LATEST: Duration = Duration::from_millis(1500);
 /// A log with news in so many looks in a row is busy.
