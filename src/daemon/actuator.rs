@@ -43,6 +43,8 @@ pub(super) struct Outcome {
     pub stands: Vec<Setting>,
     /// The original that the journal holds; `None` = it is no longer in the journal.
     pub original: Option<Limits>,
+    /// What was asked for, and may still come into force where it failed.
+    pub asked: Vec<Setting>,
     /// Why it failed, with the next step.
     pub error: Option<String>,
     /// The container ended meanwhile: no fault.
@@ -140,6 +142,7 @@ impl Task {
                     id: target.id,
                     stands: Vec::new(),
                     original: None,
+                    asked: Vec::new(),
                     error: Some(format!("nothing is changed without a journal: {why}")),
                     gone: false,
                 }),
@@ -172,7 +175,7 @@ impl Task {
         let forgotten = tokio::task::block_in_place(|| self.journal.forget(&target.id));
         let error = forgotten.err();
         let id = target.id.clone();
-        Outcome { id, stands: Vec::new(), original: None, error, gone: false }
+        Outcome { id, stands: Vec::new(), original: None, asked: Vec::new(), error, gone: false }
     }
 
     /// An engine keeps our update over a restart of the container, so its record is put back now.
@@ -228,7 +231,8 @@ impl Writer {
         let limits = target.cgroup().limits();
         let stands: Vec<Setting> = settings.iter().filter_map(|setting| standing(&limits, *setting)).collect();
         gone |= !target.cgroup().populated();
-        Outcome { id: target.id.clone(), stands, original: Some(target.original), error: error.filter(|_| !gone), gone }
+        let error = error.filter(|_| !gone);
+        Outcome { id: target.id.clone(), stands, original: Some(target.original), asked: settings, error, gone }
     }
 
     /// Through the engine where it may be; what is left must be written to the cgroup.
@@ -297,7 +301,8 @@ impl Writer {
         let limits = original.engine.unwrap_or_default();
         match engine.update(&original.id, &limits, info.conversion, &settings).await {
             Ok(_) => true,
-            Err(error) => error.is_gone() || info.name == EngineName::Podman && !error.is_engine_lost(),
+            // One that ends at this moment refuses, and its record stays as we left it.
+            Err(error) => error.is_missing() || info.name == EngineName::Podman && !error.is_engine_lost(),
         }
     }
 }

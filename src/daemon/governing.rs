@@ -1,6 +1,7 @@
 //! The loop: owns the governor and the jobs, reacts to events, decides, asks the actuator, publishes.
 
 use super::actuator::{Actuator, Order};
+use super::ended::Ended;
 use super::event::Event;
 use super::job::Job;
 use super::journal::Remembered;
@@ -14,7 +15,6 @@ use crate::config::{EngineChoice, OnExit, Settings};
 use crate::host::cgroup;
 use crate::host::docker::{EngineInfo, EngineName};
 use crate::host::node;
-use crate::host::store::LogPlace;
 use crate::host::systemd;
 use crate::model::{ContainerId, EventKind, Millis, NodePlan, NodeStatus, PolicySettings};
 use crate::policy::{self, Governor};
@@ -61,8 +61,7 @@ pub(super) struct Governing {
     next_tick: Millis,
     look_at: Instant,
     heard_of_engine: bool,
-    /// Where the logs of ended containers were left, in case they start again.
-    left_at: BTreeMap<ContainerId, LogPlace>,
+    ended: Ended,
     recorders: Recorders,
 }
 
@@ -107,7 +106,7 @@ impl Governing {
             ticks: 0,
             look_at: Instant::now(),
             heard_of_engine: false,
-            left_at: BTreeMap::new(),
+            ended: Ended::default(),
             recorders: Recorders::default(),
         }
     }
@@ -227,7 +226,7 @@ impl Governing {
         }
         let stored = self.remembered.positions.remove(id);
         job.recall(self.remembered.originals.get(id), stored.as_ref());
-        job.place = job.place.or_else(|| self.left_at.remove(id));
+        self.ended.return_to(&mut job);
         let now = node::now();
         let ran_before_us = job.target.started_unix_ms < self.since_unix_ms;
         if self.remembered.damaged.contains(id) || (self.remembered.lost && ran_before_us) {
@@ -249,12 +248,7 @@ impl Governing {
     pub(super) fn end(&mut self, id: &ContainerId) {
         let Some(job) = self.jobs.remove(id) else { return };
         self.logs.unfollow(id);
-        if let Some(place) = job.place {
-            self.left_at.insert(id.clone(), place);
-            if self.left_at.len() > JOBS_AT_MOST {
-                self.left_at.pop_first();
-            }
-        }
+        self.ended.keep(&job);
         if !job.ours.is_empty() {
             self.remembered.originals.remove(id);
             if !self.actuator.order(Order::Ended(id.clone())) {

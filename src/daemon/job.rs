@@ -38,6 +38,8 @@ pub(super) struct Job {
     pub unsaved: bool,
     /// What stands by our hand, as it was read back.
     pub ours: Vec<Setting>,
+    /// What a write that failed had asked for: an engine that did not answer in time may still do it.
+    pub unsettled: Vec<Setting>,
     pub usage: Usage,
     /// What stood at the last tick, or after the last write of ours.
     pub limits: Limits,
@@ -150,6 +152,7 @@ impl Job {
             place: None,
             unsaved: false,
             ours: Vec::new(),
+            unsettled: Vec::new(),
             usage: Usage::default(),
             limits,
             refreshed: Millis(0),
@@ -259,7 +262,8 @@ impl Job {
                 continue;
             }
             let original = standing(&self.target.original, expected);
-            if original.is_some_and(|original| same(now, original)) {
+            let is_late = self.unsettled.iter().any(|asked| same(now, *asked));
+            if is_late || original.is_some_and(|original| same(now, original)) {
                 reverted.push(expected);
             } else {
                 return Some(Drift::Foreign(format!("{now} was set by somebody else; ours was {expected}")));

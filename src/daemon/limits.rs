@@ -51,6 +51,7 @@ impl Governing {
             return;
         }
         job.wrote(&outcome.stands);
+        job.unsettled = if outcome.error.is_some() { outcome.asked } else { Vec::new() };
         match outcome.error {
             None if outcome.stands.is_empty() => {}
             None => {

@@ -11,6 +11,7 @@
 
 mod actuator;
 mod commands;
+mod ended;
 mod event;
 mod governing;
 mod job;

@@ -105,11 +105,16 @@ async fn one(writer: &mut Writer, original: &Original, written: &[Setting], rest
     }
     writer.connect_systemd(std::iter::once(&target)).await;
     let outcome = writer.write(&target, back_to(&original.limits, &ours)).await;
+    if outcome.gone {
+        let done = original.runtime == Runtime::Scope || writer.return_record(original, written).await;
+        restored.nothing_to_do += usize::from(done);
+        return done;
+    }
     match outcome.error {
         Some(why) => restored.failed.push(format!("{}: {why}", original.name)),
         None => restored.back.push(original.name.clone()),
     }
-    outcome.gone || restored.failed.is_empty() || !restored.failed.iter().any(|text| text.starts_with(&original.name))
+    restored.failed.is_empty() || !restored.failed.iter().any(|text| text.starts_with(&original.name))
 }
 
 enum Found {

@@ -60,6 +60,11 @@ impl EngineError {
         matches!(self, EngineError::Gone { .. })
     }
 
+    /// Whether there is no such container any more, running or not.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, EngineError::Gone { why, .. } if says(why, &NOT_THERE) || says(why, &["marked for removal"]))
+    }
+
     /// Whether the engine itself is in doubt, so that other calls will fail too.
     pub fn is_engine_lost(&self) -> bool {
         matches!(self, EngineError::Unreachable { .. } | EngineError::Timeout { .. })
@@ -88,16 +93,19 @@ impl EngineError {
 /// Only the words tell: a 404 can mean that this engine has no such call, and where a container ended between two
 /// calls engines answer 409 or 500.
 fn is_gone(status: u16, message: &str) -> bool {
-    const NOT_THERE: [&str; 2] = ["no such container", "no container with"];
-    const NOT_RUNNING: [&str; 4] =
-        ["is not running", "no such process", "marked for removal", "container does not exist"];
-    let message = message.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
     match status {
-        404 => says(&NOT_THERE),
-        409 | 500 => says(&NOT_THERE) || says(&NOT_RUNNING),
+        404 => says(message, &NOT_THERE),
+        409 | 500 => says(message, &NOT_THERE) || says(message, &NOT_RUNNING),
         _ => false,
     }
+}
+
+const NOT_THERE: [&str; 2] = ["no such container", "no container with"];
+const NOT_RUNNING: [&str; 4] = ["is not running", "no such process", "marked for removal", "container does not exist"];
+
+fn says(message: &str, words: &[&str]) -> bool {
+    let message = message.to_lowercase();
+    words.iter().any(|words| message.contains(words))
 }
 
 /// At most 300 characters: an engine's error can hold a whole trace.
@@ -116,9 +124,10 @@ mod tests {
 
     #[test]
     fn a_404_and_a_container_that_stopped_meanwhile_are_gone() {
-        assert!(EngineError::from_status("inspect", 404, br#"{"message":"No such container: x"}"#).is_gone());
+        assert!(EngineError::from_status("inspect", 404, br#"{"message":"No such container: x"}"#).is_missing());
         let stopped = br#"{"message":"Container 449e is not running"}"#;
         assert!(EngineError::from_status("update", 409, stopped).is_gone());
+        assert!(!EngineError::from_status("update", 409, stopped).is_missing());
         assert!(!EngineError::from_status("update", 400, stopped).is_gone());
     }
 

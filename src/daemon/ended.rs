@@ -1,0 +1,108 @@
+//! What is kept of containers that ended, in case they start again.
+//!
+//! An engine keeps our update over a restart of the container. Its record is put back when the container ends, but an engine that
+//! is going down itself, or slow, lets the container start again first: then what stands in the new run is our leftover, and its
+//! original is the one of the run before. Imports: model.
+
+use super::job::Job;
+use super::target::{same, standing};
+use crate::host::store::LogPlace;
+use crate::model::{ContainerId, EngineLimits, Limits, Runtime, Setting};
+use std::collections::BTreeMap;
+
+/// Containers beyond this many are forgotten, the oldest id first.
+const KEPT_AT_MOST: usize = 4096;
+
+#[derive(Default)]
+pub(super) struct Ended {
+    last: BTreeMap<ContainerId, LastRun>,
+}
+
+/// How a container was left.
+#[derive(Default)]
+struct LastRun {
+    place: Option<LogPlace>,
+    original: Limits,
+    engine_limits: Option<EngineLimits>,
+    ours: Vec<Setting>,
+}
+
+impl Ended {
+    /// Keeps what a next run of this container needs.
+    pub fn keep(&mut self, job: &Job) {
+        let of_engine = job.target.runtime == Runtime::Docker;
+        let last = LastRun {
+            place: job.place,
+            original: job.target.original,
+            engine_limits: job.target.engine_limits,
+            ours: if of_engine { job.ours.clone() } else { Vec::new() },
+        };
+        self.last.insert(job.id().clone(), last);
+        if self.last.len() > KEPT_AT_MOST {
+            self.last.pop_first();
+        }
+    }
+
+    /// Gives a container that was just found what was kept of its last run. What the journal said already stands.
+    pub fn return_to(&mut self, job: &mut Job) {
+        let Some(last) = self.last.remove(job.id()) else { return };
+        job.place = job.place.or(last.place);
+        if !job.ours.is_empty() {
+            return;
+        }
+        let (original, leftover) = last.taken_off(&job.target.original);
+        if !leftover.is_empty() {
+            job.target.original = original;
+            job.target.engine_limits = last.engine_limits;
+            job.ours = leftover;
+        }
+    }
+}
+
+impl LastRun {
+    /// The limits that stand in the new run without what we left in them, and that.
+    fn taken_off(&self, stands: &Limits) -> (Limits, Vec<Setting>) {
+        let is_left = |ours: &Setting| standing(stands, *ours).is_some_and(|now| same(now, *ours));
+        let leftover: Vec<Setting> = self.ours.iter().copied().filter(is_left).collect();
+        let mut original = *stands;
+        for setting in &leftover {
+            match setting {
+                Setting::CpuWeight(_) => original.cpu_weight = self.original.cpu_weight,
+                Setting::CpuQuota(_) => original.cpu_quota = self.original.cpu_quota,
+                Setting::MemoryLow(_) => original.memory_low = self.original.memory_low,
+                Setting::MemoryHigh(_) => original.memory_high = self.original.memory_high,
+                Setting::IoWeight(_) => original.io_weight = self.original.io_weight,
+            }
+        }
+        (original, leftover)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Bytes, CpuWeight};
+
+    fn limits(weight: f64, low: u64) -> Limits {
+        Limits { cpu_weight: Some(CpuWeight::clamped(weight)), memory_low: Some(Bytes(low << 20)), ..Limits::default() }
+    }
+
+    fn last_run() -> LastRun {
+        let ours = vec![Setting::CpuWeight(CpuWeight::clamped(117.0)), Setting::MemoryLow(Bytes(64 << 20))];
+        LastRun { original: limits(30.0, 20), ours, ..LastRun::default() }
+    }
+
+    #[test]
+    fn a_weight_that_the_engine_kept_of_ours_is_not_taken_for_the_owners() {
+        let (original, leftover) = last_run().taken_off(&limits(117.0, 20));
+        assert_eq!(original, limits(30.0, 20));
+        assert_eq!(leftover, [Setting::CpuWeight(CpuWeight::clamped(117.0))]);
+    }
+
+    #[test]
+    fn what_the_owner_set_between_two_runs_is_the_new_original() {
+        let (original, leftover) = last_run().taken_off(&limits(500.0, 30));
+        assert_eq!(original, limits(500.0, 30));
+        assert_eq!(leftover, []);
+    }
+}
