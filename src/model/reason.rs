@@ -2,6 +2,7 @@
 
 use super::{Millis, Share};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 
 /// The rule that set a limit, with the numbers that it used.
@@ -57,7 +58,7 @@ pub enum Reason {
     /// Ranked by credit per CPU-second (the default policy).
     Ranked {
         /// The milestone that is worth most per CPU-second.
-        milestone: String,
+        milestone: Cow<'static, str>,
         /// CPU-seconds of work to it.
         work: f64,
         /// Place among the containers, from 1.
@@ -178,7 +179,7 @@ mod tests {
             Reason::ObserveOnly,
             Reason::Bounded { wanted: Share::ALL, bound: Share::ALL },
             Reason::Held { why: "somebody else set cpu.weight to 40 where 73 was ours".to_owned() },
-            Reason::Ranked { milestone: "95 % quality".to_owned(), work: 35_999.0, rank: 128, of: 1000 },
+            Reason::Ranked { milestone: "95 % quality".into(), work: 35_999.0, rank: 128, of: 1000 },
         ];
         for reason in reasons {
             let text = reason.to_string();

@@ -73,7 +73,7 @@ pub(super) fn allocate(containers: &[ContainerObservation], limits: &[f64], floo
         .collect();
     let budget = WEIGHT_EACH * free / scale;
     let wanted = proportional(&claims, budget);
-    let shares = pour(&claims, budget);
+    let shares = pour(&claims, &wanted, budget);
     let weights = whole_weights(&shares, scale);
     let mut given = shares.into_iter().zip(wanted).zip(weights);
     containers
@@ -151,10 +151,14 @@ fn proportional(claims: &[Claim], budget: f64) -> Vec<f64> {
     claims.iter().map(|claim| budget * claim.amount / total).collect()
 }
 
-/// Shares in proportion to the claims, each within its bounds, adding up to the budget as far as the bounds allow.
+/// Shares in proportion to the claims, each within its bounds, adding up to the budget as far as the bounds allow. `wanted` are the shares
+/// without bounds; where they keep them there is nothing to do.
 ///
 /// The level λ with Σ clamp(λ·claim, least, most) = budget is found by bisection: the sum grows with λ.
-fn pour(claims: &[Claim], budget: f64) -> Vec<f64> {
+fn pour(claims: &[Claim], wanted: &[f64], budget: f64) -> Vec<f64> {
+    if claims.iter().zip(wanted).all(|(claim, share)| (claim.least..=claim.most).contains(share)) {
+        return wanted.to_vec();
+    }
     let least: f64 = claims.iter().map(|claim| claim.least).sum();
     if least >= budget {
         return claims.iter().map(|claim| claim.least * budget / least).collect();

@@ -5,10 +5,9 @@
 //! equal, or every tick would write again. A setting that the kernel lacks is not written.
 
 use crate::model::{
-    Bytes, ContainerId, ContainerObservation, ContainerPlan, LimitChange, Limits, NodeObservation, NodePlan,
-    PlannedLimits, Quota, Setting,
+    Bytes, ContainerObservation, ContainerPlan, LimitChange, Limits, NodeObservation, NodePlan, PlannedLimits, Quota,
+    Setting,
 };
-use std::collections::BTreeMap;
 
 /// Roundings smaller than this part of the value are no difference.
 const TOLERANCE: f64 = 0.01;
@@ -22,14 +21,15 @@ const MEMORY_STEP: f64 = 65_536.0;
 /// `cpu.max` is set in whole milliseconds of 100 by some engines.
 const QUOTA_STEP: f64 = 10.0;
 
-/// The changes to make, loosening before tightening, no-ops dropped.
+/// The changes to make, loosening before tightening, no-ops dropped. Both must name their containers in the same order, which a tick keeps;
+/// a container that is in one only is not written.
 pub fn diff(plan: &NodePlan, observation: &NodeObservation) -> Vec<LimitChange> {
-    let observed: BTreeMap<&ContainerId, &ContainerObservation> =
-        observation.containers.iter().map(|container| (&container.id, container)).collect();
+    let mut observed = observation.containers.as_slice();
     let mut changes = Vec::new();
     for planned in &plan.containers {
-        if let Some(container) = observed.get(&planned.id) {
-            push_changes(planned, container, &mut changes);
+        if let Some(at) = observed.iter().position(|container| container.id == planned.id) {
+            push_changes(planned, &observed[at], &mut changes);
+            observed = &observed[at + 1..];
         }
     }
     changes.sort_by_key(|change| !change.loosens());

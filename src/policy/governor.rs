@@ -31,7 +31,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Governor {
     settings: PolicySettings,
-    remembered: BTreeMap<ContainerId, Remembered>,
+    /// Boxed: a tick takes everything out and puts it back.
+    remembered: BTreeMap<ContainerId, Box<Remembered>>,
     backoff: Backoff,
     last_tick: Option<Millis>,
 }
@@ -131,9 +132,9 @@ impl Governor {
     }
 
     /// What is remembered of each container, in the observation's order; a new one starts from nothing, in the New list.
-    fn recall(&mut self, observation: &NodeObservation) -> Vec<Remembered> {
+    fn recall(&mut self, observation: &NodeObservation) -> Vec<Box<Remembered>> {
         let clock_went_back = self.last_tick.is_some_and(|last| observation.now < last);
-        let mut recalled: Vec<Remembered> = observation
+        let mut recalled: Vec<Box<Remembered>> = observation
             .containers
             .iter()
             .map(|container| self.remembered.remove(&container.id).unwrap_or_default())
@@ -144,15 +145,15 @@ impl Governor {
         recalled
     }
 
-    fn remember(&mut self, observation: &NodeObservation, recalled: Vec<Remembered>) {
+    fn remember(&mut self, observation: &NodeObservation, recalled: Vec<Box<Remembered>>) {
         self.last_tick = Some(observation.now);
         self.remembered = observation
             .containers
             .iter()
             .zip(recalled)
-            .map(|(container, memory)| {
-                let (state, phase) = (Some(container.state), phase_of(container));
-                (container.id.clone(), Remembered { state, phase, ..memory })
+            .map(|(container, mut memory)| {
+                (memory.state, memory.phase) = (Some(container.state), phase_of(container));
+                (container.id.clone(), memory)
             })
             .collect();
     }
@@ -161,7 +162,7 @@ impl Governor {
     fn decide(
         &mut self,
         observation: &NodeObservation,
-        remembered: &mut [Remembered],
+        remembered: &mut [Box<Remembered>],
         measurements: &[Measurement],
         disturbed: bool,
     ) -> (Vec<Decision>, Millis) {
@@ -202,7 +203,7 @@ impl Governor {
     fn enforce(
         &self,
         observation: &NodeObservation,
-        remembered: &mut [Remembered],
+        remembered: &mut [Box<Remembered>],
         decisions: &[Decision],
         allocations: &[Allocation],
     ) -> Vec<Option<PlannedLimits>> {
@@ -264,7 +265,7 @@ impl Governor {
 
 fn entries<'a>(
     containers: &[ContainerObservation],
-    remembered: &'a mut [Remembered],
+    remembered: &'a mut [Box<Remembered>],
     measurements: &[Measurement],
 ) -> Vec<flowcon::Entry<'a>> {
     containers

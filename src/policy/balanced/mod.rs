@@ -251,7 +251,7 @@ fn decisions(candidates: &[Option<Candidate>], shares: &[f64], running: f64) -> 
     indices.sort_by(|a, b| b.total_cmp(a));
     let reason = |candidate: &Option<Candidate>| match candidate {
         Some(Candidate { milestone, .. }) => Reason::Ranked {
-            milestone: milestone.name.to_owned(),
+            milestone: milestone.name.into(),
             work: milestone.work,
             rank: 1 + indices.partition_point(|index| *index > milestone.log_index),
             of: indices.len(),

@@ -8,6 +8,7 @@
 use super::milestone::Milestone;
 use super::work::Work;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Times the promised work that a job may take.
 const SLACK: f64 = 2.0;
@@ -24,7 +25,7 @@ const AFTER_A_BREACH: f64 = 0.7;
 /// A milestone, when it was promised, and the work that it should have taken.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Promise {
-    milestone: String,
+    milestone: Cow<'static, str>,
     done: f64,
     work: f64,
 }
@@ -53,5 +54,5 @@ impl Trust {
 }
 
 fn promise_of(work: &Work, milestone: &Milestone) -> Promise {
-    Promise { milestone: milestone.name.to_owned(), done: work.done, work: milestone.work }
+    Promise { milestone: milestone.name.into(), done: work.done, work: milestone.work }
 }
