@@ -64,14 +64,17 @@ impl Drop for Mounted {
     }
 }
 
+fn write(store: &mut Store, original: &Original, settings: &[Setting]) -> Result<Original, StoreError> {
+    store.before_writing(&[(original.clone(), settings)])?.remove(0)
+}
+
 #[test]
 fn an_original_and_what_was_written_since_outlive_the_process() {
     let dir = tempfile::tempdir().unwrap();
     let settings =
         [Setting::CpuQuota(None), Setting::CpuWeight(CpuWeight::clamped(25.0)), Setting::MemoryLow(Bytes(7))];
     let mut store = open(dir.path());
-    assert_eq!(store.remember(&original("a")).unwrap(), original("a"));
-    store.record_written(&original("a").id, &settings).unwrap();
+    assert_eq!(write(&mut store, &original("a"), &settings).unwrap(), original("a"));
     drop(store);
     let store = open(dir.path());
     assert_eq!(store.originals().unwrap().readable, [original("a")]);
@@ -82,7 +85,7 @@ fn an_original_and_what_was_written_since_outlive_the_process() {
 fn a_later_reading_never_replaces_an_original() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path());
-    store.remember(&original("a")).unwrap();
+    write(&mut store, &original("a"), &[]).unwrap();
     let restarted = Original {
         name: "renamed".into(),
         cgroup: "/docker/def".into(),
@@ -91,7 +94,7 @@ fn a_later_reading_never_replaces_an_original() {
         engine: Some(EngineLimits { cpu_shares: 256, ..EngineLimits::default() }),
         ..original("a")
     };
-    let holds = store.remember(&restarted).unwrap();
+    let holds = write(&mut store, &restarted, &[]).unwrap();
     assert_eq!((holds.limits, holds.engine), (original("a").limits, original("a").engine));
     assert_eq!((holds.name.as_str(), holds.cgroup.as_str(), holds.started_unix_ms), ("renamed", "/docker/def", 9_000));
 }
@@ -101,8 +104,7 @@ fn what_is_forgotten_is_gone_with_what_was_written() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path());
     let id = original("a").id;
-    store.remember(&original("a")).unwrap();
-    store.record_written(&id, &[Setting::IoWeight(100)]).unwrap();
+    write(&mut store, &original("a"), &[Setting::IoWeight(100)]).unwrap();
     store.forget(&id).unwrap();
     assert_eq!(store.original(&id).unwrap(), None);
     assert_eq!(store.written(&id).unwrap(), []);
@@ -110,10 +112,16 @@ fn what_is_forgotten_is_gone_with_what_was_written() {
 }
 
 #[test]
-fn nothing_is_recorded_as_written_before_its_original() {
+fn one_damaged_row_keeps_no_other_container_from_being_journalled() {
     let dir = tempfile::tempdir().unwrap();
-    let error = open(dir.path()).record_written(&ContainerId::new("stranger"), &[Setting::IoWeight(100)]).unwrap_err();
-    assert!(matches!(error, StoreError::Sqlite { .. }), "{error}");
+    let mut store = open(dir.path());
+    write(&mut store, &original("damaged"), &[]).unwrap();
+    drop(store);
+    sql(dir.path(), "UPDATE original SET runtime = 'spaceship'");
+    let mut store = open(dir.path());
+    let both = store.before_writing(&[(original("damaged"), &[]), (original("new"), &[])]).unwrap();
+    assert!(matches!(both[0], Err(StoreError::Damaged { .. })), "{both:?}");
+    assert_eq!(both[1].as_ref().unwrap(), &original("new"));
 }
 
 #[test]
@@ -121,7 +129,7 @@ fn an_original_survives_a_kill_right_after_the_call() {
     const STATE: &str = "FLOWCON_TEST_STATE";
     if let Ok(dir) = std::env::var(STATE) {
         let mut store = open(Path::new(&dir));
-        store.remember(&original("a")).unwrap();
+        write(&mut store, &original("a"), &[]).unwrap();
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).unwrap();
     }
     let dir = tempfile::tempdir().unwrap();
@@ -155,7 +163,7 @@ fn a_damaged_database_is_set_aside_untouched_and_the_caller_is_told() {
         let aside = set_aside.unwrap();
         assert_eq!(aside, fs::canonicalize(dir.path()).unwrap().join(format!("flowcon.db.corrupt-{n}")));
         assert_eq!(fs::read(&aside).unwrap(), garbage);
-        store.remember(&original("a")).unwrap();
+        write(&mut store, &original("a"), &[]).unwrap();
     }
 }
 
@@ -164,7 +172,7 @@ fn a_database_with_a_torn_page_is_set_aside() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path());
     for n in 0..200 {
-        store.remember(&original(&format!("{n:064}"))).unwrap();
+        write(&mut store, &original(&format!("{n:064}")), &[]).unwrap();
     }
     drop(store);
     let database = dir.path().join("flowcon.db");
@@ -180,7 +188,7 @@ fn a_database_with_a_torn_page_is_set_aside() {
 #[test]
 fn a_later_versions_database_is_refused_and_kept() {
     let dir = tempfile::tempdir().unwrap();
-    open(dir.path()).remember(&original("a")).unwrap();
+    write(&mut open(dir.path()), &original("a"), &[]).unwrap();
     sql(dir.path(), "PRAGMA user_version = 99");
     let error = Store::open(dir.path()).unwrap_err();
     assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error}");
@@ -208,9 +216,9 @@ fn a_state_directory_below_a_file_is_a_clear_error() {
 fn on_a_full_disk_nothing_new_is_promised_and_everything_old_can_be_restored() {
     let mounted = Mounted::tmpfs("size=512k");
     let mut store = open(mounted.path());
-    store.remember(&original("kept")).unwrap();
+    write(&mut store, &original("kept"), &[]).unwrap();
     let ballast = fill(mounted.path());
-    let failed = (0..1_000).find_map(|n| store.remember(&original(&format!("new-{n}"))).err()).unwrap();
+    let failed = (0..1_000).find_map(|n| write(&mut store, &original(&format!("new-{n}")), &[]).err()).unwrap();
     assert!(matches!(failed, StoreError::Full { .. }), "{failed}");
     assert!(failed.to_string().contains("flowcon.db"), "{failed}");
     let promised = store.originals().unwrap();
@@ -219,7 +227,7 @@ fn on_a_full_disk_nothing_new_is_promised_and_everything_old_can_be_restored() {
     assert_eq!(again.originals().unwrap(), promised);
     assert!(promised.readable.contains(&original("kept")));
     fs::remove_file(ballast).unwrap();
-    again.remember(&original("new")).unwrap();
+    write(&mut again, &original("new"), &[]).unwrap();
 }
 
 fn fill(dir: &Path) -> PathBuf {
@@ -234,9 +242,9 @@ fn rows_with_impossible_values_are_told_apart_and_not_believed() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path());
     for id in ["good", "weight", "quota", "runtime", "time", "path"] {
-        store.remember(&original(id)).unwrap();
+        write(&mut store, &original(id), &[]).unwrap();
     }
-    store.record_written(&ContainerId::new("good"), &[Setting::IoWeight(100)]).unwrap();
+    write(&mut store, &original("good"), &[Setting::IoWeight(100)]).unwrap();
     drop(store);
     sql(
         dir.path(),
@@ -272,7 +280,7 @@ fn read_positions_come_back_and_those_of_ended_containers_are_dropped() {
     let mut store = open(dir.path());
     let positions = store.positions().unwrap();
     assert_eq!((positions.get(&a), positions.get(&b)), (Some(&file), Some(&api)));
-    store.drop_positions_except(&[&b]).unwrap();
+    store.drop_positions_except(&[b.as_str()].into()).unwrap();
     assert_eq!(store.positions().unwrap().into_keys().collect::<Vec<_>>(), [b]);
 }
 
@@ -331,7 +339,7 @@ proptest! {
         let runtime = if scope { Runtime::Scope } else { Runtime::Docker };
         let engine = (!scope).then_some(EngineLimits { nano_cpus: 5, ..EngineLimits::default() });
         let original = Original { name, limits, runtime, engine, ..original("a") };
-        open(dir.path()).remember(&original).unwrap();
+        write(&mut open(dir.path()), &original, &[]).unwrap();
         prop_assert_eq!(open(dir.path()).originals().unwrap().readable, [original]);
     }
 }

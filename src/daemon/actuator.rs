@@ -112,7 +112,7 @@ impl Task {
                 Order::Positions { batch, kept } => {
                     tokio::task::block_in_place(|| {
                         self.journal.save_positions(&batch);
-                        self.journal.keep_positions(&kept.iter().collect::<Vec<_>>());
+                        self.journal.keep_positions(&kept);
                     });
                     continue;
                 }
@@ -131,8 +131,9 @@ impl Task {
     async fn change(&mut self, changes: Vec<(Target, Vec<Setting>)>) -> Vec<Outcome> {
         let mut journalled = Vec::new();
         let mut outcomes = Vec::new();
-        for (mut target, settings) in changes {
-            match tokio::task::block_in_place(|| self.journal.before_writing(&target, &settings)) {
+        let originals = tokio::task::block_in_place(|| self.journal.before_writing(&changes));
+        for ((mut target, settings), original) in changes.into_iter().zip(originals) {
+            match original {
                 Ok(original) => {
                     target.original = original.limits;
                     target.engine_limits = original.engine;

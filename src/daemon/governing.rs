@@ -12,11 +12,12 @@ use super::record::Recorders;
 use super::{Control, Reread};
 use crate::api::{RecordingRequest, Request};
 use crate::config::{EngineChoice, OnExit, Settings};
-use crate::host::cgroup;
 use crate::host::docker::{EngineInfo, EngineName};
 use crate::host::node;
 use crate::host::systemd;
-use crate::model::{ContainerId, EventKind, Millis, NodePlan, NodeStatus, PolicySettings};
+use crate::model::{
+    ContainerId, ContainerObservation, EventKind, Millis, NodeObservation, NodePlan, NodeStatus, PolicySettings,
+};
 use crate::policy::{self, Governor};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,8 +28,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 /// that looking takes one part in [`LOOK_COSTS_AT_MOST`] of a core.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 const LOOK_AT_LATEST: Duration = Duration::from_secs(10);
-const LOOK_COSTS_AT_MOST: u32 = 400;
-const SAVE_EVERY: Duration = Duration::from_secs(10);
+const LOOK_COSTS_AT_MOST: u32 = 1000;
+/// What a killed daemon read since is read once more.
+const SAVE_EVERY: Duration = Duration::from_secs(30);
 /// An engine that has not answered by then does not keep the daemon from being ready.
 const READY_AT_LATEST: Duration = Duration::from_secs(3);
 /// Restoring at the end must fit in the time that systemd gives a service to stop.
@@ -263,6 +265,7 @@ impl Governing {
     /// The five calls.
     fn tick(&mut self) {
         let now = node::now();
+        self.jobs.values_mut().for_each(Job::read_limits);
         self.look_for_drift();
         let observation = observe(self.node, &mut self.jobs, now, self.paused, true);
         let plan = self.governor.tick(&observation);
@@ -280,7 +283,7 @@ impl Governing {
         self.next_tick = plan.next_tick.max(now.after(Millis(100)));
         self.keep(plan);
         self.actuate(changes);
-        self.publish();
+        self.publish_observed(observation);
     }
 
     fn keep(&mut self, plan: NodePlan) {
@@ -299,20 +302,23 @@ impl Governing {
     /// Between ticks: a fresh snapshot, and whether something cannot wait.
     fn look(&mut self) {
         let began = Instant::now();
-        if self.in_flight == 0 {
-            let observation = observe(self.node, &mut self.jobs, node::now(), self.paused, false);
-            if self.governor.is_disturbed(&observation) {
-                self.tick_now();
-            }
+        let observation = observe(self.node, &mut self.jobs, node::now(), self.paused, false);
+        if self.in_flight == 0 && self.governor.is_disturbed(&observation) {
+            self.tick_now();
         }
-        self.publish();
+        self.publish_observed(observation);
         self.look_at = began + (began.elapsed() * LOOK_COSTS_AT_MOST).clamp(LOOK_EVERY, LOOK_AT_LATEST);
     }
 
     pub(super) fn publish(&mut self) {
-        let now = node::now();
-        let (node, paused) = (self.node, self.paused);
-        let mut jobs: Vec<_> = self.jobs.values_mut().map(|job| status_of(job, node, now, paused)).collect();
+        let observation = observe(self.node, &mut self.jobs, node::now(), self.paused, false);
+        self.publish_observed(observation);
+    }
+
+    fn publish_observed(&mut self, observation: NodeObservation) {
+        let NodeObservation { now, cores, pressure, containers, .. } = observation;
+        let with_job = |observed: ContainerObservation| Some(status_of(self.jobs.get(&observed.id)?, observed, cores));
+        let mut jobs: Vec<_> = containers.into_iter().filter_map(with_job).collect();
         jobs.sort_by(|a, b| (a.observed.started, &a.observed.id).cmp(&(b.observed.started, &b.observed.id)));
         let scopes = if self.settings.scopes { Some("scopes: ready".to_owned()) } else { None };
         systemd::notify(&systemd::Notice::Status(format!("{} jobs; {}", jobs.len(), self.engine_state)));
@@ -320,13 +326,13 @@ impl Governing {
             now,
             unix_ms: super::journal::unix_ms(),
             since: self.since,
-            cores: node.cores,
-            pressure: cgroup::node_pressure(),
+            cores,
+            pressure,
             settings: self.settings.policy,
             interval: self.interval,
             next_tick: self.next_tick,
             ticks: self.ticks,
-            paused,
+            paused: self.paused,
             runtimes: std::iter::once(self.engine_state.clone()).chain(scopes).collect(),
             jobs,
             notices: self.publisher.notices(),

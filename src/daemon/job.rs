@@ -41,7 +41,7 @@ pub(super) struct Job {
     /// What a write that failed had asked for: an engine that did not answer in time may still do it.
     pub unsettled: Vec<Setting>,
     pub usage: Usage,
-    /// What stood at the last tick, or after the last write of ours.
+    /// What stood when last read: at a tick, after a write of ours, or when somebody else wrote.
     pub limits: Limits,
     refreshed: Millis,
     /// The last two readings of its CPU counter.
@@ -253,6 +253,11 @@ impl Job {
         }
     }
 
+    /// Reads which limits stand in its cgroup.
+    pub fn read_limits(&mut self) {
+        self.limits = self.target.cgroup().limits();
+    }
+
     /// Compares what stands with what we wrote, or with the original where we wrote nothing.
     pub fn drift(&self, stands: &Limits) -> Option<Drift> {
         let mut reverted = Vec::new();
@@ -287,7 +292,7 @@ impl Job {
 
     /// Takes note of what stands after a write of ours.
     pub fn wrote(&mut self, stands: &[Setting]) {
-        self.limits = self.target.cgroup().limits();
+        self.read_limits();
         for setting in stands {
             self.ours.retain(|ours| !same_kind(*ours, *setting));
             self.ours.push(*setting);

@@ -58,12 +58,19 @@ impl Journal {
         }
     }
 
-    /// Makes the original durable, and what is about to be written; the original that holds is the answer.
-    pub fn before_writing(&mut self, target: &Target, settings: &[Setting]) -> Result<Original, String> {
-        let store = self.store.as_mut().map_err(|why| why.clone())?;
-        let original = store.remember(&original_of(target)).map_err(|error| error.to_string())?;
-        store.record_written(&target.id, settings).map_err(|error| error.to_string())?;
-        Ok(original)
+    /// Makes the originals durable, and what is about to be written; the originals that hold are the answers.
+    pub fn before_writing(&mut self, changes: &[(Target, Vec<Setting>)]) -> Vec<Result<Original, String>> {
+        let all = |why: String| changes.iter().map(|_| Err(why.clone())).collect();
+        let store = match &mut self.store {
+            Ok(store) => store,
+            Err(why) => return all(why.clone()),
+        };
+        let rows: Vec<(Original, &[Setting])> =
+            changes.iter().map(|(target, settings)| (original_of(target), settings.as_slice())).collect();
+        match store.before_writing(&rows) {
+            Ok(originals) => originals.into_iter().map(|read| read.map_err(|error| error.to_string())).collect(),
+            Err(error) => all(error.to_string()),
+        }
     }
 
     pub fn forget(&mut self, id: &ContainerId) -> Result<(), String> {
@@ -96,9 +103,9 @@ impl Journal {
     }
 
     /// Drops the log positions of all containers but these.
-    pub fn keep_positions(&mut self, kept: &[&ContainerId]) {
+    pub fn keep_positions(&mut self, kept: &[ContainerId]) {
         let Ok(store) = self.store.as_mut() else { return };
-        if let Err(error) = store.drop_positions_except(kept) {
+        if let Err(error) = store.drop_positions_except(&kept.iter().map(ContainerId::as_str).collect()) {
             tracing::warn!(%error, "old log positions are not dropped");
         }
     }

@@ -77,8 +77,16 @@ impl Governing {
         ids.iter().for_each(|id| self.check_drift(id, false));
     }
 
-    /// `told`: the engine says that somebody updated this container, so even the original value is somebody's will.
-    pub(super) fn check_drift(&mut self, id: &ContainerId, told: bool) {
+    /// The engine says that somebody updated this container: even the original value is somebody's will.
+    pub(super) fn updated(&mut self, id: &ContainerId) {
+        if let Some(job) = self.jobs.get_mut(id) {
+            job.read_limits();
+        }
+        self.check_drift(id, true);
+    }
+
+    /// Compares the limits as last read with what should stand. `told`: the engine said that somebody set them.
+    fn check_drift(&mut self, id: &ContainerId, told: bool) {
         if self.in_flight > 0 {
             return; // what stands is being written by us
         }
@@ -87,8 +95,7 @@ impl Governing {
         if job.holds.foreign.is_some() || matches!(job.holds.strongest(now, self.paused), Some(Hold::Operator)) {
             return;
         }
-        let stands = job.target.cgroup().limits();
-        let text = match job.drift(&stands) {
+        let text = match job.drift(&job.limits) {
             None => return,
             Some(Drift::Foreign(text)) => text,
             Some(Drift::Reverted(_)) if told => "its original limits were put back by somebody else".to_owned(),

@@ -18,7 +18,7 @@ impl Node {
     }
 }
 
-/// Observes all jobs. `close` is for a tick, not for a look: it ends the trackers' intervals and reads what limits stand.
+/// Observes all jobs, with the limits as last read. `close` is for a tick, not for a look: it ends the trackers' intervals.
 pub(super) fn observe(
     node: Node,
     jobs: &mut BTreeMap<ContainerId, Job>,
@@ -32,9 +32,6 @@ pub(super) fn observe(
 
 fn observe_job(job: &mut Job, now: Millis, paused: bool, close: bool) -> ContainerObservation {
     job.refresh(now);
-    if close {
-        job.limits = job.target.cgroup().limits();
-    }
     ContainerObservation {
         id: job.id().clone(),
         name: job.target.name.clone(),
@@ -54,13 +51,12 @@ fn observe_job(job: &mut Job, now: Millis, paused: bool, close: bool) -> Contain
 }
 
 /// One job for the snapshot.
-pub(super) fn status_of(job: &mut Job, node: Node, now: Millis, paused: bool) -> JobStatus {
-    let observed = observe_job(job, now, paused, false);
+pub(super) fn status_of(job: &Job, observed: ContainerObservation, cores: f64) -> JobStatus {
     let running = observed.state == RunState::Running;
     JobStatus {
         observed,
         plan: job.plan.clone(),
-        cpu_used: job.cores_used.filter(|_| running).map(|cores| Share::clamped(cores / node.cores).fraction()),
+        cpu_used: job.cores_used.filter(|_| running).map(|used| Share::clamped(used / cores).fraction()),
         recent: job.tracker.recent(),
         line: job.tracker.line().map(str::to_owned),
         log_source: job.log_source.clone(),

@@ -17,7 +17,7 @@ impl Governing {
             EngineEvent::Ended(id) => self.end(&id),
             EngineEvent::Paused(id, paused) => self.froze(&id, paused),
             EngineEvent::Renamed(id, name) => self.renamed(&id, name),
-            EngineEvent::Updated(id) => self.check_drift(&id, true),
+            EngineEvent::Updated(id) => self.updated(&id),
             EngineEvent::Unreadable(id, text) => {
                 self.publisher.warn(&format!("container {id} is not governed: {text}"))
             }

@@ -1,12 +1,12 @@
 //! The journal of originals: what each container's limits were before our first change, and what we wrote since.
 //!
-//! Guarantees: [`Store::remember`] returns after the row is on the disk; what is remembered of an id is never replaced
+//! Guarantees: [`Store::before_writing`] returns after the rows are on the disk; what is remembered of an id is never replaced
 //! by a later reading, for an engine keeps our update over a restart of the container and would show it as original.
 //! Imports: model, rusqlite.
 
 use super::{Store, StoreError, number, rows};
 use crate::model::{Bytes, ContainerId, CpuWeight, EngineLimits, Limits, Quota, Runtime, Setting};
-use rusqlite::{OptionalExtension, Row, named_params, params};
+use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
 /// `NULL` is "no such file", so unlimited needs a number.
 const UNLIMITED: i64 = -1;
@@ -44,45 +44,25 @@ pub struct Originals {
 }
 
 impl Store {
-    /// Makes an original durable before the first change, and returns what holds: for an id that is known, the earlier limits.
+    /// Makes durable, in one step for all of `changes`, what the limits were before our first change and which values we are about to put in
+    /// force. The answers are the originals that hold, in order: for an id that is known, the earlier limits.
     ///
-    /// Name, cgroup, boot and start follow the present run.
-    pub fn remember(&mut self, original: &Original) -> Result<Original, StoreError> {
-        let limits = &original.limits;
-        let engine = original.engine;
-        let values = named_params! {
-            ":id": original.id.as_str(),
-            ":runtime": runtime_word(original.runtime),
-            ":name": original.name,
-            ":cgroup": original.cgroup,
-            ":boot_id": original.boot_id,
-            ":started": number(original.started_unix_ms),
-            ":remembered": number(original.remembered_unix_ms),
-            ":cpu_weight": limits.cpu_weight.map(CpuWeight::number),
-            ":cpu_quota": limits.cpu_quota.map(|quota| quota.map_or(UNLIMITED, |q| number(q.0))),
-            ":memory_low": limits.memory_low.map(|bytes| number(bytes.0)),
-            ":memory_high": limits.memory_high.map(|high| high.map_or(UNLIMITED, |b| number(b.0))),
-            ":io_weight": limits.io_weight,
-            ":shares": engine.map(|e| e.cpu_shares),
-            ":nano": engine.map(|e| e.nano_cpus),
-            ":quota": engine.map(|e| e.cpu_quota),
-            ":period": engine.map(|e| e.cpu_period),
-            ":memory": engine.map(|e| e.memory),
-            ":reservation": engine.map(|e| e.memory_reservation),
-            ":blkio": engine.map(|e| e.blkio_weight),
-        };
-        let operation = "remember an original";
+    /// Name, cgroup, boot and start follow the present run. What stands in a cgroup later and is neither of the two is somebody else's.
+    pub fn before_writing(
+        &mut self,
+        changes: &[(Original, &[Setting])],
+    ) -> Result<Vec<Result<Original, StoreError>>, StoreError> {
+        let operation = "remember originals";
         self.durably(operation, |connection| {
-            connection.execute(
-                "INSERT INTO original VALUES (:id, :runtime, :name, :cgroup, :boot_id, :started, :remembered,
-                     :cpu_weight, :cpu_quota, :memory_low, :memory_high, :io_weight,
-                     :shares, :nano, :quota, :period, :memory, :reservation, :blkio)
-                 ON CONFLICT (id) DO UPDATE SET name = excluded.name, cgroup = excluded.cgroup,
-                     boot_id = excluded.boot_id, started_unix_ms = excluded.started_unix_ms",
-                values,
-            )
+            let transaction = connection.transaction()?;
+            for (original, settings) in changes {
+                insert_original(&transaction, original)?;
+                insert_written(&transaction, &original.id, settings)?;
+            }
+            transaction.commit()
         })?;
-        self.original(&original.id)?.ok_or_else(|| self.error(operation, rusqlite::Error::QueryReturnedNoRows))
+        let missing = || self.error(operation, rusqlite::Error::QueryReturnedNoRows);
+        Ok(changes.iter().map(|(original, _)| self.original(&original.id)?.ok_or_else(missing)).collect())
     }
 
     /// What is remembered of one container. A damaged row is [`StoreError::Damaged`].
@@ -122,22 +102,6 @@ impl Store {
         })
     }
 
-    /// Records, durably and before the write itself, which values we are about to put in force for a remembered container.
-    ///
-    /// What stands in a cgroup and is neither this nor the original is somebody else's.
-    pub fn record_written(&mut self, id: &ContainerId, settings: &[Setting]) -> Result<(), StoreError> {
-        self.durably("record what is written", |connection| {
-            let transaction = connection.transaction()?;
-            for setting in settings {
-                let (word, value) = setting_row(*setting);
-                transaction
-                    .prepare_cached("INSERT OR REPLACE INTO written (id, setting, value) VALUES (?1, ?2, ?3)")?
-                    .execute(params![id.as_str(), word, value])?;
-            }
-            transaction.commit()
-        })
-    }
-
     /// What we wrote last for a container, in a fixed order; damaged rows are left out.
     pub fn written(&self, id: &ContainerId) -> Result<Vec<Setting>, StoreError> {
         self.connection
@@ -149,6 +113,51 @@ impl Store {
             })
             .map_err(|error| self.error("read what was written", error))
     }
+}
+
+/// A known id keeps its limits.
+fn insert_original(connection: &Connection, original: &Original) -> rusqlite::Result<()> {
+    let limits = &original.limits;
+    let engine = original.engine;
+    let values = named_params! {
+        ":id": original.id.as_str(),
+        ":runtime": runtime_word(original.runtime),
+        ":name": original.name,
+        ":cgroup": original.cgroup,
+        ":boot_id": original.boot_id,
+        ":started": number(original.started_unix_ms),
+        ":remembered": number(original.remembered_unix_ms),
+        ":cpu_weight": limits.cpu_weight.map(CpuWeight::number),
+        ":cpu_quota": limits.cpu_quota.map(|quota| quota.map_or(UNLIMITED, |q| number(q.0))),
+        ":memory_low": limits.memory_low.map(|bytes| number(bytes.0)),
+        ":memory_high": limits.memory_high.map(|high| high.map_or(UNLIMITED, |b| number(b.0))),
+        ":io_weight": limits.io_weight,
+        ":shares": engine.map(|e| e.cpu_shares),
+        ":nano": engine.map(|e| e.nano_cpus),
+        ":quota": engine.map(|e| e.cpu_quota),
+        ":period": engine.map(|e| e.cpu_period),
+        ":memory": engine.map(|e| e.memory),
+        ":reservation": engine.map(|e| e.memory_reservation),
+        ":blkio": engine.map(|e| e.blkio_weight),
+    };
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO original VALUES (:id, :runtime, :name, :cgroup, :boot_id, :started, :remembered,
+             :cpu_weight, :cpu_quota, :memory_low, :memory_high, :io_weight,
+             :shares, :nano, :quota, :period, :memory, :reservation, :blkio)
+         ON CONFLICT (id) DO UPDATE SET name = excluded.name, cgroup = excluded.cgroup,
+             boot_id = excluded.boot_id, started_unix_ms = excluded.started_unix_ms",
+    )?;
+    statement.execute(values).map(drop)
+}
+
+fn insert_written(connection: &Connection, id: &ContainerId, settings: &[Setting]) -> rusqlite::Result<()> {
+    let mut statement =
+        connection.prepare_cached("INSERT OR REPLACE INTO written (id, setting, value) VALUES (?1, ?2, ?3)")?;
+    for setting in settings {
+        let (word, value) = setting_row(*setting);
+        statement.execute(params![id.as_str(), word, value])?;
+    }
+    Ok(())
 }
 
 /// A row, unless one of its values is impossible: the file may have been edited or written by another hand.

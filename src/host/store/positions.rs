@@ -5,7 +5,7 @@
 use super::{Store, StoreError, number, rows};
 use crate::model::ContainerId;
 use rusqlite::{Row, params};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A tracker's checkpoint beyond this is not kept.
 const CHECKPOINT_LONGEST: usize = 1 << 20;
@@ -75,12 +75,17 @@ impl Store {
     }
 
     /// Drops the positions of all containers but `kept`, without waiting for the disk.
-    pub fn drop_positions_except(&mut self, kept: &[&ContainerId]) -> Result<(), StoreError> {
-        let gone: Vec<ContainerId> = self.positions()?.into_keys().filter(|id| !kept.contains(&id)).collect();
+    pub fn drop_positions_except(&mut self, kept: &BTreeSet<&str>) -> Result<(), StoreError> {
+        let known = rows(&self.connection, "SELECT id FROM position", |row| row.get::<_, String>(0));
+        let mut gone = known.map_err(|error| self.error("read log positions", error))?;
+        gone.retain(|id| !kept.contains(id.as_str()));
+        if gone.is_empty() {
+            return Ok(());
+        }
         self.lazily("drop log positions", |connection| {
             let transaction = connection.transaction()?;
             for id in &gone {
-                transaction.prepare_cached("DELETE FROM position WHERE id = ?1")?.execute([id.as_str()])?;
+                transaction.prepare_cached("DELETE FROM position WHERE id = ?1")?.execute([id])?;
             }
             transaction.commit()
         })

@@ -251,9 +251,11 @@ impl Followed {
         let mut bytes = 0;
         while bytes < budget.per_log {
             let room = CHUNK.min((budget.per_log - bytes) as usize);
-            match self.read_chunk(room, buffer, sink)? {
-                0 => return Ok(Look { bytes, more: false }),
-                read => bytes += read as u64,
+            let read = self.read_chunk(room, buffer, sink)?;
+            bytes += read as u64;
+            // Less than asked for is its end; asking once more would cost each line of a slow log a second call.
+            if read < room {
+                return Ok(Look { bytes, more: false });
             }
         }
         Ok(Look { bytes, more: true })
