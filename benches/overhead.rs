@@ -1,5 +1,6 @@
 //! What governing costs: `flowcond` over 200 containers that write a log line a second, beside `docker stats` on the same set, in
-//! the same minute. Run as root: `cargo bench --bench overhead` (`CONTAINERS=50` for fewer).
+//! the same minute. Run as root: `cargo bench --bench overhead` (`CONTAINERS=50` for fewer, `POLICY=flowcon` for another
+//! policy than the default).
 
 #![allow(clippy::unwrap_used)] // a benchmark fails by panicking
 
@@ -19,7 +20,8 @@ const WHILE: Duration = Duration::from_secs(60);
 fn main() {
     let containers: usize = std::env::var("CONTAINERS").ok().and_then(|text| text.parse().ok()).unwrap_or(200);
     let engine = Engine::start();
-    let daemon = Daemon::start(&engine.address(), &["policy.name=flowcon"]);
+    let policy = std::env::var("POLICY").unwrap_or_else(|_| "balanced".to_owned());
+    let daemon = Daemon::start(&engine.address(), &[&format!("policy.name={policy}")]);
     for n in 0..containers {
         let name = format!("job-{n}");
         engine.run(RunSpec {
@@ -47,7 +49,7 @@ fn main() {
     stats.kill().unwrap();
     stats.wait().unwrap();
 
-    println!("{containers} containers, a log line a second each, {} s each way:", WHILE.as_secs());
+    println!("{containers} containers, a log line a second each, {policy}, {} s each way:", WHILE.as_secs());
     println!(
         "  flowcond      {:.2} % of a core, {:.1} MiB resident (targets: 1 %, 40 MiB)",
         alone.0,

@@ -64,8 +64,8 @@ fn has_nvidia() -> bool {
 /// Names of governed containers whose GPUs come through the legacy hook. One that ends meanwhile is skipped.
 async fn gpu_containers(engine: &Engine, info: &EngineInfo) -> Result<Vec<String>, EngineError> {
     let mut names = Vec::new();
-    for id in engine.list(LABEL).await?.into_iter().take(CONTAINERS_AT_MOST) {
-        match engine.inspect(&id, info.name).await {
+    for listed in engine.list(LABEL).await?.into_iter().take(CONTAINERS_AT_MOST) {
+        match engine.inspect(&listed.id, info.name).await {
             Ok(container) if container.gpu_hook => names.push(container.name),
             Err(error) if error.is_engine_lost() => return Err(error),
             _ => {}

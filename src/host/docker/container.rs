@@ -5,6 +5,7 @@ use super::instant::unix_millis;
 use super::log_pieces::LogFormat;
 use crate::model::{ContainerId, EngineLimits};
 use bollard::models::{ContainerInspectResponse, DeviceRequest, HostConfig, MountPoint};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -35,6 +36,27 @@ pub struct EngineContainer {
     pub cgroup_parent: String,
     /// An update through the engine can take its GPUs away (legacy NVIDIA hook): write its cgroup instead.
     pub gpu_hook: bool,
+}
+
+/// A row of the engine's list of containers.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Listed {
+    /// The engine's full id.
+    #[serde(rename = "Id")]
+    pub id: ContainerId,
+    #[serde(rename = "Names")]
+    names: Option<Vec<String>>,
+    #[serde(rename = "State")]
+    state: Option<String>,
+}
+
+impl Listed {
+    /// Whether it says what is known already; when the container was started it does not say.
+    pub(super) fn agrees_with(&self, known: &EngineContainer) -> bool {
+        let state = if known.paused { "paused" } else { "running" };
+        let is_name = |name: &String| name.strip_prefix('/').unwrap_or(name) == known.name;
+        self.state.as_deref() == Some(state) && self.names.iter().flatten().any(is_name)
+    }
 }
 
 /// Where a container's output can be read.

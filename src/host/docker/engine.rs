@@ -5,7 +5,7 @@
 //! warnings tell which limit was discarded (bollard drops them), events and logs need a bound on each line (bollard
 //! has none) and logs a resumption finer than a second.
 
-use super::container::{EngineContainer, NotGoverned, is_container_id};
+use super::container::{EngineContainer, Listed, NotGoverned, is_container_id};
 use super::error::{EngineError, shortened};
 use super::transport::{self, Bound, root_cause};
 use super::update::UpdateBody;
@@ -107,17 +107,12 @@ impl Engine {
         Ok(described(version, info))
     }
 
-    /// Ids of the running and paused containers that carry `label`, as `key=value`.
-    pub async fn list(&self, label: &str) -> Result<Vec<ContainerId>, EngineError> {
-        #[derive(Deserialize)]
-        struct Listed {
-            #[serde(rename = "Id")]
-            id: String,
-        }
+    /// The running and paused containers that carry `label`, as `key=value`.
+    pub async fn list(&self, label: &str) -> Result<Vec<Listed>, EngineError> {
         let filters = serde_json::json!({"label": [label], "status": ["running", "paused"]});
         let path = format!("/containers/json?filters={}", percent_encoded(&filters.to_string()));
         let listed: Vec<Listed> = self.call("list containers", Method::GET, &path, None).await?;
-        Ok(listed.into_iter().filter(|c| is_container_id(&c.id)).map(|c| ContainerId::new(&c.id)).collect())
+        Ok(listed.into_iter().filter(|listed| is_container_id(listed.id.as_str())).collect())
     }
 
     /// One container; [`EngineError::Gone`] where it does not exist or run any more.

@@ -18,7 +18,7 @@ mod update;
 mod watch;
 
 pub use address::{AddressError, EngineAddress};
-pub use container::{EngineContainer, EngineMount, LogSource};
+pub use container::{EngineContainer, EngineMount, Listed, LogSource};
 pub use conversion::Conversion;
 pub use engine::{Engine, EngineInfo, EngineName, Updated};
 pub use error::EngineError;

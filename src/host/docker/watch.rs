@@ -1,13 +1,15 @@
 //! Keeps the daemon's list of labelled containers true, whatever the engine does. Imports: model, tokio.
 //!
 //! Guarantees: subscribes before it lists, lists again every 30 s and upon every doubt, so a container is missed for
-//! 30 s at most; never ends while somebody listens, never panics. Caveats: events can come twice and late ([`watch`]
+//! 30 s at most; never ends while somebody listens, never panics. An inspection costs the engine far more than a row of its list:
+//! without a doubt, a container is inspected again only when its row or its first process is not what is known. Caveats: events can come twice and late ([`watch`]
 //! drops the end of an earlier run of the same container); a list that was sent is older than the events after it.
 
-use super::container::EngineContainer;
+use super::container::{EngineContainer, Listed};
 use super::engine::{Engine, EngineInfo, EngineName, percent_encoded};
 use super::error::EngineError;
 use super::events::{Happening, Lines, happening};
+use crate::host::cgroup::{self, StartTime};
 use crate::model::ContainerId;
 use futures_util::StreamExt;
 use http_body_util::BodyExt;
@@ -104,9 +106,29 @@ struct Watcher {
     label: String,
     sender: mpsc::Sender<EngineEvent>,
     /// What was last told of each container, to stand in where one cannot be inspected for a moment.
-    known: BTreeMap<ContainerId, EngineContainer>,
+    known: BTreeMap<ContainerId, Known>,
     /// What was complained about, so that it is said once.
     unreadable: BTreeMap<ContainerId, String>,
+}
+
+/// A container as it was last inspected.
+struct Known {
+    container: EngineContainer,
+    /// When its first process started; `None` where that cannot be seen.
+    start: Option<StartTime>,
+}
+
+impl Known {
+    fn new(container: EngineContainer) -> Known {
+        Known { start: cgroup::start_time(container.pid), container }
+    }
+
+    /// Whether it is the same run, in the state that is known.
+    fn is_still(&self, listed: &Listed) -> bool {
+        listed.agrees_with(&self.container)
+            && self.start.is_some()
+            && self.start == cgroup::start_time(self.container.pid)
+    }
 }
 
 impl Watcher {
@@ -126,18 +148,20 @@ impl Watcher {
         self.tell(EngineEvent::Connected(info)).await?;
         let mut next_list = Instant::now();
         let mut doubts_from = next_list;
+        let mut trust = Trust::Doubt;
         loop {
             tokio::select! {
                 biased;
                 () = self.sender.closed() => return Err(Over::NobodyListens),
                 () = sleep_until(next_list) => {
-                    self.list(name).await?;
+                    self.list(name, std::mem::replace(&mut trust, Trust::Whole)).await?;
                     next_list = Instant::now() + RELIST_EVERY;
                     doubts_from = Instant::now() + DOUBT_DELAY;
                 }
                 happenings = events.next() => {
                     for happening in happenings? {
                         if self.carry_on(happening, name).await? == Trust::Doubt {
+                            trust = Trust::Doubt;
                             next_list = next_list.min(doubts_from);
                         }
                     }
@@ -153,20 +177,26 @@ impl Watcher {
         Ok(EventStream { engine: self.engine.clone(), body: response.into_body(), lines: Lines::default() })
     }
 
-    async fn list(&mut self, name: EngineName) -> Result<(), Over> {
-        let ids = self.engine.list(&self.label).await?;
+    async fn list(&mut self, name: EngineName, trust: Trust) -> Result<(), Over> {
+        let listed = self.engine.list(&self.label).await?;
+        let (mut same, mut doubtful) = (Vec::new(), Vec::new());
+        for row in listed {
+            let is_same = trust == Trust::Whole && self.known.get(&row.id).is_some_and(|known| known.is_still(&row));
+            if is_same { same.push(row.id) } else { doubtful.push(row.id) }
+        }
         let engine = &self.engine;
-        let inspected: Vec<(ContainerId, Result<EngineContainer, EngineError>)> = futures_util::stream::iter(ids)
+        let inspected: Vec<(ContainerId, Result<EngineContainer, EngineError>)> = futures_util::stream::iter(doubtful)
             .map(|id| async move { (id.clone(), engine.inspect(&id, name).await) })
             .buffered(INSPECTS_AT_ONCE)
             .collect()
             .await;
-        let mut containers = BTreeMap::new();
+        let mut containers: BTreeMap<ContainerId, Known> =
+            same.into_iter().filter_map(|id| self.known.remove_entry(&id)).collect();
         let mut failed = BTreeSet::new();
         for (id, result) in inspected {
             match result {
                 Ok(container) => {
-                    containers.insert(id, container);
+                    containers.insert(id, Known::new(container));
                 }
                 Err(error) if error.is_gone() => {}
                 Err(error) if error.is_engine_lost() => return Err(error.into()),
@@ -181,7 +211,7 @@ impl Watcher {
         }
         self.unreadable.retain(|id, _| failed.contains(id));
         self.known = containers;
-        self.tell(EngineEvent::Listed(self.known.values().cloned().collect())).await?;
+        self.tell(EngineEvent::Listed(self.known.values().map(|known| known.container.clone()).collect())).await?;
         Ok(())
     }
 
@@ -192,14 +222,14 @@ impl Watcher {
             Happening::Started(id) => return self.started(id, name).await,
             Happening::Ended(id, at_unix_ns) => self.ended(id, at_unix_ns).await?,
             Happening::Paused(id, paused) => {
-                if let Some(container) = self.known.get_mut(&id) {
-                    container.paused = paused;
+                if let Some(known) = self.known.get_mut(&id) {
+                    known.container.paused = paused;
                 }
                 self.tell(EngineEvent::Paused(id, paused)).await?;
             }
             Happening::Renamed(id, name) => {
-                if let Some(container) = self.known.get_mut(&id) {
-                    container.name.clone_from(&name);
+                if let Some(known) = self.known.get_mut(&id) {
+                    known.container.name.clone_from(&name);
                 }
                 self.tell(EngineEvent::Renamed(id, name)).await?;
             }
@@ -211,9 +241,9 @@ impl Watcher {
     async fn started(&mut self, id: ContainerId, name: EngineName) -> Result<Trust, Over> {
         match self.engine.inspect(&id, name).await {
             // The list came first.
-            Ok(container) if self.known.get(&id) == Some(&container) => {}
+            Ok(container) if self.known.get(&id).is_some_and(|known| known.container == container) => {}
             Ok(container) => {
-                self.known.insert(id, container.clone());
+                self.known.insert(id, Known::new(container.clone()));
                 self.tell(EngineEvent::Started(container)).await?;
             }
             // It ended again at once; its end is the next event.
@@ -229,7 +259,7 @@ impl Watcher {
 
     /// An end that is older than the start that is known belongs to an earlier run.
     async fn ended(&mut self, id: ContainerId, at_unix_ns: u64) -> Result<(), NobodyListens> {
-        let started_later = |c: &EngineContainer| at_unix_ns > 0 && c.started_unix_ms > at_unix_ns / 1_000_000;
+        let started_later = |known: &Known| at_unix_ns > 0 && known.container.started_unix_ms > at_unix_ns / 1_000_000;
         if self.known.get(&id).is_some_and(started_later) {
             return Ok(());
         }
@@ -252,7 +282,7 @@ impl Watcher {
 }
 
 /// Whether what is known still holds after an event.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Trust {
     Whole,
     Doubt,

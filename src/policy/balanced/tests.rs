@@ -82,7 +82,7 @@ impl Bench {
 
 fn ranked(plan: &NodePlan, index: usize) -> (String, f64, usize) {
     match &plan.containers[index].reason {
-        Reason::Ranked { milestone, work, rank, .. } => (milestone.clone(), *work, *rank),
+        Reason::Ranked { milestone, work, rank, .. } => (milestone.to_string(), *work, *rank),
         other => panic!("not ranked: {other:?}"),
     }
 }

@@ -29,8 +29,6 @@ pub(super) struct Scan {
     pub shape: u64,
     /// The numbers, in order.
     pub numbers: Vec<Span>,
-    /// Whether there are letters.
-    pub words: bool,
 }
 
 const BLANK: u8 = 0;
@@ -94,7 +92,6 @@ impl Scan {
     /// Scans `line`. `commas_divide`: this stream is comma separated, so `1,234` is two numbers.
     pub(super) fn read(&mut self, line: &[u8], commas_divide: bool) {
         self.numbers.clear();
-        self.words = false;
         let mut shape = Shape(0);
         let mut at = 0;
         while at < line.len() {
@@ -111,7 +108,6 @@ impl Scan {
     }
 
     fn word(&mut self, line: &[u8], start: usize, shape: &mut Shape) -> usize {
-        self.words = true;
         let letters = line[start..].iter().take_while(|byte| CLASS[usize::from(**byte)] == LETTER).count();
         let at = start + letters;
         shape.mix_text(line, start, letters);
