@@ -125,12 +125,12 @@ async fn ours(address: String) -> SystemTime {
 async fn cost_of_a_list(engine: &Engine) {
     let client = Client::new(EngineAddress::parse(&engine.address()).unwrap());
     let (began, cpu) = (Instant::now(), own_cpu_ms());
-    let ids = client.list(LABEL).await.unwrap();
-    for id in &ids {
-        client.inspect(id, EngineName::Docker).await.unwrap();
+    let listed = client.list(LABEL).await.unwrap();
+    for row in &listed {
+        client.inspect(&row.id, EngineName::Docker).await.unwrap();
     }
     let (wall, cpu) = (began.elapsed().as_secs_f64() * 1e3, own_cpu_ms() - cpu);
-    let each = ids.len() as f64;
+    let each = listed.len() as f64;
     println!("one list of {each} containers: {:.2} ms each, {:.2} ms of own CPU each", wall / each, cpu / each);
 }
 

@@ -132,6 +132,7 @@ impl Governor {
     }
 
     /// What is remembered of each container, in the observation's order; a new one starts from nothing, in the New list.
+    #[expect(clippy::vec_box, reason = "they come out of the map and go back into it without being copied")]
     fn recall(&mut self, observation: &NodeObservation) -> Vec<Box<Remembered>> {
         let clock_went_back = self.last_tick.is_some_and(|last| observation.now < last);
         let mut recalled: Vec<Box<Remembered>> = observation
@@ -145,6 +146,7 @@ impl Governor {
         recalled
     }
 
+    #[expect(clippy::vec_box, reason = "as above")]
     fn remember(&mut self, observation: &NodeObservation, recalled: Vec<Box<Remembered>>) {
         self.last_tick = Some(observation.now);
         self.remembered = observation
