@@ -173,13 +173,31 @@ async fn an_unknown_event_is_a_reason_to_list_again_and_not_an_error() {
 async fn events_that_the_engine_dropped_silently_are_made_up_for_in_half_a_minute() {
     let engine = Engine::start();
     let proxy = Proxy::start(&engine.dir().join("proxy.sock"), &engine.socket());
+    let [same, restarted, paused, renamed] =
+        ["same", "restarted", "paused", "renamed"].map(|name| ContainerId::new(&engine.run(job(name))));
     let mut watched = Watched::start(&proxy.address());
     watched.connected().await;
-    assert_eq!(watched.listed().await, []);
+    assert_eq!(watched.listed().await.len(), 4);
     proxy.swallow();
-    let unseen = engine.run(job("unseen"));
-    let event = watched.next_within(Duration::from_secs(33)).await;
-    assert!(matches!(&event, EngineEvent::Listed(all) if all.len() == 1 && all[0].id.as_str() == unseen), "{event:?}");
+    let begun = ContainerId::new(&engine.run(job("begun")));
+    engine.docker(&["restart", "--time", "1", "restarted"]);
+    engine.docker(&["pause", "paused"]);
+    engine.docker(&["rename", "renamed", "renamed-unseen"]);
+
+    let event = watched.next_within(Duration::from_secs(35)).await;
+    let EngineEvent::Listed(all) = event else { panic!("{event:?}") };
+    let found = |id: &ContainerId| all.iter().find(|container| container.id == *id).unwrap();
+    assert_eq!((all.len(), found(&begun).name.as_str()), (5, "begun"));
+    assert_eq!(found(&restarted).pid, engine.pid_of("restarted"));
+    assert!(found(&paused).paused && !found(&same).paused);
+    assert_eq!(found(&renamed).name, "renamed-unseen");
+    let inspections = |id: &ContainerId| {
+        let inspect = format!("GET /containers/{}/json", id.as_str());
+        proxy.requests().iter().filter(|request| request.starts_with(&inspect)).count()
+    };
+    let inspected = [&same, &restarted, &paused, &renamed].map(inspections);
+    assert_eq!(inspected, [1, 2, 2, 2], "only what is not plainly the same is inspected again");
+    engine.docker(&["unpause", "paused"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,12 +9,13 @@ use super::container::{EngineContainer, Listed};
 use super::engine::{Engine, EngineInfo, EngineName, percent_encoded};
 use super::error::EngineError;
 use super::events::{Happening, Lines, happening};
-use crate::host::cgroup::{self, StartTime};
 use crate::model::ContainerId;
 use futures_util::StreamExt;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -114,20 +115,20 @@ struct Watcher {
 /// A container as it was last inspected.
 struct Known {
     container: EngineContainer,
-    /// When its first process started; `None` where that cannot be seen.
-    start: Option<StartTime>,
+    /// `/proc/PID/stat` of its first process, which can be read as long as that lives, whoever has its number afterwards; `None` where it
+    /// cannot be seen.
+    process: Option<File>,
 }
 
 impl Known {
     fn new(container: EngineContainer) -> Known {
-        Known { start: cgroup::start_time(container.pid), container }
+        Known { process: File::open(format!("/proc/{}/stat", container.pid)).ok(), container }
     }
 
     /// Whether it is the same run, in the state that is known.
     fn is_still(&self, listed: &Listed) -> bool {
-        listed.agrees_with(&self.container)
-            && self.start.is_some()
-            && self.start == cgroup::start_time(self.container.pid)
+        let lives = |process: &File| process.read_at(&mut [0], 0).is_ok_and(|read| read > 0);
+        listed.agrees_with(&self.container) && self.process.as_ref().is_some_and(lives)
     }
 }
 
