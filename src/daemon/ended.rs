@@ -24,6 +24,7 @@ struct LastRun {
     place: Option<LogPlace>,
     original: Limits,
     engine_limits: Option<EngineLimits>,
+    /// What we wrote, and what we asked for without knowing what became of it.
     ours: Vec<Setting>,
 }
 
@@ -35,7 +36,7 @@ impl Ended {
             place: job.place,
             original: job.target.original,
             engine_limits: job.target.engine_limits,
-            ours: if of_engine { job.ours.clone() } else { Vec::new() },
+            ours: if of_engine { job.ours.iter().chain(&job.unsettled).copied().collect() } else { Vec::new() },
         };
         self.last.insert(job.id().clone(), last);
         if self.last.len() > KEPT_AT_MOST {

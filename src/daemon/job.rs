@@ -38,7 +38,7 @@ pub(super) struct Job {
     pub unsaved: bool,
     /// What stands by our hand, as it was read back.
     pub ours: Vec<Setting>,
-    /// What a write that failed had asked for: an engine that did not answer in time may still do it.
+    /// What was asked for and is not known to stand: it is being written, or an engine that did not answer in time may still do it.
     pub unsettled: Vec<Setting>,
     pub usage: Usage,
     /// What stood when last read: at a tick, after a write of ours, or when somebody else wrote.
@@ -288,6 +288,12 @@ impl Job {
         ];
         let ours = |original: Setting| self.ours.iter().copied().find(|ours| same_kind(*ours, original));
         all.into_iter().flatten().map(|original| ours(original).unwrap_or(original)).collect()
+    }
+
+    /// Takes note of what is about to be written.
+    pub fn asked(&mut self, settings: &[Setting]) {
+        self.unsettled.retain(|known| !settings.iter().any(|setting| same_kind(*known, *setting)));
+        self.unsettled.extend(settings);
     }
 
     /// Takes note of what stands after a write of ours.

@@ -17,9 +17,17 @@ impl Governing {
             return;
         }
         let (loosen, tighten): (Vec<_>, Vec<_>) = changes.into_iter().partition(LimitChange::loosens);
-        let order = Order::Change { loosen: self.by_target(loosen), tighten: self.by_target(tighten) };
-        if self.actuator.order(order) {
-            self.in_flight += 1;
+        let (loosen, tighten) = (self.by_target(loosen), self.by_target(tighten));
+        let asked: Vec<(ContainerId, Vec<Setting>)> =
+            loosen.iter().chain(&tighten).map(|(target, settings)| (target.id.clone(), settings.clone())).collect();
+        if !self.actuator.order(Order::Change { loosen, tighten }) {
+            return;
+        }
+        self.in_flight += 1;
+        for (id, settings) in asked {
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.asked(&settings);
+            }
         }
     }
 
@@ -51,7 +59,9 @@ impl Governing {
             return;
         }
         job.wrote(&outcome.stands);
-        job.unsettled = if outcome.error.is_some() { outcome.asked } else { Vec::new() };
+        if outcome.error.is_none() {
+            job.unsettled.retain(|setting| !outcome.asked.contains(setting));
+        }
         match outcome.error {
             None if outcome.stands.is_empty() => {}
             None => {
