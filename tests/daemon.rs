@@ -99,6 +99,10 @@ fn a_killed_daemon_leaves_a_journal_from_which_every_original_comes_back() {
 
     daemon.end("KILL");
     assert_eq!(engine.cpu_weight(&b), 40, "a crash changes nothing by itself");
+    // As if it had been killed between the journal's entry of a next weight and its writing.
+    let journal = rusqlite::Connection::open(daemon.state_dir().join("flowcon.db")).unwrap();
+    journal.execute("INSERT INTO written VALUES (?1, 'cpu-weight', 1234)", [&b]).unwrap();
+    drop(journal);
     let said = daemon.restore();
     assert!(said.contains("flat: original limits are back"), "{said}");
     if Engine::is_cgroup_v1() {
@@ -122,7 +126,7 @@ fn a_restarted_daemon_adopts_what_stands_and_reads_each_line_once() {
     let b = run(&engine, "flat", CONVERGED);
     daemon.job_that("flat", "completes", SOON, |job| list(job) == "completing");
     eventually("b is limited", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
-    sleep(Duration::from_secs(11)); // log positions are saved every ten seconds
+    sleep(Duration::from_secs(31)); // log positions are saved every 30 seconds
     daemon.end("KILL");
     daemon.boot();
     assert_eq!(engine.cpu_weight(&b), 40, "what stood stands");

@@ -82,6 +82,21 @@ fn an_original_and_what_was_written_since_outlive_the_process() {
 }
 
 #[test]
+fn until_a_value_is_written_the_one_before_it_may_stand() {
+    let dir = tempfile::tempdir().unwrap();
+    let weight = |number: f64| Setting::CpuWeight(CpuWeight::clamped(number));
+    let mut store = open(dir.path());
+    write(&mut store, &original("a"), &[weight(25.0), Setting::IoWeight(25)]).unwrap();
+    write(&mut store, &original("a"), &[weight(80.0), weight(25.0)]).unwrap();
+    drop(store);
+    let written = |store: &Store| store.written(&original("a").id).unwrap();
+    let mut store = open(dir.path());
+    assert_eq!(written(&store), [weight(25.0), weight(80.0), Setting::IoWeight(25)]);
+    write(&mut store, &original("a"), &[weight(90.0), weight(80.0)]).unwrap();
+    assert_eq!(written(&store), [weight(80.0), weight(90.0), Setting::IoWeight(25)]);
+}
+
+#[test]
 fn a_later_reading_never_replaces_an_original() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path());

@@ -6,7 +6,7 @@
 use super::event::Event;
 use super::journal::{Journal, back_to};
 use super::restore::{self, Restored};
-use super::target::{Target, same, standing};
+use super::target::{Target, same, standing, stands_in};
 use crate::host::docker::{Conversion, Engine, EngineInfo, EngineName};
 use crate::host::store::ReadPosition;
 use crate::host::systemd::Systemd;
@@ -163,10 +163,7 @@ impl Task {
         for target in targets {
             let written = self.journal.written(&target.id);
             let stands = target.cgroup().limits();
-            let ours: Vec<Setting> = written
-                .into_iter()
-                .filter(|ours| standing(&stands, *ours).is_some_and(|now| same(now, *ours)))
-                .collect();
+            let ours: Vec<Setting> = written.into_iter().filter(|ours| stands_in(&stands, *ours)).collect();
             back.push((target.clone(), back_to(&target.original, &ours)));
         }
         self.change(back).await

@@ -5,7 +5,7 @@
 //! original is the one of the run before. Imports: model.
 
 use super::job::Job;
-use super::target::{same, standing};
+use super::target::stands_in;
 use crate::host::store::LogPlace;
 use crate::model::{ContainerId, EngineLimits, Limits, Runtime, Setting};
 use std::collections::BTreeMap;
@@ -63,8 +63,7 @@ impl Ended {
 impl LastRun {
     /// The limits that stand in the new run without what we left in them, and that.
     fn taken_off(&self, stands: &Limits) -> (Limits, Vec<Setting>) {
-        let is_left = |ours: &Setting| standing(stands, *ours).is_some_and(|now| same(now, *ours));
-        let leftover: Vec<Setting> = self.ours.iter().copied().filter(is_left).collect();
+        let leftover: Vec<Setting> = self.ours.iter().copied().filter(|ours| stands_in(stands, *ours)).collect();
         let mut original = *stands;
         for setting in &leftover {
             match setting {

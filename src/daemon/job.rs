@@ -3,7 +3,7 @@
 use super::logs::LogFeed;
 use super::publish::notice;
 use super::restore::unit;
-use super::target::{Target, same, same_kind, standing};
+use super::target::{Target, same, same_kind, standing, stands_in};
 use crate::config;
 use crate::host::cgroup::{Cgroup, StartTime};
 use crate::host::docker::{EngineContainer, EngineInfo, LogSource};
@@ -219,7 +219,7 @@ impl Job {
         if let Some((original, written)) = known {
             self.target.original = original.limits;
             self.target.engine_limits = original.engine.or(self.target.engine_limits);
-            self.ours = written.clone();
+            self.ours = of_each_kind(written, &self.limits);
         }
         let Some(position) = position else { return };
         self.place = Some(position.place);
@@ -313,4 +313,17 @@ impl Job {
     pub fn memory_floor(&self) -> Option<Bytes> {
         self.directives.memory_floor
     }
+}
+
+/// One of each kind: the one that stands, where there are two.
+fn of_each_kind(written: &[Setting], stands: &Limits) -> Vec<Setting> {
+    let mut ours: Vec<Setting> = Vec::new();
+    for setting in written {
+        match ours.iter_mut().find(|known| same_kind(**known, *setting)) {
+            Some(known) if stands_in(stands, *setting) => *known = *setting,
+            Some(_) => {}
+            None => ours.push(*setting),
+        }
+    }
+    ours
 }

@@ -2,7 +2,7 @@
 //!
 //! Without a journal nothing may be changed, so a state directory that cannot be used leaves the daemon watching only, and it says so.
 
-use super::target::Target;
+use super::target::{Target, same_kind, standing, stands_in};
 use crate::host::node;
 use crate::host::store::{LogPlace, Original, ReadPosition, Store, StoreError};
 use crate::model::{ContainerId, Limits, Setting};
@@ -65,8 +65,15 @@ impl Journal {
             Ok(store) => store,
             Err(why) => return all(why.clone()),
         };
-        let rows: Vec<(Original, &[Setting])> =
-            changes.iter().map(|(target, settings)| (original_of(target), settings.as_slice())).collect();
+        let may_stand: Vec<Vec<Setting>> = changes
+            .iter()
+            .map(|(target, settings)| may_stand(store.written(&target.id).unwrap_or_default(), target, settings))
+            .collect();
+        let rows: Vec<(Original, &[Setting])> = changes
+            .iter()
+            .zip(&may_stand)
+            .map(|((target, _), settings)| (original_of(target), settings.as_slice()))
+            .collect();
         match store.before_writing(&rows) {
             Ok(originals) => originals.into_iter().map(|read| read.map_err(|error| error.to_string())).collect(),
             Err(error) => all(error.to_string()),
@@ -78,7 +85,7 @@ impl Journal {
         store.forget(id).map_err(|error| error.to_string())
     }
 
-    /// All that has to be restored, with what was written last.
+    /// All that has to be restored, with the values of ours that may stand.
     pub fn everything(&self) -> Result<Vec<(Original, Vec<Setting>)>, String> {
         let store = self.store.as_ref().map_err(|why| why.clone())?;
         let originals = store.originals().map_err(|error| error.to_string())?.readable;
@@ -89,7 +96,7 @@ impl Journal {
         originals.into_iter().map(with_written).collect::<Result<_, StoreError>>().map_err(|error| error.to_string())
     }
 
-    /// What we wrote last for one container; nothing where nothing is known.
+    /// The values of ours that may stand in one container; nothing where nothing is known.
     pub fn written(&self, id: &ContainerId) -> Vec<Setting> {
         self.store.as_ref().ok().and_then(|store| store.written(id).ok()).unwrap_or_default()
     }
@@ -122,6 +129,14 @@ fn recall(store: &Store, remembered: &mut Remembered) -> Result<(), StoreError> 
     Ok(())
 }
 
+/// What is about to be written, and what stands of `written` until then: who is killed between the two leaves either.
+fn may_stand(written: Vec<Setting>, target: &Target, settings: &[Setting]) -> Vec<Setting> {
+    let stands = if written.is_empty() { Limits::default() } else { target.cgroup().limits() };
+    let is_replaced = |ours: &Setting| settings.iter().any(|setting| same_kind(*setting, *ours));
+    let still = written.into_iter().filter(|ours| is_replaced(ours) && stands_in(&stands, *ours));
+    settings.iter().copied().chain(still).collect()
+}
+
 fn original_of(target: &Target) -> Original {
     Original {
         id: target.id.clone(),
@@ -141,9 +156,11 @@ pub(super) fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// The settings that put `written` back to `original`.
+/// The settings that put `written` back to `original`, each once.
 pub(super) fn back_to(original: &Limits, written: &[Setting]) -> Vec<Setting> {
-    written.iter().filter_map(|setting| super::target::standing(original, *setting)).collect()
+    let mut back: Vec<Setting> = written.iter().filter_map(|setting| standing(original, *setting)).collect();
+    back.dedup();
+    back
 }
 
 /// A log position as the tailer knows it.

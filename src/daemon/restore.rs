@@ -5,7 +5,7 @@
 
 use super::actuator::{Connected, Writer};
 use super::journal::{Journal, back_to};
-use super::target::{Target, same, standing};
+use super::target::{Target, same_kind, standing, stands_in};
 use crate::config::{EngineChoice, Settings};
 use crate::host::cgroup::Cgroup;
 use crate::host::docker::{Engine, EngineAddress, EngineError, EngineName};
@@ -89,15 +89,15 @@ async fn one(writer: &mut Writer, original: &Original, written: &[Setting], rest
         }
     };
     let stands = target.cgroup().limits();
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for setting in written {
-        match standing(&stands, *setting) {
-            Some(now) if same(now, *setting) => ours.push(*setting),
-            Some(now) if standing(&original.limits, now).is_some_and(|original| same(now, original)) => {}
-            Some(now) => theirs.push(format!("{}: {now} is neither ours nor the original", original.name)),
-            None => {}
-        }
-    }
+    let ours: Vec<Setting> = written.iter().copied().filter(|setting| stands_in(&stands, *setting)).collect();
+    let mut theirs: Vec<String> = written
+        .iter()
+        .filter(|setting| !ours.iter().any(|ours| same_kind(*ours, **setting)))
+        .filter_map(|setting| standing(&stands, *setting))
+        .filter(|now| !stands_in(&original.limits, *now))
+        .map(|now| format!("{}: {now} is neither ours nor the original", original.name))
+        .collect();
+    theirs.dedup();
     restored.left.append(&mut theirs);
     if ours.is_empty() {
         restored.nothing_to_do += 1;

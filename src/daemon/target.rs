@@ -71,6 +71,11 @@ pub(super) fn same(a: Setting, b: Setting) -> bool {
     }
 }
 
+/// Whether `setting` is what stands.
+pub(super) fn stands_in(limits: &Limits, setting: Setting) -> bool {
+    standing(limits, setting).is_some_and(|now| same(now, setting))
+}
+
 /// Whether two settings are of one kind.
 pub(super) fn same_kind(a: Setting, b: Setting) -> bool {
     std::mem::discriminant(&a) == std::mem::discriminant(&b)

@@ -44,10 +44,11 @@ pub struct Originals {
 }
 
 impl Store {
-    /// Makes durable, in one step for all of `changes`, what the limits were before our first change and which values we are about to put in
-    /// force. The answers are the originals that hold, in order: for an id that is known, the earlier limits.
+    /// Makes durable, in one step for all of `changes`, what the limits were before our first change and which values may stand by our hand
+    /// from now on: of one setting the value that is about to be written, and the one of ours that stands until then. The answers are the
+    /// originals that hold, in order: for an id that is known, the earlier limits.
     ///
-    /// Name, cgroup, boot and start follow the present run. What stands in a cgroup later and is neither of the two is somebody else's.
+    /// Name, cgroup, boot and start follow the present run. What stands in a cgroup later and is none of these is somebody else's.
     pub fn before_writing(
         &mut self,
         changes: &[(Original, &[Setting])],
@@ -102,10 +103,10 @@ impl Store {
         })
     }
 
-    /// What we wrote last for a container, in a fixed order; damaged rows are left out.
+    /// The values of ours that may stand in a container, one or two of a setting, in a fixed order; damaged rows are left out.
     pub fn written(&self, id: &ContainerId) -> Result<Vec<Setting>, StoreError> {
         self.connection
-            .prepare_cached("SELECT setting, value FROM written WHERE id = ?1 ORDER BY setting")
+            .prepare_cached("SELECT setting, value FROM written WHERE id = ?1 ORDER BY setting, value")
             .and_then(|mut statement| {
                 let read =
                     statement.query_map([id.as_str()], |row| Ok(setting(&row.get::<_, String>(0)?, row.get(1)?)))?;
@@ -151,11 +152,15 @@ fn insert_original(connection: &Connection, original: &Original) -> rusqlite::Re
 }
 
 fn insert_written(connection: &Connection, id: &ContainerId, settings: &[Setting]) -> rusqlite::Result<()> {
-    let mut statement =
-        connection.prepare_cached("INSERT OR REPLACE INTO written (id, setting, value) VALUES (?1, ?2, ?3)")?;
-    for setting in settings {
-        let (word, value) = setting_row(*setting);
-        statement.execute(params![id.as_str(), word, value])?;
+    let rows = || settings.iter().map(|setting| setting_row(*setting));
+    let mut delete = connection.prepare_cached("DELETE FROM written WHERE id = ?1 AND setting = ?2")?;
+    for (word, _) in rows() {
+        delete.execute(params![id.as_str(), word])?;
+    }
+    let mut insert =
+        connection.prepare_cached("INSERT OR IGNORE INTO written (id, setting, value) VALUES (?1, ?2, ?3)")?;
+    for (word, value) in rows() {
+        insert.execute(params![id.as_str(), word, value])?;
     }
     Ok(())
 }

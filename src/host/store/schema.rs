@@ -3,7 +3,8 @@
 use rusqlite::{Connection, Result};
 
 /// One step for each version, applied in order; a step that was released is never edited.
-const STEPS: [&str; 1] = ["
+const STEPS: [&str; 2] = [
+    "
     CREATE TABLE original (
         id                 TEXT PRIMARY KEY,
         runtime            TEXT NOT NULL,
@@ -43,7 +44,20 @@ const STEPS: [&str; 1] = ["
         fourth     INTEGER NOT NULL,
         checkpoint TEXT
     ) STRICT;
-"];
+",
+    "
+    -- Several values of one setting: the one that is about to be written, and the one of ours that stands until then.
+    CREATE TABLE may_stand (
+        id      TEXT NOT NULL REFERENCES original (id) ON DELETE CASCADE,
+        setting TEXT NOT NULL,
+        value   INTEGER NOT NULL,
+        PRIMARY KEY (id, setting, value)
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO may_stand SELECT id, setting, value FROM written;
+    DROP TABLE written;
+    ALTER TABLE may_stand RENAME TO written;
+",
+];
 
 /// The latest version that is known here.
 pub(super) const VERSION: i64 = STEPS.len() as i64;
