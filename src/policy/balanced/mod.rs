@@ -53,7 +53,8 @@
 //! - No job gets less than `floor` of an equal share (owners' upper bounds aside), and only a trusted one more than an equal share.
 //! - Estimates are not smoothed over time: a job's credit ends when its milestone is reached, and smoothing would hold the CPU past that
 //!   point. Shares are continuous in the index instead, so that near-equal jobs do not flap.
-//! - It looks again when the favoured job should be half way to its milestone, at most ten times in an interval.
+//! - It looks again when the favoured job should be half way to its milestone, or while a job that just started has not shown what its work
+//!   costs, at most ten times in an interval.
 
 mod lag;
 mod milestone;
@@ -109,6 +110,8 @@ struct Candidate {
     usable: f64,
     /// Every further delay of it delays the end of all.
     is_critical: bool,
+    /// The price of its units was seen between two reports.
+    is_measured: bool,
 }
 
 /// Decisions for all containers, and how long they hold.
@@ -135,7 +138,11 @@ pub(super) fn decide<'a>(
     mark_critical(&mut candidates, running, node.cores);
     let shares = shares(&candidates, running, settings.floor.fraction());
     memories.iter_mut().zip(&shares).for_each(|(memory, share)| memory.width.offer(share * node.cores));
-    let wait = wait(&candidates, &shares, node.cores, running, settings.interval);
+    let wait = if is_awaiting_a_price(node, &candidates, settings.interval) {
+        soonest(settings.interval)
+    } else {
+        wait(&candidates, &shares, node.cores, running, settings.interval)
+    };
     let decisions = decisions(&candidates, &shares, running);
     Answer { decisions, wait }
 }
@@ -163,7 +170,7 @@ impl Memory {
         let honesty = self.trust.after(&work, &milestone);
         // Whatever is wrong with what it seems to use, it may have an equal share.
         let usable = width.map_or(1.0, |width| width.max(equal) / node.cores);
-        Some(Candidate { milestone, honesty, usable, is_critical: false })
+        Some(Candidate { milestone, honesty, usable, is_critical: false, is_measured: work.is_measured })
     }
 }
 
@@ -243,7 +250,21 @@ fn wait(candidates: &[Option<Candidate>], shares: &[f64], cores: f64, running: f
         .filter_map(|(candidate, share)| Some(candidate.as_ref()?.milestone.work / (share * cores)))
         .fold(f64::INFINITY, f64::min);
     let millis = (LOOK_AGAIN * seconds * 1000.0).clamp(0.0, interval.0 as f64) as u64;
-    Millis(millis.max(interval.0 / TICKS_AN_INTERVAL).max(1))
+    Millis(millis).max(soonest(interval))
+}
+
+fn soonest(interval: Millis) -> Millis {
+    Millis((interval.0 / TICKS_AN_INTERVAL).max(1))
+}
+
+/// Whether a job that has just started has not shown yet what its units cost. What it shows soon is used soon; who shows nothing for an interval
+/// is looked at like all others.
+fn is_awaiting_a_price(node: &NodeObservation, candidates: &[Option<Candidate>], interval: Millis) -> bool {
+    node.containers.iter().zip(candidates).any(|(container, candidate)| {
+        container.state == RunState::Running
+            && node.now.since(container.started) < interval
+            && candidate.as_ref().is_none_or(|candidate| !candidate.is_measured)
+    })
 }
 
 fn decisions(candidates: &[Option<Candidate>], shares: &[f64], running: f64) -> Vec<Decision> {

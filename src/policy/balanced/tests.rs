@@ -238,6 +238,20 @@ fn the_next_look_comes_before_the_favoured_job_is_past_its_milestone() {
     assert!(wait < Millis::from_secs(5) && wait >= Millis::from_secs(2), "{wait:?}");
 }
 
+#[test]
+fn a_job_that_just_started_is_looked_at_often_until_its_price_is_known_but_not_for_long() {
+    let waits = |started_before: Millis| {
+        let old = job("a", 400.0, Some(4000.0), Some(3000.0));
+        let mut bench = Bench::new(0.5, vec![old.clone(), container("b")]);
+        bench.node.containers[1].started = Millis((bench.node.now.0 + INTERVAL.0).saturating_sub(started_before.0));
+        bench.goes_on(0, old);
+        let plan = bench.tick();
+        plan.next_tick.since(plan.at)
+    };
+    assert_eq!(waits(Millis::from_secs(1)), Millis::from_secs(2));
+    assert_eq!(waits(INTERVAL), INTERVAL);
+}
+
 /// A job of one thread that used one core over the whole of the last interval, without waiting for it.
 fn narrow(id: &str, done: f64, total: f64) -> ContainerObservation {
     let mut c = job(id, done, Some(total), Some(0.0));
