@@ -21,11 +21,12 @@
 //! The index becomes a share of the node:
 //!
 //! ```text
-//! put in  = trust · (1 − floor) / n
-//! share   = 1/n − put in + pool · index⁸ / Σ index⁸
+//! entitled = weight / Σ weights                                   1/n where all weights are equal
+//! put in   = trust · (1 − floor) · entitled
+//! share    = entitled − put in + pool · index⁸ / Σ index⁸
 //! ```
 //!
-//! Every job has an equal share 1/n to start with. It puts into the pool as much of it as its estimates are trusted, less the floor, and
+//! Every job has its equal share to start with, what plain sharing by its owner's weight would give it. It puts into the pool as much of it as its estimates are trusted, less the floor, and
 //! gets out of the pool according to its index: nearly all goes to the best, two equal jobs share. A job that has shown how many cores it can
 //! use ([`width`]) takes no more than that, and the rest goes to the next best: two jobs of one thread run beside each other. What a job that has lost its trust
 //! would take goes back to those who put it in. A job about which nothing is known (no progress in its log) puts in nothing, takes nothing and has its equal share. Shares are soft: what a job cannot use
@@ -64,6 +65,7 @@ mod work;
 
 use super::decision::Decision;
 use super::memory::MemoryRole;
+use super::sane_weight;
 use crate::model::{ContainerObservation, Millis, NodeObservation, PolicySettings, Reason, RunState};
 use lag::Lag;
 use milestone::{Milestone, Prospect};
@@ -129,22 +131,32 @@ pub(super) fn decide<'a>(
     let mut memories: Vec<&mut Memory> = memories.collect();
     let running = node.containers.iter().filter(|container| container.state == RunState::Running).count();
     let running = running.max(1) as f64;
+    let entitled = entitled(&node.containers);
     let mut candidates: Vec<Option<Candidate>> = node
         .containers
         .iter()
         .zip(&mut memories)
-        .map(|(container, memory)| memory.rank(container, node, node.cores / running, settings))
+        .zip(&entitled)
+        .map(|((container, memory), entitled)| memory.rank(container, node, node.cores * entitled, settings))
         .collect();
-    mark_critical(&mut candidates, running, node.cores);
-    let shares = shares(&candidates, running, settings.floor.fraction());
+    mark_critical(&mut candidates, &entitled, running, node.cores);
+    let shares = shares(&candidates, &entitled, settings.floor.fraction());
     memories.iter_mut().zip(&shares).for_each(|(memory, share)| memory.width.offer(share * node.cores));
     let wait = if is_awaiting_a_price(node, &candidates, settings.interval) {
         soonest(settings.interval)
     } else {
-        wait(&candidates, &shares, node.cores, running, settings.interval)
+        wait(&candidates, &shares, &entitled, node.cores, settings.interval)
     };
-    let decisions = decisions(&candidates, &shares, running);
+    let decisions = decisions(&node.containers, &candidates, &shares, &entitled);
     Answer { decisions, wait }
+}
+
+/// What plain sharing by the owners' weights gives each: parts of the node. A frozen container has the part that it had if it thawed.
+fn entitled(containers: &[ContainerObservation]) -> Vec<f64> {
+    let weight = |container: &ContainerObservation| sane_weight(container.weight);
+    let running = containers.iter().filter(|container| container.state == RunState::Running);
+    let whole: f64 = running.map(weight).sum();
+    containers.iter().map(|container| weight(container) / whole.max(weight(container))).collect()
 }
 
 impl Memory {
@@ -177,47 +189,48 @@ impl Memory {
 /// A narrow job whose work alone takes about as long as everything takes together comes first: the node would be half idle in the end.
 ///
 /// A log that claims endless work gains little by it: such a job gets [`CRITICAL_SHARES`] equal shares at most, and none with a broken promise.
-fn mark_critical(candidates: &mut [Option<Candidate>], running: f64, cores: f64) {
+fn mark_critical(candidates: &mut [Option<Candidate>], entitled: &[f64], running: f64, cores: f64) {
     let (known, ahead) =
         candidates.iter().flatten().fold((0.0, 0.0), |(n, sum), c| (n + 1.0, sum + c.milestone.to_end));
     // Of those who tell nothing as much is expected as of the others.
     let everything = ahead / known * running / cores;
-    for candidate in candidates.iter_mut().flatten().filter(|c| c.usable < 1.0 && c.honesty >= 1.0) {
+    let with_part =
+        candidates.iter_mut().zip(entitled).filter_map(|(candidate, part)| Some((candidate.as_mut()?, part)));
+    for (candidate, entitled) in with_part.filter(|(c, _)| c.usable < 1.0 && c.honesty >= 1.0) {
         let alone = candidate.milestone.to_end / (candidate.usable * cores);
         if alone >= CRITICAL_ABOVE * everything {
             candidate.is_critical = true;
-            candidate.usable = candidate.usable.min(CRITICAL_SHARES / running);
+            candidate.usable = candidate.usable.min(CRITICAL_SHARES * entitled);
         }
     }
 }
 
 /// The part of the node that each container shall have.
-fn shares(candidates: &[Option<Candidate>], running: f64, floor: f64) -> Vec<f64> {
+fn shares(candidates: &[Option<Candidate>], entitled: &[f64], floor: f64) -> Vec<f64> {
     let ranked = || candidates.iter().flatten();
     let best = ranked().map(|c| c.milestone.log_index).fold(f64::NEG_INFINITY, f64::max);
     let rank = |c: &Candidate| (SHARPNESS * (c.milestone.log_index - best)).exp();
     let claim = |c: &Candidate| if c.is_critical { CRITICAL_CLAIM } else { rank(c) };
     let claims: f64 = ranked().map(claim).sum();
-    let put_in = |c: &Candidate| c.honesty * c.milestone.trust * (1.0 - floor) / running;
-    let pool: f64 = ranked().map(put_in).sum();
-    let take = |c: &Candidate| c.honesty * claim(c) / claims;
-    let taken: f64 = ranked().map(take).sum();
-    let mut shares: Vec<f64> = candidates
-        .iter()
-        .map(|candidate| match candidate {
-            Some(c) if claims > 0.0 => 1.0 / running - taken * put_in(c),
-            Some(_) | None => 1.0 / running,
-        })
-        .collect();
-    if claims > 0.0 {
-        let takes: Vec<f64> = candidates.iter().map(|candidate| candidate.as_ref().map_or(0.0, take)).collect();
-        hand_out(pool * taken, &takes, candidates, &mut shares);
+    if claims.is_nan() || claims <= 0.0 {
+        return entitled.to_vec();
     }
+    let take = |c: &Candidate| c.honesty * claim(c) / claims;
+    let takes: Vec<f64> = candidates.iter().map(|candidate| candidate.as_ref().map_or(0.0, take)).collect();
+    let taken: f64 = takes.iter().sum();
+    let put_in = |c: &Candidate, entitled: f64| taken * c.honesty * c.milestone.trust * (1.0 - floor) * entitled;
+    let puts: Vec<f64> = candidates
+        .iter()
+        .zip(entitled)
+        .map(|(candidate, entitled)| candidate.as_ref().map_or(0.0, |candidate| put_in(candidate, *entitled)))
+        .collect();
+    let mut shares: Vec<f64> = entitled.iter().zip(&puts).map(|(entitled, put_in)| entitled - put_in).collect();
+    hand_out(puts.iter().sum(), &takes, candidates, entitled, &mut shares);
     shares
 }
 
 /// Adds `pool` to the shares in proportion to `takes`; what a job cannot use goes to the others in the same proportion.
-fn hand_out(pool: f64, takes: &[f64], candidates: &[Option<Candidate>], shares: &mut [f64]) {
+fn hand_out(pool: f64, takes: &[f64], candidates: &[Option<Candidate>], entitled: &[f64], shares: &mut [f64]) {
     let usable = |index: usize| candidates[index].as_ref().map_or(0.0, |candidate| candidate.usable);
     let mut open: Vec<usize> = (0..takes.len()).filter(|&index| takes[index] > 0.0).collect();
     let mut left = pool;
@@ -237,17 +250,16 @@ fn hand_out(pool: f64, takes: &[f64], candidates: &[Option<Candidate>], shares: 
         open = rest;
     }
     // Nobody can use it: plain sharing of what is left is as good as anything.
-    let each = left.max(0.0) / shares.len().max(1) as f64;
-    shares.iter_mut().for_each(|share| *share += each);
+    shares.iter_mut().zip(entitled).for_each(|(share, entitled)| *share += left.max(0.0) * entitled);
 }
 
 /// Until the first favoured job should be half way to its milestone.
-fn wait(candidates: &[Option<Candidate>], shares: &[f64], cores: f64, running: f64, interval: Millis) -> Millis {
+fn wait(candidates: &[Option<Candidate>], shares: &[f64], entitled: &[f64], cores: f64, interval: Millis) -> Millis {
     let seconds = candidates
         .iter()
-        .zip(shares)
-        .filter(|(_, share)| **share * running > 1.0)
-        .filter_map(|(candidate, share)| Some(candidate.as_ref()?.milestone.work / (share * cores)))
+        .zip(shares.iter().zip(entitled))
+        .filter(|(_, (share, entitled))| share > entitled)
+        .filter_map(|(candidate, (share, _))| Some(candidate.as_ref()?.milestone.work / (share * cores)))
         .fold(f64::INFINITY, f64::min);
     let millis = (LOOK_AGAIN * seconds * 1000.0).clamp(0.0, interval.0 as f64) as u64;
     Millis(millis).max(soonest(interval))
@@ -267,7 +279,12 @@ fn is_awaiting_a_price(node: &NodeObservation, candidates: &[Option<Candidate>],
     })
 }
 
-fn decisions(candidates: &[Option<Candidate>], shares: &[f64], running: f64) -> Vec<Decision> {
+fn decisions(
+    containers: &[ContainerObservation],
+    candidates: &[Option<Candidate>],
+    shares: &[f64],
+    entitled: &[f64],
+) -> Vec<Decision> {
     let mut indices: Vec<f64> = candidates.iter().flatten().map(|c| c.milestone.log_index).collect();
     indices.sort_by(|a, b| b.total_cmp(a));
     let reason = |candidate: &Option<Candidate>| match candidate {
@@ -279,13 +296,16 @@ fn decisions(candidates: &[Option<Candidate>], shares: &[f64], running: f64) -> 
         },
         None => Reason::Unranked,
     };
-    candidates
+    containers
         .iter()
-        .zip(shares)
-        .map(|(candidate, share)| {
-            let is_favoured = candidate.is_some() && share * running >= 1.0;
+        .zip(candidates)
+        .zip(shares.iter().zip(entitled))
+        .map(|((container, candidate), (share, entitled))| {
+            let is_favoured = candidate.is_some() && share >= entitled;
             let role = if is_favoured { MemoryRole::Protect } else { MemoryRole::Leave };
-            Decision { list: None, limit: *share, role, reason: reason(candidate) }
+            // The allocation multiplies by the owner's weight, which is in the share already.
+            let limit = share / sane_weight(container.weight);
+            Decision { list: None, limit, role, reason: reason(candidate) }
         })
         .collect()
 }

@@ -110,6 +110,16 @@ fn both_credits_lie_at_the_end_when_the_end_is_near() {
 }
 
 #[test]
+fn the_owners_weight_is_the_measure_of_an_equal_share() {
+    let mut jobs = vec![job("a", 100.0, Some(200.0), Some(0.0)), job("b", 100.0, Some(200.0), Some(0.0))];
+    jobs[0].weight = 3.0;
+    assert_eq!(Bench::new(0.5, jobs).shares(), [0.97, 0.03], "the other keeps a tenth of its quarter");
+    let mut silent = vec![container("c"), container("d")];
+    silent[0].weight = 3.0;
+    assert_eq!(Bench { node: node(silent), ..Bench::new(0.5, Vec::new()) }.shares(), [0.75, 0.25]);
+}
+
+#[test]
 fn equal_jobs_share_equally_and_nearly_equal_ones_nearly() {
     let pair =
         |work: f64| vec![job("a", 100.0, Some(200.0), Some(0.0)), job("b", 100.0, Some(100.0 + work), Some(0.0))];
