@@ -1,9 +1,10 @@
 //! Keeps the daemon's list of labelled containers true, whatever the engine does. Imports: model, tokio.
 //!
-//! Guarantees: subscribes before it lists, lists again every 30 s and upon every doubt, so a container is missed for
-//! 30 s at most; never ends while somebody listens, never panics. An inspection costs the engine far more than a row of its list:
-//! without a doubt, a container is inspected again only when its row or its first process is not what is known. Caveats: events can come twice and late ([`watch`]
-//! drops the end of an earlier run of the same container); a list that was sent is older than the events after it.
+//! Guarantees: subscribes before it lists, lists again every 30 s and upon every doubt, so a container is missed for 30 s at most;
+//! never ends while somebody listens, never panics. An inspection costs the engine far more than a row of its list: without a
+//! doubt, a container is inspected again only when its row or its first process is not what is known. Caveats: events can come
+//! twice and late ([`watch`] drops the end of an earlier run of the same container); a list that was sent is older than the events
+//! after it.
 
 use super::container::{EngineContainer, Listed};
 use super::engine::{Engine, EngineInfo, EngineName, percent_encoded};

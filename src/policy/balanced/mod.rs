@@ -26,11 +26,12 @@
 //! share    = entitled − put in + pool · index⁸ / Σ index⁸
 //! ```
 //!
-//! Every job has its equal share to start with, what plain sharing by its owner's weight would give it. It puts into the pool as much of it as its estimates are trusted, less the floor, and
-//! gets out of the pool according to its index: nearly all goes to the best, two equal jobs share. A job that has shown how many cores it can
-//! use ([`width`]) takes no more than that, and the rest goes to the next best: two jobs of one thread run beside each other. What a job that has lost its trust
-//! would take goes back to those who put it in. A job about which nothing is known (no progress in its log) puts in nothing, takes nothing and has its equal share. Shares are soft: what a job cannot use
-//! (it waits for I/O, it has one thread) flows to the next.
+//! Every job has its equal share to start with, what plain sharing by its owner's weight would give it. It puts into the pool as
+//! much of it as its estimates are trusted, less the floor, and gets out of the pool according to its index: nearly all goes to the
+//! best, two equal jobs share. A job that has shown how many cores it can use ([`width`]) takes no more than that, and the rest
+//! goes to the next best: two jobs of one thread run beside each other. What a job that has lost its trust would take goes back to
+//! those who put it in. A job about which nothing is known (no progress in its log) puts in nothing, takes nothing and has its
+//! equal share. Shares are soft: what a job cannot use (it waits for I/O, it has one thread) flows to the next.
 //!
 //! Narrow jobs have a price: the longest of them would run alone in the end on a node that is half idle. So a narrow job whose work takes about
 //! as long as everything together comes first, with two equal shares at most.
@@ -269,8 +270,8 @@ fn soonest(interval: Millis) -> Millis {
     Millis((interval.0 / TICKS_AN_INTERVAL).max(1))
 }
 
-/// Whether a job that has just started has not shown yet what its units cost. What it shows soon is used soon; who shows nothing for an interval
-/// is looked at like all others.
+/// Whether a job that has just started has not shown yet what its units cost. What it shows soon is used soon; who shows nothing
+/// for an interval is looked at like all others.
 fn is_awaiting_a_price(node: &NodeObservation, candidates: &[Option<Candidate>], interval: Millis) -> bool {
     node.containers.iter().zip(candidates).any(|(container, candidate)| {
         container.state == RunState::Running
