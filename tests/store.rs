@@ -65,7 +65,7 @@ impl Drop for Mounted {
 }
 
 fn write(store: &mut Store, original: &Original, settings: &[Setting]) -> Result<Original, StoreError> {
-    store.before_writing(&[(original.clone(), settings)])?.remove(0)
+    store.before_writing(&[(original.clone(), settings.to_vec())])?.remove(0)
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn one_damaged_row_keeps_no_other_container_from_being_journalled() {
     drop(store);
     sql(dir.path(), "UPDATE original SET runtime = 'spaceship'");
     let mut store = open(dir.path());
-    let both = store.before_writing(&[(original("damaged"), &[]), (original("new"), &[])]).unwrap();
+    let both = store.before_writing(&[(original("damaged"), Vec::new()), (original("new"), Vec::new())]).unwrap();
     assert!(matches!(both[0], Err(StoreError::Damaged { .. })), "{both:?}");
     assert_eq!(both[1].as_ref().unwrap(), &original("new"));
 }

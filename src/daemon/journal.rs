@@ -65,15 +65,11 @@ impl Journal {
             Ok(store) => store,
             Err(why) => return all(why.clone()),
         };
-        let may_stand: Vec<Vec<Setting>> = changes
-            .iter()
-            .map(|(target, settings)| may_stand(store.written(&target.id).unwrap_or_default(), target, settings))
-            .collect();
-        let rows: Vec<(Original, &[Setting])> = changes
-            .iter()
-            .zip(&may_stand)
-            .map(|((target, _), settings)| (original_of(target), settings.as_slice()))
-            .collect();
+        let row = |(target, settings): &(Target, Vec<Setting>)| {
+            let written = store.written(&target.id).unwrap_or_default();
+            (original_of(target), may_stand(written, target, settings))
+        };
+        let rows: Vec<(Original, Vec<Setting>)> = changes.iter().map(row).collect();
         match store.before_writing(&rows) {
             Ok(originals) => originals.into_iter().map(|read| read.map_err(|error| error.to_string())).collect(),
             Err(error) => all(error.to_string()),

@@ -59,7 +59,9 @@ impl Governing {
             return;
         }
         job.wrote(&outcome.stands);
-        if outcome.error.is_none() {
+        if outcome.asked.is_empty() {
+            job.unsettled.clear(); // nothing was written: what stands was adopted, or the journal refused
+        } else if outcome.error.is_none() {
             job.unsettled.retain(|setting| !outcome.asked.contains(setting));
         }
         match outcome.error {

@@ -51,7 +51,7 @@ impl Store {
     /// Name, cgroup, boot and start follow the present run. What stands in a cgroup later and is none of these is somebody else's.
     pub fn before_writing(
         &mut self,
-        changes: &[(Original, &[Setting])],
+        changes: &[(Original, Vec<Setting>)],
     ) -> Result<Vec<Result<Original, StoreError>>, StoreError> {
         let operation = "remember originals";
         self.durably(operation, |connection| {

@@ -1,7 +1,7 @@
 //! How far a job is behind what plain sharing would have given it, in CPU-seconds.
 //!
-//! Plain sharing gives each running job an equal part of the node. A job that uses less, for whatever reason, falls behind; one that
-//! uses more gets ahead, and may fall back as far again. Time in which the job is frozen does not count.
+//! Plain sharing gives each running job a part of the node by its owner's weight, here its equal share. A job that uses less, for whatever
+//! reason, falls behind; one that uses more gets ahead, and may fall back as far again. Time in which the job is frozen does not count.
 
 use crate::model::{ContainerObservation, CpuTime, Millis, RunState};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Lag {
     mark: Option<(Millis, CpuTime)>,
-    /// Equal parts less what was used, so far.
+    /// Equal shares less what was used, so far.
     behind: f64,
 }
 
