@@ -38,18 +38,18 @@ fn events_per_second(policy: &str) {
 }
 
 fn trace_time(jobs: &[TraceJob], discipline: &str) {
-    let gpus = "64x8".parse().expect("a valid cluster");
+    let gpus: trace::Gpus = "64x8".parse().expect("a valid cluster");
     let start = Instant::now();
-    let outcome = trace::run(jobs, gpus, discipline.parse().expect("a known discipline"), 0);
+    let outcome = trace::run(jobs, &gpus, discipline.parse().expect("a known discipline"), 0);
     let seconds = start.elapsed().as_secs_f64();
     println!("trace, {discipline:<12} {} jobs, {} events in {seconds:.2} s (target 60)", jobs.len(), outcome.events);
 }
 
 fn trace_jobs() -> Vec<TraceJob> {
-    let gpus = "64x8".parse().expect("a valid cluster");
+    let gpus: trace::Gpus = "64x8".parse().expect("a valid cluster");
     if let Ok(path) = std::env::var("FLOWSIM_TRACE") {
         let text = std::fs::read_to_string(&path).expect("FLOWSIM_TRACE names a readable file");
-        return trace::read(&path, &text, gpus).expect("FLOWSIM_TRACE names a trace");
+        return trace::read(&path, &text, &gpus, None).expect("FLOWSIM_TRACE names a trace");
     }
     made_up_trace()
 }
@@ -68,7 +68,7 @@ fn made_up_trace() -> Vec<TraceJob> {
         let gpus = [1, 1, 1, 1, 1, 1, 2, 4, 8, 16][(uniform() * 10.0) as usize];
         let duration = (60.0f64.ln() + uniform() * (2_000_000.0f64 / 60.0).ln()).exp();
         now += -(1.0 - uniform()).ln() * 1440.0;
-        TraceJob { id: number.to_string(), submit_s: now as u64, gpus, duration_s: duration as u64 }
+        TraceJob { id: number.to_string(), submit_s: now as u64, gpus, durations_s: vec![Some(duration as u64)] }
     };
     (0..82_000).map(job).collect()
 }

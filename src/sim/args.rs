@@ -66,9 +66,13 @@ pub struct RunArguments {
 pub struct TraceArguments {
     /// A CSV file with the columns job_id, submit_s, num_gpus, duration_s.
     pub file: PathBuf,
-    /// GPUs of the cluster: `64` without placement, `64x8` for 64 nodes of 8.
+    /// GPUs of the cluster: `64` without placement, `64x8` for 64 nodes of 8, `16x4:v100,32x8:k80` for nodes of several types.
     #[arg(long)]
     pub gpus: Gpus,
+    /// A CSV file that says how fast each model is on each type: gpu_type, model, num_gpus, steps_per_s (or exec_time_s). The trace
+    /// then tells model and total_steps in place of duration_s.
+    #[arg(long, value_name = "FILE")]
+    pub speeds: Option<PathBuf>,
     /// fifo, fjf, shortest (srpt), shortest-gpu, dlas, dlas-gpu (las).
     #[arg(long, short)]
     pub policy: Discipline,

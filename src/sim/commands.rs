@@ -16,6 +16,7 @@ use crate::model::PolicySettings;
 use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets};
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Runs `flowsim` with the process's arguments. Exit codes: 0 done, 1 failed, 2 wrong usage.
@@ -104,15 +105,29 @@ fn run_replay(arguments: &ReplayArguments) -> Result<String, String> {
 }
 
 fn run_trace(arguments: &TraceArguments) -> Result<String, String> {
-    let path = arguments.file.display().to_string();
-    let text = std::fs::read_to_string(&arguments.file)
-        .map_err(|error| format!("{path}: cannot read the trace: {error}; check the path and its permissions"))?;
-    let jobs = trace::read(&path, &text, arguments.gpus)?;
-    let outcome = trace::run(&jobs, arguments.gpus, arguments.policy, arguments.restart_cost);
+    let gpus = &arguments.gpus;
+    let speeds = arguments.speeds.as_ref().map(|file| {
+        let (path, text) = read_text(file, "the speeds")?;
+        let speeds = trace::Speeds::parse(&path, &text)?;
+        speeds.check(gpus).map(|()| speeds)
+    });
+    let speeds = speeds.transpose()?;
+    let (path, text) = read_text(&arguments.file, "the trace")?;
+    let jobs = trace::read(&path, &text, gpus, speeds.as_ref())?;
+    let outcome = trace::run(&jobs, gpus, arguments.policy, arguments.restart_cost);
     let result = if arguments.per_job { trace_lines(&jobs, &outcome) } else { trace_summary(&jobs, &outcome) };
     match &arguments.out {
         Some(out) => write_whole(out, result.as_bytes()).map(|()| String::new()),
         None => Ok(result),
+    }
+}
+
+/// The file's name and its text.
+fn read_text(file: &Path, what: &str) -> Result<(String, String), String> {
+    let path = file.display().to_string();
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok((path, text)),
+        Err(error) => Err(format!("{path}: cannot read {what}: {error}; check the path and its permissions")),
     }
 }
 

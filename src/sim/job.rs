@@ -58,8 +58,10 @@ pub struct JobPlan {
     pub name: String,
     /// When it starts, in seconds of the schedule.
     pub start_s: f64,
-    /// Core-seconds of work.
+    /// Core-seconds of training.
     pub work: f64,
+    /// Core-seconds before the training, without a print: imports, compiling.
+    pub startup_work: f64,
     /// Cores that it can use at once.
     pub parallelism: f64,
     /// The owner's weight.
@@ -111,9 +113,15 @@ impl Job {
     pub fn draw(plan: JobPlan, draws: &mut Stream) -> Job {
         let marks = unit_ends(&plan, draws);
         let shown = plan.shown.as_ref().unwrap_or(&plan.curve);
-        let printed = marks.iter().map(|done| shown.printed(done / plan.work, draws)).collect();
-        let quality_work = plan.curve.work_to(QUALITY) * plan.work;
+        let trained = |done: &f64| (done - plan.startup_work) / plan.work;
+        let printed = marks.iter().map(|done| shown.printed(trained(done), draws)).collect();
+        let quality_work = plan.startup_work + plan.curve.work_to(QUALITY) * plan.work;
         Job { plan, marks, printed, quality_work }
+    }
+
+    /// Core-seconds of all that it does.
+    pub fn whole_work(&self) -> f64 {
+        self.plan.startup_work + self.plan.work
     }
 
     /// The total that its log prints, if it prints one.
@@ -123,11 +131,11 @@ impl Job {
     }
 }
 
-/// Cumulative work at the end of each unit: spread around the mean, adding up to the whole.
+/// Cumulative work at the end of each unit, after that of the start: spread around the mean, adding up to the whole.
 fn unit_ends(plan: &JobPlan, draws: &mut Stream) -> Vec<f64> {
     let parts: Vec<f64> = (0..plan.units).map(|_| (1.0 + plan.unit_spread * draws.normal()).max(0.1)).collect();
     let scale = plan.work / parts.iter().sum::<f64>();
-    let mut done = 0.0;
+    let mut done = plan.startup_work;
     let mut ends: Vec<f64> = parts
         .iter()
         .map(|part| {
@@ -136,7 +144,7 @@ fn unit_ends(plan: &JobPlan, draws: &mut Stream) -> Vec<f64> {
         })
         .collect();
     if let Some(last) = ends.last_mut() {
-        *last = plan.work;
+        *last = plan.startup_work + plan.work;
     }
     ends
 }

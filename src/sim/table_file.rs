@@ -97,6 +97,18 @@ impl Row<'_, '_> {
         number.ok_or_else(|| self.error(column, &format!("expected a whole number from {least} to {MOST}")))
     }
 
+    /// The field as seconds since the beginning: a number from 0 to [`MOST`], of which the whole part counts.
+    ///
+    /// # Errors
+    /// When it is none, negative or too large.
+    pub fn seconds(&self, column: usize) -> Result<u64, String> {
+        let number = self.text(column).trim().parse::<f64>().ok();
+        let number = number.filter(|number| (0.0..=MOST as f64).contains(number));
+        number
+            .map(|number| number as u64)
+            .ok_or_else(|| self.error(column, &format!("expected a number from 0 to {MOST}")))
+    }
+
     /// A complaint about a field: file, line, column, the field, what was expected.
     pub fn error(&self, column: usize, expected: &str) -> String {
         let field = &self.fields[column];

@@ -39,7 +39,7 @@ impl Ruled {
         match self.rule {
             Rule::Fair => water_fill(cores, claims, shares),
             Rule::Fifo => self.first(cores, claims, shares, |at| job(at).plan.start_s),
-            Rule::Srpt => self.first(cores, claims, shares, |at| job(at).plan.work - state(at).done),
+            Rule::Srpt => self.first(cores, claims, shares, |at| job(at).whole_work() - state(at).done),
             Rule::Edf => self.first(cores, claims, shares, |at| {
                 job(at).plan.deadline_s.map_or(f64::INFINITY, |deadline| job(at).plan.start_s + deadline)
             }),
@@ -101,7 +101,7 @@ impl Ruled {
 
 /// Smith's rule over milestones: the best credit per core-second of work to a milestone ahead.
 fn credit_per_work(job: &Job, state: &State, completion: f64) -> f64 {
-    let to_end = 1.0 / (job.plan.work - state.done).max(f64::MIN_POSITIVE);
+    let to_end = 1.0 / (job.whole_work() - state.done).max(f64::MIN_POSITIVE);
     if !state.quality_at.is_nan() {
         return completion * to_end;
     }

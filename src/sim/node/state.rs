@@ -139,7 +139,7 @@ impl State {
 
     /// Finds the work at which the next thing happens.
     pub(super) fn aim(&mut self, job: &Job) {
-        let mark = job.marks.get(self.next_unit).copied().unwrap_or(job.plan.work);
+        let mark = job.marks.get(self.next_unit).copied().unwrap_or(job.whole_work());
         let quality = if self.quality_at.is_nan() { job.quality_work } else { f64::INFINITY };
         self.stop = mark.min(quality).min(self.next_wait);
     }

@@ -18,6 +18,7 @@ fn job(start_s: f64, work: f64, parallelism: f64) -> JobPlan {
         bounds: Bounds::default(),
         deadline_s: None,
         memory: Bytes(1 << 20),
+        startup_work: 0.0,
         startup_s: 0.0,
         waits: None,
         units: 10,

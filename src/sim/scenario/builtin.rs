@@ -96,6 +96,7 @@ fn job(name: &str, node: &NodeShape, start_s: f64, size_node_s: f64, units: usiz
         bounds: Bounds::default(),
         deadline_s: Some(4.0 * size_node_s),
         memory: Bytes(1 << 30),
+        startup_work: 0.0,
         startup_s: 0.0,
         waits: None,
         units,

@@ -25,6 +25,7 @@ pub(super) struct JobTemplate {
     start_s: Range,
     /// Node-CPU-seconds.
     work: Range,
+    startup_work: Range,
     cores: Option<Range>,
     weight: f64,
     bounds: Bounds,
@@ -79,6 +80,7 @@ fn template(check: &Checker, number: usize, job: &JobText) -> Result<JobTemplate
         bounds,
         deadline_s: job.deadline_s.as_ref().map(|range| check.range("deadline_s", range, 0.0)).transpose()?,
         memory: check.bytes("memory", &job.memory)?,
+        startup_work: check.range("startup_work", &job.startup_work, 0.0)?,
         startup_s: check.range("startup_s", &job.startup_s, 0.0)?,
         waits,
         units: check.units(&job.units, count)?,
@@ -119,6 +121,7 @@ fn plan(template: &JobTemplate, copy: usize, node: &NodeShape, draws: &mut Strea
         bounds: template.bounds,
         deadline_s: template.deadline_s.as_ref().map(&mut draw),
         memory: crate::model::Bytes(template.memory),
+        startup_work: draw(&template.startup_work) * node.cores,
         startup_s: draw(&template.startup_s),
         waits: template.waits.map(|(every, seconds)| Waits { every: every * node.cores, seconds }),
         units: (draw(&template.units).round() as usize).max(1),

@@ -10,6 +10,8 @@ pub(super) struct Cluster<'a> {
     jobs: &'a [TraceJob],
     restart_cost_s: u64,
     now: u64,
+    /// For each job the groups on which it can run, the fastest first.
+    places: Vec<Vec<usize>>,
     room: Room,
     running: Vec<usize>,
     states: Vec<JobState>,
@@ -18,26 +20,28 @@ pub(super) struct Cluster<'a> {
 
 #[derive(Clone, Copy, Default)]
 struct JobState {
+    /// Seconds left on the group `on`.
     remaining_s: u64,
+    /// The group on which it runs, ran last, or would be fastest.
+    on: usize,
     executed_s: u64,
     running: bool,
-    chosen: bool,
+    /// The group that this pass gives it.
+    chosen: Option<usize>,
     start_s: Option<u64>,
     end_s: Option<u64>,
 }
 
 impl<'a> Cluster<'a> {
-    pub(super) fn new(jobs: &'a [TraceJob], gpus: Gpus, restart_cost_s: u64) -> Self {
-        let states = jobs.iter().map(|job| JobState { remaining_s: job.duration_s, ..JobState::default() }).collect();
-        Cluster {
-            jobs,
-            restart_cost_s,
-            now: 0,
-            room: Room::new(gpus, jobs.len()),
-            running: Vec::new(),
-            states,
-            preemptions: 0,
-        }
+    pub(super) fn new(jobs: &'a [TraceJob], gpus: &Gpus, restart_cost_s: u64) -> Self {
+        let places: Vec<Vec<usize>> = jobs.iter().map(TraceJob::places).collect();
+        let state = |(job, places): (&TraceJob, &Vec<usize>)| {
+            let on = places.first().copied().unwrap_or(0);
+            JobState { remaining_s: job.durations_s[on].unwrap_or(0), on, ..JobState::default() }
+        };
+        let states = jobs.iter().zip(&places).map(state).collect();
+        let room = Room::new(gpus, jobs.len());
+        Cluster { jobs, restart_cost_s, now: 0, places, room, running: Vec::new(), states, preemptions: 0 }
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -48,6 +52,7 @@ impl<'a> Cluster<'a> {
         self.jobs[job].gpus
     }
 
+    /// Seconds left where the job runs, ran last, or would be fastest.
     pub(super) fn remaining_s(&self, job: usize) -> u64 {
         self.states[job].remaining_s
     }
@@ -102,11 +107,17 @@ impl<'a> Cluster<'a> {
 
     /// Starts the job if it fits beside those that run.
     pub(super) fn try_start(&mut self, job: usize) -> bool {
-        let fits = self.room.take(job, self.jobs[job].gpus);
-        if fits {
-            self.begin(job);
+        let place = self.take(job);
+        if let Some(place) = place {
+            self.begin(job, place);
         }
-        fits
+        place.is_some()
+    }
+
+    /// Takes room for the job where it is fastest; the group.
+    fn take(&mut self, job: usize) -> Option<usize> {
+        let gpus = self.jobs[job].gpus;
+        self.places[job].iter().copied().find(|place| self.room.take(job, gpus, *place))
     }
 
     /// Runs the first of `order` that fit, skipping those that do not; running jobs that are not among them are preempted.
@@ -119,29 +130,31 @@ impl<'a> Cluster<'a> {
             if self.room.is_full() {
                 break;
             }
-            if self.room.take(job, self.jobs[job].gpus) {
-                self.states[job].chosen = true;
+            if let Some(place) = self.take(job) {
+                self.states[job].chosen = Some(place);
                 chosen.push(job);
             }
         }
         for job in std::mem::take(&mut self.running) {
-            if !self.states[job].chosen {
-                self.states[job].running = false;
-                self.preemptions += 1;
-            } else {
+            let state = &mut self.states[job];
+            if state.chosen == Some(state.on) {
                 self.running.push(job);
+            } else {
+                state.running = false;
+                self.preemptions += 1;
             }
         }
         for job in chosen {
-            self.states[job].chosen = false;
-            if !self.states[job].running {
-                self.begin(job);
+            let place = self.states[job].chosen.take();
+            if let Some(place) = place.filter(|_| !self.states[job].running) {
+                self.begin(job, place);
             }
         }
     }
 
-    fn begin(&mut self, job: usize) {
+    fn begin(&mut self, job: usize, place: usize) {
         let state = &mut self.states[job];
+        state.move_to(place, &self.jobs[job].durations_s);
         if state.start_s.is_some() {
             state.remaining_s += self.restart_cost_s;
         }
@@ -156,5 +169,18 @@ impl<'a> Cluster<'a> {
             end_s: state.end_s.expect("the run ends when nothing is left to complete"),
         };
         self.states.iter().map(span).collect()
+    }
+}
+
+impl JobState {
+    /// The same part of the whole is left on another group, in whole seconds.
+    fn move_to(&mut self, place: usize, durations_s: &[Option<u64>]) {
+        if let (Some(before), Some(after)) = (durations_s[self.on], durations_s[place])
+            && before != after
+        {
+            let left = u128::from(self.remaining_s) * u128::from(after);
+            self.remaining_s = u64::try_from(left.div_ceil(u128::from(before))).unwrap_or(u64::MAX);
+        }
+        self.on = place;
     }
 }

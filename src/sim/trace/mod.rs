@@ -1,5 +1,7 @@
 //! Traces of many jobs on a cluster of GPUs: rigid jobs, whole seconds, free preemption unless a restart cost is given.
 //!
+//! Where GPUs are of several types, a job is on GPUs of one at a time and gets the one on which it is fastest of those with
+//! room; moving to another type is a preemption, and what is left of the work goes with it.
 //! The queueing disciplines have the semantics of the published Tiresias simulator, so that its per-job end times can be checked
 //! against ours. At one instant: completions, then arrivals, then one scheduling pass. Imports: nothing of this crate but
 //! the simulator's parts.
@@ -7,13 +9,15 @@
 mod cluster;
 mod discipline;
 mod room;
+mod speeds;
 #[cfg(test)]
 mod tests;
 
-use super::table_file::TableFile;
+use super::table_file::{Row, TableFile};
 use cluster::Cluster;
 pub use discipline::{DISCIPLINES, Discipline};
 pub use room::Gpus;
+pub use speeds::Speeds;
 
 /// One job of a trace.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,8 +28,18 @@ pub struct TraceJob {
     pub submit_s: u64,
     /// GPUs that it needs at once.
     pub gpus: u64,
-    /// Seconds of running that it needs.
-    pub duration_s: u64,
+    /// Seconds of running that it needs on the GPUs of each group of the cluster; `None` where it cannot run.
+    pub durations_s: Vec<Option<u64>>,
+}
+
+impl TraceJob {
+    /// The groups on which it can run, the fastest first.
+    fn places(&self) -> Vec<usize> {
+        let mut places: Vec<usize> =
+            (0..self.durations_s.len()).filter(|place| self.durations_s[*place].is_some()).collect();
+        places.sort_by_key(|place| self.durations_s[*place]);
+        places
+    }
 }
 
 /// When a job ran.
@@ -48,32 +62,47 @@ pub struct TraceOutcome {
     pub preemptions: u64,
 }
 
-/// Reads a trace with the columns `job_id`, `submit_s` (or `submit_time`), `num_gpus` (or `num_gpu`), `duration_s` (or `duration`).
+/// Reads a trace with the columns `job_id`, `submit_s` (or `submit_time`, `arrival_s`), `num_gpus` (or `num_gpu`), `duration_s` (or
+/// `duration`); with `speeds` instead of the last one what they need (`model` and `total_steps`, or `job_class`).
 /// Jobs are ordered by submission, ties by id.
 ///
 /// # Errors
-/// File, line, column and what is expected; a job that needs more GPUs than there are is one of them.
-pub fn read(path: &str, text: &str, gpus: Gpus) -> Result<Vec<TraceJob>, String> {
+/// File, line, column and what is expected; a job that cannot run on the cluster is one of them.
+pub fn read(path: &str, text: &str, gpus: &Gpus, speeds: Option<&Speeds>) -> Result<Vec<TraceJob>, String> {
     let table = TableFile::parse(path, text)?;
     let id = table.column(&["job_id"])?;
-    let submit = table.column(&["submit_s", "submit_time"])?;
+    let submit = table.column(&["submit_s", "submit_time", "arrival_s"])?;
     let count = table.column(&["num_gpus", "num_gpu"])?;
-    let duration = table.column(&["duration_s", "duration"])?;
     let mut jobs = Vec::new();
     for row in table.rows() {
-        let job = TraceJob {
-            id: row.text(id).to_owned(),
-            submit_s: row.whole(submit, 0)?,
-            gpus: row.whole(count, 1)?,
-            duration_s: row.whole(duration, 1)?,
-        };
-        if job.gpus > gpus.total() {
-            return Err(row.error(count, &format!("the cluster has {}; expected no more", gpus.total())));
+        let wanted = row.whole(count, 1)?;
+        if wanted > gpus.largest() {
+            return Err(row.error(count, &format!("the cluster has {}; expected no more", gpus.largest())));
         }
-        jobs.push(job);
+        let durations_s = durations(&table, &row, wanted, gpus, speeds)?;
+        if durations_s.iter().all(Option::is_none) {
+            return Err(row.error(count, "no speed for this job on any type with so many GPUs; expected one"));
+        }
+        let (id, submit_s) = (row.text(id).to_owned(), row.seconds(submit)?);
+        jobs.push(TraceJob { id, submit_s, gpus: wanted, durations_s });
     }
     jobs.sort_by(|a, b| a.submit_s.cmp(&b.submit_s).then_with(|| order_of_ids(&a.id, &b.id)));
     Ok(jobs)
+}
+
+fn durations(
+    table: &TableFile<'_>,
+    row: &Row<'_, '_>,
+    wanted: u64,
+    gpus: &Gpus,
+    speeds: Option<&Speeds>,
+) -> Result<Vec<Option<u64>>, String> {
+    let on = |group: &room::Group| match (speeds, &group.kind) {
+        _ if wanted > group.total() => Ok(None),
+        (Some(speeds), Some(kind)) => speeds.seconds(table, row, wanted, kind),
+        _ => row.whole(table.column(&["duration_s", "duration"])?, 1).map(Some),
+    };
+    gpus.groups().iter().map(on).collect()
 }
 
 /// By number where both are numbers.
@@ -85,7 +114,7 @@ fn order_of_ids(a: &str, b: &str) -> std::cmp::Ordering {
 }
 
 /// Runs the jobs (ordered by submission) to the end of the last. A job that restarts after a preemption runs `restart_cost_s` longer.
-pub fn run(jobs: &[TraceJob], gpus: Gpus, discipline: Discipline, restart_cost_s: u64) -> TraceOutcome {
+pub fn run(jobs: &[TraceJob], gpus: &Gpus, discipline: Discipline, restart_cost_s: u64) -> TraceOutcome {
     let mut cluster = Cluster::new(jobs, gpus, restart_cost_s);
     let mut queue = discipline.queue();
     let (mut arrived, mut jump, mut events) = (0, None, 0);

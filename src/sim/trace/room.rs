@@ -1,4 +1,4 @@
-//! Where GPUs are free: one pool, or nodes of which a job that fits into one must be on one.
+//! Where GPUs are free: groups of like nodes, in one of which a job runs; a job that fits on one node must be on one.
 //!
 //! Imports: nothing.
 
@@ -7,17 +7,45 @@ use std::str::FromStr;
 
 const MOST_GPUS: u64 = 1_000_000;
 
-/// The cluster's GPUs: `64` is one pool without placement, `64x8` is 64 nodes of 8.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The cluster's GPUs: `64` is one pool without placement, `64x8` is 64 nodes of 8, `16x4:v100,32x8:k80` are nodes of two types.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gpus {
+    groups: Vec<Group>,
+}
+
+/// Nodes with as many GPUs of the same type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Group {
     nodes: u64,
     per_node: u64,
+    /// `None`: GPUs are all alike.
+    pub(super) kind: Option<String>,
 }
 
 impl Gpus {
-    /// GPUs in all.
-    pub fn total(self) -> u64 {
+    /// GPUs of the largest group: no job can have more.
+    pub fn largest(&self) -> u64 {
+        self.groups.iter().map(Group::total).max().unwrap_or(0)
+    }
+
+    pub(super) fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+}
+
+impl Group {
+    pub(super) fn total(&self) -> u64 {
         self.nodes * self.per_node
+    }
+
+    fn parse(text: &str) -> Option<Group> {
+        let (size, kind) = match text.split_once(':') {
+            Some((size, kind)) => (size, Some(kind.trim().to_owned()).filter(|kind| !kind.is_empty())?.into()),
+            None => (text, None),
+        };
+        let (nodes, per_node) = size.split_once('x').unwrap_or(("1", size));
+        let number = |text: &str| text.trim().parse::<u64>().ok().filter(|count| (1..=MOST_GPUS).contains(count));
+        Some(Group { nodes: number(nodes)?, per_node: number(per_node)?, kind })
     }
 }
 
@@ -25,37 +53,61 @@ impl FromStr for Gpus {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Gpus, String> {
-        let (nodes, per_node) = text.split_once('x').unwrap_or(("1", text));
-        let number = |text: &str| text.parse::<u64>().ok().filter(|count| (1..=MOST_GPUS).contains(count));
-        match (number(nodes), number(per_node)) {
-            (Some(nodes), Some(per_node)) if nodes * per_node <= MOST_GPUS => Ok(Gpus { nodes, per_node }),
-            _ => Err("expected a number of GPUs such as 64, or NODESxGPUS such as 64x8".to_owned()),
-        }
+        let groups: Option<Vec<Group>> = text.split(',').map(Group::parse).collect();
+        let groups = groups.filter(|groups| groups.iter().map(Group::total).sum::<u64>() <= MOST_GPUS);
+        let expected = "expected a number of GPUs such as 64, NODESxGPUS such as 64x8, or a list with types such as 16x4:v100,32x8:k80";
+        groups.map(|groups| Gpus { groups }).ok_or_else(|| expected.to_owned())
     }
 }
 
 impl fmt::Display for Gpus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.nodes == 1 { self.per_node.fmt(f) } else { write!(f, "{}x{}", self.nodes, self.per_node) }
+        for (number, Group { nodes, per_node, kind }) in self.groups.iter().enumerate() {
+            f.write_str(if number == 0 { "" } else { "," })?;
+            if *nodes > 1 {
+                write!(f, "{nodes}x")?;
+            }
+            write!(f, "{per_node}")?;
+            if let Some(kind) = kind {
+                write!(f, ":{kind}")?;
+            }
+        }
+        Ok(())
     }
 }
 
 /// Free GPUs, node by node.
 pub(super) struct Room {
-    gpus: Gpus,
+    groups: Vec<FreeGroup>,
+    free_in_all: u64,
+    /// Which GPUs a job holds.
+    held: Vec<Held>,
+}
+
+struct FreeGroup {
+    per_node: u64,
     free: Vec<u64>,
     free_in_all: u64,
-    /// Which nodes a job holds and how many GPUs of each.
-    held: Vec<Vec<(usize, u64)>>,
+}
+
+#[derive(Clone, Default)]
+struct Held {
+    group: usize,
+    /// Nodes, and how many GPUs of each.
+    nodes: Vec<(usize, u64)>,
 }
 
 impl Room {
-    pub(super) fn new(gpus: Gpus, jobs: usize) -> Room {
+    pub(super) fn new(gpus: &Gpus, jobs: usize) -> Room {
+        let free = |group: &Group| FreeGroup {
+            per_node: group.per_node,
+            free: vec![group.per_node; group.nodes as usize],
+            free_in_all: group.total(),
+        };
         Room {
-            gpus,
-            free: vec![gpus.per_node; gpus.nodes as usize],
-            free_in_all: gpus.total(),
-            held: vec![Vec::new(); jobs],
+            groups: gpus.groups.iter().map(free).collect(),
+            free_in_all: gpus.groups.iter().map(Group::total).sum(),
+            held: vec![Held::default(); jobs],
         }
     }
 
@@ -63,40 +115,50 @@ impl Room {
         self.free_in_all == 0
     }
 
-    /// Gives `job` its GPUs, or nothing: on the node with the least that is enough, or for a larger job on empty nodes and the
-    /// rest on one more.
-    pub(super) fn take(&mut self, job: usize, gpus: u64) -> bool {
-        if gpus > self.free_in_all {
-            return false;
+    /// Gives `job` its GPUs in this group, or nothing.
+    pub(super) fn take(&mut self, job: usize, gpus: u64, group: usize) -> bool {
+        let Some(nodes) = self.groups[group].take(gpus) else { return false };
+        self.free_in_all -= gpus;
+        self.held[job] = Held { group, nodes };
+        true
+    }
+
+    pub(super) fn release(&mut self, job: usize) {
+        let Held { group, nodes } = &mut self.held[job];
+        let group = &mut self.groups[*group];
+        for (node, count) in nodes.drain(..) {
+            group.free[node] += count;
+            group.free_in_all += count;
+            self.free_in_all += count;
         }
-        let (whole, rest) = (gpus / self.gpus.per_node, gpus % self.gpus.per_node);
+    }
+}
+
+impl FreeGroup {
+    /// On the node with the least that is enough, or for a larger job on empty nodes and the rest on one more.
+    fn take(&mut self, gpus: u64) -> Option<Vec<(usize, u64)>> {
+        if gpus > self.free_in_all {
+            return None;
+        }
+        let (whole, rest) = (gpus / self.per_node, gpus % self.per_node);
         let mut nodes: Vec<(usize, u64)> =
-            self.empty_nodes().take(whole as usize).map(|n| (n, self.gpus.per_node)).collect();
+            self.empty_nodes().take(whole as usize).map(|node| (node, self.per_node)).collect();
         if nodes.len() < whole as usize {
-            return false;
+            return None;
         }
         if rest > 0 {
             let taken = |node: &usize| nodes.iter().any(|(other, _)| other == node);
             let enough = (0..self.free.len()).filter(|node| self.free[*node] >= rest && !taken(node));
-            let Some(node) = enough.min_by_key(|node| self.free[*node]) else { return false };
-            nodes.push((node, rest));
+            nodes.push((enough.min_by_key(|node| self.free[*node])?, rest));
         }
         for &(node, count) in &nodes {
             self.free[node] -= count;
         }
         self.free_in_all -= gpus;
-        self.held[job] = nodes;
-        true
+        Some(nodes)
     }
 
     fn empty_nodes(&self) -> impl Iterator<Item = usize> {
-        (0..self.free.len()).filter(|node| self.free[*node] == self.gpus.per_node)
-    }
-
-    pub(super) fn release(&mut self, job: usize) {
-        for (node, count) in self.held[job].drain(..) {
-            self.free[node] += count;
-            self.free_in_all += count;
-        }
+        (0..self.free.len()).filter(|node| self.free[*node] == self.per_node)
     }
 }

@@ -13,8 +13,8 @@ fn ends(trace: &str, gpus: &str, discipline: &str) -> Vec<(u64, u64)> {
 
 fn spans(trace: &str, gpus: &str, discipline: &str, restart_cost_s: u64) -> Vec<(u64, u64)> {
     let gpus: Gpus = gpus.parse().unwrap();
-    let jobs = read("trace.csv", trace, gpus).unwrap();
-    let outcome = run(&jobs, gpus, discipline.parse().unwrap(), restart_cost_s);
+    let jobs = read("trace.csv", trace, &gpus, None).unwrap();
+    let outcome = run(&jobs, &gpus, discipline.parse().unwrap(), restart_cost_s);
     outcome.spans.iter().map(|span| (span.start_s, span.end_s)).collect()
 }
 
@@ -78,18 +78,18 @@ fn a_job_that_fits_one_node_is_not_split() {
 
 #[test]
 fn a_broken_trace_names_line_column_and_what_is_expected() {
-    let broken = |text: &str| read("t.csv", text, "8".parse().unwrap()).unwrap_err();
+    let broken = |text: &str| read("t.csv", text, &"8".parse().unwrap(), None).unwrap_err();
     let header = "job_id,submit_s,num_gpus,duration_s\n";
     assert_eq!(broken(&format!("{header}1,0,9,5\n")), "t.csv:2:5: num_gpus = `9`: the cluster has 8; expected no more");
     assert_eq!(
         broken(&format!("{header}1,0,1,5\n2,-3,1,5\n")),
-        "t.csv:3:3: submit_s = `-3`: expected a whole number from 0 to 1000000000000"
+        "t.csv:3:3: submit_s = `-3`: expected a number from 0 to 1000000000000"
     );
     assert_eq!(
         broken(&format!("{header}1,0,1,0\n")),
         "t.csv:2:7: duration_s = `0`: expected a whole number from 1 to 1000000000000"
     );
-    assert!(broken("job_id,num_gpus\n").contains("no column `submit_s` or `submit_time`"));
+    assert!(broken("job_id,num_gpus\n").contains("no column `submit_s` or `submit_time` or `arrival_s`"));
     assert!(broken(&format!("{header}1,0,1,{}\n", u64::MAX)).contains("t.csv:2:7: duration_s"));
     assert!(broken("").contains("t.csv:1:1: the file is empty"));
 }
@@ -98,4 +98,61 @@ fn a_broken_trace_names_line_column_and_what_is_expected() {
 fn simultaneous_events_are_completions_then_arrivals_then_one_pass() {
     let trace = "job_id,submit_s,num_gpus,duration_s\n0,0,1,10\n1,10,1,5\n2,10,1,3\n";
     assert_eq!(ends(trace, "1", "shortest"), [(0, 10), (13, 18), (10, 13)]);
+}
+
+const SPEEDS: &str = "worker_type,model,num_gpus,steps_per_s\nv100,vgg,1,10\nk80,vgg,1,2\nk80,lm,1,3\nv100,lm,1,0\n";
+
+fn typed(trace: &str, gpus: &str, discipline: &str, restart_cost_s: u64) -> Result<Vec<(u64, u64)>, String> {
+    let gpus: Gpus = gpus.parse()?;
+    let speeds = Speeds::parse("speeds.csv", SPEEDS)?;
+    speeds.check(&gpus)?;
+    let jobs = read("trace.csv", trace, &gpus, Some(&speeds))?;
+    let outcome = run(&jobs, &gpus, discipline.parse()?, restart_cost_s);
+    Ok(outcome.spans.iter().map(|span| (span.start_s, span.end_s)).collect())
+}
+
+#[test]
+fn a_job_gets_the_fastest_type_with_room_and_moves_up_where_it_may_be_preempted() {
+    let trace = "job_id,arrival_s,num_gpus,model,total_steps\n0,0,1,vgg,100\n1,0.0,1,vgg,100\n";
+    // 10 s on the V100, 50 s on the K80.
+    assert_eq!(typed(trace, "1:v100,1:k80", "fifo", 0).unwrap(), [(0, 10), (0, 50)]);
+    // At 10 the second has done a fifth; four fifths take 8 s on the V100.
+    assert_eq!(typed(trace, "1:v100,1:k80", "srpt", 0).unwrap(), [(0, 10), (0, 18)]);
+    assert_eq!(typed(trace, "1:v100,1:k80", "srpt", 2).unwrap(), [(0, 10), (0, 20)]);
+}
+
+#[test]
+fn a_job_waits_for_the_type_on_which_it_can_run() {
+    let trace = "job_id,arrival_s,num_gpus,model,total_steps\n0,0,1,lm,30\n1,0,1,lm,30\n";
+    assert_eq!(typed(trace, "1:v100,1:k80", "fifo", 0).unwrap(), [(0, 10), (10, 20)]);
+}
+
+#[test]
+fn a_broken_table_of_speeds_names_the_place_and_the_next_step() {
+    let trace = "job_id,arrival_s,num_gpus,model,total_steps\n0,0,1,lm,30\n";
+    let error = typed(trace, "1:v100", "fifo", 0).unwrap_err();
+    assert_eq!(
+        error,
+        "trace.csv:2:5: num_gpus = `1`: no speed for this job on any type with so many GPUs; expected one"
+    );
+    let error = typed(trace, "4x2:t4", "fifo", 0).unwrap_err();
+    assert_eq!(error, "--gpus 4x2:t4: speeds.csv has no speeds for `t4`; expected one of k80, v100");
+    assert!(typed(trace, "4x2", "fifo", 0).unwrap_err().contains("each group needs a type"));
+    assert!(
+        typed("job_id,arrival_s,num_gpus,model\n0,0,1,lm\n", "1:k80", "fifo", 0)
+            .unwrap_err()
+            .contains("no column `total_steps`")
+    );
+    let error = Speeds::parse("s.csv", "gpu_type,model,num_gpus,exec_time_s\nk80,vgg,1,-3\n").unwrap_err();
+    assert_eq!(error, "s.csv:2:11: exec_time_s = `-3`: expected a number that is not negative");
+}
+
+#[test]
+fn a_cluster_reads_back_as_it_is_written() {
+    for text in ["64", "64x8", "16x4:v100,32x8:k80", "2:a100,8"] {
+        assert_eq!(text.parse::<Gpus>().unwrap().to_string(), text);
+    }
+    for text in ["", "0", "8x", "4:", "x4", "1000001", "600000,600000"] {
+        assert!(text.parse::<Gpus>().is_err(), "{text}");
+    }
 }

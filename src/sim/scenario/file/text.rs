@@ -53,6 +53,8 @@ pub(super) struct JobText {
     #[serde(default = "gibibyte")]
     pub memory: Spanned<Amount>,
     #[serde(default = "zero_range")]
+    pub startup_work: Spanned<Range>,
+    #[serde(default = "zero_range")]
     pub startup_s: Spanned<Range>,
     pub io: Option<IoText>,
     #[serde(default = "fifty_units")]

@@ -1,0 +1,99 @@
+//! How long a job takes on each type of GPU: from a table of measured speeds, beside the trace.
+//!
+//! A row says that a model on so many GPUs of a type does so many steps a second (`steps_per_s`), or that a class of jobs takes so
+//! long in all (`exec_time_s`); zero steps mean that it does not fit there. Imports: nothing of this crate but the simulator's tables.
+
+use super::room::Gpus;
+use crate::sim::table_file::{Row, TableFile};
+use std::collections::HashMap;
+
+/// What a model does on a number of GPUs of one type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Speed {
+    StepsPerSecond(f64),
+    Seconds(f64),
+}
+
+/// A table of speeds.
+#[derive(Clone, Debug, Default)]
+pub struct Speeds {
+    path: String,
+    /// By type, model, and number of GPUs.
+    table: HashMap<(String, String, u64), Speed>,
+}
+
+impl Speeds {
+    /// Reads a table with the columns `gpu_type` (or `worker_type`), `model` (or `job_class`), `num_gpus`, and `steps_per_s` or
+    /// `exec_time_s`.
+    ///
+    /// # Errors
+    /// File, line, column and what is expected.
+    pub fn parse(path: &str, text: &str) -> Result<Speeds, String> {
+        let file = TableFile::parse(path, text)?;
+        let kind = file.column(&["gpu_type", "worker_type"])?;
+        let model = file.column(&["model", "job_class"])?;
+        let gpus = file.column(&["num_gpus", "num_gpu"])?;
+        let speed = file.column(&["steps_per_s", "exec_time_s"])?;
+        let counts_steps = file.column(&["steps_per_s"]).is_ok();
+        let mut table = HashMap::new();
+        for row in file.rows() {
+            let key = (row.text(kind).to_owned(), row.text(model).to_owned(), row.whole(gpus, 1)?);
+            let number = row.number(speed)?;
+            if number < 0.0 {
+                return Err(row.error(speed, "expected a number that is not negative"));
+            }
+            let speed = if counts_steps { Speed::StepsPerSecond(number) } else { Speed::Seconds(number) };
+            table.insert(key, speed);
+        }
+        Ok(Speeds { path: path.to_owned(), table })
+    }
+
+    /// Complains about a type of the cluster that the table does not know.
+    ///
+    /// # Errors
+    /// Names the type, and those that are known.
+    pub fn check(&self, cluster: &Gpus) -> Result<(), String> {
+        let mut known: Vec<&str> = self.table.keys().map(|(kind, ..)| kind.as_str()).collect();
+        known.sort_unstable();
+        known.dedup();
+        for group in cluster.groups() {
+            let path = &self.path;
+            let Some(kind) = &group.kind else {
+                return Err(format!(
+                    "--gpus {cluster}: with {path} each group needs a type; expected one such as 16x4:{}",
+                    known.join(" or ")
+                ));
+            };
+            if !known.contains(&kind.as_str()) {
+                return Err(format!(
+                    "--gpus {cluster}: {path} has no speeds for `{kind}`; expected one of {}",
+                    known.join(", ")
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whole seconds that the job of a trace's row takes on the type; `None` where it cannot run.
+    ///
+    /// # Errors
+    /// A row without the columns that the table needs.
+    pub(super) fn seconds(
+        &self,
+        trace: &TableFile<'_>,
+        row: &Row<'_, '_>,
+        gpus: u64,
+        kind: &str,
+    ) -> Result<Option<u64>, String> {
+        let model = row.text(trace.column(&["model", "job_class", "model_name"])?);
+        let seconds = match self.table.get(&(kind.to_owned(), model.to_owned(), gpus)) {
+            Some(Speed::StepsPerSecond(speed)) => {
+                row.whole(trace.column(&["total_steps", "iterations"])?, 1)? as f64 / speed
+            }
+            Some(Speed::Seconds(seconds)) => *seconds,
+            None => f64::INFINITY,
+        };
+        let runs = seconds > 0.0 && seconds <= crate::sim::table_file::MOST as f64;
+        Ok(runs.then(|| seconds.ceil() as u64))
+    }
+}
