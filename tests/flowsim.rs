@@ -58,6 +58,27 @@ fn the_shipped_scenario_runs() {
 }
 
 #[test]
+fn measured_trainings_end_sooner_under_the_default_policy() {
+    let path = "config/scenarios/random-10-frameworks.toml";
+    let run = ["run", path, "--policy", "fair,balanced", "--seeds", "1", "--set", "interval=3s", "--json"];
+    let result: Value = serde_json::from_str(&stdout(&run)).unwrap();
+    let mean = |policy: &str| result["policies"][policy]["mean_completion_s"].as_f64().unwrap();
+    assert!(mean("balanced") < 0.8 * mean("fair"), "{result}");
+}
+
+#[test]
+fn a_trace_runs_on_nodes_of_several_types() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = written(folder.path(), "trace.csv", "job_id,arrival_s,num_gpus,model,total_steps\n0,0,2,vgg,100\n");
+    let speeds = written(folder.path(), "speeds.csv", "worker_type,model,num_gpus,steps_per_s\nv100,vgg,2,4\n");
+    let run =
+        |gpus: &str| stdout(&["trace", &trace, "--speeds", &speeds, "--gpus", gpus, "--policy", "srpt", "--per-job"]);
+    assert_eq!(run("2x4:v100"), "job_id,start_s,end_s\n0,0,25\n");
+    let error = refused(&["trace", &trace, "--speeds", &speeds, "--gpus", "2x4:t4", "--policy", "srpt"]);
+    assert!(error.contains("no speeds for `t4`; expected one of v100"), "{error}");
+}
+
+#[test]
 fn a_setting_changes_the_run() {
     let run = |set: &str| stdout(&["run", "random-5", "-p", "flowcon", "--seeds", "2", "--json", "--set", set]);
     assert_ne!(run("interval=20s"), run("interval=60s"));
