@@ -245,6 +245,57 @@ fn on_a_full_disk_nothing_new_is_promised_and_everything_old_can_be_restored() {
     write(&mut again, &original("new"), &[]).unwrap();
 }
 
+/// A crash of the machine may leave any beginning of the write-ahead log: what was promised by then is there, and nothing else.
+#[test]
+fn a_journal_cut_at_any_byte_holds_every_promise_that_was_kept_before_it() {
+    let disk = Mounted::tmpfs("size=64m");
+    let (live, cut) = (disk.path().join("live"), disk.path().join("cut"));
+    let mut store = open(&live);
+    let log_length = || fs::metadata(live.join("flowcon.db-wal")).unwrap().len();
+    let mut promises = vec![(0, store.originals().unwrap().readable)];
+    promises[0].0 = log_length();
+    for id in ["a", "b", "c"] {
+        write(&mut store, &original(id), &[Setting::CpuWeight(CpuWeight::DEFAULT)]).unwrap();
+        promises.push((log_length(), store.originals().unwrap().readable));
+    }
+    let (database, log) = (fs::read(live.join("flowcon.db")).unwrap(), fs::read(live.join("flowcon.db-wal")).unwrap());
+    let begin = promises[0].0 as usize;
+    // Every byte of the last promise, and many of those before.
+    let last = promises[2].0 as usize;
+    for length in (begin..last).step_by(37).chain(last..=log.len()) {
+        let _ = fs::remove_dir_all(&cut);
+        fs::create_dir(&cut).unwrap();
+        fs::write(cut.join("flowcon.db"), &database).unwrap();
+        fs::write(cut.join("flowcon.db-wal"), &log[..length]).unwrap();
+        let kept = promises.iter().rev().find(|(end, _)| *end as usize <= length).unwrap();
+        assert_eq!(open(&cut).originals().unwrap().readable, kept.1, "cut at {length}");
+    }
+}
+
+/// The database itself is only ever written in whole pages that were logged before; whatever else happens to it is told.
+#[test]
+fn a_database_cut_anywhere_is_read_or_set_aside_and_never_believed_in_part() {
+    let disk = Mounted::tmpfs("size=64m");
+    let (live, cut) = (disk.path().join("live"), disk.path().join("cut"));
+    let mut store = open(&live);
+    for id in ["a", "b", "c"] {
+        write(&mut store, &original(id), &[Setting::CpuWeight(CpuWeight::DEFAULT)]).unwrap();
+    }
+    let promised = store.originals().unwrap().readable;
+    drop(store); // the log goes into the database
+    let database = fs::read(live.join("flowcon.db")).unwrap();
+    for length in (0..database.len()).step_by(61) {
+        let _ = fs::remove_dir_all(&cut);
+        fs::create_dir(&cut).unwrap();
+        fs::write(cut.join("flowcon.db"), &database[..length]).unwrap();
+        let Opened { store, set_aside } = Store::open(&cut).unwrap();
+        let found = store.originals().unwrap().readable;
+        // An empty file is a new database, in which nothing was promised.
+        let told = set_aside.is_some() || length == 0;
+        assert!(if told { found.is_empty() } else { found == promised }, "cut at {length}: {set_aside:?} {found:?}");
+    }
+}
+
 fn fill(dir: &Path) -> PathBuf {
     let ballast = dir.join("ballast");
     let mut file = fs::File::create(&ballast).unwrap();

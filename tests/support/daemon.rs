@@ -46,8 +46,16 @@ impl Daemon {
         daemon
     }
 
-    /// Starts it (again), over the same state.
+    /// Starts it (again), over the same state, and waits until it answers.
     pub fn boot(&mut self) {
+        self.launch();
+        eventually("flowcond answers", Duration::from_secs(20), || {
+            self.flowctl(&["ps"]).status.success().then_some(())
+        });
+    }
+
+    /// Starts it and waits for nothing.
+    pub fn launch(&mut self) {
         let log = fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_flowcond"));
         command
@@ -62,9 +70,6 @@ impl Daemon {
             command.args(["--set", setting]);
         }
         self.child = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
-        eventually("flowcond answers", Duration::from_secs(20), || {
-            self.flowctl(&["ps"]).status.success().then_some(())
-        });
     }
 
     pub fn socket(&self) -> PathBuf {
@@ -139,15 +144,20 @@ impl Daemon {
 
     /// `flowcond restore` over its state, as the unit does after a crash.
     pub fn restore(&self) -> String {
-        let output = Command::new(env!("CARGO_BIN_EXE_flowcond"))
-            .args(["restore", "--state-dir"])
-            .arg(self.state_dir())
-            .args(["--set", &format!("engine.address={}", self.address)])
-            .output()
-            .unwrap();
+        let output = self.restoring().output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
         text
+    }
+}
+
+impl Daemon {
+    /// The command that [`Daemon::restore`] runs.
+    pub fn restoring(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flowcond"));
+        command.args(["restore", "--state-dir"]).arg(self.state_dir());
+        command.args(["--set", &format!("engine.address={}", self.address)]);
+        command
     }
 }
 
