@@ -298,3 +298,27 @@ fn a_narrow_job_that_takes_as_long_as_everything_comes_first_with_two_equal_shar
     assert_eq!(shares(600.0)[0], 0.4, "480 CPU-seconds on one core, against 160 of the others on two");
     assert!(shares(250.0)[0] < 0.05, "130 on one core leave time for the others' 160 and itself on two");
 }
+
+/// It prints line after line, all of them "99 of 100", and uses all the CPU that it gets.
+#[test]
+fn who_stands_just_before_its_end_for_ever_gets_no_more_than_an_equal_share() {
+    const TICK: Millis = Millis(300);
+    let settings = PolicySettings { interval: Millis::from_secs(2), ..PolicySettings::default() };
+    let mut governor = Governor::new(settings);
+    let mut shares = Vec::new();
+    for tick in 1..200u32 {
+        let now = Millis(TICK.0 * u64::from(tick));
+        let used = now.as_secs_f64() * 0.3;
+        let at = |name: &str, cpu: f64, current: f64, total: f64| {
+            let mut job = job(name, current, Some(total), None);
+            job.usage.cpu = Some(CpuTime((cpu * 1e6) as u64));
+            job.learning.progress = job.learning.progress.map(|progress| Progress { at: now, ..progress });
+            job
+        };
+        let honest = |name| at(name, 10.0 + used, (10.0 + used).floor(), 500.0);
+        let mut observed = node(vec![at("liar", used, 99.0, 100.0), honest("a"), honest("b")]);
+        observed.now = now;
+        shares.push(governor.tick(&observed).containers[0].share.fraction());
+    }
+    assert!(shares[20..].iter().all(|share| *share <= 0.35), "{shares:?}");
+}

@@ -53,6 +53,7 @@ impl Trust {
     }
 }
 
+/// What is late already was not promised.
 fn promise_of(work: &Work, milestone: &Milestone) -> Promise {
-    Promise { milestone: milestone.name.into(), done: work.done, work: milestone.work }
+    Promise { milestone: milestone.name.into(), done: work.done, work: (milestone.work - work.late()).max(0.0) }
 }

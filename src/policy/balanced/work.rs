@@ -49,8 +49,14 @@ pub(super) struct Work {
 
 impl Work {
     /// CPU-seconds to `units` from the last report on. At least a small part of a unit: what is not reported as done is not done.
+    /// A unit that takes longer than its price will take as long again as it is late.
     pub(super) fn to(&self, units: f64) -> f64 {
-        (units * self.per_unit - self.since_report).max(0.1 * self.per_unit)
+        (units * self.per_unit - self.since_report).max(0.1 * self.per_unit).max(self.late())
+    }
+
+    /// CPU-seconds that the present unit takes longer than its price.
+    pub(super) fn late(&self) -> f64 {
+        (self.since_report - self.per_unit).max(0.0)
     }
 }
 

@@ -1,0 +1,132 @@
+//! Hostile containers beside honest ones, on a real engine: whatever they write, the honest ones are governed by what they say, the
+//! daemon stays small, and nothing of the host is told.
+
+#![allow(clippy::unwrap_used)] // a test fails by panicking
+
+mod support;
+
+use std::fs;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use support::daemon::Daemon;
+use support::engine::{Engine, GROWING, RunSpec};
+
+const GOVERNED: &str = "flowcon.enable=true";
+const SOON: Duration = Duration::from_secs(60);
+const HONEST: usize = 10;
+
+/// What stands in a file of the host that no container may see.
+const SECRET: &str = "loss: 0.31415926";
+
+/// Memory of the daemon beside ten hostile and ten honest jobs; an unoptimised one takes more.
+const MIB_AT_MOST: u64 = if cfg!(debug_assertions) { 96 } else { 64 };
+
+/// How long everything goes on together, and the part of a core that an optimised daemon may use meanwhile.
+const TOGETHER: Duration = Duration::from_secs(20);
+const CORE_AT_MOST: f64 = 0.05;
+
+/// A name, what its log is (empty = its output), and what it does.
+fn hostile(secret: &str) -> [(&'static str, &'static str, String); 9] {
+    let idle = "sleep 1000000";
+    let at_most = "i=0; while [ $i -lt 1000000 ]; do i=$((i+1))";
+    [
+        ("link", "/tmp/log", format!("ln -s {secret} /tmp/log; {idle}")),
+        ("linked-folder", "/tmp/logs", format!("ln -s $(dirname {secret}) /tmp/logs; {idle}")),
+        ("fifo", "/tmp/log", format!("mkfifo /tmp/log; {idle}")),
+        ("sparse", "/tmp/log", format!("truncate -s 1T /tmp/log; (echo; {GROWING}) >> /tmp/log")),
+        (
+            "many-files",
+            "/tmp/logs/",
+            format!("mkdir /tmp/logs; {at_most}; [ $i -gt 100000 ] && {idle}; : > /tmp/logs/$i; done"),
+        ),
+        (
+            "torrent",
+            "/tmp/log",
+            format!(
+                "yes 'step 1 loss: 0.5 of a torrent of lines' | head -c 1000000 > /tmp/block; {at_most}; cat /tmp/block >> /tmp/log; usleep 100000; done"
+            ),
+        ),
+        (
+            "endless-line",
+            "/tmp/log",
+            format!(
+                "yes | tr -d '\\n' | head -c 1000000 > /tmp/block; {at_most}; cat /tmp/block >> /tmp/log; usleep 100000; done"
+            ),
+        ),
+        (
+            "liar",
+            "",
+            format!(
+                "{at_most}; echo \"step 99/100 loss: 0.$((1000000-i))\"; j=0; while [ $j -lt 20000 ]; do j=$((j+1)); done; done"
+            ),
+        ),
+        ("forks", "", "f() { f | f & }; f; sleep 1000000".to_owned()),
+    ]
+}
+
+fn resident_mib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+}
+
+fn cpu_seconds(pid: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+#[test]
+fn honest_jobs_keep_their_shares_beside_hostile_ones_and_the_daemon_stays_small() {
+    let engine = Engine::start();
+    let secret = engine.dir().join("host/secret");
+    fs::create_dir(secret.parent().unwrap()).unwrap();
+    fs::write(&secret, format!("{SECRET}\n").repeat(100)).unwrap();
+    let daemon = Daemon::start(&engine.address(), &["policy.interval=2s"]);
+
+    let bomb: Vec<String> = (0..200).map(|n| format!("flowcon.bomb-{n}={}", "x".repeat(200))).collect();
+    let labels: Vec<&str> = [GOVERNED].into_iter().chain(bomb.iter().map(String::as_str)).collect();
+    engine.run(RunSpec { name: "labels", labels: &labels, ..RunSpec::default() });
+    for (name, log, script) in hostile(&secret.display().to_string()) {
+        let log = format!("flowcon.log={log}");
+        let labels = [GOVERNED, &log];
+        let labels = if log.ends_with('=') { &labels[..1] } else { &labels[..] };
+        let script = format!("mkdir -p /tmp; {script}");
+        engine.run(RunSpec { name, labels, options: &["--pids-limit", "100"], script: &script });
+    }
+    let honest: Vec<String> = (0..HONEST).map(|n| format!("honest-{n}")).collect();
+    for name in &honest {
+        engine.run(RunSpec { name, labels: &[GOVERNED], script: GROWING, ..RunSpec::default() });
+    }
+    for name in &honest {
+        daemon.job_that(name, "is read and governed", SOON, |job| {
+            job["metric"].is_object() && job["progress"].is_object()
+        });
+    }
+
+    let before = (Instant::now(), cpu_seconds(daemon.pid()));
+    sleep(TOGETHER);
+    let used = (cpu_seconds(daemon.pid()) - before.1) / before.0.elapsed().as_secs_f64();
+    let resident = resident_mib(daemon.pid());
+    println!("the daemon used {:.1} % of a core and at most {resident} MiB", 100.0 * used);
+
+    let jobs = daemon.jobs();
+    let share = |name: &str| jobs.iter().find(|job| job["name"] == name).unwrap()["share"].as_f64().unwrap();
+    let equal = 1.0 / jobs.len() as f64;
+    for name in &honest {
+        assert!(share(name) >= 0.04 * equal, "{name} has {} of {equal}: {jobs:#?}", share(name));
+    }
+    let all: f64 = honest.iter().map(|name| share(name)).sum();
+    assert!(all >= 0.9 * HONEST as f64 * equal, "honest jobs have {all} of {}", HONEST as f64 * equal);
+    for arguments in
+        [&["status", "-o", "json"][..], &["explain", "link", "-o", "json"], &["explain", "linked-folder", "-o", "json"]]
+    {
+        assert!(!daemon.told(arguments).contains("31415926"), "{arguments:?} tells what the host keeps");
+    }
+    assert!(!daemon.log().contains("31415926"), "the log tells what the host keeps");
+    assert!(resident <= MIB_AT_MOST, "{resident} MiB");
+    if !cfg!(debug_assertions) {
+        assert!(used <= CORE_AT_MOST, "{:.1} % of a core", 100.0 * used);
+    }
+}
