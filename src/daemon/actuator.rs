@@ -138,6 +138,7 @@ impl Task {
                     target.original = original.limits;
                     target.engine_limits = original.engine;
                     if is_somebody_elses(&target, &settings, &self.journal.written(&target.id)) {
+                        tracing::info!(name = %target.name, "somebody set a limit since this was decided; not written");
                         outcomes.push(untouched(&target));
                     } else {
                         journalled.push((target, settings));
