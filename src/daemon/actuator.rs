@@ -137,12 +137,7 @@ impl Task {
                 Ok(original) => {
                     target.original = original.limits;
                     target.engine_limits = original.engine;
-                    if is_somebody_elses(&target, &settings, &self.journal.written(&target.id)) {
-                        tracing::info!(name = %target.name, "somebody set a limit since this was decided; not written");
-                        outcomes.push(untouched(&target));
-                    } else {
-                        journalled.push((target, settings));
-                    }
+                    journalled.push((target, settings));
                 }
                 Err(why) => outcomes.push(Outcome {
                     id: target.id,
@@ -176,7 +171,9 @@ impl Task {
 
     fn adopt(&mut self, target: &Target) -> Outcome {
         let forgotten = tokio::task::block_in_place(|| self.journal.forget(&target.id));
-        Outcome { original: None, error: forgotten.err(), ..untouched(target) }
+        let error = forgotten.err();
+        let id = target.id.clone();
+        Outcome { id, stands: Vec::new(), original: None, asked: Vec::new(), error, gone: false }
     }
 
     /// An engine keeps our update over a restart of the container, so its record is put back now.
@@ -190,22 +187,6 @@ impl Task {
             tracing::warn!(%id, %error, "an ended container is not forgotten");
         }
     }
-}
-
-/// A last look before writing: whether what stands of these kinds is neither the original nor one of `ours`. The owner set it since
-/// the decision was made; the next tick sees it and yields.
-fn is_somebody_elses(target: &Target, settings: &[Setting], ours: &[Setting]) -> bool {
-    let stands = target.cgroup().limits();
-    settings.iter().filter_map(|setting| standing(&stands, *setting)).any(|now| {
-        let is_original = standing(&target.original, now).is_none_or(|original| same(original, now));
-        !is_original && !ours.iter().any(|known| same(*known, now))
-    })
-}
-
-/// Nothing was asked of this container.
-fn untouched(target: &Target) -> Outcome {
-    let (id, original) = (target.id.clone(), Some(target.original));
-    Outcome { id, stands: Vec::new(), original, asked: Vec::new(), error: None, gone: false }
 }
 
 /// Writes limits by whichever way belongs to the container.
