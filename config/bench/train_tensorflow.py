@@ -1,7 +1,5 @@
 """Trainings with TensorFlow's Keras on generated data, for `flowctl bench`: Keras's own lines, nothing is downloaded.
 
-Each epoch draws new data, as from a set too large to see twice: what is learnt is the task, not the noise of a few samples.
-
     python3 train_tensorflow.py vae|cnn|gru|birnn --epochs 300 [--samples 2048] [--threads 1] [--seed 1]
 """
 
@@ -17,70 +15,34 @@ from tensorflow import keras
 from tensorflow.keras import layers
 
 
-def images(random):
+def images(samples, random):
     """Ten smooth shapes of 28 x 28 with noise, and which is which; one label in twenty is wrong."""
-    shapes = np.kron(random.random((10, 7, 7)), np.ones((4, 4)))
-
-    def draw(samples):
-        labels = random.integers(10, size=samples)
-        pictures = np.clip(shapes[labels] + 0.25 * random.standard_normal((samples, 28, 28)), 0, 1)
-        wrong = random.random(samples) < 0.05
-        labels = np.where(wrong, random.integers(10, size=samples), labels)
-        return pictures[..., None].astype("float32"), labels
-
-    return draw
+    coarse = random.random((10, 7, 7))
+    shapes = np.kron(coarse, np.ones((4, 4)))
+    labels = random.integers(10, size=samples)
+    pictures = np.clip(shapes[labels] + 0.25 * random.standard_normal((samples, 28, 28)), 0, 1)
+    wrong = random.random(samples) < 0.05
+    labels = np.where(wrong, random.integers(10, size=samples), labels)
+    return pictures[..., None].astype("float32"), labels
 
 
-def pictures_only(random):
-    """Pictures that are their own target, to be rebuilt."""
-    draw = images(random)
-    return lambda samples: (draw(samples)[0],) * 2
-
-
-def waves(random, steps=48):
+def waves(samples, random, steps=48):
     """Two sines of random pitch and phase with noise, and the next value."""
     time = np.arange(steps + 1) / steps
-
-    def draw(samples):
-        pitch = 2 + 6 * random.random((samples, 2, 1))
-        phase = 6.28 * random.random((samples, 2, 1))
-        wave = np.sin(6.28 * pitch * time + phase).mean(1) + 0.05 * random.standard_normal((samples, steps + 1))
-        return wave[:, :-1, None].astype("float32"), wave[:, 1:, None].astype("float32")
-
-    return draw
+    pitch = 2 + 6 * random.random((samples, 2, 1))
+    phase = 6.28 * random.random((samples, 2, 1))
+    wave = np.sin(6.28 * pitch * time + phase).mean(1) + 0.05 * random.standard_normal((samples, steps + 1))
+    return wave[:, :-1, None].astype("float32"), wave[:, 1:, None].astype("float32")
 
 
-def echoes(random, steps=24, letters=12):
+def echoes(samples, random, steps=24, letters=12):
     """Letters, and whether each occurs both before and after its place: both directions have to be read."""
+    text = random.integers(letters, size=(samples, steps))
+    same = text[:, :, None] == text[:, None, :]
     order = np.arange(steps)
-
-    def draw(samples):
-        text = random.integers(letters, size=(samples, steps))
-        same = text[:, :, None] == text[:, None, :]
-        before = (same & (order[None, :] < order[:, None])).any(2)
-        after = (same & (order[None, :] > order[:, None])).any(2)
-        return text, (before & after).astype("float32")[..., None]
-
-    return draw
-
-
-class EndlessData(keras.utils.PyDataset):
-    """Batches of data that are new in each epoch."""
-
-    def __init__(self, draw, samples, batch=128):
-        super().__init__()
-        self.draw, self.samples, self.batch = draw, samples, batch
-        self.on_epoch_end()
-
-    def on_epoch_end(self):
-        self.inputs, self.targets = self.draw(self.samples)
-
-    def __len__(self):
-        return -(-self.samples // self.batch)
-
-    def __getitem__(self, number):
-        part = slice(number * self.batch, (number + 1) * self.batch)
-        return self.inputs[part], self.targets[part]
+    before = (same & (order[None, :] < order[:, None])).any(2)
+    after = (same & (order[None, :] > order[:, None])).any(2)
+    return text, (before & after).astype("float32")[..., None]
 
 
 class Vae(keras.Model):
@@ -106,35 +68,36 @@ def rebuilt(pictures, logits):
     return tf.reduce_sum(tf.nn.sigmoid_cross_entropy_with_logits(labels=flat, logits=logits), axis=1)
 
 
-def vae():
+def vae(samples, random):
+    pictures, _ = images(samples, random)
     model = Vae()
-    model.compile(optimizer=keras.optimizers.Adam(3e-4), loss=rebuilt)
-    return model
+    model.compile(optimizer=keras.optimizers.Adam(1e-4), loss=rebuilt)
+    return model, pictures, pictures
 
 
-def cnn():
+def cnn(samples, random):
     model = keras.Sequential([
         layers.Conv2D(8, 3, activation="relu"), layers.MaxPooling2D(), layers.Conv2D(16, 3, activation="relu"),
         layers.MaxPooling2D(), layers.Flatten(), layers.Dense(64, activation="relu"), layers.Dense(10)])
-    model.compile(optimizer=keras.optimizers.Adam(3e-4), loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    return model
+    model.compile(optimizer=keras.optimizers.Adam(1e-4), loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model, *images(samples, random)
 
 
-def gru():
+def gru(samples, random):
     model = keras.Sequential([layers.GRU(48, return_sequences=True), layers.Dense(1)])
-    model.compile(optimizer=keras.optimizers.Adam(1e-3), loss="mse")
-    return model
+    model.compile(optimizer=keras.optimizers.Adam(5e-4), loss="mse")
+    return model, *waves(samples, random)
 
 
-def birnn():
+def birnn(samples, random):
     model = keras.Sequential([
         layers.Embedding(12, 16), layers.Bidirectional(layers.LSTM(32, return_sequences=True)),
         layers.Dense(1, activation="sigmoid")])
-    model.compile(optimizer=keras.optimizers.Adam(3e-3), loss="binary_crossentropy")
-    return model
+    model.compile(optimizer=keras.optimizers.Adam(1e-3), loss="binary_crossentropy")
+    return model, *echoes(samples, random)
 
 
-MODELS = {"vae": (vae, pictures_only), "cnn": (cnn, images), "gru": (gru, waves), "birnn": (birnn, echoes)}
+MODELS = {"vae": vae, "cnn": cnn, "gru": gru, "birnn": birnn}
 
 
 def main():
@@ -148,9 +111,8 @@ def main():
     tf.config.threading.set_intra_op_parallelism_threads(args.threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     keras.utils.set_random_seed(args.seed)
-    network, task = MODELS[args.model]
-    data = EndlessData(task(np.random.default_rng(args.seed)), args.samples)
-    network().fit(data, epochs=args.epochs, verbose=2)
+    model, inputs, targets = MODELS[args.model](args.samples, np.random.default_rng(args.seed))
+    model.fit(inputs, targets, batch_size=128, epochs=args.epochs, verbose=2)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Trainings with PyTorch on generated data, for `flowctl bench`: one line an epoch, nothing is downloaded.
 
-Each epoch draws new data, as from a set too large to see twice: what is learnt is the task, not the noise of a few samples.
-
     python3 train_torch.py vae|cnn|lstm --epochs 300 [--samples 2048] [--threads 1] [--seed 1]
 """
 
@@ -12,30 +10,23 @@ from torch import nn
 from torch.nn import functional as F
 
 
-def images():
+def images(samples):
     """Ten smooth shapes of 28 x 28 with noise, and which is which; one label in twenty is wrong."""
-    shapes = F.interpolate(torch.rand(10, 1, 7, 7), size=28, mode="bilinear", align_corners=False)
-
-    def draw(samples):
-        labels = torch.randint(10, (samples,))
-        pictures = (shapes[labels] + 0.25 * torch.randn(samples, 1, 28, 28)).clamp(0, 1)
-        wrong = torch.rand(samples) < 0.05
-        return pictures, torch.where(wrong, torch.randint(10, (samples,)), labels)
-
-    return draw
+    coarse = torch.rand(10, 1, 7, 7)
+    shapes = F.interpolate(coarse, size=28, mode="bilinear", align_corners=False)
+    labels = torch.randint(10, (samples,))
+    pictures = (shapes[labels] + 0.25 * torch.randn(samples, 1, 28, 28)).clamp(0, 1)
+    wrong = torch.rand(samples) < 0.05
+    return pictures, torch.where(wrong, torch.randint(10, (samples,)), labels)
 
 
-def waves(steps=48):
+def waves(samples, steps=48):
     """Two sines of random pitch and phase with noise, and the next value."""
     time = torch.arange(steps + 1) / steps
-
-    def draw(samples):
-        pitch = 2 + 6 * torch.rand(samples, 2, 1)
-        phase = 6.28 * torch.rand(samples, 2, 1)
-        wave = torch.sin(6.28 * pitch * time + phase).mean(1) + 0.05 * torch.randn(samples, steps + 1)
-        return wave[:, :-1, None], wave[:, 1:, None]
-
-    return draw
+    pitch = 2 + 6 * torch.rand(samples, 2, 1)
+    phase = 6.28 * torch.rand(samples, 2, 1)
+    wave = torch.sin(6.28 * pitch * time + phase).mean(1) + 0.05 * torch.randn(samples, steps + 1)
+    return wave[:, :-1, None], wave[:, 1:, None]
 
 
 class Vae(nn.Module):
@@ -80,7 +71,7 @@ class Lstm(nn.Module):
         return F.mse_loss(self.out(self.lstm(past)[0]), future)
 
 
-MODELS = {"vae": (Vae, images, 3e-4), "cnn": (Cnn, images, 3e-4), "lstm": (Lstm, waves, 1e-3)}
+MODELS = {"vae": (Vae, images, 1e-4), "cnn": (Cnn, images, 1e-4), "lstm": (Lstm, waves, 5e-4)}
 
 
 def main():
@@ -93,18 +84,17 @@ def main():
     args = parser.parse_args()
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
-    network, task, rate = MODELS[args.model]
-    model, draw = network(), task()
+    network, data, rate = MODELS[args.model]
+    model, (inputs, targets) = network(), data(args.samples)
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     for epoch in range(1, args.epochs + 1):
         total = 0.0
-        batches = zip(*(part.split(128) for part in draw(args.samples)))
-        for inputs, targets in batches:
+        for batch in torch.randperm(args.samples).split(128):
             optimizer.zero_grad()
-            loss = model.loss(inputs, targets)
+            loss = model.loss(inputs[batch], targets[batch])
             loss.backward()
             optimizer.step()
-            total += loss.item() * len(inputs)
+            total += loss.item() * len(batch)
         print(f"Epoch [{epoch}/{args.epochs}] loss: {total / args.samples:.5f}", flush=True)
 
 
