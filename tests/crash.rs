@@ -26,7 +26,7 @@ const LIFE_MS: u64 = 1500;
 const RESTORE_MS: u64 = 40;
 
 /// How long after a change its owner looks.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(300);
 
 /// A container, its limit's file in the kernel, and what must stand there when nobody governs.
 struct Job {
