@@ -245,6 +245,13 @@ fn on_a_full_disk_nothing_new_is_promised_and_everything_old_can_be_restored() {
     write(&mut again, &original("new"), &[]).unwrap();
 }
 
+/// Leaves these files and no others in `dir`.
+fn leave(dir: &Path, files: &[(&str, &[u8])]) {
+    let _ = fs::remove_dir_all(dir);
+    fs::create_dir(dir).unwrap();
+    files.iter().for_each(|(name, bytes)| fs::write(dir.join(name), bytes).unwrap());
+}
+
 /// A crash of the machine may leave any beginning of the write-ahead log: what was promised by then is there, and nothing else.
 #[test]
 fn a_journal_cut_at_any_byte_holds_every_promise_that_was_kept_before_it() {
@@ -252,8 +259,7 @@ fn a_journal_cut_at_any_byte_holds_every_promise_that_was_kept_before_it() {
     let (live, cut) = (disk.path().join("live"), disk.path().join("cut"));
     let mut store = open(&live);
     let log_length = || fs::metadata(live.join("flowcon.db-wal")).unwrap().len();
-    let mut promises = vec![(0, store.originals().unwrap().readable)];
-    promises[0].0 = log_length();
+    let mut promises = vec![(log_length(), store.originals().unwrap().readable)];
     for id in ["a", "b", "c"] {
         write(&mut store, &original(id), &[Setting::CpuWeight(CpuWeight::DEFAULT)]).unwrap();
         promises.push((log_length(), store.originals().unwrap().readable));
@@ -263,10 +269,7 @@ fn a_journal_cut_at_any_byte_holds_every_promise_that_was_kept_before_it() {
     // Every byte of the last promise, and many of those before.
     let last = promises[2].0 as usize;
     for length in (begin..last).step_by(37).chain(last..=log.len()) {
-        let _ = fs::remove_dir_all(&cut);
-        fs::create_dir(&cut).unwrap();
-        fs::write(cut.join("flowcon.db"), &database).unwrap();
-        fs::write(cut.join("flowcon.db-wal"), &log[..length]).unwrap();
+        leave(&cut, &[("flowcon.db", &database), ("flowcon.db-wal", &log[..length])]);
         let kept = promises.iter().rev().find(|(end, _)| *end as usize <= length).unwrap();
         assert_eq!(open(&cut).originals().unwrap().readable, kept.1, "cut at {length}");
     }
@@ -285,9 +288,7 @@ fn a_database_cut_anywhere_is_read_or_set_aside_and_never_believed_in_part() {
     drop(store); // the log goes into the database
     let database = fs::read(live.join("flowcon.db")).unwrap();
     for length in (0..database.len()).step_by(61) {
-        let _ = fs::remove_dir_all(&cut);
-        fs::create_dir(&cut).unwrap();
-        fs::write(cut.join("flowcon.db"), &database[..length]).unwrap();
+        leave(&cut, &[("flowcon.db", &database[..length])]);
         let Opened { store, set_aside } = Store::open(&cut).unwrap();
         let found = store.originals().unwrap().readable;
         // An empty file is a new database, in which nothing was promised.

@@ -87,26 +87,16 @@ impl Row<'_, '_> {
         number.ok_or_else(|| self.error(column, "expected a number"))
     }
 
-    /// The field as a whole number of at least `least` and at most [`MOST`].
+    /// The field as a whole number of at least `least` and at most [`MOST`]; `6.000` is one.
     ///
     /// # Errors
     /// When it is none, too small or too large.
     pub fn whole(&self, column: usize, least: u64) -> Result<u64, String> {
-        let number: Option<u64> =
-            self.text(column).trim().parse().ok().filter(|number| (least..=MOST).contains(number));
+        let text = self.text(column).trim();
+        let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
+        let is_whole = !decimals.is_empty() && decimals.bytes().all(|digit| digit == b'0');
+        let number: Option<u64> = whole.parse().ok().filter(|number| is_whole && (least..=MOST).contains(number));
         number.ok_or_else(|| self.error(column, &format!("expected a whole number from {least} to {MOST}")))
-    }
-
-    /// The field as seconds since the beginning: a number from 0 to [`MOST`], of which the whole part counts.
-    ///
-    /// # Errors
-    /// When it is none, negative or too large.
-    pub fn seconds(&self, column: usize) -> Result<u64, String> {
-        let number = self.text(column).trim().parse::<f64>().ok();
-        let number = number.filter(|number| (0.0..=MOST as f64).contains(number));
-        number
-            .map(|number| number as u64)
-            .ok_or_else(|| self.error(column, &format!("expected a number from 0 to {MOST}")))
     }
 
     /// A complaint about a field: file, line, column, the field, what was expected.

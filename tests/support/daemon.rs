@@ -149,9 +149,7 @@ impl Daemon {
         assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
         text
     }
-}
 
-impl Daemon {
     /// The command that [`Daemon::restore`] runs.
     pub fn restoring(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flowcond"));

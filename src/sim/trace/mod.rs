@@ -17,6 +17,8 @@ use super::table_file::{Row, TableFile};
 use cluster::Cluster;
 pub use discipline::{DISCIPLINES, Discipline};
 pub use room::Gpus;
+use room::Group;
+use speeds::Needs;
 pub use speeds::Speeds;
 
 /// One job of a trace.
@@ -73,36 +75,45 @@ pub fn read(path: &str, text: &str, gpus: &Gpus, speeds: Option<&Speeds>) -> Res
     let id = table.column(&["job_id"])?;
     let submit = table.column(&["submit_s", "submit_time", "arrival_s"])?;
     let count = table.column(&["num_gpus", "num_gpu"])?;
+    let length = match speeds {
+        Some(speeds) => Length::Measured(speeds.needs(&table)?),
+        None => Length::Told(table.column(&["duration_s", "duration"])?),
+    };
     let mut jobs = Vec::new();
     for row in table.rows() {
         let wanted = row.whole(count, 1)?;
         if wanted > gpus.largest() {
             return Err(row.error(count, &format!("the cluster has {}; expected no more", gpus.largest())));
         }
-        let durations_s = durations(&table, &row, wanted, gpus, speeds)?;
+        let durations_s = length.on_each(gpus, &row, wanted)?;
         if durations_s.iter().all(Option::is_none) {
             return Err(row.error(count, "no speed for this job on any type with so many GPUs; expected one"));
         }
-        let (id, submit_s) = (row.text(id).to_owned(), row.seconds(submit)?);
+        let (id, submit_s) = (row.text(id).to_owned(), row.whole(submit, 0)?);
         jobs.push(TraceJob { id, submit_s, gpus: wanted, durations_s });
     }
     jobs.sort_by(|a, b| a.submit_s.cmp(&b.submit_s).then_with(|| order_of_ids(&a.id, &b.id)));
     Ok(jobs)
 }
 
-fn durations(
-    table: &TableFile<'_>,
-    row: &Row<'_, '_>,
-    wanted: u64,
-    gpus: &Gpus,
-    speeds: Option<&Speeds>,
-) -> Result<Vec<Option<u64>>, String> {
-    let on = |group: &room::Group| match (speeds, &group.kind) {
-        _ if wanted > group.total() => Ok(None),
-        (Some(speeds), Some(kind)) => speeds.seconds(table, row, wanted, kind),
-        _ => row.whole(table.column(&["duration_s", "duration"])?, 1).map(Some),
-    };
-    gpus.groups().iter().map(on).collect()
+/// Where a trace says how long its jobs take.
+enum Length<'a> {
+    /// In this column, the same on all GPUs.
+    Told(usize),
+    /// By what they need, and how fast each type is.
+    Measured(Needs<'a>),
+}
+
+impl Length<'_> {
+    fn on_each(&self, gpus: &Gpus, row: &Row<'_, '_>, wanted: u64) -> Result<Vec<Option<u64>>, String> {
+        let on = |group: &Group| match (self, &group.kind) {
+            _ if wanted > group.total() => Ok(None),
+            (Length::Measured(needs), Some(kind)) => needs.seconds(row, wanted, kind),
+            (Length::Measured(_), None) => Ok(None),
+            (Length::Told(column), _) => row.whole(*column, 1).map(Some),
+        };
+        gpus.groups().iter().map(on).collect()
+    }
 }
 
 /// By number where both are numbers.

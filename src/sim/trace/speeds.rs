@@ -4,7 +4,7 @@
 //! long in all (`exec_time_s`); zero steps mean that it does not fit there. Imports: nothing of this crate but the simulator's tables.
 
 use super::room::Gpus;
-use crate::sim::table_file::{Row, TableFile};
+use crate::sim::table_file::{MOST, Row, TableFile};
 use std::collections::HashMap;
 
 /// What a model does on a number of GPUs of one type.
@@ -74,26 +74,39 @@ impl Speeds {
         Ok(())
     }
 
+    /// Where a trace says what its jobs need of these speeds.
+    ///
+    /// # Errors
+    /// A trace without the columns.
+    pub(super) fn needs(&self, trace: &TableFile<'_>) -> Result<Needs<'_>, String> {
+        let model = trace.column(&["model", "job_class", "model_name"])?;
+        let counts_steps = self.table.values().any(|speed| matches!(speed, Speed::StepsPerSecond(_)));
+        let steps = counts_steps.then(|| trace.column(&["total_steps", "iterations"])).transpose()?;
+        Ok(Needs { speeds: self, model, steps })
+    }
+}
+
+/// The columns of a trace that say what its jobs need.
+pub(super) struct Needs<'a> {
+    speeds: &'a Speeds,
+    model: usize,
+    /// Where speeds are in steps.
+    steps: Option<usize>,
+}
+
+impl Needs<'_> {
     /// Whole seconds that the job of a trace's row takes on the type; `None` where it cannot run.
     ///
     /// # Errors
-    /// A row without the columns that the table needs.
-    pub(super) fn seconds(
-        &self,
-        trace: &TableFile<'_>,
-        row: &Row<'_, '_>,
-        gpus: u64,
-        kind: &str,
-    ) -> Result<Option<u64>, String> {
-        let model = row.text(trace.column(&["model", "job_class", "model_name"])?);
-        let seconds = match self.table.get(&(kind.to_owned(), model.to_owned(), gpus)) {
-            Some(Speed::StepsPerSecond(speed)) => {
-                row.whole(trace.column(&["total_steps", "iterations"])?, 1)? as f64 / speed
-            }
-            Some(Speed::Seconds(seconds)) => *seconds,
-            None => f64::INFINITY,
+    /// A number of steps that is none.
+    pub(super) fn seconds(&self, row: &Row<'_, '_>, gpus: u64, kind: &str) -> Result<Option<u64>, String> {
+        let speed = self.speeds.table.get(&(kind.to_owned(), row.text(self.model).to_owned(), gpus));
+        let seconds = match (speed, self.steps) {
+            (Some(Speed::StepsPerSecond(speed)), Some(steps)) => row.whole(steps, 1)? as f64 / speed,
+            (Some(Speed::Seconds(seconds)), _) => *seconds,
+            _ => f64::INFINITY,
         };
-        let runs = seconds > 0.0 && seconds <= crate::sim::table_file::MOST as f64;
+        let runs = seconds > 0.0 && seconds <= MOST as f64;
         Ok(runs.then(|| seconds.ceil() as u64))
     }
 }

@@ -83,7 +83,7 @@ fn a_broken_trace_names_line_column_and_what_is_expected() {
     assert_eq!(broken(&format!("{header}1,0,9,5\n")), "t.csv:2:5: num_gpus = `9`: the cluster has 8; expected no more");
     assert_eq!(
         broken(&format!("{header}1,0,1,5\n2,-3,1,5\n")),
-        "t.csv:3:3: submit_s = `-3`: expected a number from 0 to 1000000000000"
+        "t.csv:3:3: submit_s = `-3`: expected a whole number from 0 to 1000000000000"
     );
     assert_eq!(
         broken(&format!("{header}1,0,1,0\n")),
