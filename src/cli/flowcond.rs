@@ -4,7 +4,7 @@
 
 use crate::config::{self, ConfigError, OnExit, Settings, Sources};
 use crate::daemon::{self, Control, Restored};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::future::Future;
 use std::io::IsTerminal;
@@ -57,6 +57,11 @@ enum Verb {
     },
     /// Say what is wrong with the configuration: file, line and key
     CheckConfig,
+}
+
+/// The command line, for the manual.
+pub fn command() -> clap::Command {
+    Arguments::command()
 }
 
 /// Runs `flowcond` with these arguments.

@@ -11,6 +11,7 @@ mod events;
 mod exit;
 mod explain;
 pub mod flowcond;
+mod help;
 mod job_log;
 mod logs;
 mod ps;
@@ -39,7 +40,7 @@ use std::time::Duration;
 
 /// See and steer what governs the training jobs of this machine
 #[derive(Parser, Debug)]
-#[command(name = "flowctl", version, max_term_width = 100, arg_required_else_help = true, after_help = AFTER_HELP)]
+#[command(name = "flowctl", version, max_term_width = 100, arg_required_else_help = true, disable_help_subcommand = true, after_help = AFTER_HELP)]
 struct Cli {
     #[command(flatten)]
     common: Common,
@@ -49,7 +50,8 @@ struct Cli {
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 ok, 1 failed, 2 usage, 3 no daemon answers, 4 not found, 5 denied, 6 refused, 7 timeout.
-Start with `flowctl status`; `flowctl doctor` says what is missing and how to mend it.";
+Start with `flowctl status`; `flowctl doctor` says what is missing and how to mend it.
+`flowctl help labels`, `help policy` and `help limits` tell how it works.";
 
 #[derive(clap::Args, Debug)]
 struct Common {
@@ -122,6 +124,14 @@ enum Verb {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Tell more about a command, or about labels, policy or limits
+    Help(help::HelpArgs),
+    /// Write the manual pages into a folder, for packages
+    #[command(name = "__manual", hide = true)]
+    Manual {
+        /// The folder that gets `man1` and its like
+        folder: PathBuf,
+    },
 }
 
 /// Look again and again.
@@ -183,6 +193,8 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
         Verb::Doctor(args) => return block_on(doctor::doctor(&client, &args, &screen))?.map(ExitCode::from),
         Verb::Config(args) => config::run(&args, &screen),
         Verb::Completion { shell } => completion(shell, &screen),
+        Verb::Help(args) => help::run(&args, Cli::command(), &screen),
+        Verb::Manual { folder } => help::write_manual(&folder, Cli::command()),
         Verb::Logs(args) => logs::run(&args, &client),
         Verb::Demo(args) => demo::run(&args, &screen.look()),
         Verb::Bench(args) => bench::run(&args, &screen.look()),

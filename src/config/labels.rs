@@ -8,6 +8,45 @@ use std::collections::BTreeMap;
 /// Labels that begin with this are ours.
 pub const LABEL_PREFIX: &str = "flowcon.";
 
+/// A label that a container may have.
+pub struct Label {
+    /// Without [`LABEL_PREFIX`].
+    pub name: &'static str,
+    /// What a value looks like.
+    pub example: &'static str,
+    /// One line for people.
+    pub help: &'static str,
+}
+
+/// Every label that there is. The one that opts in can be renamed by `engine.label`.
+pub const LABELS: &[Label] = &[
+    Label { name: "enable", example: "true", help: "govern this container: all that is needed" },
+    Label { name: "weight", example: "2", help: "importance relative to other jobs, 0.01 to 100" },
+    Label { name: "min-share", example: "25%", help: "never give it less than this part of the node, 0.25 or 25%" },
+    Label { name: "max-share", example: "50%", help: "never give it more than this part of the node, at least 1%" },
+    Label {
+        name: "log",
+        example: "/logs/train.txt",
+        help: "read this file inside the container (or the newest file of this directory) instead of its output",
+    },
+    Label { name: "metric", example: "val_loss", help: "the evaluation function's name in the log" },
+    Label { name: "direction", example: "down", help: "whether a better evaluation goes down or up" },
+    Label {
+        name: "pattern",
+        example: r"loss=(?P<value>\S+)",
+        help: "a regular expression with the group value, and if you like current and total",
+    },
+    Label { name: "total", example: "90", help: "how many progress units the job will do" },
+    Label { name: "unit", example: "epoch", help: "the name of a progress unit" },
+    Label { name: "ignore", example: "lr,grad_norm", help: "names that are never the metric, separated by commas" },
+    Label {
+        name: "deadline",
+        example: "90m",
+        help: "how long after its start it should be done: a hint, which counts while it can still be met",
+    },
+    Label { name: "memory-floor", example: "2g", help: "never squeeze its memory below this" },
+];
+
 /// A longer value is refused.
 const VALUE_LONGEST: usize = 1024;
 /// More complaints than this about one container are not kept.
@@ -87,7 +126,7 @@ fn obey(asked: &mut Directives, name: &str, value: &str) -> Result<(), String> {
             asked.deadline = Some(Millis(after.ok_or(expected)? as u64));
         }
         "memory-floor" => asked.memory_floor = Some(bytes(value).ok_or("expected a size such as 512m or 2g")?),
-        _ => return Err("no such label; the README lists them".to_owned()),
+        _ => return Err("no such label; `flowctl help labels` lists them".to_owned()),
     }
     Ok(())
 }
@@ -154,6 +193,16 @@ mod tests {
         assert_eq!((asked.bounds.min.fraction(), asked.bounds.max.fraction(), asked.weight), (0.1, 0.5, 2.0));
         assert_eq!((asked.metric.as_deref(), asked.direction), (Some("val_loss"), Some(Direction::Down)));
         assert!(asked.pattern.is_some() && asked.memory_floor.is_some());
+    }
+
+    #[test]
+    fn every_label_that_is_listed_is_obeyed_and_its_example_fits() {
+        let examples: Vec<(String, &str)> =
+            LABELS.iter().map(|label| (format!("{LABEL_PREFIX}{}", label.name), label.example)).collect();
+        let examples: Vec<(&str, &str)> = examples.iter().map(|(label, example)| (label.as_str(), *example)).collect();
+        assert_eq!(read(&examples).1, Vec::<String>::new());
+        let readme = include_str!("../../README.md");
+        assert!(examples.iter().all(|(label, _)| readme.contains(label)), "the README lists every label");
     }
 
     #[test]

@@ -13,11 +13,16 @@ use super::scenario::{BUILT_IN, Scenario, VARIATIONS};
 use super::trace::{TraceJob, TraceOutcome};
 use super::{overrides, paper, trace};
 use crate::model::PolicySettings;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use comfy_table::{CellAlignment, Table, presets};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+
+/// The command line, for the manual.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
 
 /// Runs `flowsim` with the process's arguments. Exit codes: 0 done, 1 failed, 2 wrong usage.
 pub fn run() -> ExitCode {

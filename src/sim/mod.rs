@@ -23,6 +23,6 @@ mod sharing;
 mod table_file;
 pub mod trace;
 
-pub use commands::run;
+pub use commands::{command, run};
 pub use node::{Keep, simulate};
 pub use outcome::{History, JobOutcome, Outcome};

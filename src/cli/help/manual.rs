@@ -1,0 +1,109 @@
+//! The manual: each program and subcommand as clap describes it, the configuration as its registry describes it, and the topics.
+
+use super::{Part, Topic};
+use crate::cli::flowcond;
+use crate::config::{KEYS, Settings};
+use clap::Command;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, italic, roman};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Every page names the others.
+const SEE_ALSO: &[(&str, &str)] = &[
+    ("flowctl", "1"),
+    ("flowsim", "1"),
+    ("flowcond", "8"),
+    ("flowcond.toml", "5"),
+    ("flowcon-labels", "7"),
+    ("flowcon-policy", "7"),
+    ("flowcon-limits", "7"),
+];
+
+pub(super) fn write(folder: &Path, flowctl: Command, topics: &[Topic]) -> io::Result<()> {
+    for (command, section) in [(flowctl, "1"), (crate::sim::command(), "1"), (flowcond::command(), "8")] {
+        write_command(folder, command, section)?;
+    }
+    save(folder, "flowcond.toml", "5", &configuration())?;
+    topics.iter().try_for_each(|topic| save(folder, &format!("flowcon-{}", topic.name), "7", &prose(topic)))
+}
+
+/// A program's page and one for each of its subcommands, `flowctl-config-check(1)`.
+fn write_command(folder: &Path, program: Command, section: &str) -> io::Result<()> {
+    let name = program.get_name().to_owned();
+    let mut built = program.disable_help_subcommand(true);
+    built.build();
+    write_tree(folder, &built, &name, section)
+}
+
+fn write_tree(folder: &Path, command: &Command, name: &str, section: &str) -> io::Result<()> {
+    for child in command.get_subcommands().filter(|child| !child.is_hide_set()) {
+        write_tree(folder, child, &format!("{name}-{}", child.get_name()), section)?;
+    }
+    let page = Man::new(command.clone()).title(name.to_uppercase()).section(section).manual("flowcon");
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    text.extend(see_also(name).to_roff().into_bytes());
+    save(folder, name, section, &text)
+}
+
+fn save(folder: &Path, name: &str, section: &str, text: &[u8]) -> io::Result<()> {
+    let folder = folder.join(format!("man{section}"));
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join(format!("{name}.{section}")), text)
+}
+
+fn begin(name: &str, section: &str, about: &str) -> Roff {
+    let mut page = Roff::new();
+    let source = concat!("flowcon ", env!("CARGO_PKG_VERSION"));
+    page.control("TH", [name.to_uppercase().as_str(), section, "", source, "flowcon"]);
+    page.control("SH", ["NAME"]).text([roman(format!("{name} - {about}"))]);
+    page
+}
+
+fn see_also(but: &str) -> Roff {
+    let mut section = Roff::new();
+    section.control("SH", ["SEE ALSO"]);
+    let others: Vec<String> =
+        SEE_ALSO.iter().filter(|(name, _)| *name != but).map(|(name, section)| format!("{name}({section})")).collect();
+    section.text([roman(others.join(", "))]);
+    section
+}
+
+fn prose(topic: &Topic) -> Vec<u8> {
+    let name = format!("flowcon-{}", topic.name);
+    let mut page = begin(&name, "7", topic.about);
+    for section in &topic.sections {
+        page.control("SH", [section.heading]);
+        for part in &section.parts {
+            match part {
+                Part::Paragraph(words) => page.control("PP", []).text([roman(words)]),
+                Part::Item(term, meaning) => page.control("TP", []).text([bold(term)]).text([roman(meaning)]),
+                Part::Code(code) => {
+                    page.control("PP", []).control("nf", []).control("RS", ["4"]);
+                    page.text([roman(*code)]).control("RE", []).control("fi", [])
+                }
+            };
+        }
+    }
+    [page.to_roff().into_bytes(), see_also(&name).to_roff().into_bytes()].concat()
+}
+
+fn configuration() -> Vec<u8> {
+    let default = Settings::default();
+    let mut page = begin("flowcond.toml", "5", "the configuration of flowcond");
+    page.control("SH", ["FILES"]);
+    page.text([roman(
+        "/etc/flowcon/flowcond.toml, then /etc/flowcon/flowcond.d/*.toml in order of their names, then environment variables \
+         (policy.interval is FLOWCON_POLICY_INTERVAL), then flags; the last one counts. `flowcond check-config` names file, line and \
+         key of a mistake; `systemctl reload flowcond` takes changes over, and keeps the old settings on a mistake.",
+    )]);
+    page.control("SH", ["KEYS"]);
+    page.text([roman("A dot is a section: policy.interval is the key interval under [policy].")]);
+    for key in KEYS {
+        let shown = (key.show)(&default);
+        page.control("TP", []).text([bold(key.name), roman(" = "), italic(shown)]).text([roman(key.help)]);
+    }
+    [page.to_roff().into_bytes(), see_also("flowcond.toml").to_roff().into_bytes()].concat()
+}

@@ -1,0 +1,109 @@
+//! `flowctl help`: the commands as clap describes them, and pages about what is no command: labels, policies, limits.
+//!
+//! The same text is the manual (`manual`), so that a page and a help never differ. Imports: config, clap, siblings.
+
+mod manual;
+mod topics;
+
+use super::exit::{Exit, Failure};
+use super::screen::Screen;
+use super::text;
+use clap::Command;
+use std::fmt::Write as _;
+use std::path::Path;
+
+const COLUMNS: usize = 100;
+
+/// One page of prose.
+struct Topic {
+    /// `labels`: what is asked for, and `flowcon-labels(7)`.
+    name: &'static str,
+    /// One line.
+    about: &'static str,
+    sections: Vec<Section>,
+}
+
+struct Section {
+    heading: &'static str,
+    parts: Vec<Part>,
+}
+
+enum Part {
+    Paragraph(String),
+    /// A term with its meaning.
+    Item(String, String),
+    /// As it stands.
+    Code(&'static str),
+}
+
+/// Arguments of `flowctl help`.
+#[derive(clap::Args, Debug)]
+pub struct HelpArgs {
+    /// A command (`run`, or `config check`), or one of: labels, policy, limits
+    #[arg(value_name = "TOPIC")]
+    topic: Vec<String>,
+}
+
+/// Prints the help that was asked for. `flowctl` is the whole command line.
+pub fn run(args: &HelpArgs, flowctl: Command, screen: &Screen) -> Result<(), Failure> {
+    let topics = topics::all();
+    if let [name] = args.topic.as_slice()
+        && let Some(topic) = topics.iter().find(|topic| topic.name == name)
+    {
+        return Ok(screen.print(&page(topic))?);
+    }
+    let mut command = flowctl;
+    command.build();
+    for name in &args.topic {
+        command = command.find_subcommand(name).cloned().ok_or_else(|| {
+            let known: Vec<&str> = topics.iter().map(|topic| topic.name).collect();
+            let message = format!("nothing is called `{}`", text::clean(name));
+            let next = format!("`flowctl help` lists the commands; other pages: {}", known.join(", "));
+            Failure::new(Exit::Usage, message, next)
+        })?;
+    }
+    Ok(screen.print(&command.render_long_help().to_string())?)
+}
+
+/// Writes the manual pages of all programs into `folder`, as `man1/flowctl.1` and so on.
+pub fn write_manual(folder: &Path, flowctl: Command) -> Result<(), Failure> {
+    Ok(manual::write(folder, flowctl, &topics::all())?)
+}
+
+fn page(topic: &Topic) -> String {
+    let mut page = format!("{}\n", topic.about);
+    for section in &topic.sections {
+        let _ = write!(page, "\n{}\n", section.heading); // a String takes everything
+        for part in &section.parts {
+            match part {
+                Part::Paragraph(words) => indented(&mut page, words, 2),
+                Part::Code(code) => code.lines().for_each(|line| page.push_str(&format!("    {line}\n"))),
+                Part::Item(term, meaning) => {
+                    let _ = writeln!(page, "  {term}");
+                    indented(&mut page, meaning, 6);
+                }
+            }
+        }
+    }
+    page
+}
+
+fn indented(page: &mut String, words: &str, columns: usize) {
+    for line in text::wrap(words, COLUMNS - columns) {
+        let _ = writeln!(page, "{:columns$}{line}", "");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::LABELS;
+
+    #[test]
+    fn the_page_about_labels_has_each_of_them() {
+        let topics = topics::all();
+        let labels = page(topics.iter().find(|topic| topic.name == "labels").expect("a topic"));
+        assert!(LABELS.iter().all(|label| labels.contains(&format!("flowcon.{}={}", label.name, label.example))));
+        assert!(labels.lines().all(|line| text::width(line) <= COLUMNS), "{labels}");
+    }
+}

@@ -1,0 +1,150 @@
+//! The pages about what is no command. Facts that the code holds (labels) are taken from there.
+
+use super::{Part, Section, Topic};
+use crate::config::{LABEL_PREFIX, LABELS, Label};
+
+pub(super) fn all() -> Vec<Topic> {
+    vec![labels(), policy(), limits()]
+}
+
+fn labels() -> Topic {
+    let item =
+        |label: &Label| Part::Item(format!("{LABEL_PREFIX}{}={}", label.name, label.example), label.help.to_owned());
+    Topic {
+        name: "labels",
+        about: "what a container's labels say to the governor",
+        sections: vec![
+            Section { heading: "LABELS", parts: LABELS.iter().map(item).collect() },
+            Section {
+                heading: "NOTES",
+                parts: vec![
+                    paragraph(
+                        "The log is understood without configuration; `flowctl logs FILE` shows how. The labels that name the metric, \
+                         the pattern or the total are for logs that are read wrongly.",
+                    ),
+                    paragraph(
+                        "A label that cannot be obeyed is ignored, and `flowctl status` and `flowctl explain JOB` say why. Labels of a \
+                         running container cannot change. A command gets them with `flowctl run --label KEY=VALUE`.",
+                    ),
+                ],
+            },
+            Section {
+                heading: "EXAMPLES",
+                parts: vec![Part::Code(
+                    "docker run --label flowcon.enable=true --label flowcon.weight=2 IMAGE python train.py\n\
+                     flowctl run --label flowcon.deadline=90m -- python train.py",
+                )],
+            },
+        ],
+    }
+}
+
+fn policy() -> Topic {
+    Topic {
+        name: "policy",
+        about: "how the shares of the node are decided",
+        sections: vec![
+            Section {
+                heading: "POLICIES",
+                parts: vec![
+                    item(
+                        "balanced",
+                        "The default. Two things about a job are worth waiting for: a good model (95 % of the improvement that it will ever \
+                         make) and the end. The policy estimates the CPU-seconds to each from the log and the CPU used, and most CPU goes \
+                         to the best credit per CPU-second. Everybody keeps a floor; who tells nothing has an equal share; who breaks its \
+                         word again and again gets no more than that. `policy.objective` weighs the two: quality, balanced, completion, \
+                         or a number from 0 (quality) to 1 (completion).",
+                    ),
+                    item(
+                        "flowcon",
+                        "Algorithms 1 and 2 of the FlowCon paper. Growth efficiency is the improvement of the metric, as a part of the \
+                         range seen so far, per CPU-second. Below policy.growth-threshold a job moves New, Watching, Completing; above it \
+                         back to New. Shares follow growth; when all have converged they compete freely, and the interval backs off \
+                         exponentially up to policy.max-interval.",
+                    ),
+                    item("fair", "Watches and changes nothing: the dry run."),
+                ],
+            },
+            Section {
+                heading: "WHEN IT DECIDES",
+                parts: vec![paragraph(
+                    "Every policy.interval, and sooner when a job starts or ends, or when a milestone is near. A decision that changes \
+                     nothing writes nothing.",
+                )],
+            },
+            Section {
+                heading: "SEE ALSO IN ACTION",
+                parts: vec![Part::Code(
+                    "flowctl explain JOB        # every number behind one job's share\n\
+                     flowctl policy balanced --objective 1\n\
+                     flowsim run random-10 --policy fair,flowcon,balanced",
+                )],
+            },
+        ],
+    }
+}
+
+fn limits() -> Topic {
+    Topic {
+        name: "limits",
+        about: "which limits are written, and what is never done",
+        sections: vec![
+            Section {
+                heading: "LIMITS",
+                parts: vec![
+                    item(
+                        "cpu.weight (cgroup v1: cpu.shares)",
+                        "The share. Soft: what a job leaves idle flows to the others. The sum of the weights is kept, so that neighbours \
+                         without the label neither gain nor lose.",
+                    ),
+                    item(
+                        "cpu.max (docker's --cpus)",
+                        "Only under policy.enforcement = \"quota\", and never below policy.quota-floor cores. An owner's own cap stays.",
+                    ),
+                    item(
+                        "memory.low, memory.high",
+                        "The memory of growing jobs is protected, that of converged jobs gently squeezed above its working set, and only \
+                         while memory pressure (PSI) is known and low. Needs cgroup v2. policy.memory = false turns it off.",
+                    ),
+                    item(
+                        "io.weight",
+                        "Follows the CPU share where the kernel has one. policy.io = false turns it off.",
+                    ),
+                ],
+            },
+            Section {
+                heading: "WHAT IS NEVER DONE",
+                parts: vec![
+                    paragraph("A container without the label is never touched, and no job is ever stopped."),
+                    paragraph(
+                        "No limit is changed before its original is on disk. `flowcond restore` puts all back, after any crash, without a \
+                         daemon; so does stopping the daemon, unless on-exit = \"keep\".",
+                    ),
+                    paragraph(
+                        "What somebody else set meanwhile is not overwritten: the job is left alone, `flowctl status` says why, and \
+                         `flowctl resume JOB` takes the new value as its original. What the system reverted (an engine restart, a \
+                         `systemctl daemon-reload`) is decided anew at the next tick.",
+                    ),
+                    paragraph("Missing, late or nonsensical data never tightens a limit."),
+                ],
+            },
+            Section {
+                heading: "UNDO",
+                parts: vec![Part::Code(
+                    "flowctl pause JOB          # this job: original limits, left alone\n\
+                     flowctl restore            # all of them, and pause\n\
+                     systemctl stop flowcond    # all of them, and no daemon\n\
+                     flowcond restore           # after a crash, when no daemon runs",
+                )],
+            },
+        ],
+    }
+}
+
+fn paragraph(words: &str) -> Part {
+    Part::Paragraph(words.to_owned())
+}
+
+fn item(term: &str, meaning: &str) -> Part {
+    Part::Item(term.to_owned(), meaning.to_owned())
+}

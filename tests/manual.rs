@@ -1,0 +1,40 @@
+//! The manual pages: one for each program and command, and groff finds nothing wrong with any of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn pages(folder: &Path) -> Vec<PathBuf> {
+    let sections = fs::read_dir(folder).expect("sections").map(|section| section.expect("section").path());
+    sections.flat_map(|section| fs::read_dir(section).expect("pages")).map(|page| page.expect("page").path()).collect()
+}
+
+#[test]
+fn every_program_command_and_topic_has_a_page_that_groff_accepts() {
+    let folder = tempfile::tempdir().expect("folder");
+    let wrote = Command::new(env!("CARGO_BIN_EXE_flowctl")).arg("__manual").arg(folder.path()).status().expect("runs");
+    assert!(wrote.success());
+    let expected = [
+        "man1/flowctl.1",
+        "man1/flowctl-explain.1",
+        "man1/flowctl-config-check.1",
+        "man1/flowsim-replay.1",
+        "man5/flowcond.toml.5",
+        "man7/flowcon-labels.7",
+        "man7/flowcon-policy.7",
+        "man7/flowcon-limits.7",
+        "man8/flowcond.8",
+        "man8/flowcond-restore.8",
+    ];
+    for name in expected {
+        assert!(folder.path().join(name).is_file(), "{name}");
+    }
+    let pages = pages(folder.path());
+    assert!(!pages.iter().any(|page| page.to_string_lossy().contains("__")), "hidden commands have none");
+    for page in pages {
+        let checked = Command::new("groff").args(["-man", "-Kutf8", "-Tutf8", "-ww", "-z"]).arg(&page).output();
+        let complaints =
+            String::from_utf8_lossy(&checked.expect("groff: apt-get install groff-base").stderr).into_owned();
+        assert_eq!(complaints, "", "{}", page.display());
+    }
+}
