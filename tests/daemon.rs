@@ -158,6 +158,29 @@ fn a_limit_that_somebody_else_sets_is_left_to_them() {
 }
 
 #[test]
+fn what_the_system_reverts_is_written_again_and_explain_tells_who_changed_what() {
+    let engine = Engine::start();
+    let daemon = daemon(&engine, "2s");
+    run(&engine, "grow", GROWING);
+    let b = run(&engine, "flat", CONVERGED);
+    eventually("b is limited", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
+    let (file, original) = if Engine::is_cgroup_v1() { ("cpu.shares", "1024") } else { ("cpu.weight", "100") };
+    fs::write(engine.cgroup_of(&b, "cpu").join(file), original).unwrap();
+    let drifts = |by: &str| {
+        let detail: Value = serde_json::from_str(&daemon.told(&["explain", "flat", "-o", "json"])).unwrap();
+        let drifts = detail["explanation"]["drifts"].as_array().unwrap();
+        drifts.iter().filter(|drift| drift["by"] == by).count()
+    };
+    eventually("the reversion is told", SOON, || (drifts("system") == 1).then_some(()));
+    eventually("ours is written again", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
+    engine.docker(&["update", "--cpu-shares", "3000", "flat"]);
+    eventually("the owner's change is told", SOON, || (drifts("somebody") == 1).then_some(()));
+    let page = daemon.told(&["explain", "flat"]);
+    assert!(page.contains("by system") && page.contains("by somebody"), "{page}");
+    assert_eq!(drifts("system"), 1, "told once");
+}
+
+#[test]
 fn pause_gives_the_original_back_and_unlabelled_containers_are_never_touched() {
     let engine = Engine::start();
     let daemon = daemon(&engine, "2s");

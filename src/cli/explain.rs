@@ -19,6 +19,7 @@ pub fn page(detail: &ContainerDetail, look: &Look) -> String {
     growth(&mut page, explanation);
     reading(&mut page, container, explanation);
     limits(&mut page, explanation);
+    drifts(&mut page, explanation);
     used(&mut page, container, explanation);
     notices(&mut page, container);
     page.text
@@ -233,6 +234,18 @@ fn limits(page: &mut Page<'_>, explanation: &Explanation) {
         Column::left(""),
     ];
     page.text.push_str(&table(&columns, &rows, page.look));
+}
+
+/// Who changed them besides us.
+fn drifts(page: &mut Page<'_>, explanation: &Explanation) {
+    for drift in &explanation.drifts {
+        let tone = if drift.by == "system" { Tone::Plain } else { Tone::Warn };
+        page.toned(
+            tone,
+            &format!("by {}", clean(&drift.by)),
+            &format!("{} {}", text::clock(drift.unix_ms), drift.text),
+        );
+    }
 }
 
 fn limit_row(name: &str, limit: &Limit, words: fn(f64) -> String) -> Vec<Cell> {

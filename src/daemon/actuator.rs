@@ -137,7 +137,13 @@ impl Task {
                 Ok(original) => {
                     target.original = original.limits;
                     target.engine_limits = original.engine;
-                    journalled.push((target, settings));
+                    match somebody_elses(&target, &settings, &self.journal.ours(&target)) {
+                        Some(theirs) => {
+                            tracing::info!(container = %target.id, name = target.name, %theirs, "set just now by somebody else: not overwritten");
+                            outcomes.push(untouched(&target));
+                        }
+                        None => journalled.push((target, settings)),
+                    }
                 }
                 Err(why) => outcomes.push(Outcome {
                     id: target.id,
@@ -161,9 +167,9 @@ impl Task {
     async fn give_back(&mut self, targets: Vec<Target>) -> Vec<Outcome> {
         let mut back = Vec::new();
         for target in targets {
-            let written = self.journal.written(&target.id);
             let stands = target.cgroup().limits();
-            let ours: Vec<Setting> = written.into_iter().filter(|ours| stands_in(&stands, *ours)).collect();
+            let ours: Vec<Setting> =
+                self.journal.ours(&target).into_iter().filter(|ours| stands_in(&stands, *ours)).collect();
             back.push((target.clone(), back_to(&target.original, &ours)));
         }
         self.change(back).await
@@ -171,9 +177,7 @@ impl Task {
 
     fn adopt(&mut self, target: &Target) -> Outcome {
         let forgotten = tokio::task::block_in_place(|| self.journal.forget(&target.id));
-        let error = forgotten.err();
-        let id = target.id.clone();
-        Outcome { id, stands: Vec::new(), original: None, asked: Vec::new(), error, gone: false }
+        Outcome { original: None, error: forgotten.err(), ..untouched(target) }
     }
 
     /// An engine keeps our update over a restart of the container, so its record is put back now.
@@ -187,6 +191,23 @@ impl Task {
             tracing::warn!(%id, %error, "an ended container is not forgotten");
         }
     }
+}
+
+/// A last look before writing: what stands of these kinds and is neither the original nor one of `ours`. Its owner set it since the
+/// decision was made; the next tick sees it and yields. A change in the few milliseconds between this look and the write is lost
+/// to us: kernels and engines have no write that compares.
+fn somebody_elses(target: &Target, settings: &[Setting], ours: &[Setting]) -> Option<Setting> {
+    let stands = target.cgroup().limits();
+    settings.iter().filter_map(|setting| standing(&stands, *setting)).find(|now| {
+        let is_original = standing(&target.original, *now).is_none_or(|original| same(original, *now));
+        !is_original && !ours.iter().any(|known| same(*known, *now))
+    })
+}
+
+/// Nothing was asked of this container.
+fn untouched(target: &Target) -> Outcome {
+    let (id, original) = (target.id.clone(), Some(target.original));
+    Outcome { id, stands: Vec::new(), original, asked: Vec::new(), error: None, gone: false }
 }
 
 /// Writes limits by whichever way belongs to the container.

@@ -73,7 +73,7 @@ impl Governing {
         job.holds = Holds::default();
         self.tick_now();
         let Some(job) = self.jobs.get_mut(id).filter(|_| foreign) else { return };
-        job.ours.clear();
+        job.target.ours.clear();
         let stands = job.target.cgroup().limits();
         job.target.original = stands;
         let target = job.target.clone();
@@ -88,7 +88,7 @@ impl Governing {
         self.actuator.order_surely(Order::RestoreAll(reply)).await;
         let restored = restored.await.map_err(|_| Refusal::Failed("the daemon is stopping".to_owned()))?;
         for job in self.jobs.values_mut() {
-            job.ours.clear();
+            job.target.ours.clear();
         }
         self.remembered.originals.clear();
         if !restored.failed.is_empty() {

@@ -36,7 +36,7 @@ impl Ended {
             place: job.place,
             original: job.target.original,
             engine_limits: job.target.engine_limits,
-            ours: if of_engine { job.ours.iter().chain(&job.unsettled).copied().collect() } else { Vec::new() },
+            ours: if of_engine { job.target.ours.iter().chain(&job.unsettled).copied().collect() } else { Vec::new() },
         };
         self.last.insert(job.id().clone(), last);
         if self.last.len() > KEPT_AT_MOST {
@@ -48,14 +48,14 @@ impl Ended {
     pub fn return_to(&mut self, job: &mut Job) {
         let Some(last) = self.last.remove(job.id()) else { return };
         job.place = job.place.or(last.place);
-        if !job.ours.is_empty() {
+        if !job.target.ours.is_empty() {
             return;
         }
         let (original, leftover) = last.taken_off(&job.target.original);
         if !leftover.is_empty() {
             job.target.original = original;
             job.target.engine_limits = last.engine_limits;
-            job.ours = leftover;
+            job.target.ours = leftover;
         }
     }
 }

@@ -251,7 +251,7 @@ impl Governing {
         let Some(job) = self.jobs.remove(id) else { return };
         self.logs.unfollow(id);
         self.ended.keep(&job);
-        if !job.ours.is_empty() {
+        if !job.target.ours.is_empty() {
             self.remembered.originals.remove(id);
             if !self.actuator.order(Order::Ended(id.clone())) {
                 tracing::warn!(%id, "an ended container stays in the journal until the next restore");

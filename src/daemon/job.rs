@@ -1,9 +1,10 @@
 //! One governed container as the loop knows it.
 
+use super::drift::{self, Drift, Drifts};
 use super::logs::LogFeed;
 use super::publish::notice;
 use super::restore::unit;
-use super::target::{Target, same, same_kind, standing, stands_in};
+use super::target::{Target, same_kind, stands_in};
 use crate::config;
 use crate::host::cgroup::{Cgroup, StartTime};
 use crate::host::docker::{EngineContainer, EngineInfo, LogSource};
@@ -36,10 +37,10 @@ pub(super) struct Job {
     pub place: Option<LogPlace>,
     /// Log bytes came since the place was saved.
     pub unsaved: bool,
-    /// What stands by our hand, as it was read back.
-    pub ours: Vec<Setting>,
     /// What was asked for and is not known to stand: it is being written, or an engine that did not answer in time may still do it.
     pub unsettled: Vec<Setting>,
+    /// What others did to its limits.
+    pub drifts: Drifts,
     pub usage: Usage,
     /// What stood when last read: at a tick, after a write of ours, or when somebody else wrote.
     pub limits: Limits,
@@ -82,15 +83,6 @@ impl Holds {
         }
         self.settling_until.filter(|until| now < *until).map(|_| Hold::Settling)
     }
-}
-
-/// What stands is not what should: who did it?
-#[derive(Debug, PartialEq)]
-pub(super) enum Drift {
-    /// Somebody set a value of their own.
-    Foreign(String),
-    /// The original is back, though nobody asked: an engine restart or a `daemon-reload`.
-    Reverted(Vec<Setting>),
 }
 
 impl Job {
@@ -151,7 +143,7 @@ impl Job {
             holds: Holds::default(),
             place: None,
             unsaved: false,
-            ours: Vec::new(),
+            drifts: Drifts::default(),
             unsettled: Vec::new(),
             usage: Usage::default(),
             limits,
@@ -219,7 +211,7 @@ impl Job {
         if let Some((original, written)) = known {
             self.target.original = original.limits;
             self.target.engine_limits = original.engine.or(self.target.engine_limits);
-            self.ours = of_each_kind(written, &self.limits);
+            self.target.ours = of_each_kind(written, &self.limits);
         }
         let Some(position) = position else { return };
         self.place = Some(position.place);
@@ -258,36 +250,9 @@ impl Job {
         self.limits = self.target.cgroup().limits();
     }
 
-    /// Compares what stands with what we wrote, or with the original where we wrote nothing.
-    pub fn drift(&self, stands: &Limits) -> Option<Drift> {
-        let mut reverted = Vec::new();
-        for expected in self.expected() {
-            let Some(now) = standing(stands, expected) else { continue };
-            if same(now, expected) {
-                continue;
-            }
-            let original = standing(&self.target.original, expected);
-            let is_late = self.unsettled.iter().any(|asked| same(now, *asked));
-            if is_late || original.is_some_and(|original| same(now, original)) {
-                reverted.push(expected);
-            } else {
-                return Some(Drift::Foreign(format!("{now} was set by somebody else; ours was {expected}")));
-            }
-        }
-        (!reverted.is_empty()).then_some(Drift::Reverted(reverted))
-    }
-
-    fn expected(&self) -> Vec<Setting> {
-        let original = &self.target.original;
-        let all = [
-            original.cpu_weight.map(Setting::CpuWeight),
-            original.cpu_quota.map(Setting::CpuQuota),
-            original.memory_low.map(Setting::MemoryLow),
-            original.memory_high.map(Setting::MemoryHigh),
-            original.io_weight.map(Setting::IoWeight),
-        ];
-        let ours = |original: Setting| self.ours.iter().copied().find(|ours| same_kind(*ours, original));
-        all.into_iter().flatten().map(|original| ours(original).unwrap_or(original)).collect()
+    /// Compares what stands with what should.
+    pub fn drift(&self) -> Option<Drift> {
+        drift::drift(&self.target, &self.unsettled, &self.limits)
     }
 
     /// Takes note of what is about to be written.
@@ -300,8 +265,8 @@ impl Job {
     pub fn wrote(&mut self, stands: &[Setting]) {
         self.read_limits();
         for setting in stands {
-            self.ours.retain(|ours| !same_kind(*ours, *setting));
-            self.ours.push(*setting);
+            self.target.ours.retain(|ours| !same_kind(*ours, *setting));
+            self.target.ours.push(*setting);
         }
     }
 

@@ -66,8 +66,7 @@ impl Journal {
             Err(why) => return all(why.clone()),
         };
         let row = |(target, settings): &(Target, Vec<Setting>)| {
-            let written = store.written(&target.id).unwrap_or_default();
-            (original_of(target), may_stand(written, target, settings))
+            (original_of(target), may_stand(ours_of(store, target), target, settings))
         };
         let rows: Vec<(Original, Vec<Setting>)> = changes.iter().map(row).collect();
         match store.before_writing(&rows) {
@@ -92,9 +91,9 @@ impl Journal {
         originals.into_iter().map(with_written).collect::<Result<_, StoreError>>().map_err(|error| error.to_string())
     }
 
-    /// The values of ours that may stand in one container; nothing where nothing is known.
-    pub fn written(&self, id: &ContainerId) -> Vec<Setting> {
-        self.store.as_ref().ok().and_then(|store| store.written(id).ok()).unwrap_or_default()
+    /// The values of ours that may stand in one container: those written down, and those that were read back.
+    pub fn ours(&self, target: &Target) -> Vec<Setting> {
+        self.store.as_ref().map_or_else(|_| target.ours.clone(), |store| ours_of(store, target))
     }
 
     /// Saves how far logs were read; a failure only means that lines are read again.
@@ -123,6 +122,12 @@ fn recall(store: &Store, remembered: &mut Remembered) -> Result<(), StoreError> 
     remembered.damaged = originals.damaged.into_iter().collect();
     remembered.positions = store.positions()?;
     Ok(())
+}
+
+fn ours_of(store: &Store, target: &Target) -> Vec<Setting> {
+    let mut ours = store.written(&target.id).unwrap_or_default();
+    ours.extend(target.ours.iter().filter(|known| !ours.contains(known)).copied().collect::<Vec<_>>());
+    ours
 }
 
 /// What is about to be written, and what stands of `written` until then: who is killed between the two leaves either.

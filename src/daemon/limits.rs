@@ -1,11 +1,12 @@
 //! Limits as the loop sees them: what it asks the actuator to write, what came of it, and who else wrote.
 
 use super::actuator::{Order, Outcome};
+use super::drift::Drift;
 use super::governing::Governing;
-use super::job::Drift;
+use super::journal::unix_ms;
 use super::target::Target;
 use crate::host::node;
-use crate::model::{ContainerId, EventKind, Hold, LimitChange, Millis, NoticeLevel, Setting};
+use crate::model::{ContainerId, DriftBy, EventKind, Hold, LimitChange, LimitDrift, Millis, NoticeLevel, Setting};
 use std::collections::BTreeMap;
 
 /// How long limits that could not be written are left alone at first; doubles up to the longest interval.
@@ -59,6 +60,9 @@ impl Governing {
             return;
         }
         job.wrote(&outcome.stands);
+        if !outcome.stands.is_empty() {
+            job.drifts.written();
+        }
         if outcome.asked.is_empty() {
             job.unsettled.clear(); // nothing was written: what stands was adopted, or the journal refused
         } else if outcome.error.is_none() {
@@ -107,17 +111,13 @@ impl Governing {
         if job.holds.foreign.is_some() || matches!(job.holds.strongest(now, self.paused), Some(Hold::Operator)) {
             return;
         }
-        let text = match job.drift(&job.limits) {
-            None => return,
+        let text = match job.drift() {
+            None => return job.drifts.written(),
             Some(Drift::Foreign(text)) => text,
             Some(Drift::Reverted(_)) if told => "its original limits were put back by somebody else".to_owned(),
-            Some(Drift::Reverted(settings)) => {
-                let words: Vec<String> = settings.iter().map(ToString::to_string).collect();
-                let name = job.target.name.clone();
-                let text = format!("{name}: the system reverted {}; it is decided anew", words.join(", "));
-                return self.publisher.tell(EventKind::Limit, Some((id.as_str(), &name)), text);
-            }
+            Some(Drift::Reverted(settings)) => return self.reverted(id, &settings, now),
         };
+        job.drifts.tell(LimitDrift { unix_ms: unix_ms(), by: DriftBy::Somebody, text: format!("{text}; left alone") });
         job.holds.foreign = Some(text.clone());
         let (name, target) = (job.target.name.clone(), job.target.clone());
         job.say(NoticeLevel::Info, &format!("{text}; left alone until `flowctl resume {name}`"));
@@ -127,5 +127,22 @@ impl Governing {
             self.in_flight += 1;
         }
         self.tick_now();
+    }
+
+    /// The system put originals back: the next decision writes ours again, unless it does so again and again.
+    fn reverted(&mut self, id: &ContainerId, settings: &[Setting], now: Millis) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let policy = &self.settings.policy;
+        let Some(wait) = job.drifts.reverted(settings, now, policy.interval, policy.max_interval) else { return };
+        let words: Vec<String> = settings.iter().map(ToString::to_string).collect();
+        let mut text = format!("the system reverted {}; it is decided anew", words.join(", "));
+        if wait > Millis(0) {
+            let why = "the system takes our limits back again and again".to_owned();
+            text = format!("{text} in {} s, because {why}", wait.0 / 1000);
+            job.holds.unwritable = Some((why, now.after(wait)));
+        }
+        job.drifts.tell(LimitDrift { unix_ms: unix_ms(), by: DriftBy::System, text: text.clone() });
+        let name = job.target.name.clone();
+        self.publisher.tell(EventKind::Limit, Some((id.as_str(), &name)), format!("{name}: {text}"));
     }
 }

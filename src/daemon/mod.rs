@@ -11,6 +11,7 @@
 
 mod actuator;
 mod commands;
+mod drift;
 mod ended;
 mod event;
 mod governing;

@@ -62,6 +62,7 @@ pub(super) fn status_of(job: &Job, observed: ContainerObservation, cores: f64) -
         log_source: job.log_source.clone(),
         log_origin: job.log_origin.clone(),
         directives: job.directives.clone(),
+        drifts: job.drifts.told(),
         notices: job.notices.clone(),
     }
 }

@@ -70,7 +70,7 @@ pub(super) async fn everything(journal: &mut Journal, writer: &mut Writer) -> Re
 /// `true`: nothing of ours is left on this container.
 async fn one(writer: &mut Writer, original: &Original, written: &[Setting], restored: &mut Restored) -> bool {
     let target = match find(writer, original).await {
-        Found::Running(target) => target,
+        Found::Running(target) => *target,
         Found::NotRunning => {
             let done = original.runtime == Runtime::Scope || writer.return_record(original, written).await;
             if done {
@@ -118,7 +118,7 @@ async fn one(writer: &mut Writer, original: &Original, written: &[Setting], rest
 }
 
 enum Found {
-    Running(Target),
+    Running(Box<Target>),
     NotRunning,
     Unknown(String),
 }
@@ -144,7 +144,7 @@ async fn find(writer: &Writer, original: &Original) -> Found {
                 target.engine_limits = original.engine;
                 target.gpu_hook = container.gpu_hook;
                 target.unit = unit(&original.id, info.name, &info.cgroup_driver);
-                Found::Running(target)
+                Found::Running(Box::new(target))
             }
             Err(error) => Found::Unknown(error.to_string()),
         },
@@ -181,7 +181,7 @@ fn by_cgroup(original: &Original) -> Found {
             target.original = original.limits;
             // Written to the file alone, a limit would be undone by systemd, which still has ours.
             target.unit = (node::systemd_is_init() && name.ends_with(".scope")).then(|| name.to_owned());
-            return Found::Running(target);
+            return Found::Running(Box::new(target));
         }
     }
     Found::NotRunning

@@ -15,6 +15,8 @@ pub(super) struct Target {
     pub original: Limits,
     /// The same in the engine's own numbers.
     pub engine_limits: Option<EngineLimits>,
+    /// What stands by our hand, as it was read back. After a restart it may be more than the journal knows.
+    pub ours: Vec<Setting>,
     /// The engine must not be asked to update it: that could take its GPUs away.
     pub gpu_hook: bool,
     /// The systemd unit that owns its cgroup, where systemd does.
@@ -32,6 +34,7 @@ impl Target {
             started_unix_ms: 0,
             original,
             engine_limits: None,
+            ours: Vec::new(),
             gpu_hook: false,
             unit: None,
             cgroup: Arc::new(Mutex::new(cgroup)),

@@ -24,5 +24,5 @@ pub use plan::{ContainerPlan, GrowthEfficiency, List, NodePlan, PlannedLimits};
 pub use reason::Reason;
 pub use recording::{RECORDING_VERSION, RecordedTick, RecordingHeader, RecordingLine};
 pub use settings::{Enforcement, FlowconSettings, Objective, PolicyName, PolicySettings};
-pub use status::{JobStatus, LogOrigin, NodeStatus, Notice, NoticeLevel};
+pub use status::{DriftBy, JobStatus, LimitDrift, LogOrigin, NodeStatus, Notice, NoticeLevel};
 pub use units::{Bytes, CpuTime, CpuWeight, Millis, Quota, Share};

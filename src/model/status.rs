@@ -54,8 +54,31 @@ pub struct JobStatus {
     pub log_origin: Option<LogOrigin>,
     /// What its labels ask for.
     pub directives: Directives,
+    /// What others did to its limits, oldest first, bounded.
+    pub drifts: Vec<LimitDrift>,
     /// Clear messages about this container: labels that could not be read, a log that could not be opened.
     pub notices: Vec<Notice>,
+}
+
+/// A limit that was found changed, and not by us.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitDrift {
+    /// When it was found, Unix time in milliseconds.
+    pub unix_ms: u64,
+    /// Who did it.
+    pub by: DriftBy,
+    /// What was found, and what is done about it.
+    pub text: String,
+}
+
+/// Who changed a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriftBy {
+    /// An engine restart, a `daemon-reload`: the original came back by itself.
+    System,
+    /// A person, or a program of theirs: the value is neither ours nor the original.
+    Somebody,
 }
 
 /// Where a log stands.

@@ -216,6 +216,7 @@ pub fn job(id: &str, name: &str) -> JobStatus {
         log_source: "json-file".to_owned(),
         log_origin: None,
         directives: Directives::default(),
+        drifts: Vec::new(),
         notices: Vec::new(),
     }
 }

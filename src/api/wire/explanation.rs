@@ -42,6 +42,8 @@ pub struct Explanation {
     pub reading: Reading,
     /// Limits before us, now, and as planned.
     pub limits: Limits,
+    /// What others did to its limits, oldest first: the last few.
+    pub drifts: Vec<Drift>,
     /// The least share that the owner asked for (`flowcon.min-share`).
     pub min_share: f64,
     /// The most (`flowcon.max-share`).
@@ -77,6 +79,7 @@ impl Explanation {
             containers_measured: growths.count(),
             reading: Reading::of(job, status.now),
             limits: Limits::of(&observed.original, &observed.limits, plan.and_then(|plan| plan.limits.as_ref())),
+            drifts: job.drifts.iter().map(Drift::of).collect(),
             min_share: observed.bounds.min.fraction(),
             max_share: observed.bounds.max.fraction(),
             weight: finite(observed.weight).unwrap_or(1.0),
@@ -141,6 +144,23 @@ pub(super) fn spelled(reason: &Reason) -> (&'static str, Vec<(&'static str, f64)
         Reason::Ranked { work, rank, of, .. } => {
             ("ranked", vec![("work_cpu_s", *work), ("rank", *rank as f64), ("ranked", *of as f64)])
         }
+    }
+}
+
+/// A limit that was found changed, and not by the daemon.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Drift {
+    /// When it was found, Unix time in milliseconds.
+    pub unix_ms: u64,
+    /// `system` (its original came back by itself) or `somebody` (a value of their own).
+    pub by: String,
+    /// What was found, and what is done about it.
+    pub text: String,
+}
+
+impl Drift {
+    fn of(drift: &model::LimitDrift) -> Drift {
+        Drift { unix_ms: drift.unix_ms, by: super::word(drift.by), text: drift.text.clone() }
     }
 }
 

@@ -11,7 +11,7 @@ mod status;
 
 pub use container::{Container, ContainerList, Hold, Limit, Limits};
 pub use event::{Event, Gap};
-pub use explanation::{ContainerDetail, Decision, Explanation, GrowthEfficiency, Use};
+pub use explanation::{ContainerDetail, Decision, Drift, Explanation, GrowthEfficiency, Use};
 pub use learning::{Estimate, LogAddress, Metric, Progress, Reading, Trend};
 pub use status::{Node, Notice, Policy, PolicyChange, Pressure, Status};
 
