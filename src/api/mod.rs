@@ -6,6 +6,7 @@ mod access;
 pub mod client;
 mod commands;
 mod events;
+mod history;
 mod metrics;
 mod openapi;
 mod patient;
@@ -21,7 +22,7 @@ pub use access::{Access, Peer, Right, UnknownName, gid_of, uid_of};
 pub use server::{ApiLimits, serve};
 pub use socket::{BindError, Socket, bind};
 
-use crate::model::{Event, NodeStatus, PolicyName};
+use crate::model::{Event, HistoryAnswer, HistoryQuery, NodeStatus, PolicyName};
 use hyper::body::Bytes;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -84,6 +85,16 @@ pub struct Feed {
     pub commands: mpsc::Sender<Request>,
     /// Who wants a recording says so here; a full channel is answered 503.
     pub recordings: mpsc::Sender<RecordingRequest>,
+    /// Questions about the past; a full channel is answered 503.
+    pub history: mpsc::Sender<HistoryRequest>,
+}
+
+/// A question about the past with the place for its answer.
+pub struct HistoryRequest {
+    /// What is asked.
+    pub query: HistoryQuery,
+    /// Where the answer goes.
+    pub reply: oneshot::Sender<Result<HistoryAnswer, Refusal>>,
 }
 
 /// Somebody wants every tick from now on.

@@ -2,7 +2,7 @@
 
 use super::routes::json_response;
 use super::snapshot::json;
-use super::{events, metrics, recording, routes, wire};
+use super::{events, history, metrics, recording, routes, wire};
 use axum::response::Response;
 use hyper::body::Bytes;
 use std::sync::LazyLock;
@@ -27,6 +27,11 @@ use utoipa::OpenApi;
         routes::policy,
         routes::set_policy,
         events::stream,
+        history::jobs,
+        history::moments,
+        history::node,
+        history::events,
+        history::at,
         recording::stream,
         metrics::scrape,
         document

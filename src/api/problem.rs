@@ -19,6 +19,8 @@ pub enum Fault {
     Denied(String),
     /// No governed container answers to this name.
     NoContainer(String),
+    /// The history does not reach there, or does not know the job.
+    NotInHistory(String),
     /// Several containers answer to this name; these are their short ids.
     Ambiguous(String, Vec<String>),
     /// The request cannot be understood.
@@ -40,7 +42,10 @@ pub enum Fault {
 impl Fault {
     fn status(&self) -> StatusCode {
         match self {
-            Fault::NoRoute(_) | Fault::NoContainer(_) | Fault::Refused(Refusal::NotFound(_)) => StatusCode::NOT_FOUND,
+            Fault::NoRoute(_)
+            | Fault::NoContainer(_)
+            | Fault::NotInHistory(_)
+            | Fault::Refused(Refusal::NotFound(_)) => StatusCode::NOT_FOUND,
             Fault::WrongMethod(_) => StatusCode::METHOD_NOT_ALLOWED,
             Fault::Denied(_) => StatusCode::FORBIDDEN,
             Fault::Ambiguous(..) | Fault::Refused(Refusal::Refused(_)) => StatusCode::CONFLICT,
@@ -58,7 +63,7 @@ impl Fault {
             Fault::NoRoute(_) => "no-route",
             Fault::WrongMethod(_) => "wrong-method",
             Fault::Denied(_) => "denied",
-            Fault::NoContainer(_) | Fault::Refused(Refusal::NotFound(_)) => "not-found",
+            Fault::NoContainer(_) | Fault::NotInHistory(_) | Fault::Refused(Refusal::NotFound(_)) => "not-found",
             Fault::Ambiguous(..) => "ambiguous",
             Fault::BadRequest(_) => "bad-request",
             Fault::TooLarge(_) => "too-large",
@@ -77,7 +82,7 @@ impl Fault {
             Fault::Denied(why) => why.clone(),
             Fault::NoContainer(name) => format!("no governed container is called {name}"),
             Fault::Ambiguous(name, ids) => format!("{name} may be any of {}", ids.join(", ")),
-            Fault::BadRequest(why) => why.clone(),
+            Fault::BadRequest(why) | Fault::NotInHistory(why) => why.clone(),
             Fault::TooLarge(limit) => format!("the request's body is larger than {limit} bytes"),
             Fault::BodyTimeout => "the request's body did not arrive in time".to_owned(),
             Fault::Timeout => "the daemon did not answer in time; the command may still be carried out".to_owned(),
@@ -96,6 +101,7 @@ impl Fault {
             Fault::NoContainer(_) | Fault::Refused(Refusal::NotFound(_)) => {
                 "`flowctl ps` lists the governed containers; one is governed when it was started with `--label flowcon.enable=true`"
             }
+            Fault::NotInHistory(_) => "`flowctl history` lists the jobs and times that are kept",
             Fault::Ambiguous(..) => "use one of the ids",
             Fault::BadRequest(_) | Fault::TooLarge(_) => "`GET /openapi.json` describes each request",
             Fault::BodyTimeout => "send the whole request at once",

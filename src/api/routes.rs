@@ -9,7 +9,7 @@ use super::problem::Fault;
 use super::server::ApiLimits;
 use super::snapshot::{Snapshot, Snapshots};
 use super::wire::{ContainerDetail, ContainerList, Done, Policy, PolicyChange, Problem, Status};
-use super::{Command, Feed, commands, events, metrics, recording};
+use super::{Command, Feed, commands, events, history, metrics, recording};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, Request, State};
@@ -65,6 +65,11 @@ pub(super) fn router(api: Arc<Api>) -> Router {
         .route("/v1/reload", post(reload))
         .route("/v1/policy", get(policy).put(set_policy))
         .route("/v1/events", get(events::stream))
+        .route("/v1/history", get(history::jobs))
+        .route("/v1/history/moments", get(history::moments))
+        .route("/v1/history/node", get(history::node))
+        .route("/v1/history/events", get(history::events))
+        .route("/v1/history/at", get(history::at))
         .route("/v1/recording", get(recording::stream))
         .route("/metrics", get(metrics::scrape))
         .route("/openapi.json", get(openapi::document))

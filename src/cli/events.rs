@@ -95,7 +95,8 @@ fn line(told: &Told, look: &Look) -> String {
     }
 }
 
-fn event_line(event: &Event, look: &Look) -> String {
+/// One line about one event.
+pub(in crate::cli) fn event_line(event: &Event, look: &Look) -> String {
     let tone = match event.kind.as_str() {
         "started" | "ended" => Tone::Accent,
         "hold" | "notice" => Tone::Warn,

@@ -12,8 +12,10 @@ mod exit;
 mod explain;
 pub mod flowcond;
 mod help;
+mod history;
 mod job_log;
 mod logs;
+mod past;
 mod ps;
 mod record;
 mod run;
@@ -23,6 +25,7 @@ mod table;
 mod text;
 mod train;
 mod trial;
+mod when;
 
 pub use exit::{Exit, Failure};
 pub use screen::{ColorChoice, Format};
@@ -85,9 +88,14 @@ enum Verb {
     Explain {
         /// Name, id, or the beginning of an id
         job: String,
+        /// The decision that was in force at TIME, also of a job that ended: 10m or 2h (ago), 14:05 (UTC), or RFC 3339
+        #[arg(long, value_parser = when::instant, value_name = "TIME", conflicts_with = "watch")]
+        at: Option<u64>,
         #[command(flatten)]
         repeat: Repeat,
     },
+    /// Tell what was: the jobs of the last day, or what one of them did and was given
+    History(history::HistoryArgs),
     /// Leave jobs alone, with their original limits
     Pause(Target),
     /// Govern jobs again; also ends a hold after a foreign change
@@ -201,7 +209,9 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
         Verb::Train(args) => train::run(&args).map_err(Failure::from),
         Verb::Status(repeat) => block_on(commands::status(&client, repeat.watch, &screen))?,
         Verb::Ps(repeat) => block_on(commands::ps(&client, repeat.watch, &screen))?,
-        Verb::Explain { job, repeat } => block_on(commands::explain(&client, &job, repeat.watch, &screen))?,
+        Verb::Explain { job, at: Some(at), .. } => block_on(past::explain(&client, &job, at, &screen))?,
+        Verb::History(args) => block_on(history::history(&client, &args, &screen))?,
+        Verb::Explain { job, repeat, .. } => block_on(commands::explain(&client, &job, repeat.watch, &screen))?,
         Verb::Pause(target) => block_on(commands::target(&client, "pause", &target, &screen))?,
         Verb::Resume(target) => block_on(commands::target(&client, "resume", &target, &screen))?,
         Verb::Restore => block_on(commands::give(&client, "/v1/restore", &screen))?,

@@ -150,25 +150,9 @@ pub fn bar(fraction: f64, columns: usize) -> String {
     format!("{}{part}{}", "█".repeat(eighths / 8), "░".repeat(columns.saturating_sub(filled)))
 }
 
-/// The time of day and, when it is not today's, the date, in UTC.
+/// An instant in UTC.
 pub fn clock(unix_ms: u64) -> String {
-    let seconds = unix_ms / 1000;
-    let (year, month, day) = civil(seconds / 86_400);
-    let of_day = seconds % 86_400;
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", of_day / 3600, of_day % 3600 / 60, of_day % 60)
-}
-
-/// Days since 1970 → year, month, day (H. Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`).
-fn civil(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+    crate::model::time::utc(unix_ms)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The registry: every key that exists, what it means, how it is read and how it is shown.
 
 use super::settings::{EngineChoice, OnExit, Settings};
-use super::value::{Value, seconds};
-use crate::model::{Enforcement, Millis, Objective, PolicyName, Quota, Share};
+use super::value::{Value, days, megabytes, seconds};
+use crate::model::{Bytes, Enforcement, Millis, Objective, PolicyName, Quota, Share};
 
 /// One key of the configuration.
 pub struct Key {
@@ -177,6 +177,26 @@ pub const KEYS: &[Key] = &[
         help: "users, besides root, that may pause, resume, restore, reload and change the policy",
         set: |s, v| v.list().map(|users| s.admins = users),
         show: |s| format!("[{}]", s.admins.iter().map(|user| quoted(user)).collect::<Vec<_>>().join(", ")),
+    },
+    Key {
+        name: "history.enabled",
+        help: "whether what was seen, decided and done is kept, for `flowctl history` and `flowctl report`",
+        set: |s, v| v.switch().map(|on| s.history.enabled = on),
+        show: |s| s.history.enabled.to_string(),
+    },
+    Key {
+        name: "history.max-age",
+        help: "what is older than this is dropped from the history",
+        set: |s, v| {
+            v.duration(Millis::from_secs(3600), Millis::from_secs(10 * 366 * 86_400)).map(|age| s.history.max_age = age)
+        },
+        show: |s| quoted(&days(s.history.max_age)),
+    },
+    Key {
+        name: "history.max-size",
+        help: "the history's size on the disk; the oldest goes first",
+        set: |s, v| v.size(Bytes(1 << 20), Bytes(1 << 40)).map(|size| s.history.max_size = size),
+        show: |s| quoted(&megabytes(s.history.max_size)),
     },
 ];
 

@@ -14,4 +14,4 @@ pub use entry::{ConfigError, Entry, Origin};
 pub use keys::{KEYS, Key, shown};
 pub use labels::{LABEL_PREFIX, LABELS, Label, directives};
 pub use load::{Sources, load};
-pub use settings::{EngineChoice, OnExit, Settings};
+pub use settings::{EngineChoice, HistorySettings, OnExit, Settings};

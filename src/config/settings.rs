@@ -1,6 +1,6 @@
 //! What the daemon runs with. Every value here is valid; reading and checking happened before.
 
-use crate::model::PolicySettings;
+use crate::model::{Bytes, Millis, PolicySettings};
 use std::path::PathBuf;
 
 /// Which engine to govern.
@@ -21,6 +21,23 @@ pub enum OnExit {
     Restore,
     /// Leave ours standing for the next daemon.
     Keep,
+}
+
+/// How much of the past is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistorySettings {
+    /// Whether anything is.
+    pub enabled: bool,
+    /// What is older is dropped.
+    pub max_age: Millis,
+    /// The database's size at most.
+    pub max_size: Bytes,
+}
+
+impl Default for HistorySettings {
+    fn default() -> Self {
+        HistorySettings { enabled: true, max_age: Millis::from_secs(30 * 86_400), max_size: Bytes(200_000_000) }
+    }
 }
 
 /// Everything that the daemon can be told.
@@ -44,6 +61,8 @@ pub struct Settings {
     pub group: Option<String>,
     /// Users, besides root, that may change things.
     pub admins: Vec<String>,
+    /// How much of the past is kept.
+    pub history: HistorySettings,
 }
 
 impl Settings {
@@ -57,6 +76,7 @@ impl Settings {
             ("scopes.enabled", self.scopes != new.scopes),
             ("api.group", self.group != new.group),
             ("api.admins", self.admins != new.admins),
+            ("history.enabled", self.history.enabled != new.history.enabled),
         ];
         differing.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
     }
@@ -74,6 +94,7 @@ impl Default for Settings {
             scopes: true,
             group: Some("flowcon".to_owned()),
             admins: Vec::new(),
+            history: HistorySettings::default(),
         }
     }
 }

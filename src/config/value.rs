@@ -65,6 +65,16 @@ impl Value {
         millis.filter(|millis| (low..=high).contains(millis)).ok_or_else(expected)
     }
 
+    pub(super) fn size(&self, low: Bytes, high: Bytes) -> Result<Bytes, String> {
+        let size = match self {
+            Value::Number(number) if *number >= 0.0 => Some(Bytes(*number as u64)),
+            Value::Text(text) => decimal_bytes(text),
+            _ => None,
+        };
+        let expected = || format!("expected a size from {low} to {high}, such as \"200MB\"");
+        size.filter(|size| (low..=high).contains(size)).ok_or_else(expected)
+    }
+
     pub(super) fn word<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, String> {
         let expected = || format!("expected one of {}", words.iter().map(|(w, _)| *w).collect::<Vec<_>>().join(", "));
         let text = self.text().map_err(|_| expected())?;
@@ -77,7 +87,27 @@ pub(super) fn seconds(time: Millis) -> String {
     format!("{}s", time.as_secs_f64())
 }
 
-/// `500ms`, `20s`, `5m`, `1h`, or seconds without a unit; in milliseconds.
+/// Long times: `30d`, or as [`seconds`].
+pub(super) fn days(time: Millis) -> String {
+    if time.0.is_multiple_of(86_400_000) { format!("{}d", time.0 / 86_400_000) } else { seconds(time) }
+}
+
+/// Sizes on a disk: `200MB`, or bytes.
+pub(super) fn megabytes(size: Bytes) -> String {
+    if size.0.is_multiple_of(1_000_000) { format!("{}MB", size.0 / 1_000_000) } else { size.0.to_string() }
+}
+
+/// Sizes as disks are sold, `200MB` in powers of 1000; `MiB` and a bare `m` are powers of 1024, as elsewhere.
+fn decimal_bytes(text: &str) -> Option<Bytes> {
+    let lower = text.trim().to_ascii_lowercase();
+    let decimal = [("kb", 1e3), ("mb", 1e6), ("gb", 1e9)].into_iter().find_map(|(unit, factor)| {
+        let number: f64 = lower.strip_suffix(unit)?.trim().parse().ok()?;
+        (number.is_finite() && number >= 0.0).then_some(Bytes((number * factor) as u64))
+    });
+    decimal.or_else(|| bytes(text))
+}
+
+/// `500ms`, `20s`, `5m`, `1h`, `30d`, or seconds without a unit; in milliseconds.
 pub(super) fn duration(text: &str) -> Option<f64> {
     let text = text.trim();
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -87,6 +117,7 @@ pub(super) fn duration(text: &str) -> Option<f64> {
         "" | "s" => 1000.0,
         "m" | "min" => 60_000.0,
         "h" => 3_600_000.0,
+        "d" => 86_400_000.0,
         _ => return None,
     };
     Some(number * unit)
@@ -121,6 +152,19 @@ mod tests {
         assert_eq!(read("1.5 m"), Ok(Millis(90_000)));
         assert_eq!(read("7"), Ok(Millis(7_000)));
         for wrong in ["", "20 parsecs", "-3s", "nan", "1e99h"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_on_disks_are_decimal_and_shown_as_they_are_written() {
+        let read = |text: &str| Value::Text(text.into()).size(Bytes(1), Bytes(1 << 40));
+        assert_eq!(read("200MB"), Ok(Bytes(200_000_000)));
+        assert_eq!(read("1 GiB"), Ok(Bytes(1 << 30)));
+        for size in [Bytes(200_000_000), Bytes(1 << 20), Bytes(7)] {
+            assert_eq!(read(&megabytes(size)), Ok(size));
+        }
+        for wrong in ["", "-1MB", "nan mb", "lots"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

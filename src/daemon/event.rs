@@ -21,4 +21,6 @@ pub(super) enum Event {
     Written(Vec<Outcome>),
     /// The rest of it: the actuator has done what one order asked, as far as it could.
     Actuated(Vec<Outcome>),
+    /// What is wrong with the history now; `None` = it is well again.
+    History(Option<String>),
 }

@@ -206,6 +206,7 @@ impl Governing {
                 outcomes.into_iter().for_each(|outcome| self.note(outcome));
                 self.publish();
             }
+            Event::History(problem) => self.publisher.history_told(problem),
         }
     }
 
@@ -356,7 +357,7 @@ impl Governing {
         systemd::notify(&systemd::Notice::Stopping);
         self.save_positions();
         if self.settings.on_exit == OnExit::Keep {
-            return;
+            return self.publisher.finish();
         }
         let (reply, restored) = oneshot::channel();
         self.actuator.order_surely(Order::RestoreAll(reply)).await;
@@ -366,6 +367,7 @@ impl Governing {
             }
             _ => tracing::error!("not everything was restored in time; run `flowcond restore`"),
         }
+        self.publisher.finish();
     }
 
     pub(super) fn engine_connected(&mut self, info: EngineInfo) {

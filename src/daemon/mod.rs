@@ -15,6 +15,7 @@ mod drift;
 mod ended;
 mod event;
 mod governing;
+mod history;
 mod job;
 mod journal;
 mod limits;
@@ -37,6 +38,7 @@ use crate::host::{docker, node};
 use actuator::Actuator;
 use event::Event;
 use governing::{Asked, Governing};
+use history::History;
 use journal::Journal;
 use logs::LogReader;
 use publish::Publisher;
@@ -96,6 +98,7 @@ pub async fn run(
     let (events, mut inbox) = mpsc::channel(EVENTS_AT_MOST);
     let (commands, requests) = mpsc::channel(COMMANDS_AT_MOST);
     let (recordings, recorders) = mpsc::channel(COMMANDS_AT_MOST);
+    let (questions, asked_of_history) = mpsc::channel(COMMANDS_AT_MOST);
     let engine = engine_of(&settings)?;
     let _scopes = watch_scopes(&settings, &events)?;
     if let Some(engine) = &engine {
@@ -112,7 +115,8 @@ pub async fn run(
     }
     let actuator = Actuator::start(journal, engine.clone(), events.clone());
     let logs = LogReader::start(engine, events.clone());
-    let publisher = Publisher::new(commands, recordings);
+    let history = History::start(&settings, events.clone(), asked_of_history);
+    let publisher = Publisher::new(commands, recordings, questions, history);
     let serving = {
         let (stop, stopped) = oneshot::channel::<()>();
         let feed = publisher.feed();

@@ -1,7 +1,9 @@
 //! What the daemon tells: snapshots, numbered events, and notices said once.
 
+use super::history::{History, Pace, SLOW};
 use super::journal::unix_ms;
-use crate::api::{Feed, RecordingRequest, Request};
+use crate::api::{Feed, HistoryRequest, RecordingRequest, Request};
+use crate::config::Settings;
 use crate::model::{Event, EventKind, Millis, NodeStatus, Notice, NoticeLevel, PolicySettings, Pressure};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,16 +22,35 @@ pub(super) struct Publisher {
     events: broadcast::Sender<Event>,
     commands: mpsc::Sender<Request>,
     recordings: mpsc::Sender<RecordingRequest>,
+    questions: mpsc::Sender<HistoryRequest>,
+    history: History,
+    /// What is wrong with the history.
+    history_problem: Option<String>,
     sequence: u64,
     notices: VecDeque<Notice>,
 }
 
 impl Publisher {
-    pub fn new(commands: mpsc::Sender<Request>, recordings: mpsc::Sender<RecordingRequest>) -> Publisher {
+    pub fn new(
+        commands: mpsc::Sender<Request>,
+        recordings: mpsc::Sender<RecordingRequest>,
+        questions: mpsc::Sender<HistoryRequest>,
+        history: History,
+    ) -> Publisher {
         let (status, _) = watch::channel(Arc::new(empty_status()));
         let (events, _) = broadcast::channel(EVENTS_AHEAD);
-        let recent = Arc::default();
-        Publisher { status, recent, events, commands, recordings, sequence: 0, notices: VecDeque::new() }
+        Publisher {
+            status,
+            recent: Arc::default(),
+            events,
+            commands,
+            recordings,
+            questions,
+            history,
+            history_problem: None,
+            sequence: 0,
+            notices: VecDeque::new(),
+        }
     }
 
     /// What the API reads.
@@ -40,11 +61,42 @@ impl Publisher {
             events: self.events.clone(),
             commands: self.commands.clone(),
             recordings: self.recordings.clone(),
+            history: self.questions.clone(),
         }
     }
 
-    pub fn publish(&self, status: NodeStatus) {
-        self.status.send_replace(Arc::new(status));
+    pub fn publish(&mut self, status: NodeStatus) {
+        let status = Arc::new(status);
+        self.status.send_replace(status.clone());
+        match self.history.snapshot(&status) {
+            None => {}
+            Some(Pace::Behind) => self.warn(SLOW),
+            Some(Pace::Caught(left_out)) => {
+                self.unwarn(SLOW);
+                tracing::info!(left_out, "the history is kept again; snapshots were left out");
+            }
+        }
+    }
+
+    /// Takes note of what is wrong with the history, or that nothing is any more.
+    pub fn history_told(&mut self, problem: Option<String>) {
+        if let Some(text) = self.history_problem.take() {
+            self.unwarn(&text);
+        }
+        if let Some(text) = &problem {
+            self.warn(text);
+        }
+        self.history_problem = problem;
+    }
+
+    /// Other bounds of the history from now on.
+    pub fn reconfigure_history(&mut self, settings: &Settings) {
+        self.history.reconfigure(settings);
+    }
+
+    /// Lets the history write its last rows.
+    pub fn finish(&mut self) {
+        self.history.finish();
     }
 
     pub fn notices(&self) -> Vec<Notice> {
@@ -70,6 +122,7 @@ impl Publisher {
         }
         recent.push_back(event.clone());
         drop(recent);
+        self.history.event(&event);
         let _ = self.events.send(event); // nobody listens: fine
     }
 
@@ -97,7 +150,7 @@ pub(super) fn notice(level: NoticeLevel, text: &str) -> Notice {
     Notice { level, unix_ms: unix_ms(), text: text.to_owned() }
 }
 
-fn empty_status() -> NodeStatus {
+pub(super) fn empty_status() -> NodeStatus {
     NodeStatus {
         now: Millis(0),
         unix_ms: unix_ms(),

@@ -5,6 +5,7 @@
 mod change;
 mod container;
 mod event;
+mod history;
 mod learning;
 mod number;
 mod observation;
@@ -13,11 +14,13 @@ mod reason;
 mod recording;
 mod settings;
 mod status;
+pub mod time;
 mod units;
 
 pub use change::{LimitChange, Setting};
 pub use container::{Bounds, ContainerId, Directives, EngineLimits, Hold, RunState, Runtime};
 pub use event::{Event, EventKind};
+pub use history::{HistoryAnswer, HistoryQuery, Moment, PastDecision, PastInstant, PastJob, PastNode, Span};
 pub use learning::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Phase, Progress, ProgressUnit};
 pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};
 pub use plan::{ContainerPlan, GrowthEfficiency, List, NodePlan, PlannedLimits};

@@ -43,7 +43,9 @@ impl Served {
         let events = broadcast::channel(64).0;
         let recent = Arc::new(Mutex::new(VecDeque::new()));
         let recordings = mpsc::channel(1).0; // nobody records here
-        let feed = Feed { status: published, recent: recent.clone(), events: events.clone(), commands, recordings };
+        let history = mpsc::channel(1).0; // nobody remembers here
+        let feed =
+            Feed { status: published, recent: recent.clone(), events: events.clone(), commands, recordings, history };
         let given = Arc::new(Mutex::new(Vec::new()));
         let (stop, stopped) = oneshot::channel();
         let (ready, bound) = std::sync::mpsc::channel();

@@ -46,6 +46,17 @@ impl Daemon {
         daemon
     }
 
+    /// The same without an engine, with its state in a folder that the test has prepared.
+    pub fn start_over(state: &std::path::Path, settings: &[&str]) -> Daemon {
+        let dir = tempfile::Builder::new().prefix("flowcond-").tempdir().unwrap();
+        std::os::unix::fs::symlink(state, dir.path().join("state")).unwrap();
+        fs::write(dir.path().join("flowcond.toml"), "").unwrap();
+        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let mut daemon = Daemon { dir, address: "off".to_owned(), settings, child: None };
+        daemon.boot();
+        daemon
+    }
+
     /// Starts it (again), over the same state, and waits until it answers.
     pub fn boot(&mut self) {
         self.launch();

@@ -1,7 +1,7 @@
 //! `/v1/containers/{id}`: one container with every number behind its decision. Imports: model, sibling wire types.
 
 use super::{Container, Limits, Pressure, Reading, finite, finite_option};
-use crate::model::{self, ContainerPlan, JobStatus, NodeStatus, Reason};
+use crate::model::{self, JobStatus, NodeStatus, Reason};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -72,7 +72,7 @@ impl Explanation {
         let growths = status.jobs.iter().filter_map(|job| finite_option(job.plan.as_ref()?.growth.cpu));
         Explanation {
             policy: super::word(status.settings.policy),
-            decision: plan.map(Decision::of),
+            decision: plan.map(|plan| Decision::of(&plan.reason)),
             growth: GrowthEfficiency::of(plan.map(|plan| plan.growth).unwrap_or_default()),
             growth_threshold: status.settings.flowcon.growth_threshold,
             growth_of_all: growths.clone().map(|growth| growth.max(0.0)).sum(),
@@ -107,12 +107,12 @@ pub struct Decision {
 }
 
 impl Decision {
-    fn of(plan: &ContainerPlan) -> Decision {
-        let (rule, numbers) = spelled(&plan.reason);
+    pub(super) fn of(reason: &Reason) -> Decision {
+        let (rule, numbers) = spelled(reason);
         Decision {
             rule: rule.to_owned(),
-            text: plan.reason.to_string(),
-            story: plan.reason.explanation(),
+            text: reason.to_string(),
+            story: reason.explanation(),
             numbers: numbers
                 .into_iter()
                 .filter_map(|(name, number)| Some((name.to_owned(), finite(number)?)))

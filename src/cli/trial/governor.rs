@@ -6,7 +6,7 @@ use super::launch::Stage;
 use super::room::Room;
 use crate::api::client::Client;
 use crate::api::wire::Status;
-use crate::config::{EngineChoice, OnExit, Settings};
+use crate::config::{EngineChoice, HistorySettings, OnExit, Settings};
 use crate::daemon::{self, Control, DaemonError};
 use crate::model::PolicySettings;
 use anyhow::{Context, Result, bail};
@@ -102,6 +102,8 @@ fn settings(room: &Room, policy: PolicySettings, stage: &Stage) -> Settings {
         scopes: matches!(stage, Stage::Scope(_)),
         group: None,
         admins: Vec::new(),
+        // A measured run writes nothing that it need not.
+        history: HistorySettings { enabled: false, ..HistorySettings::default() },
     }
 }
 

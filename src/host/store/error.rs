@@ -92,7 +92,8 @@ impl StoreError {
         }
     }
 
-    pub(super) fn is_damage(&self) -> bool {
+    /// Whether the content is broken, rather than the disk or the way to it.
+    pub fn is_damage(&self) -> bool {
         matches!(self, StoreError::Damaged { .. })
     }
 }

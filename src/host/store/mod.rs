@@ -5,6 +5,7 @@
 //! daemon's loop. Imports: model, rusqlite, rustix.
 
 mod error;
+pub mod history;
 mod lock;
 mod originals;
 mod positions;

@@ -1,0 +1,232 @@
+//! `/v1/history`: what was. Imports: model, sibling wire types.
+
+use super::{Decision, Event, Pressure, finite, finite_option, word};
+use crate::model::{self, Hold};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The body of `/v1/history`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PastJobs {
+    /// In the order in which they were found.
+    pub jobs: Vec<PastJob>,
+    /// `after` of the next page; null = that was all.
+    pub next: Option<u64>,
+}
+
+/// One run of one container.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PastJob {
+    /// The history's own number.
+    pub number: u64,
+    /// The runtime's identifier, whole; a container that was started again has several jobs.
+    pub id: String,
+    /// The form in which people know the identifier.
+    pub short_id: String,
+    /// Its name.
+    pub name: String,
+    /// `docker` or `scope`.
+    pub runtime: String,
+    /// When it started.
+    pub started_unix_ms: u64,
+    /// When the first moment was kept.
+    pub first_unix_ms: u64,
+    /// When the last moment was kept.
+    pub last_unix_ms: u64,
+    /// When it ended; null = it runs, or nobody saw it end yet.
+    pub ended_unix_ms: Option<u64>,
+    /// Its CPU weight before the first change.
+    pub original_weight: Option<u32>,
+    /// The evaluation function's name.
+    pub metric: Option<String>,
+    /// `down` or `up`.
+    pub direction: Option<String>,
+    /// What its progress counts.
+    pub unit: Option<String>,
+    /// How many units it is to do.
+    pub total: Option<f64>,
+    /// The last moment within the span that was asked for.
+    pub latest: Option<Moment>,
+}
+
+impl PastJob {
+    pub(in crate::api) fn of(job: &model::PastJob, latest: Option<&model::Moment>) -> PastJob {
+        PastJob {
+            number: job.number,
+            id: job.id.as_str().to_owned(),
+            short_id: job.id.short().to_owned(),
+            name: job.name.clone(),
+            runtime: word(job.runtime),
+            started_unix_ms: job.started_unix_ms,
+            first_unix_ms: job.first_unix_ms,
+            last_unix_ms: job.last_unix_ms,
+            ended_unix_ms: job.ended_unix_ms,
+            original_weight: job.original_weight.map(|weight| weight.number()),
+            metric: job.metric.clone(),
+            direction: job.direction.map(word),
+            unit: job.unit.map(word),
+            total: finite_option(job.total),
+            latest: latest.map(Moment::of),
+        }
+    }
+}
+
+/// The body of `/v1/history/moments`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Moments {
+    /// Job by job, in the order of time.
+    pub moments: Vec<Moment>,
+    /// `after` of the next page; null = that was all.
+    pub next: Option<String>,
+}
+
+/// What stood for one job from one instant on, until its next moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Moment {
+    /// The job's number.
+    pub job: u64,
+    /// When.
+    pub unix_ms: u64,
+    /// CPU time used since its start, in core-seconds.
+    pub cpu_s: Option<f64>,
+    /// Memory charged.
+    pub memory_bytes: Option<u64>,
+    /// The latest evaluation; null where there was none, or it was not a finite number.
+    pub value: Option<f64>,
+    /// Progress units done.
+    pub progress: Option<f64>,
+    /// Part of the final improvement had, 0 to 1, from the fitted curve.
+    pub quality: Option<f64>,
+    /// The CPU weight that stood.
+    pub cpu_weight: Option<u32>,
+    /// `running` or `paused`.
+    pub state: String,
+    /// Why its limits were left alone, if they were.
+    pub hold: Option<String>,
+    /// `new`, `watching` or `completing`.
+    pub list: Option<String>,
+    /// Growth efficiency per node-CPU-second.
+    pub growth: Option<f64>,
+    /// The part of the node that it got when every container wanted more.
+    pub share: Option<f64>,
+    /// The limit in the policy's own terms: 1 = free competition.
+    pub limit: Option<f64>,
+    /// The rule that decided, with its numbers; null before the first decision.
+    pub decision: Option<Decision>,
+}
+
+impl Moment {
+    pub(in crate::api) fn of(moment: &model::Moment) -> Moment {
+        let decision = moment.decision.as_ref();
+        Moment {
+            job: moment.job,
+            unix_ms: moment.unix_ms,
+            cpu_s: moment.cpu.map(|cpu| cpu.as_secs_f64()),
+            memory_bytes: moment.memory.map(|bytes| bytes.0),
+            value: finite_option(moment.value),
+            progress: finite_option(moment.progress),
+            quality: finite_option(moment.quality),
+            cpu_weight: moment.weight.map(|weight| weight.number()),
+            state: word(moment.state),
+            hold: moment.hold.as_ref().map(held),
+            list: decision.and_then(|decision| decision.list).map(word),
+            growth: decision.and_then(|decision| finite_option(decision.growth)),
+            share: decision.map(|decision| decision.share.fraction()),
+            limit: decision.map(|decision| decision.limit.fraction()),
+            decision: decision.map(|decision| Decision::of(&decision.reason)),
+        }
+    }
+}
+
+fn held(hold: &Hold) -> String {
+    match hold {
+        Hold::Operator => "an operator paused it".to_owned(),
+        Hold::Foreign(change) => format!("somebody else changed a limit: {change}"),
+        Hold::Settling => "found already running: observed for one full interval first".to_owned(),
+        Hold::Unwritable(failure) => format!("its limits could not be written: {failure}"),
+    }
+}
+
+/// The body of `/v1/history/node`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PastNodes {
+    /// The node's name.
+    pub hostname: String,
+    /// In the order of time, each until the next; thinned evenly where there are many.
+    pub readings: Vec<PastNode>,
+}
+
+/// The node from one instant on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PastNode {
+    /// When.
+    pub unix_ms: u64,
+    /// Cores that might be used.
+    pub cores: f64,
+    /// The interval between decisions.
+    pub interval_s: f64,
+    /// Whether an operator had paused everything.
+    pub paused: bool,
+    /// Pressure of the ten seconds before.
+    pub pressure: Pressure,
+    /// The policy in force.
+    pub policy: String,
+    /// The part of the credit that the default policy gave to completion.
+    pub objective: f64,
+    /// The growth below which the paper's policy moved a job on.
+    pub growth_threshold: f64,
+}
+
+impl PastNode {
+    pub(in crate::api) fn of(node: &model::PastNode) -> PastNode {
+        PastNode {
+            unix_ms: node.unix_ms,
+            cores: finite(node.cores).unwrap_or(0.0),
+            interval_s: node.interval.as_secs_f64(),
+            paused: node.paused,
+            pressure: Pressure::of(&node.pressure),
+            policy: word(node.policy),
+            objective: finite(node.objective).unwrap_or(0.0),
+            growth_threshold: finite(node.growth_threshold).unwrap_or(0.0),
+        }
+    }
+}
+
+/// The body of `/v1/history/events`. Sequences count since the history began, not since the daemon started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PastEvents {
+    /// In order.
+    pub events: Vec<Event>,
+    /// `after` of the next page; null = that was all.
+    pub next: Option<u64>,
+}
+
+/// The body of `/v1/history/at`: what stood for a job at one instant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PastInstant {
+    /// The instant that was asked for.
+    pub asked_unix_ms: u64,
+    /// Whose.
+    pub job: PastJob,
+    /// What stood then: kept at that instant or before it.
+    pub moment: Moment,
+    /// The moment kept before that.
+    pub earlier: Option<Moment>,
+    /// The moment that took its place; null = it still stands, or the job ended.
+    pub later: Option<Moment>,
+    /// The node then.
+    pub node: Option<PastNode>,
+}
+
+impl PastInstant {
+    pub(in crate::api) fn of(instant: &model::PastInstant, asked_unix_ms: u64) -> PastInstant {
+        PastInstant {
+            asked_unix_ms,
+            job: PastJob::of(&instant.job, None),
+            moment: Moment::of(&instant.moment),
+            earlier: instant.earlier.as_ref().map(Moment::of),
+            later: instant.later.as_ref().map(Moment::of),
+            node: instant.node.as_ref().map(PastNode::of),
+        }
+    }
+}

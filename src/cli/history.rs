@@ -1,0 +1,273 @@
+//! `flowctl history`: the jobs that were, what one of them did and was given, and what happened.
+//!
+//! Imports: the API's client, tables.
+
+use super::exit::Failure;
+use super::screen::{Format, Look, Screen, Tone};
+use super::table::{Cell, Column, table};
+use super::text::{self, clean};
+use super::when;
+use crate::api::client::{Client, segment};
+use crate::api::wire::{Event, Moment, Moments, PastEvents, PastJob, PastJobs};
+use clap::Args;
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// Jobs and events of one answer at most; `--since` narrows what is more.
+const ROWS_AT_MOST: usize = 20_000;
+/// Rows of a table about one job, about; `-o jsonl` has them all.
+const TABLE_ROWS: u64 = 120;
+/// Without `--since`, the list of jobs goes back so far.
+const USUALLY_MS: u64 = 86_400_000;
+
+/// Arguments of `flowctl history`.
+#[derive(Args, Debug)]
+pub struct HistoryArgs {
+    /// Name, id, or the beginning of an id, of a job that runs or ended: the newest that fits
+    job: Option<String>,
+    /// Not before TIME: 10m or 2h or 3d (ago), 14:05 (UTC), or RFC 3339; a day without JOB, else its start
+    #[arg(long, value_parser = when::instant, value_name = "TIME")]
+    since: Option<u64>,
+    /// Not after TIME
+    #[arg(long, value_parser = when::instant, value_name = "TIME")]
+    until: Option<u64>,
+    /// Tell what happened instead: starts, ends, lists, holds, commands
+    #[arg(long)]
+    events: bool,
+}
+
+/// `flowctl history`.
+pub async fn history(client: &Client, args: &HistoryArgs, screen: &Screen) -> Result<(), Failure> {
+    let until = args.until.unwrap_or_else(when::now_unix_ms);
+    match &args.job {
+        _ if args.events => events(client, args, until, screen).await,
+        None => {
+            let since = args.since.unwrap_or(until.saturating_sub(USUALLY_MS));
+            let found = jobs(client, &span(since, until), None).await?;
+            show(screen, &found, &found, |look| jobs_page(&found, since, look))
+        }
+        Some(job) => one(client, job, args, until, screen).await,
+    }
+}
+
+async fn one(client: &Client, asked: &str, args: &HistoryArgs, until: u64, screen: &Screen) -> Result<(), Failure> {
+    let found = jobs(client, &span(args.since.unwrap_or(0), until), Some(asked)).await?;
+    let Some(job) = found.into_iter().max_by_key(|job| (job.started_unix_ms, job.number)) else {
+        let message = format!("{asked} did not run between {} and {}", since_text(args.since), text::clock(until));
+        return Err(Failure::new(
+            super::Exit::NotFound,
+            message,
+            "widen --since and --until; `flowctl history` lists the jobs",
+        ));
+    };
+    let since = args.since.unwrap_or(job.first_unix_ms);
+    let is_table = matches!(screen.format, Format::Table | Format::Wide);
+    let lasted = until.min(job.last_unix_ms).saturating_sub(since.max(job.first_unix_ms));
+    let every_ms = if is_table { lasted / TABLE_ROWS } else { 0 };
+    let moments = moments(client, &span(since, until), Some(&job.id), every_ms).await?;
+    let document = JobHistory { job, moments };
+    show(screen, &document, &document.moments, |look| job_page(&document, every_ms, look))
+}
+
+async fn events(client: &Client, args: &HistoryArgs, until: u64, screen: &Screen) -> Result<(), Failure> {
+    let since = args.since.unwrap_or(until.saturating_sub(USUALLY_MS));
+    let events = past_events(client, &span(since, until), args.job.as_deref()).await?;
+    let page = |look: &Look| events.iter().map(|event| super::events::event_line(event, look)).collect();
+    show(screen, &events, &events, page)
+}
+
+fn since_text(since: Option<u64>) -> String {
+    since.map_or_else(|| "its beginning".to_owned(), text::clock)
+}
+
+/// One job with what is kept of it.
+#[derive(Serialize)]
+struct JobHistory {
+    job: PastJob,
+    moments: Vec<Moment>,
+}
+
+/// `since=…&until=…` of a query.
+pub(in crate::cli) fn span(since: u64, until: u64) -> String {
+    format!("since={since}&until={until}")
+}
+
+/// The jobs of a span, page by page.
+pub(in crate::cli) async fn jobs(client: &Client, span: &str, job: Option<&str>) -> Result<Vec<PastJob>, Failure> {
+    let job = job.map_or_else(String::new, |job| format!("&job={}", segment(job)));
+    let (mut all, mut after) = (Vec::new(), 0);
+    loop {
+        let page: PastJobs = client.get(&format!("/v1/history?{span}{job}&limit=2000&after={after}")).await?;
+        all.extend(page.jobs);
+        match page.next.filter(|next| *next > after && all.len() < ROWS_AT_MOST) {
+            Some(next) => after = next,
+            None => return Ok(all),
+        }
+    }
+}
+
+/// The moments of a span, page by page, one for each `every_ms`.
+pub(in crate::cli) async fn moments(
+    client: &Client,
+    span: &str,
+    job: Option<&str>,
+    every_ms: u64,
+) -> Result<Vec<Moment>, Failure> {
+    let job = job.map_or_else(String::new, |job| format!("&job={}", segment(job)));
+    let every = every_ms as f64 / 1000.0;
+    let (mut all, mut after): (Vec<Moment>, Option<String>) = (Vec::new(), None);
+    loop {
+        let place = after.as_ref().map_or_else(String::new, |after| format!("&after={}", segment(after)));
+        let page: Moments =
+            client.get(&format!("/v1/history/moments?{span}{job}&every_s={every}&limit=20000{place}")).await?;
+        all.extend(page.moments);
+        match page.next.filter(|next| after.as_ref() != Some(next) && all.len() < 50 * ROWS_AT_MOST) {
+            Some(next) => after = Some(next),
+            None => return Ok(all),
+        }
+    }
+}
+
+/// The events of a span, page by page.
+pub(in crate::cli) async fn past_events(client: &Client, span: &str, job: Option<&str>) -> Result<Vec<Event>, Failure> {
+    let job = job.map_or_else(String::new, |job| format!("&job={}", segment(job)));
+    let (mut all, mut after) = (Vec::new(), 0);
+    loop {
+        let page: PastEvents = client.get(&format!("/v1/history/events?{span}{job}&limit=5000&after={after}")).await?;
+        all.extend(page.events);
+        match page.next.filter(|next| *next > after && all.len() < ROWS_AT_MOST) {
+            Some(next) => after = next,
+            None => return Ok(all),
+        }
+    }
+}
+
+fn show<D: Serialize, R: Serialize>(
+    screen: &Screen,
+    document: &D,
+    rows: &[R],
+    page: impl FnOnce(&Look) -> String,
+) -> Result<(), Failure> {
+    match screen.format {
+        Format::Json => Ok(screen.print_json(document)?),
+        Format::Jsonl => {
+            for row in rows {
+                screen.print_json(row)?;
+            }
+            Ok(())
+        }
+        Format::Table | Format::Wide => Ok(screen.print(&page(&screen.look()))?),
+    }
+}
+
+fn jobs_page(jobs: &[PastJob], since: u64, look: &Look) -> String {
+    if jobs.is_empty() {
+        return format!("no job ran since {}; --since looks further back\n", text::clock(since));
+    }
+    let columns = [
+        Column::elastic("NAME", 12),
+        Column::left("ID"),
+        Column::left("STARTED (UTC)"),
+        Column::right("LASTED"),
+        Column::right("CPU"),
+        Column::left("METRIC"),
+        Column::left("PROGRESS"),
+        Column::left("END"),
+    ];
+    let rows: Vec<Vec<Cell>> = jobs.iter().map(job_row).collect();
+    table(&columns, &rows, look)
+}
+
+fn job_row(job: &PastJob) -> Vec<Cell> {
+    let latest = job.latest.as_ref();
+    let lasted = job.ended_unix_ms.unwrap_or(job.last_unix_ms).saturating_sub(job.started_unix_ms);
+    let end = match job.ended_unix_ms {
+        Some(_) => Cell::plain("ended"),
+        None => Cell::new(Tone::Good, "runs"),
+    };
+    let value = latest.and_then(|latest| latest.value);
+    let metric =
+        value.map(|value| format!("{} {}", job.metric.as_deref().unwrap_or("value"), text::number_text(value)));
+    vec![
+        Cell::new(Tone::Bold, &job.name),
+        Cell::plain(&text::fit(&clean(&job.short_id), 24)),
+        Cell::plain(&when::plain(job.started_unix_ms)),
+        Cell::plain(&text::duration(lasted as f64 / 1000.0)),
+        Cell::or_dash(latest.and_then(|latest| latest.cpu_s).map(text::duration)),
+        Cell::or_dash(metric),
+        Cell::or_dash(progress(job, latest)),
+        end,
+    ]
+}
+
+fn progress(job: &PastJob, moment: Option<&Moment>) -> Option<String> {
+    let current = text::number_text(moment?.progress?);
+    let total = job.total.map_or_else(String::new, |total| format!("/{}", text::number_text(total)));
+    Some(format!("{} {current}{total}", job.unit.as_deref().unwrap_or("")).trim().to_owned())
+}
+
+fn job_page(history: &JobHistory, every_ms: u64, look: &Look) -> String {
+    let JobHistory { job, moments } = history;
+    let ended = match job.ended_unix_ms {
+        Some(ended) => format!("ended {}", text::clock(ended)),
+        None => "runs, or was last seen ".to_owned() + &text::clock(job.last_unix_ms),
+    };
+    let mut page = format!(
+        "{} · {} · {} · started {} · {ended}\n",
+        look.paint(Tone::Bold, &text::fit(&clean(&job.name), 40)),
+        text::fit(&clean(&job.short_id), 24),
+        clean(&job.runtime),
+        text::clock(job.started_unix_ms),
+    );
+    let columns = [
+        Column::left("TIME (UTC)"),
+        Column::right("VALUE"),
+        Column::left("PROGRESS"),
+        Column::right("CORES"),
+        Column::right("SHARE"),
+        Column::right("WEIGHT"),
+        Column::elastic("WHY", 16),
+    ];
+    let before = std::iter::once(None).chain(moments.iter().map(Some));
+    let rows: Vec<Vec<Cell>> =
+        moments.iter().zip(before).map(|(moment, before)| moment_row(job, moment, before)).collect();
+    page.push_str(&table(&columns, &rows, look));
+    if every_ms > 2_000 {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            page,
+            "{}",
+            look.paint(
+                Tone::Dim,
+                &format!(
+                    "one row for each {}; -o jsonl has all that is kept",
+                    text::duration(every_ms as f64 / 1000.0)
+                )
+            )
+        );
+    }
+    page
+}
+
+fn moment_row(job: &PastJob, moment: &Moment, before: Option<&Moment>) -> Vec<Cell> {
+    let why = match (&moment.hold, &moment.decision) {
+        (Some(hold), _) => Cell::new(Tone::Warn, &format!("left alone: {hold}")),
+        (None, Some(decision)) => Cell::plain(&decision.text),
+        (None, None) => Cell::new(Tone::Dim, "not decided yet"),
+    };
+    vec![
+        Cell::plain(&when::plain(moment.unix_ms)),
+        Cell::or_dash(moment.value.map(text::number_text)),
+        Cell::or_dash(progress(job, Some(moment))),
+        Cell::or_dash(before.and_then(|before| cores_between(before, moment)).map(|cores| format!("{cores:.2}"))),
+        Cell::or_dash(moment.share.map(text::percent)),
+        Cell::or_dash(moment.cpu_weight.map(|weight| weight.to_string())),
+        why,
+    ]
+}
+
+/// Cores used on average between two moments of one job.
+pub(in crate::cli) fn cores_between(before: &Moment, after: &Moment) -> Option<f64> {
+    let seconds = after.unix_ms.saturating_sub(before.unix_ms) as f64 / 1000.0;
+    (seconds > 0.0).then_some((after.cpu_s? - before.cpu_s?).max(0.0) / seconds)
+}

@@ -1,0 +1,146 @@
+//! `flowctl explain JOB --at TIME`: the decision that was in force then, with its numbers and its reason.
+//!
+//! Imports: the API's client, wire types, text.
+
+use super::exit::Failure;
+use super::history::cores_between;
+use super::screen::{Format, Look, Screen, Tone};
+use super::text::{self, clean};
+use crate::api::client::{Client, segment};
+use crate::api::wire::{Moment, PastInstant, PastJob};
+use std::fmt::Write as _;
+
+/// Columns of the labels on the left.
+const LABEL: usize = 12;
+
+/// Asks and shows.
+pub async fn explain(client: &Client, job: &str, at: u64, screen: &Screen) -> Result<(), Failure> {
+    let instant: PastInstant = client.get(&format!("/v1/history/at?job={}&at={at}", segment(job))).await?;
+    match screen.format {
+        Format::Json | Format::Jsonl => Ok(screen.print_json(&instant)?),
+        Format::Table | Format::Wide => Ok(screen.print(&page(&instant, &screen.look()))?),
+    }
+}
+
+fn page(instant: &PastInstant, look: &Look) -> String {
+    let PastInstant { job, moment, .. } = instant;
+    let mut page = format!(
+        "{} · {} · {} · at {}\n\n{}\n",
+        look.paint(Tone::Bold, &text::fit(&clean(&job.name), 40)),
+        text::fit(&clean(&job.short_id), 24),
+        clean(&job.runtime),
+        text::clock(instant.asked_unix_ms),
+        look.paint(Tone::Bold, "Decision in force"),
+    );
+    lines(&mut page, &decision(instant), look);
+    let _ = writeln!(page, "\n{}", look.paint(Tone::Bold, "What was known"));
+    lines(&mut page, &known(instant, moment), look);
+    page
+}
+
+fn lines(page: &mut String, lines: &[(&str, String)], look: &Look) {
+    for (label, words) in lines {
+        let label = look.paint(Tone::Dim, &format!("{label:<LABEL$}"));
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "  {label}{}", look.wrapped(&clean(words), LABEL + 2));
+    }
+}
+
+fn decision(instant: &PastInstant) -> Vec<(&'static str, String)> {
+    let moment = &instant.moment;
+    let mut lines = Vec::new();
+    if let Some(hold) = &moment.hold {
+        lines.push(("held", hold.clone()));
+    }
+    let why = moment.decision.as_ref().map(|decision| decision.story.clone());
+    lines.push(("why", why.unwrap_or_else(|| "nothing was decided for it yet".to_owned())));
+    if let Some(node) = &instant.node {
+        lines.push(("policy", node.policy.clone() + if node.paused { ", paused by an operator" } else { "" }));
+    }
+    lines.extend(moment.list.as_ref().map(|list| ("list", list.clone())));
+    if let (Some(share), Some(limit)) = (moment.share, moment.limit) {
+        let words = format!(
+            "{} of the node when everybody wanted more; limit L = {}",
+            text::percent(share),
+            text::number_text(limit)
+        );
+        lines.push(("share", words));
+    }
+    if let Some(decision) = moment.decision.as_ref().filter(|decision| !decision.numbers.is_empty()) {
+        let numbers = decision.numbers.iter().map(|(name, number)| format!("{name} = {}", text::number_text(*number)));
+        lines.push(("numbers", numbers.collect::<Vec<_>>().join(", ")));
+    }
+    lines.extend(moment.cpu_weight.map(|weight| ("CPU weight", stood(&instant.job, weight))));
+    let until = match (&instant.later, instant.job.ended_unix_ms) {
+        (Some(later), _) => format!("until {}", text::clock(later.unix_ms)),
+        (None, Some(ended)) => format!("until its end at {}", text::clock(ended)),
+        (None, None) => "and nothing newer is kept".to_owned(),
+    };
+    lines
+        .push(("kept", format!("from {} {until}; changes within the noise are not kept", text::clock(moment.unix_ms))));
+    lines
+}
+
+fn stood(job: &PastJob, weight: u32) -> String {
+    match job.original_weight {
+        Some(original) if original != weight => format!("{weight} stood; {original} before the first change"),
+        _ => format!("{weight} stood"),
+    }
+}
+
+fn known(instant: &PastInstant, moment: &Moment) -> Vec<(&'static str, String)> {
+    let job = &instant.job;
+    let mut lines = Vec::new();
+    lines.push(match moment.value {
+        Some(value) => {
+            ("metric", format!("{} = {}", job.metric.as_deref().unwrap_or("value"), text::number_text(value)))
+        }
+        None => ("metric", "no evaluation had been read".to_owned()),
+    });
+    if let Some(growth) = moment.growth {
+        let threshold = instant.node.as_ref().map_or(0.0, |node| node.growth_threshold);
+        let words = format!(
+            "{} of the range per node-CPU-second (threshold {})",
+            text::number_text(growth),
+            text::number_text(threshold)
+        );
+        lines.push(("growth", words));
+    }
+    if let Some(units) = moment.progress {
+        let total = job.total.map_or_else(String::new, |total| format!(" of {}", text::number_text(total)));
+        lines.push((
+            "progress",
+            format!("{} {}{total}", job.unit.as_deref().unwrap_or("unit"), text::number_text(units)),
+        ));
+    }
+    lines.extend(
+        moment
+            .quality
+            .map(|quality| ("curve", format!("{} of the expected improvement was had", text::percent(quality)))),
+    );
+    let cores = match (&instant.earlier, &instant.later) {
+        (_, Some(later)) => cores_between(moment, later),
+        (Some(earlier), None) => cores_between(earlier, moment),
+        (None, None) => None,
+    };
+    let mut cpu: Vec<String> = Vec::new();
+    cpu.extend(cores.map(|cores| format!("{cores:.2} cores about then")));
+    cpu.extend(moment.cpu_s.map(|seconds| format!("{} CPU time in all", text::duration(seconds))));
+    lines.push(("CPU", if cpu.is_empty() { "unknown".to_owned() } else { cpu.join(", ") }));
+    lines.extend(moment.memory_bytes.map(|bytes| ("memory", format!("{} charged", text::bytes(bytes)))));
+    lines.push(("state", moment.state.clone()));
+    if let Some(node) = &instant.node {
+        let pressure = [("CPU", node.pressure.cpu), ("memory", node.pressure.memory), ("I/O", node.pressure.io)];
+        let told = pressure.iter().filter_map(|(name, part)| Some(format!("{name} {}", text::percent((*part)?))));
+        let words = told.collect::<Vec<_>>().join(", ");
+        lines.push((
+            "node",
+            format!(
+                "{} cores, pressure: {}",
+                text::number_text(node.cores),
+                if words.is_empty() { "unknown" } else { &words }
+            ),
+        ));
+    }
+    lines
+}

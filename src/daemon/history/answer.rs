@@ -1,0 +1,124 @@
+//! Questions about the past, answered beside the writer, one at a time. Imports: api's contract, host's store, model.
+
+use crate::api::{HistoryRequest, Refusal};
+use crate::host::store::StoreError;
+use crate::host::store::history::HistoryReader;
+use crate::model::time::utc;
+use crate::model::{HistoryAnswer, HistoryQuery, Millis, Moment, PastInstant, PastJob, Span};
+use std::path::Path;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How long the writer may keep a reader waiting.
+const WAIT_FOR_WRITER: Duration = Duration::from_secs(5);
+
+/// Answers until nobody can ask any more; without a directory there is no history.
+pub(super) fn answer(directory: Option<&Path>, mut requests: mpsc::Receiver<HistoryRequest>) {
+    while let Some(request) = requests.blocking_recv() {
+        if request.reply.is_closed() {
+            continue; // waited too long
+        }
+        let answer = match directory {
+            Some(directory) => answered(directory, &request.query),
+            None => Err(Refusal::Refused(
+                "no history is kept; set history.enabled = true in flowcond.toml and restart flowcond".to_owned(),
+            )),
+        };
+        let _ = request.reply.send(answer); // the client hung up
+    }
+}
+
+type Answered<T> = Result<T, Refusal>;
+
+fn answered(directory: &Path, query: &HistoryQuery) -> Answered<HistoryAnswer> {
+    let reader = HistoryReader::open(directory, WAIT_FOR_WRITER).map_err(failed)?;
+    match query {
+        HistoryQuery::Jobs { span, job, after, limit } => {
+            let only = job.as_deref().map(|job| named(&reader, job)).transpose()?;
+            let numbers: Option<Vec<u64>> = only.map(|jobs| jobs.iter().map(|job| job.number).collect());
+            let mut jobs = reader.jobs(*span, numbers.as_deref(), *after, *limit).map_err(failed)?;
+            let more = jobs.len() > *limit;
+            jobs.truncate(*limit);
+            Ok(HistoryAnswer::Jobs(jobs, more))
+        }
+        HistoryQuery::Moments { span, job, every, after, limit } => {
+            let every = every.unwrap_or(Millis(1));
+            let (moments, more) = moments(&reader, *span, job.as_deref(), every, *after, *limit)?;
+            Ok(HistoryAnswer::Moments(moments, more))
+        }
+        HistoryQuery::Node { span, limit } => Ok(HistoryAnswer::Node(reader.node(*span, *limit).map_err(failed)?)),
+        HistoryQuery::Events { span, job, after, limit } => {
+            let mut events = reader.events(*span, job.as_deref(), *after, *limit).map_err(failed)?;
+            let more = events.len() > *limit;
+            events.truncate(*limit);
+            Ok(HistoryAnswer::Events(events, more))
+        }
+        HistoryQuery::At { job, unix_ms } => {
+            instant(&reader, job, *unix_ms).map(|instant| HistoryAnswer::At(Box::new(instant)))
+        }
+    }
+}
+
+fn moments(
+    reader: &HistoryReader,
+    span: Span,
+    job: Option<&str>,
+    every: Millis,
+    after: Option<(u64, u64)>,
+    limit: usize,
+) -> Answered<(Vec<Moment>, bool)> {
+    let jobs: Vec<PastJob> = match job {
+        Some(job) => {
+            let named = named(reader, job)?;
+            let newest = named.iter().rev().find(|job| job.first_unix_ms <= span.until);
+            newest.into_iter().cloned().collect()
+        }
+        None => {
+            let from = after.map_or(0, |(job, _)| job.saturating_sub(1));
+            let jobs = reader.jobs(span, None, from, limit).map_err(failed)?;
+            jobs.into_iter().map(|(job, _)| job).collect()
+        }
+    };
+    let mut found = Vec::new();
+    for job in &jobs {
+        let after = after.filter(|(number, _)| *number == job.number).map(|(_, unix_ms)| unix_ms);
+        found.extend(reader.moments(job, span, after, every, limit - found.len()).map_err(failed)?);
+        if found.len() > limit {
+            found.truncate(limit);
+            return Ok((found, true));
+        }
+    }
+    Ok((found, jobs.len() > limit))
+}
+
+/// The jobs that answer to this, the newest last; there is one at least.
+fn named(reader: &HistoryReader, asked: &str) -> Answered<Vec<PastJob>> {
+    let jobs = reader.named(asked).map_err(failed)?;
+    if !jobs.is_empty() {
+        return Ok(jobs);
+    }
+    let since = reader.oldest().map_err(failed)?;
+    let since = since.map_or_else(|| "it is empty yet".to_owned(), |oldest| format!("it begins at {}", utc(oldest)));
+    Err(Refusal::NotFound(format!("the history knows no job {asked}; {since}")))
+}
+
+fn instant(reader: &HistoryReader, asked: &str, unix_ms: u64) -> Answered<PastInstant> {
+    let jobs = named(reader, asked)?;
+    let when = utc(unix_ms);
+    let Some(job) = jobs.iter().rev().find(|job| job.first_unix_ms <= unix_ms) else {
+        let first = jobs.first().map_or(unix_ms, |job| job.first_unix_ms);
+        let text = format!("the history of {asked} begins at {}; nothing is known of {when}", utc(first));
+        return Err(Refusal::NotFound(text));
+    };
+    if let Some(ended) = job.ended_unix_ms.filter(|ended| *ended < unix_ms) {
+        let text = format!("{asked} ended at {}; nothing was in force at {when}", utc(ended));
+        return Err(Refusal::NotFound(text));
+    }
+    let found = reader.instant(job, unix_ms).map_err(failed)?;
+    found
+        .ok_or_else(|| Refusal::NotFound(format!("what the history held of {asked} at {when} was too old and is gone")))
+}
+
+fn failed(error: StoreError) -> Refusal {
+    Refusal::Failed(format!("the history cannot be read: {error}"))
+}

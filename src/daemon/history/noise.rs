@@ -1,0 +1,121 @@
+//! Which moments are worth keeping: those where something changed beyond noise. Pure. Imports: model.
+
+use crate::model::{Hold, Moment, PastDecision, PastNode, Pressure, Reason};
+
+/// A job's moments are not kept closer than this, nor closer than one part in [`PARTS_OF_AGE`] of its age, unless something turns.
+const LEAST_GAP_MS: u64 = 2_000;
+const PARTS_OF_AGE: u64 = 100;
+/// A turn is not kept sooner after the moment before.
+const LEAST_TURN_GAP_MS: u64 = 500;
+/// Something is kept so often even where nothing changes: it proves that somebody looked.
+const LONGEST_GAP_MS: u64 = 600_000;
+/// The node's pressure is not kept closer than this.
+const NODE_GAP_MS: u64 = 30_000;
+
+/// What is needed, besides the last kept moment, to tell a change from noise.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measure {
+    /// When the job started, Unix milliseconds.
+    pub started_unix_ms: u64,
+    /// Progress units to do.
+    pub total: Option<f64>,
+    /// Lowest and highest value so far.
+    pub range: Option<(f64, f64)>,
+    /// Cores used on average up to the last kept moment.
+    pub cores: Option<f64>,
+}
+
+/// Whether to keep `now` after `kept`; `Some(true)` = as a turn, which is never thinned.
+pub(super) fn worth(kept: &Moment, now: &Moment, measure: &Measure) -> Option<bool> {
+    let gap = now.unix_ms.saturating_sub(kept.unix_ms);
+    if turned(kept, now) && gap >= LEAST_TURN_GAP_MS {
+        return Some(true);
+    }
+    let age = now.unix_ms.saturating_sub(measure.started_unix_ms);
+    if gap < LEAST_GAP_MS.max(age / PARTS_OF_AGE) {
+        return None;
+    }
+    (gap >= LONGEST_GAP_MS || moved_on(kept, now, measure)).then_some(false)
+}
+
+/// Cores used on average between two moments.
+pub(super) fn cores_between(kept: &Moment, now: &Moment) -> Option<f64> {
+    let span = now.unix_ms.saturating_sub(kept.unix_ms) as f64 / 1000.0;
+    (span > 0.0).then_some(now.cpu?.since(kept.cpu?).as_secs_f64() / span)
+}
+
+/// Another decision, hold or state than before.
+fn turned(kept: &Moment, now: &Moment) -> bool {
+    let decided = match (&kept.decision, &now.decision) {
+        (Some(kept), Some(now)) => decided_otherwise(kept, now),
+        (kept, now) => kept.is_some() != now.is_some(),
+    };
+    let weight = |moment: &Moment| moment.weight.map_or(0.0, |weight| f64::from(weight.number()));
+    decided
+        || kept.state != now.state
+        || kind_of(kept.hold.as_ref()) != kind_of(now.hold.as_ref())
+        || differ(weight(kept), weight(now), 0.1, 0.5)
+}
+
+fn decided_otherwise(kept: &PastDecision, now: &PastDecision) -> bool {
+    let milestone = |reason: &Reason| match reason {
+        Reason::Ranked { milestone, .. } => Some(milestone.clone()),
+        _ => None,
+    };
+    std::mem::discriminant(&kept.reason) != std::mem::discriminant(&now.reason)
+        || milestone(&kept.reason) != milestone(&now.reason)
+        || kept.list != now.list
+        || differ(kept.share.fraction(), now.share.fraction(), 0.1, 0.005)
+        || differ(kept.limit.fraction(), now.limit.fraction(), 0.1, 0.005)
+}
+
+fn kind_of(hold: Option<&Hold>) -> Option<std::mem::Discriminant<Hold>> {
+    hold.map(std::mem::discriminant)
+}
+
+/// CPU, memory, value or progress moved by more than a picture of it could hide.
+fn moved_on(kept: &Moment, now: &Moment, measure: &Measure) -> bool {
+    let cores = match (measure.cores, cores_between(kept, now)) {
+        (Some(before), Some(cores)) => differ(before, cores, 0.1, 0.05),
+        (before, cores) => before.is_some() != cores.is_some(),
+    };
+    let memory = |moment: &Moment| moment.memory.map_or(0.0, |bytes| bytes.0 as f64);
+    let width = measure.range.map_or(0.0, |(low, high)| high - low);
+    let value = match (kept.value, now.value) {
+        (Some(before), Some(value)) if before.is_finite() && value.is_finite() => {
+            (before - value).abs() > 0.01 * width && before != value
+        }
+        (before, value) => before.map(f64::to_bits) != value.map(f64::to_bits),
+    };
+    let progress = match (kept.progress, now.progress) {
+        (Some(before), Some(units)) => match measure.total {
+            Some(total) if total > 0.0 => (units - before).abs() > 0.005 * total,
+            _ => differ(before, units, 0.05, 0.0),
+        },
+        (before, units) => before.is_some() != units.is_some(),
+    };
+    cores || value || progress || differ(memory(kept), memory(now), 0.1, (1 << 20) as f64)
+}
+
+/// Whether to keep the node's reading.
+pub(super) fn node_changed(kept: &PastNode, now: &PastNode) -> bool {
+    let gap = now.unix_ms.saturating_sub(kept.unix_ms);
+    let settings = |node: &PastNode| {
+        (node.policy, node.paused, node.interval, node.objective.to_bits(), node.growth_threshold.to_bits())
+    };
+    settings(kept) != settings(now)
+        || differ(kept.cores, now.cores, 0.0, 0.005)
+        || gap >= LONGEST_GAP_MS
+        || (gap >= NODE_GAP_MS && pressure_moved(&kept.pressure, &now.pressure))
+}
+
+fn pressure_moved(kept: &Pressure, now: &Pressure) -> bool {
+    let pairs = [(kept.cpu, now.cpu), (kept.memory, now.memory), (kept.io, now.io)];
+    pairs.into_iter().any(|(kept, now)| differ(kept.unwrap_or(0.0), now.unwrap_or(0.0), 0.0, 0.1))
+}
+
+/// Further apart than this part of the larger one, and than `least`.
+fn differ(a: f64, b: f64, part: f64, least: f64) -> bool {
+    let apart = (a - b).abs();
+    apart > part * a.abs().max(b.abs()) && apart > least
+}

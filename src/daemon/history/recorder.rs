@@ -1,0 +1,223 @@
+//! Snapshots and events → rows worth keeping, job by job. Touches no disk. Imports: model, the store's batch.
+
+use super::noise::{Measure, cores_between, node_changed, worth};
+use crate::host::store::history::HistoryBatch;
+use crate::model::{ContainerId, Event, EventKind, JobStatus, Moment, NodeStatus, PastDecision, PastJob, PastNode};
+use std::collections::BTreeMap;
+
+/// Two readings of a start that differ by no more are the same run: the start of a command is known to a clock tick.
+const SAME_START_MS: u64 = 3_000;
+/// A job of the daemon before that has not been found again by then ended when nobody looked.
+const FOUND_AGAIN_WITHIN_MS: u64 = 60_000;
+/// Rows that wait for the disk; what is more is left out.
+const ROWS_AT_MOST: usize = 50_000;
+
+/// What is known of the jobs that live.
+#[derive(Debug, Default)]
+pub(super) struct Recorder {
+    live: BTreeMap<ContainerId, Live>,
+    /// Jobs that the daemon before this one left open.
+    earlier: Vec<PastJob>,
+    next: u64,
+    node: Option<PastNode>,
+    batch: HistoryBatch,
+}
+
+#[derive(Debug)]
+struct Live {
+    job: PastJob,
+    kept: Moment,
+    latest: Moment,
+    /// Cores used on average up to the kept moment.
+    cores: Option<f64>,
+    range: Option<(f64, f64)>,
+}
+
+impl Recorder {
+    /// Goes on with a history that holds jobs below `next`; `earlier` are those without an end.
+    pub fn begin(next: u64, earlier: Vec<PastJob>) -> Recorder {
+        Recorder { next, earlier, ..Recorder::default() }
+    }
+
+    /// What is to be written; begins anew.
+    pub fn take(&mut self) -> HistoryBatch {
+        std::mem::take(&mut self.batch)
+    }
+
+    /// Takes note of a snapshot.
+    pub fn observe(&mut self, status: &NodeStatus) {
+        self.observe_node(status);
+        for job in &status.jobs {
+            self.observe_job(job, status);
+        }
+        let gone: Vec<ContainerId> = {
+            let present: std::collections::BTreeSet<&ContainerId> =
+                status.jobs.iter().map(|job| &job.observed.id).collect();
+            self.live.keys().filter(|id| !present.contains(id)).cloned().collect()
+        };
+        gone.iter().for_each(|id| self.end(id, status.unix_ms));
+        if !self.earlier.is_empty() && status.now.since(status.since).0 > FOUND_AGAIN_WITHIN_MS {
+            for mut job in std::mem::take(&mut self.earlier) {
+                job.ended_unix_ms = Some(job.last_unix_ms);
+                self.batch.jobs.insert(job.number, job);
+            }
+        }
+    }
+
+    /// Takes note of an event; `true` = somebody may soon ask about it.
+    pub fn happened(&mut self, event: &Event) -> bool {
+        let ended = event.kind == EventKind::Ended;
+        if let (true, Some(id)) = (ended, &event.container) {
+            self.end(&ContainerId::new(id), event.unix_ms);
+        }
+        if self.batch.events.len() < ROWS_AT_MOST {
+            self.batch.events.push(event.clone());
+        }
+        ended
+    }
+
+    fn observe_node(&mut self, status: &NodeStatus) {
+        // Before the first look nothing is known of the node.
+        if status.cores <= 0.0 {
+            return;
+        }
+        let now = PastNode {
+            unix_ms: status.unix_ms,
+            cores: status.cores,
+            interval: status.interval,
+            paused: status.paused,
+            pressure: status.pressure,
+            policy: status.settings.policy,
+            objective: status.settings.objective.0,
+            growth_threshold: status.settings.flowcon.growth_threshold,
+        };
+        if self.node.as_ref().is_none_or(|kept| node_changed(kept, &now)) {
+            self.batch.node.push(now.clone());
+            self.node = Some(now);
+        }
+    }
+
+    fn observe_job(&mut self, status: &JobStatus, node: &NodeStatus) {
+        let observed = &status.observed;
+        let started = node.unix_ms.saturating_sub(node.now.since(observed.started).0);
+        if self.live.get(&observed.id).is_some_and(|live| live.job.started_unix_ms.abs_diff(started) > SAME_START_MS) {
+            self.end(&observed.id, node.unix_ms); // it was started again, and its end was not told
+        }
+        let Some(live) = self.live.get_mut(&observed.id) else {
+            return self.found(status, node.unix_ms, started);
+        };
+        describe(&mut live.job, status);
+        let mut now = moment(status, live.job.number, node.unix_ms.max(live.latest.unix_ms + 1));
+        if let Some(value) = now.value.filter(|value| value.is_finite()) {
+            let (low, high) = live.range.unwrap_or((value, value));
+            live.range = Some((low.min(value), high.max(value)));
+        }
+        let measure = Measure {
+            started_unix_ms: live.job.started_unix_ms,
+            total: live.job.total,
+            range: live.range,
+            cores: live.cores,
+        };
+        if let Some(is_turn) = worth(&live.kept, &now, &measure) {
+            now.is_turn = is_turn;
+            live.cores = cores_between(&live.kept, &now);
+            keep(&mut self.batch, &mut live.job, now.clone());
+            live.kept = now.clone();
+        }
+        live.latest = now;
+    }
+
+    fn found(&mut self, status: &JobStatus, unix_ms: u64, started: u64) {
+        let id = &status.observed.id;
+        let same = |job: &PastJob| job.id == *id && job.started_unix_ms.abs_diff(started) <= SAME_START_MS;
+        let known = self.earlier.iter().position(same).map(|place| self.earlier.remove(place));
+        let mut job = known.unwrap_or_else(|| {
+            self.next += 1;
+            PastJob {
+                number: self.next - 1,
+                id: id.clone(),
+                name: status.observed.name.clone(),
+                runtime: status.observed.runtime,
+                started_unix_ms: started,
+                first_unix_ms: unix_ms,
+                last_unix_ms: unix_ms,
+                ended_unix_ms: None,
+                original_weight: None,
+                metric: None,
+                direction: None,
+                unit: None,
+                total: None,
+            }
+        });
+        describe(&mut job, status);
+        let mut first = moment(status, job.number, unix_ms.max(job.last_unix_ms));
+        first.is_turn = true;
+        keep(&mut self.batch, &mut job, first.clone());
+        let range = first.value.filter(|value| value.is_finite()).map(|value| (value, value));
+        let live = Live { job, kept: first.clone(), latest: first, cores: None, range };
+        self.live.insert(id.clone(), live);
+    }
+
+    fn end(&mut self, id: &ContainerId, unix_ms: u64) {
+        let Some(mut live) = self.live.remove(id) else { return };
+        if live.latest.unix_ms > live.kept.unix_ms {
+            keep(&mut self.batch, &mut live.job, Moment { is_turn: true, ..live.latest });
+        }
+        let ended = unix_ms.max(live.job.last_unix_ms);
+        live.job.last_unix_ms = ended;
+        live.job.ended_unix_ms = Some(ended);
+        self.batch.jobs.insert(live.job.number, live.job);
+    }
+}
+
+/// Each batch has the jobs of its moments, so that a batch that was lost takes nothing with it.
+fn keep(batch: &mut HistoryBatch, job: &mut PastJob, moment: Moment) {
+    job.last_unix_ms = moment.unix_ms;
+    batch.jobs.insert(job.number, job.clone());
+    if batch.moments.len() < ROWS_AT_MOST {
+        batch.moments.push(moment);
+    }
+}
+
+/// What may be learnt of a job only while it runs.
+fn describe(job: &mut PastJob, status: &JobStatus) {
+    let learning = &status.observed.learning;
+    job.original_weight = status.observed.original.cpu_weight.or(job.original_weight);
+    if job.metric != learning.metric && learning.metric.is_some() {
+        job.metric.clone_from(&learning.metric);
+    }
+    job.direction = learning.direction.or(job.direction);
+    if let Some(progress) = learning.progress {
+        job.unit = Some(progress.unit);
+        job.total = progress.total.or(job.total);
+    }
+}
+
+fn moment(status: &JobStatus, job: u64, unix_ms: u64) -> Moment {
+    let observed = &status.observed;
+    let learning = &observed.learning;
+    Moment {
+        job,
+        unix_ms,
+        cpu: observed.usage.cpu,
+        memory: observed.usage.memory,
+        value: learning.latest.map(|latest| latest.value),
+        progress: learning.progress.map(|progress| progress.current),
+        quality: learning.curve.map(|curve| curve.quality),
+        weight: observed.limits.cpu_weight,
+        state: observed.state,
+        hold: observed.hold.clone(),
+        decision: status.plan.as_ref().map(|plan| PastDecision {
+            list: plan.list,
+            growth: plan.growth.cpu,
+            limit: plan.limit,
+            share: plan.share,
+            reason: plan.reason.clone(),
+        }),
+        is_turn: false,
+    }
+}
+
+#[cfg(test)]
+#[path = "recorder_tests.rs"]
+mod tests;

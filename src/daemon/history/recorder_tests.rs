@@ -1,0 +1,155 @@
+//! Snapshots in, rows out: what is kept, what is noise, and who is who after a restart.
+
+use super::*;
+use crate::daemon::publish::empty_status;
+use crate::model::*;
+
+const START: u64 = 1_700_000_000_000;
+
+fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> JobStatus {
+    let seconds = at_ms as f64 / 1000.0;
+    let cpu = CpuTime((seconds * share * 8e6) as u64);
+    let latest = Evaluation { at: Millis(at_ms), value, current: None, total: None };
+    let progress = Progress { unit: ProgressUnit::Step, current: seconds, total: Some(3600.0), at: Millis(at_ms) };
+    let reason = Reason::Ranked { milestone: "completion".into(), work: 3600.0 - seconds, rank, of: 9 };
+    let id = ContainerId::new(id);
+    JobStatus {
+        observed: ContainerObservation {
+            id: id.clone(),
+            name: "a".to_owned(),
+            runtime: Runtime::Docker,
+            started: Millis(1_000),
+            state: RunState::Running,
+            hold: None,
+            bounds: Bounds::default(),
+            weight: 1.0,
+            memory_floor: None,
+            deadline: None,
+            usage: Usage { cpu: Some(cpu), memory: Some(Bytes(1 << 30)), ..Usage::default() },
+            limits: Limits { cpu_weight: Some(CpuWeight::clamped(share * 400.0)), ..Limits::default() },
+            original: Limits { cpu_weight: Some(CpuWeight::DEFAULT), ..Limits::default() },
+            learning: Learning {
+                metric: Some("loss".to_owned()),
+                latest: Some(latest),
+                progress: Some(progress),
+                ..Learning::default()
+            },
+        },
+        plan: Some(ContainerPlan {
+            id,
+            list: None,
+            growth: GrowthEfficiency::default(),
+            limit: Share::ALL,
+            share: Share::clamped(share),
+            limits: None,
+            reason,
+        }),
+        cpu_used: None,
+        recent: Vec::new(),
+        line: None,
+        log_source: String::new(),
+        log_origin: None,
+        directives: Directives::default(),
+        notices: Vec::new(),
+    }
+}
+
+fn status(at_ms: u64, jobs: Vec<JobStatus>) -> NodeStatus {
+    NodeStatus { now: Millis(at_ms), unix_ms: START + at_ms, cores: 8.0, jobs, ..empty_status() }
+}
+
+fn ended(id: &str, at_ms: u64) -> Event {
+    Event {
+        sequence: 1,
+        unix_ms: START + at_ms,
+        kind: EventKind::Ended,
+        container: Some(id.to_owned()),
+        name: None,
+        text: "a ended".to_owned(),
+    }
+}
+
+#[test]
+fn an_hour_that_only_goes_on_is_a_few_hundred_rows_and_its_sums_are_exact() {
+    let mut recorder = Recorder::begin(1, Vec::new());
+    for at in (2_000..3_602_000).step_by(2_000) {
+        let value = 2.0 * (-(at as f64) / 600_000.0).exp();
+        // A rank that goes up and down, and a share that trembles, are no turns.
+        let share = 0.25 + 0.001 * f64::from((at / 2_000 % 3) as u32);
+        recorder.observe(&status(at, vec![job("x", at, value, share, 1 + (at / 2_000 % 5) as usize)]));
+    }
+    recorder.happened(&ended("x", 3_602_000));
+    let batch = recorder.take();
+    assert!((100..700).contains(&batch.moments.len()), "{}", batch.moments.len());
+    assert_eq!(batch.moments.iter().filter(|moment| moment.is_turn).count(), 2, "the first and the last");
+    let last = batch.moments.last().unwrap();
+    assert_eq!((last.unix_ms, last.progress), (START + 3_600_000, Some(3_600.0)));
+    assert_eq!(batch.jobs[&1].ended_unix_ms, Some(START + 3_602_000));
+    assert!(batch.node.len() < 10, "{}", batch.node.len());
+}
+
+#[test]
+fn a_new_decision_is_kept_at_once() {
+    let mut recorder = Recorder::begin(1, Vec::new());
+    recorder.observe(&status(600_000, vec![job("x", 600_000, 1.0, 0.25, 2)]));
+    recorder.observe(&status(600_700, vec![job("x", 600_700, 1.0, 0.75, 1)]));
+    let batch = recorder.take();
+    let kept: Vec<(u64, bool)> = batch.moments.iter().map(|moment| (moment.unix_ms - START, moment.is_turn)).collect();
+    assert_eq!(kept, [(600_000, true), (600_700, true)]);
+}
+
+#[test]
+fn a_container_that_starts_again_is_another_job() {
+    let mut recorder = Recorder::begin(5, Vec::new());
+    recorder.observe(&status(10_000, vec![job("x", 10_000, 1.0, 0.5, 1)]));
+    let mut again = job("x", 30_000, 1.0, 0.5, 1);
+    again.observed.started = Millis(29_000);
+    recorder.observe(&status(30_000, vec![again]));
+    let batch = recorder.take();
+    assert_eq!(batch.jobs.keys().copied().collect::<Vec<_>>(), [5, 6]);
+    assert_eq!(batch.jobs[&5].ended_unix_ms, Some(START + 30_000));
+    assert_eq!(batch.jobs[&6].ended_unix_ms, None);
+}
+
+#[test]
+fn a_job_that_outlives_the_daemon_goes_on_under_its_number_and_one_that_does_not_has_an_end() {
+    let mut before = Recorder::begin(1, Vec::new());
+    before.observe(&status(10_000, vec![job("x", 10_000, 1.0, 0.5, 1), job("y", 10_000, 1.0, 0.5, 2)]));
+    let open = before.take().jobs.into_values().collect();
+    let mut after = Recorder::begin(3, open);
+    for at in [40_000, 110_000] {
+        let mut status = status(at, vec![job("x", at, 0.5, 0.5, 1)]);
+        status.since = Millis(35_000);
+        after.observe(&status);
+    }
+    let batch = after.take();
+    assert_eq!(batch.jobs[&1].ended_unix_ms, None);
+    assert_eq!(batch.jobs[&2].ended_unix_ms, Some(START + 10_000), "last seen then");
+    assert!(batch.moments.iter().all(|moment| moment.job == 1));
+}
+
+#[test]
+fn a_clock_that_is_set_back_does_not_turn_the_order_around() {
+    let mut recorder = Recorder::begin(1, Vec::new());
+    let mut last = 0;
+    for (now, unix) in [(10_000, 10_000), (20_000, 20_000), (30_000, 12_000), (40_000, 22_000)] {
+        let mut status = status(now, vec![job("x", now, now as f64, 0.5, 1)]);
+        status.unix_ms = START + unix;
+        status.jobs[0].observed.started = Millis(now - unix + 1_000); // the engine's start is a wall clock's
+        recorder.observe(&status);
+        for moment in recorder.take().moments {
+            assert!(moment.unix_ms > last, "{} after {last}", moment.unix_ms);
+            last = moment.unix_ms;
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_fails_for_hours_costs_bounded_memory() {
+    let mut recorder = Recorder::begin(1, Vec::new());
+    for at in 0..200_000u64 {
+        let share = if at % 2 == 0 { 0.2 } else { 0.8 };
+        recorder.observe(&status(at * 1_000, vec![job("x", at * 1_000, 1.0, share, 1)]));
+    }
+    assert!(recorder.take().moments.len() <= ROWS_AT_MOST);
+}

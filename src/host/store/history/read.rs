@@ -1,0 +1,285 @@
+//! Reading: jobs, moments, the node, events, and what stood at an instant. What is read is checked, not believed. Imports: model, rusqlite.
+
+use super::codes::{self, unpacked};
+use super::write::stored;
+use super::{DATABASE, StoreError, schema};
+use crate::model::{
+    Bytes, ContainerId, CpuTime, CpuWeight, Event, Millis, Moment, PastDecision, PastInstant, PastJob, PastNode,
+    Pressure, Span,
+};
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, OpenFlags, Row, ToSql, params};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The columns that [`job_of`] reads.
+pub(super) const JOBS: &str =
+    "SELECT number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total FROM job";
+
+/// The columns that [`moment_of`] reads, of one job, from both tables; the condition follows each `WHERE`.
+fn moments_where(condition: &str) -> String {
+    let from = |table: &str| {
+        format!(
+            "SELECT at, cpu, memory, value, progress, quality, weight, flags, hold, share, bound, growth, rule, a, b, text \
+             FROM {table} WHERE job = ?1 AND {condition}"
+        )
+    };
+    format!(
+        "SELECT m.*, h.text AS hold_text, t.text AS reason_text FROM ({} UNION ALL {}) AS m \
+         LEFT JOIN word AS h ON h.number = m.hold LEFT JOIN word AS t ON t.number = m.text",
+        from("moment"),
+        from("fresh")
+    )
+}
+
+/// The history, open for reading; a writer may go on meanwhile.
+#[derive(Debug)]
+pub struct HistoryReader {
+    connection: Connection,
+    path: PathBuf,
+}
+
+type Read<T> = Result<T, StoreError>;
+
+impl HistoryReader {
+    /// Opens the history in `directory`; `wait` is how long a writer may keep it busy.
+    pub fn open(directory: &Path, wait: Duration) -> Read<HistoryReader> {
+        let path = directory.join(DATABASE);
+        let shown = &path;
+        let at = |operation| move |source| StoreError::sqlite(shown, operation, source);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let connection = Connection::open_with_flags(&path, flags).map_err(at("open the history to read it"))?;
+        let prepare = connection.busy_timeout(wait).and_then(|()| schema::version(&connection));
+        let found = prepare.map_err(at("read the history's version"))?;
+        if found != schema::VERSION {
+            return Err(StoreError::Newer { path, found, known: schema::VERSION });
+        }
+        Ok(HistoryReader { connection, path })
+    }
+
+    /// Jobs that lived within the span, with their last moment before its end, in the order of their numbers; one more than `limit`
+    /// where there are more.
+    pub fn jobs(
+        &self,
+        span: Span,
+        only: Option<&[u64]>,
+        after: u64,
+        limit: usize,
+    ) -> Read<Vec<(PastJob, Option<Moment>)>> {
+        let query = format!("{JOBS} WHERE last >= ?1 AND first <= ?2 AND number > ?3 ORDER BY number");
+        let parameters = params![stored(span.since), stored(span.until), stored(after)];
+        let jobs = self.rows("read past jobs", &query, parameters, |row| job_of(row))?;
+        let wanted = |job: &PastJob| only.is_none_or(|numbers| numbers.contains(&job.number));
+        let with_last = |job: PastJob| Ok((job.clone(), self.at_or_before(&job, span.until)?));
+        jobs.into_iter().filter(wanted).take(limit.saturating_add(1)).map(with_last).collect()
+    }
+
+    /// The jobs that answer to a whole id, a name, or the beginning of an id (four characters at least), in this order of
+    /// preference; the newest last.
+    pub fn named(&self, asked: &str) -> Read<Vec<PastJob>> {
+        let find = |condition: &str, value: &dyn ToSql| {
+            let query = format!("{JOBS} WHERE {condition} ORDER BY started, number");
+            self.rows("look for a past job", &query, &[value], |row| job_of(row))
+        };
+        for (condition, value) in [("id = ?1", asked), ("name = ?1", asked)] {
+            let found = find(condition, &value)?;
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
+        if asked.chars().count() < 4 {
+            return Ok(Vec::new());
+        }
+        find("substr(id, 1, length(?1)) = ?1", &asked)
+    }
+
+    /// A job's moments within the span, and the last one before it: the last of each `every`, `limit` at most.
+    pub fn moments(
+        &self,
+        job: &PastJob,
+        span: Span,
+        after: Option<u64>,
+        every: Millis,
+        limit: usize,
+    ) -> Read<Vec<Moment>> {
+        let first = stored(job.first_unix_ms);
+        let before = match after {
+            Some(_) => None,
+            None => self.at_or_before(job, span.since.saturating_sub(1))?,
+        };
+        let from = after.map_or(stored(span.since), |after| stored(after) + 1) - first;
+        let query = format!("{} ORDER BY at", moments_where("at >= ?2 AND at <= ?3"));
+        let failed = |source| StoreError::sqlite(&self.path, "read past moments", source);
+        let mut statement = self.connection.prepare_cached(&query).map_err(failed)?;
+        let mut rows =
+            statement.query(params![stored(job.number), from, stored(span.until) - first]).map_err(failed)?;
+        let mut moments: Vec<Moment> = before.into_iter().collect();
+        let mut bucket = None;
+        while let Some(row) = rows.next().map_err(failed)? {
+            let Some(moment) = moment_of(row, job) else { continue };
+            let now = Some(moment.unix_ms / every.0.max(1));
+            if bucket == now && moments.last().is_some_and(|last| last.unix_ms >= span.since) {
+                moments.pop();
+            }
+            bucket = now;
+            moments.push(moment);
+            if moments.len() > limit {
+                break;
+            }
+        }
+        Ok(moments)
+    }
+
+    /// What stood for a job then; `None` = nothing was kept yet.
+    pub fn instant(&self, job: &PastJob, unix_ms: u64) -> Read<Option<PastInstant>> {
+        let Some(moment) = self.at_or_before(job, unix_ms)? else { return Ok(None) };
+        let query = format!("{} ORDER BY at LIMIT 1", moments_where("at > ?2"));
+        let at = stored(moment.unix_ms) - stored(job.first_unix_ms);
+        let later =
+            self.rows("read past moments", &query, params![stored(job.number), at], |row| moment_of(row, job))?;
+        let earlier = self.at_or_before(job, moment.unix_ms.saturating_sub(1))?;
+        let node = self.node(Span { since: unix_ms, until: unix_ms }, 1)?.pop();
+        Ok(Some(PastInstant { job: job.clone(), moment, earlier, later: later.into_iter().next(), node }))
+    }
+
+    fn at_or_before(&self, job: &PastJob, unix_ms: u64) -> Read<Option<Moment>> {
+        let query = format!("{} ORDER BY at DESC LIMIT 1", moments_where("at <= ?2"));
+        let at = stored(unix_ms) - stored(job.first_unix_ms);
+        let found =
+            self.rows("read past moments", &query, params![stored(job.number), at], |row| moment_of(row, job))?;
+        Ok(found.into_iter().next())
+    }
+
+    /// The node's readings within the span and the last one before it, thinned evenly to `limit`.
+    pub fn node(&self, span: Span, limit: usize) -> Read<Vec<PastNode>> {
+        let query = "SELECT * FROM node WHERE at BETWEEN IFNULL((SELECT MAX(at) FROM node WHERE at <= ?1), ?1) AND ?2 ORDER BY at";
+        let all = self.rows("read the past node", query, params![stored(span.since), stored(span.until)], node_of)?;
+        let every = all.len().div_ceil(limit.max(1)).max(1);
+        let newest = all.last().cloned();
+        let mut thinned: Vec<PastNode> = all.into_iter().step_by(every).collect();
+        if every > 1 && limit > 1 && thinned.last() != newest.as_ref() {
+            thinned.extend(newest);
+        }
+        Ok(thinned)
+    }
+
+    /// Events within the span, of a container's name or id where one is asked for; one more than `limit` where there are more.
+    pub fn events(&self, span: Span, job: Option<&str>, after: u64, limit: usize) -> Read<Vec<Event>> {
+        let query = "SELECT sequence, at, kind, container, name, text FROM event WHERE at BETWEEN ?1 AND ?2 AND sequence > ?3 \
+                     AND (?4 IS NULL OR name = ?4 OR substr(container, 1, length(?4)) = ?4) ORDER BY sequence LIMIT ?5";
+        let most = stored(u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1));
+        let parameters = params![stored(span.since), stored(span.until), stored(after), job, most];
+        self.rows("read past events", query, parameters, event_of)
+    }
+
+    /// When the oldest that is kept happened.
+    pub fn oldest(&self) -> Read<Option<u64>> {
+        let query = "SELECT MIN(at) FROM (SELECT MIN(kept) AS at FROM job UNION ALL SELECT MIN(at) FROM node)";
+        let oldest = self.rows("read how old the history is", query, &[], |row| natural(row, 0))?;
+        Ok(oldest.into_iter().next())
+    }
+
+    /// All rows that make sense.
+    fn rows<T>(
+        &self,
+        operation: &'static str,
+        query: &str,
+        parameters: &[&dyn ToSql],
+        each: impl Fn(&Row<'_>) -> Option<T>,
+    ) -> Read<Vec<T>> {
+        let read = || {
+            let mut statement = self.connection.prepare_cached(query)?;
+            let rows = statement.query_map(parameters, |row| Ok(each(row)))?;
+            rows.collect::<rusqlite::Result<Vec<Option<T>>>>()
+        };
+        let rows = read().map_err(|source| StoreError::sqlite(&self.path, operation, source))?;
+        Ok(rows.into_iter().flatten().collect())
+    }
+}
+
+fn field<T: FromSql>(row: &Row<'_>, column: usize) -> Option<T> {
+    row.get::<_, Option<T>>(column).ok().flatten()
+}
+
+fn natural(row: &Row<'_>, column: usize) -> Option<u64> {
+    field::<i64>(row, column).and_then(|value| u64::try_from(value).ok())
+}
+
+fn thousandths(row: &Row<'_>, column: usize) -> Option<f64> {
+    field::<i64>(row, column).map(|value| value as f64 / 1000.0)
+}
+
+fn weight(row: &Row<'_>, column: usize) -> Option<CpuWeight> {
+    field::<i64>(row, column).map(|weight| CpuWeight::clamped(weight as f64))
+}
+
+/// A job of the columns [`JOBS`]; `None` where they make no sense.
+pub(super) fn job_of(row: &Row<'_>) -> Option<PastJob> {
+    Some(PastJob {
+        number: natural(row, 0)?,
+        id: ContainerId::new(&field::<String>(row, 1)?),
+        name: field(row, 2)?,
+        runtime: codes::runtime(field(row, 3)?)?,
+        started_unix_ms: natural(row, 4)?,
+        first_unix_ms: natural(row, 5)?,
+        last_unix_ms: natural(row, 6)?,
+        ended_unix_ms: natural(row, 7),
+        original_weight: weight(row, 8),
+        metric: field(row, 9),
+        direction: field(row, 10).and_then(codes::direction),
+        unit: field(row, 11).and_then(codes::unit),
+        total: field(row, 12),
+    })
+}
+
+fn moment_of(row: &Row<'_>, job: &PastJob) -> Option<Moment> {
+    let flags: i64 = field(row, 7)?;
+    let share = field::<i64>(row, 9).map(codes::share);
+    let decision = field::<i64>(row, 12).zip(share).and_then(|(rule, share)| {
+        Some(PastDecision {
+            list: codes::list(flags),
+            growth: field::<i64>(row, 11).map(unpacked),
+            limit: field::<i64>(row, 10).map_or(share, codes::share),
+            share,
+            reason: codes::reason(rule, field(row, 13), field(row, 14), field(row, 17))?,
+        })
+    });
+    Some(Moment {
+        job: job.number,
+        unix_ms: job.first_unix_ms.saturating_add(natural(row, 0)?),
+        cpu: natural(row, 1).map(|millis| CpuTime(millis.saturating_mul(1000))),
+        memory: natural(row, 2).map(|pages| Bytes(pages.saturating_mul(1 << 16))),
+        value: field::<i64>(row, 3).map(unpacked),
+        progress: thousandths(row, 4),
+        quality: thousandths(row, 5),
+        weight: weight(row, 6),
+        state: codes::state(flags),
+        hold: codes::hold(flags, field(row, 16)),
+        decision,
+        is_turn: codes::is_turn(flags),
+    })
+}
+
+fn node_of(row: &Row<'_>) -> Option<PastNode> {
+    Some(PastNode {
+        unix_ms: natural(row, 0)?,
+        cores: thousandths(row, 1)?,
+        interval: Millis(natural(row, 2)?),
+        paused: field(row, 3)?,
+        pressure: Pressure { cpu: thousandths(row, 4), memory: thousandths(row, 5), io: thousandths(row, 6) },
+        policy: codes::policy(field(row, 7)?)?,
+        objective: thousandths(row, 8)?,
+        growth_threshold: unpacked(field(row, 9)?),
+    })
+}
+
+fn event_of(row: &Row<'_>) -> Option<Event> {
+    Some(Event {
+        sequence: natural(row, 0)?,
+        unix_ms: natural(row, 1)?,
+        kind: codes::kind(field(row, 2)?)?,
+        container: field(row, 3),
+        name: field(row, 4),
+        text: field(row, 5)?,
+    })
+}

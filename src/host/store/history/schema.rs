@@ -1,0 +1,100 @@
+//! The history's tables. Numbers only where there are many rows: ids for names, codes for words. Imports: rusqlite.
+
+use rusqlite::{Connection, Result};
+
+/// One step for each version, applied in order; a step that was released is never edited.
+const STEPS: [&str; 1] = ["
+    CREATE TABLE job (
+        number    INTEGER PRIMARY KEY,
+        id        TEXT NOT NULL,
+        name      TEXT NOT NULL,
+        runtime   INTEGER NOT NULL,
+        -- Unix milliseconds.
+        started   INTEGER NOT NULL,
+        first     INTEGER NOT NULL,
+        last      INTEGER NOT NULL,
+        ended     INTEGER,
+        weight    INTEGER,
+        metric    TEXT,
+        direction INTEGER,
+        unit      INTEGER,
+        total     REAL,
+        -- Moments before this were dropped.
+        kept      INTEGER NOT NULL,
+        -- Moments before this were thinned.
+        thinned   INTEGER NOT NULL DEFAULT 0
+    ) STRICT;
+    -- Moments, job by job. They arrive in the order of time, so they wait in `fresh` and are sorted in here many at once: a page is
+    -- then written once for several moments.
+    CREATE TABLE moment (
+        job      INTEGER NOT NULL,
+        at       INTEGER NOT NULL, -- milliseconds since the job's first
+        cpu      INTEGER,          -- milliseconds
+        memory   INTEGER,          -- 64 KiB
+        value    INTEGER,          -- packed: six digits and an exponent
+        progress INTEGER,          -- thousandths of a unit
+        quality  INTEGER,          -- thousandths
+        weight   INTEGER,
+        flags    INTEGER NOT NULL, -- bit 0 paused, 1 turn, 2-3 list, 4-6 hold
+        hold     INTEGER,          -- word
+        share    INTEGER,          -- ten thousandths
+        bound    INTEGER,          -- ten thousandths; NULL = as share
+        growth   INTEGER,          -- packed
+        rule     INTEGER,          -- NULL = nothing was decided
+        a        INTEGER,
+        b        INTEGER,
+        text     INTEGER,          -- word
+        PRIMARY KEY (job, at)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE fresh (
+        job INTEGER NOT NULL, at INTEGER NOT NULL, cpu INTEGER, memory INTEGER, value INTEGER, progress INTEGER, quality INTEGER,
+        weight INTEGER, flags INTEGER NOT NULL, hold INTEGER, share INTEGER, bound INTEGER, growth INTEGER, rule INTEGER, a INTEGER,
+        b INTEGER, text INTEGER
+    ) STRICT;
+    CREATE TABLE word (
+        number INTEGER PRIMARY KEY,
+        text   TEXT NOT NULL UNIQUE
+    ) STRICT;
+    CREATE TABLE node (
+        at        INTEGER PRIMARY KEY,
+        cores     INTEGER NOT NULL, -- thousandths
+        interval  INTEGER NOT NULL, -- milliseconds
+        paused    INTEGER NOT NULL,
+        cpu       INTEGER,          -- pressures in thousandths
+        memory    INTEGER,
+        io        INTEGER,
+        policy    INTEGER NOT NULL,
+        objective INTEGER NOT NULL, -- thousandths
+        threshold INTEGER NOT NULL  -- packed
+    ) STRICT;
+    CREATE TABLE event (
+        sequence  INTEGER PRIMARY KEY AUTOINCREMENT,
+        at        INTEGER NOT NULL,
+        kind      INTEGER NOT NULL,
+        container TEXT,
+        name      TEXT,
+        text      TEXT NOT NULL
+    ) STRICT;
+"];
+
+/// The latest version that is known here.
+pub(super) const VERSION: i64 = STEPS.len() as i64;
+
+/// The version of an opened database; 0 is empty.
+pub(super) fn version(connection: &Connection) -> Result<i64> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+/// Brings the database from version `found` to [`VERSION`], all or nothing.
+pub(super) fn migrate(connection: &mut Connection, found: i64) -> Result<()> {
+    let missing = usize::try_from(found).unwrap_or(0)..STEPS.len();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let transaction = connection.transaction()?;
+    for step in &STEPS[missing] {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "user_version", VERSION)?;
+    transaction.commit()
+}

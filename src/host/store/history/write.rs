@@ -1,0 +1,199 @@
+//! Writing: a batch in one transaction; moments first in the order of time, later sorted job by job. Imports: model, rusqlite.
+
+use super::codes::{self, packed};
+use super::{HistoryStore, StoreError};
+use crate::model::{Event, Moment, PastJob, PastNode};
+use rusqlite::{Connection, OptionalExtension, Result, params};
+use std::collections::BTreeMap;
+
+/// Texts are cut there.
+const TEXT_LONGEST: usize = 300;
+/// Words remembered between batches.
+const WORDS_KEPT: usize = 1024;
+
+/// What is written at once.
+#[derive(Clone, Debug, Default)]
+pub struct HistoryBatch {
+    /// New jobs, and those of which something changed, by number.
+    pub jobs: BTreeMap<u64, PastJob>,
+    /// In the order of time.
+    pub moments: Vec<Moment>,
+    /// In the order of time.
+    pub node: Vec<PastNode>,
+    /// In order; their sequences are not kept.
+    pub events: Vec<Event>,
+}
+
+impl HistoryBatch {
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.moments.is_empty() && self.node.is_empty() && self.events.is_empty()
+    }
+}
+
+impl HistoryStore {
+    /// Writes all of it or nothing.
+    pub fn write(&mut self, batch: &HistoryBatch) -> std::result::Result<(), StoreError> {
+        let mut words = std::mem::take(&mut self.words);
+        if words.len() > WORDS_KEPT {
+            words.clear();
+        }
+        let written = write_all(&mut self.connection, batch, &mut words);
+        // After a rollback the numbers of new words are void.
+        self.words = if written.is_ok() { words } else { BTreeMap::new() };
+        written.map_err(|error| self.error("write the history", error))
+    }
+
+    /// Sorts the moments that arrived since the last time in with those of their jobs.
+    pub fn settle(&mut self) -> std::result::Result<(), StoreError> {
+        let settle = |connection: &mut Connection| {
+            let transaction = connection.transaction()?;
+            transaction.execute("INSERT OR REPLACE INTO moment SELECT * FROM fresh ORDER BY job, at", [])?;
+            transaction.execute("DELETE FROM fresh", [])?;
+            transaction.commit()
+        };
+        settle(&mut self.connection).map_err(|error| self.error("sort the history", error))
+    }
+}
+
+fn write_all(connection: &mut Connection, batch: &HistoryBatch, words: &mut BTreeMap<String, i64>) -> Result<()> {
+    let transaction = connection.transaction()?;
+    for job in batch.jobs.values() {
+        write_job(&transaction, job)?;
+    }
+    for moment in &batch.moments {
+        let first = transaction
+            .prepare_cached("SELECT first FROM job WHERE number = ?1")?
+            .query_row([stored(moment.job)], |row| row.get::<_, i64>(0))
+            .optional()?;
+        // A job that was trimmed meanwhile has no moments either.
+        if let Some(first) = first {
+            write_moment(&transaction, moment, first, words)?;
+        }
+    }
+    for node in &batch.node {
+        write_node(&transaction, node)?;
+    }
+    for event in &batch.events {
+        let cut = |text: &Option<String>| text.as_deref().map(|text| shortened(text).to_owned());
+        transaction
+            .prepare_cached("INSERT INTO event (at, kind, container, name, text) VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .execute(params![
+                stored(event.unix_ms),
+                codes::kind_code(event.kind),
+                cut(&event.container),
+                cut(&event.name),
+                shortened(&event.text)
+            ])?;
+    }
+    transaction.commit()
+}
+
+fn write_job(connection: &Connection, job: &PastJob) -> Result<()> {
+    let sql = "INSERT INTO job (number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total, kept)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?6)
+        ON CONFLICT (number) DO UPDATE SET last = excluded.last, ended = excluded.ended, weight = excluded.weight,
+            metric = excluded.metric, direction = excluded.direction, unit = excluded.unit, total = excluded.total";
+    let done = connection.prepare_cached(sql)?.execute(params![
+        stored(job.number),
+        shortened(job.id.as_str()),
+        shortened(&job.name),
+        codes::runtime_code(job.runtime),
+        stored(job.started_unix_ms),
+        stored(job.first_unix_ms),
+        stored(job.last_unix_ms),
+        job.ended_unix_ms.map(stored),
+        job.original_weight.map(|weight| i64::from(weight.number())),
+        job.metric.as_deref().map(shortened),
+        job.direction.map(codes::direction_code),
+        job.unit.map(codes::unit_code),
+        job.total.filter(|total| total.is_finite()),
+    ]);
+    done.map(drop)
+}
+
+fn write_moment(connection: &Connection, moment: &Moment, first: i64, words: &mut BTreeMap<String, i64>) -> Result<()> {
+    let hold = codes::hold_text(moment.hold.as_ref()).map(|text| word(connection, text, words)).transpose()?;
+    let decision = moment.decision.as_ref();
+    let reason = decision.map(|decision| codes::reason_code(&decision.reason));
+    let text = reason.as_ref().and_then(|reason| reason.text);
+    let text = text.map(|text| word(connection, text, words)).transpose()?;
+    let share = decision.map(|decision| codes::share_code(decision.share));
+    let bound = decision.map(|decision| codes::share_code(decision.limit)).filter(|bound| Some(*bound) != share);
+    let list = decision.and_then(|decision| decision.list);
+    let sql = "INSERT INTO fresh VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+    let done = connection.prepare_cached(sql)?.execute(params![
+        stored(moment.job),
+        (stored(moment.unix_ms) - first).max(0),
+        moment.cpu.map(|cpu| stored(cpu.0 / 1000)),
+        moment.memory.map(|bytes| stored(bytes.0 >> 16)),
+        moment.value.map(packed),
+        moment.progress.filter(|progress| progress.is_finite()).map(thousandths),
+        moment.quality.filter(|quality| quality.is_finite()).map(thousandths),
+        moment.weight.map(|weight| i64::from(weight.number())),
+        codes::flags(moment.state, moment.is_turn, list, moment.hold.as_ref()),
+        hold,
+        share,
+        bound,
+        decision.and_then(|decision| decision.growth).map(packed),
+        reason.as_ref().map(|reason| reason.rule),
+        reason.as_ref().and_then(|reason| reason.a),
+        reason.as_ref().and_then(|reason| reason.b),
+        text,
+    ]);
+    done.map(drop)
+}
+
+fn write_node(connection: &Connection, node: &PastNode) -> Result<()> {
+    let sql = "INSERT OR REPLACE INTO node VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    let done = connection.prepare_cached(sql)?.execute(params![
+        stored(node.unix_ms),
+        thousandths(node.cores),
+        stored(node.interval.0),
+        node.paused,
+        node.pressure.cpu.map(thousandths),
+        node.pressure.memory.map(thousandths),
+        node.pressure.io.map(thousandths),
+        codes::policy_code(node.policy),
+        thousandths(node.objective),
+        packed(node.growth_threshold),
+    ]);
+    done.map(drop)
+}
+
+fn word(connection: &Connection, text: &str, words: &mut BTreeMap<String, i64>) -> Result<i64> {
+    let text = shortened(text);
+    if let Some(number) = words.get(text) {
+        return Ok(*number);
+    }
+    let known = connection
+        .prepare_cached("SELECT number FROM word WHERE text = ?1")?
+        .query_row([text], |row| row.get(0))
+        .optional()?;
+    let number = match known {
+        Some(number) => number,
+        None => {
+            connection.prepare_cached("INSERT INTO word (text) VALUES (?1)")?.execute([text])?;
+            connection.last_insert_rowid()
+        }
+    };
+    words.insert(text.to_owned(), number);
+    Ok(number)
+}
+
+fn thousandths(number: f64) -> i64 {
+    (number * 1000.0).round() as i64
+}
+
+/// SQLite's integers are signed: what is beyond is stored as the largest.
+pub(super) fn stored(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn shortened(text: &str) -> &str {
+    let mut end = text.len().min(TEXT_LONGEST);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

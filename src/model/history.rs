@@ -1,0 +1,198 @@
+//! What was: jobs, moments of theirs, the node and its events, as the history keeps them and gives them out.
+//!
+//! A moment is kept when it differs from the one before beyond noise; until the next one it stands. Counters (CPU time, progress) are
+//! kept as counters, so that sums over any span stay exact however few moments are kept.
+
+use super::{
+    Bytes, ContainerId, CpuTime, CpuWeight, Direction, Event, Hold, List, Millis, PolicyName, Pressure, ProgressUnit,
+    Reason, RunState, Runtime, Share,
+};
+
+/// One run of one container.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastJob {
+    /// The history's own number, counted up in the order in which jobs were found.
+    pub number: u64,
+    /// The runtime's identifier; a container that was started again has several jobs.
+    pub id: ContainerId,
+    /// As its user knew it.
+    pub name: String,
+    /// What ran it.
+    pub runtime: Runtime,
+    /// When it started, Unix time in milliseconds.
+    pub started_unix_ms: u64,
+    /// When the first moment was kept.
+    pub first_unix_ms: u64,
+    /// When the last moment was kept.
+    pub last_unix_ms: u64,
+    /// When it ended; `None` = it runs, or nobody saw it end yet.
+    pub ended_unix_ms: Option<u64>,
+    /// Its CPU weight before the first change.
+    pub original_weight: Option<CpuWeight>,
+    /// The evaluation function's name.
+    pub metric: Option<String>,
+    /// Which way it improves.
+    pub direction: Option<Direction>,
+    /// What its progress counts.
+    pub unit: Option<ProgressUnit>,
+    /// How many units it is to do.
+    pub total: Option<f64>,
+}
+
+/// What stood for one job from one instant on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moment {
+    /// [`PastJob::number`].
+    pub job: u64,
+    /// When, Unix time in milliseconds.
+    pub unix_ms: u64,
+    /// CPU time used since its start.
+    pub cpu: Option<CpuTime>,
+    /// Memory charged.
+    pub memory: Option<Bytes>,
+    /// The latest evaluation, six digits; may be NaN or infinite.
+    pub value: Option<f64>,
+    /// Progress units done.
+    pub progress: Option<f64>,
+    /// Part of the final improvement had, from the fitted curve, 0 ..= 1.
+    pub quality: Option<f64>,
+    /// The CPU weight that stood.
+    pub weight: Option<CpuWeight>,
+    /// Whether its processes could run.
+    pub state: RunState,
+    /// Why its limits were left alone, if they were.
+    pub hold: Option<Hold>,
+    /// The decision in force, once there was one.
+    pub decision: Option<PastDecision>,
+    /// Kept for ever: the decision, the hold or the state changed here, or it is the first or the last one.
+    pub is_turn: bool,
+}
+
+/// A decision that was in force.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastDecision {
+    /// The list, under a policy with lists.
+    pub list: Option<List>,
+    /// Growth efficiency per node-CPU-second.
+    pub growth: Option<f64>,
+    /// The limit L in the policy's own terms: 1 = free competition.
+    pub limit: Share,
+    /// The part of the node that it got when every container wanted more.
+    pub share: Share,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// The node from one instant on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastNode {
+    /// When, Unix time in milliseconds.
+    pub unix_ms: u64,
+    /// Cores that might be used.
+    pub cores: f64,
+    /// The interval between decisions.
+    pub interval: Millis,
+    /// Whether an operator had paused everything.
+    pub paused: bool,
+    /// Node-wide pressure.
+    pub pressure: Pressure,
+    /// The policy in force.
+    pub policy: PolicyName,
+    /// λ of the default policy.
+    pub objective: f64,
+    /// α of the paper's policy, per node-CPU-second.
+    pub growth_threshold: f64,
+}
+
+/// A span of time, Unix milliseconds, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// From here.
+    pub since: u64,
+    /// To here.
+    pub until: u64,
+}
+
+/// What may be asked of the history. Answers are pages: each has so many rows at most and says where the next one begins.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HistoryQuery {
+    /// Jobs that lived within a span, with their last moment, in the order of their numbers.
+    Jobs {
+        /// When.
+        span: Span,
+        /// Name, id, or the beginning of an id; `None` = all.
+        job: Option<String>,
+        /// Only numbers above this.
+        after: u64,
+        /// Rows at most.
+        limit: usize,
+    },
+    /// Moments within a span, and the last one before it, job by job.
+    Moments {
+        /// When.
+        span: Span,
+        /// Name, id, or the beginning of an id: the newest that fits; `None` = all.
+        job: Option<String>,
+        /// One moment for each so long a time is enough.
+        every: Option<Millis>,
+        /// Only what comes after this job's moment of this time.
+        after: Option<(u64, u64)>,
+        /// Rows at most.
+        limit: usize,
+    },
+    /// The node within a span, and the last reading before it.
+    Node {
+        /// When.
+        span: Span,
+        /// Rows at most: what is more is thinned evenly.
+        limit: usize,
+    },
+    /// What happened within a span.
+    Events {
+        /// When.
+        span: Span,
+        /// The container's name, id or the beginning of its id; `None` = all.
+        job: Option<String>,
+        /// Only sequences above this.
+        after: u64,
+        /// Rows at most.
+        limit: usize,
+    },
+    /// What stood for a job at one instant.
+    At {
+        /// Name, id, or the beginning of an id: the newest that had started by then.
+        job: String,
+        /// When.
+        unix_ms: u64,
+    },
+}
+
+/// The answer to a [`HistoryQuery`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum HistoryAnswer {
+    /// To [`HistoryQuery::Jobs`]; whether there are more.
+    Jobs(Vec<(PastJob, Option<Moment>)>, bool),
+    /// To [`HistoryQuery::Moments`]; whether there are more.
+    Moments(Vec<Moment>, bool),
+    /// To [`HistoryQuery::Node`].
+    Node(Vec<PastNode>),
+    /// To [`HistoryQuery::Events`]; whether there are more. Their sequences count since the history began.
+    Events(Vec<Event>, bool),
+    /// To [`HistoryQuery::At`].
+    At(Box<PastInstant>),
+}
+
+/// What stood for a job at one instant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastInstant {
+    /// Whose.
+    pub job: PastJob,
+    /// What stood then: kept at that instant or before it.
+    pub moment: Moment,
+    /// The moment kept before that.
+    pub earlier: Option<Moment>,
+    /// The moment that took its place.
+    pub later: Option<Moment>,
+    /// The node then.
+    pub node: Option<PastNode>,
+}

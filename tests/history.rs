@@ -1,0 +1,160 @@
+//! The history of a real daemon: short jobs that run and end, asked for afterwards; and a disk that fails. Wants root.
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use support::daemon::{Daemon, eventually};
+
+/// A daemon without an engine that decides often.
+fn daemon(settings: &[&str]) -> Daemon {
+    let usual = ["policy.interval=1s", "api.group="];
+    Daemon::start("off", &usual.iter().chain(settings).copied().collect::<Vec<_>>())
+}
+
+/// Starts a job that works and prints a falling loss, twenty times a second.
+fn train(daemon: &Daemon, name: &str, prints: u32) -> Child {
+    let script = format!(
+        "i=0; while [ $i -lt {prints} ]; do i=$((i+1)); j=0; while [ $j -lt 3000 ]; do j=$((j+1)); done; \
+         echo \"epoch $i/{prints} loss: 0.$((900 / i))\"; done"
+    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+    command.arg("--socket").arg(daemon.socket()).args(["run", "--name", name, "--", "sh", "-c", &script]);
+    command.stdout(Stdio::null()).spawn().expect("flowctl starts")
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Runs a job to its end and waits until the history knows it.
+fn finished(daemon: &Daemon, name: &str, prints: u32) -> Value {
+    finished_after(daemon, name, prints, 0)
+}
+
+/// The same, where jobs of that name up to this number are others.
+fn finished_after(daemon: &Daemon, name: &str, prints: u32, number: u64) -> Value {
+    let mut job = train(daemon, name, prints);
+    assert!(job.wait().expect("it ends").success());
+    eventually("the history knows its end", Duration::from_secs(20), || {
+        let output = daemon.flowctl(&["history", name, "-o", "json"]);
+        let history = output.status.success().then(|| json(&String::from_utf8_lossy(&output.stdout)))?;
+        let is_new = history["job"]["number"].as_u64() > Some(number);
+        (is_new && history["job"]["ended_unix_ms"].is_u64()).then_some(history)
+    })
+}
+
+#[test]
+fn a_job_that_ended_can_be_looked_up_and_its_decisions_explained() {
+    let daemon = daemon(&[]);
+    let history = finished(&daemon, "brief", 3_000);
+    let moments = history["moments"].as_array().expect("moments");
+    assert!(moments.len() >= 2, "{history:#}");
+    let times: Vec<u64> = moments.iter().map(|moment| moment["unix_ms"].as_u64().expect("a time")).collect();
+    assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
+    let cpu: Vec<f64> = moments.iter().filter_map(|moment| moment["cpu_s"].as_f64()).collect();
+    assert!(cpu.windows(2).all(|pair| pair[0] <= pair[1]) && cpu.last().is_some_and(|cpu| *cpu > 0.0), "{cpu:?}");
+    assert!(moments.iter().any(|moment| moment["decision"]["rule"].is_string()), "{history:#}");
+    assert_eq!(history["job"]["metric"], "loss");
+
+    let listed = daemon.told(&["history"]);
+    assert!(listed.contains("brief") && listed.contains("ended"), "{listed}");
+    let middle = times[times.len() / 2];
+    let middle = flowcon::model::time::utc(middle).replace('Z', &format!(".{:03}Z", middle % 1000));
+    let explained = daemon.told(&["explain", "brief", "--at", &middle]);
+    assert!(explained.contains("Decision in force") && explained.contains("why"), "{explained}");
+    let document = json(&daemon.told(&["explain", "brief", "--at", &middle, "-o", "json"]));
+    assert_eq!(document["job"]["name"], "brief");
+
+    let early = daemon.flowctl(&["explain", "brief", "--at", "1h ago"]);
+    assert_eq!(early.status.code(), Some(4));
+    let text = String::from_utf8_lossy(&early.stderr).into_owned();
+    assert!(text.contains("the history of brief begins at"), "{text}");
+    let unknown = daemon.flowctl(&["history", "nobody"]);
+    assert_eq!(unknown.status.code(), Some(4), "{}", String::from_utf8_lossy(&unknown.stderr));
+    let events = daemon.told(&["history", "--events", "brief", "-o", "jsonl"]);
+    let kinds: Vec<String> = events.lines().map(|line| json(line)["kind"].as_str().unwrap_or("").to_owned()).collect();
+    assert!(kinds.contains(&"started".to_owned()) && kinds.contains(&"ended".to_owned()), "{kinds:?}");
+}
+
+#[test]
+fn the_newest_of_a_name_is_meant_and_a_restart_forgets_nothing() {
+    let mut daemon = daemon(&[]);
+    let first = finished(&daemon, "again", 60);
+    daemon.end("TERM");
+    daemon.boot();
+    finished_after(&daemon, "again", 60, first["job"]["number"].as_u64().expect("a number"));
+    let both = json(&daemon.told(&["history", "-o", "json"]));
+    assert_eq!(both.as_array().map(Vec::len), Some(2), "{both:#}");
+}
+
+#[test]
+fn a_history_that_is_switched_off_says_so_and_writes_nothing() {
+    let daemon = daemon(&["history.enabled=false"]);
+    let output = daemon.flowctl(&["history"]);
+    assert_eq!(output.status.code(), Some(6));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("history.enabled = true"));
+    assert!(!daemon.state_dir().join("history.db").exists());
+}
+
+#[test]
+fn a_damaged_history_is_set_aside_and_told_and_nothing_else_is_touched() {
+    let mut daemon = daemon(&[]);
+    finished(&daemon, "before", 30);
+    daemon.end("TERM");
+    fs::write(daemon.state_dir().join("history.db"), "no database at all, whatever it was before".repeat(99)).unwrap();
+    daemon.boot();
+    eventually("it is told", Duration::from_secs(10), || {
+        daemon.told(&["status", "-o", "json"]).contains("history.db.corrupt-1").then_some(())
+    });
+    finished(&daemon, "after", 30);
+    assert!(daemon.state_dir().join("history.db.corrupt-1").exists());
+}
+
+/// A file system of a few pages, gone with the value.
+struct Tiny<'a>(&'a Path);
+
+impl<'a> Tiny<'a> {
+    fn mounted(at: &'a Path, kibibytes: u32) -> Tiny<'a> {
+        let size = format!("size={kibibytes}k");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(at).status().unwrap();
+        assert!(mounted.success());
+        Tiny(at)
+    }
+}
+
+impl Drop for Tiny<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0).status();
+    }
+}
+
+fn decisions(daemon: &Daemon) -> u64 {
+    json(&daemon.told(&["status", "-o", "json"]))["node"]["decisions"].as_u64().expect("a count")
+}
+
+#[test]
+fn a_full_disk_costs_the_history_and_one_notice_but_no_decision() {
+    let folder = tempfile::tempdir().unwrap();
+    let tiny = Tiny::mounted(folder.path(), 400);
+    let mut daemon = Daemon::start_over(folder.path(), &["policy.interval=1s", "api.group="]);
+    let mut job = train(&daemon, "goes-on", 4_000);
+    daemon.job_that("goes-on", "governed", Duration::from_secs(20), |job| job["share"].is_number());
+    let _ = fs::write(folder.path().join("fill"), vec![0u8; 1 << 20]); // as far as it goes
+    let told = |daemon: &Daemon| {
+        let status = json(&daemon.told(&["status", "-o", "json"]));
+        let notices = status["notices"].as_array().expect("notices").clone();
+        notices.iter().filter(|notice| notice["text"].as_str().is_some_and(|text| text.contains("the history"))).count()
+    };
+    eventually("it is told", Duration::from_secs(40), || (told(&daemon) > 0).then_some(()));
+    let before = decisions(&daemon);
+    eventually("decisions go on", Duration::from_secs(15), || (decisions(&daemon) > before + 3).then_some(()));
+    assert_eq!(told(&daemon), 1);
+    let _ = job.kill();
+    let _ = job.wait();
+    daemon.end("TERM");
+    drop(tiny);
+}
