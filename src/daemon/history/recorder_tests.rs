@@ -49,6 +49,7 @@ fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> JobStatus {
         line: None,
         log_source: String::new(),
         log_origin: None,
+        drifts: Vec::new(),
         directives: Directives::default(),
         notices: Vec::new(),
     }
