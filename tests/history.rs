@@ -1,5 +1,7 @@
 //! The history of a real daemon: short jobs that run and end, asked for afterwards; and a disk that fails. Wants root.
 
+#![allow(clippy::unwrap_used)] // a test fails by panicking, in its helpers too
+
 mod support;
 
 use serde_json::Value;

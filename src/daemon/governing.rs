@@ -357,7 +357,7 @@ impl Governing {
         systemd::notify(&systemd::Notice::Stopping);
         self.save_positions();
         if self.settings.on_exit == OnExit::Keep {
-            return self.publisher.finish();
+            return;
         }
         let (reply, restored) = oneshot::channel();
         self.actuator.order_surely(Order::RestoreAll(reply)).await;
@@ -367,7 +367,6 @@ impl Governing {
             }
             _ => tracing::error!("not everything was restored in time; run `flowcond restore`"),
         }
-        self.publisher.finish();
     }
 
     pub(super) fn engine_connected(&mut self, info: EngineInfo) {

@@ -94,11 +94,6 @@ impl Publisher {
         self.history.reconfigure(settings);
     }
 
-    /// Lets the history write its last rows.
-    pub fn finish(&mut self) {
-        self.history.finish();
-    }
-
     pub fn notices(&self) -> Vec<Notice> {
         self.notices.iter().cloned().collect()
     }

@@ -130,9 +130,11 @@ impl History {
             let _ = queue.try_send(Given::Limits(limits(settings)));
         }
     }
+}
 
+impl Drop for History {
     /// Lets the last rows reach the disk, if that is soon.
-    pub fn finish(&mut self) {
+    fn drop(&mut self) {
         self.queue = None;
         if let Some(ended) = self.ended.take() {
             let _ = ended.recv_timeout(LAST_ROWS_AT_MOST); // ended, or too slow to wait for
@@ -189,6 +191,5 @@ mod tests {
         let (mut history, _given) = stuck();
         history.queue = None;
         assert!(history.snapshot(&Arc::new(empty_status())).is_none());
-        history.finish();
     }
 }

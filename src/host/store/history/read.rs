@@ -68,7 +68,7 @@ impl HistoryReader {
     ) -> Read<Vec<(PastJob, Option<Moment>)>> {
         let query = format!("{JOBS} WHERE last >= ?1 AND first <= ?2 AND number > ?3 ORDER BY number");
         let parameters = params![stored(span.since), stored(span.until), stored(after)];
-        let jobs = self.rows("read past jobs", &query, parameters, |row| job_of(row))?;
+        let jobs = self.rows("read past jobs", &query, parameters, job_of)?;
         let wanted = |job: &PastJob| only.is_none_or(|numbers| numbers.contains(&job.number));
         let with_last = |job: PastJob| Ok((job.clone(), self.at_or_before(&job, span.until)?));
         jobs.into_iter().filter(wanted).take(limit.saturating_add(1)).map(with_last).collect()
@@ -79,7 +79,7 @@ impl HistoryReader {
     pub fn named(&self, asked: &str) -> Read<Vec<PastJob>> {
         let find = |condition: &str, value: &dyn ToSql| {
             let query = format!("{JOBS} WHERE {condition} ORDER BY started, number");
-            self.rows("look for a past job", &query, &[value], |row| job_of(row))
+            self.rows("look for a past job", &query, &[value], job_of)
         };
         for (condition, value) in [("id = ?1", asked), ("name = ?1", asked)] {
             let found = find(condition, &value)?;
