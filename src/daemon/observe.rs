@@ -63,6 +63,7 @@ pub(super) fn status_of(job: &Job, observed: ContainerObservation, cores: f64) -
         log_origin: job.log_origin.clone(),
         directives: job.directives.clone(),
         drifts: job.drifts.told(),
+        pinned: None,
         notices: job.notices.clone(),
     }
 }

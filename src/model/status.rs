@@ -1,6 +1,6 @@
 //! What the daemon publishes after each step: the one snapshot that the API, the metrics and the tables read.
 
-use super::{ContainerObservation, ContainerPlan, Directives, Millis, PolicySettings, Pressure};
+use super::{ContainerObservation, ContainerPlan, Directives, Millis, PolicySettings, Pressure, Share};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -56,6 +56,9 @@ pub struct JobStatus {
     pub directives: Directives,
     /// What others did to its limits, oldest first, bounded.
     pub drifts: Vec<LimitDrift>,
+    /// The share that an operator pinned it to; its observed bounds are both that.
+    #[serde(default)]
+    pub pinned: Option<Share>,
     /// Clear messages about this container: labels that could not be read, a log that could not be opened.
     pub notices: Vec<Notice>,
 }

@@ -219,6 +219,7 @@ pub fn job(id: &str, name: &str) -> JobStatus {
         log_origin: None,
         directives: Directives::default(),
         drifts: Vec::new(),
+        pinned: None,
         notices: Vec::new(),
     }
 }

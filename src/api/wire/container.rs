@@ -37,6 +37,15 @@ pub struct Container {
     pub share: Option<f64>,
     /// The limit in the policy's own terms: 1 = free competition.
     pub limit: Option<f64>,
+    /// The least share that its owner asked for (`flowcon.min-share`).
+    #[serde(default)]
+    pub min_share: f64,
+    /// The most (`flowcon.max-share`).
+    #[serde(default = "all")]
+    pub max_share: f64,
+    /// The share that an operator pinned it to.
+    #[serde(default)]
+    pub pinned_share: Option<f64>,
     /// Growth efficiency per node-CPU-second, as last measured.
     pub growth: Option<f64>,
     /// Part of the node's CPU used over the last few seconds.
@@ -53,6 +62,11 @@ pub struct Container {
     pub hold: Option<Hold>,
     /// Messages about this container.
     pub notices: Vec<Notice>,
+}
+
+/// What an older daemon does not say: no bound.
+fn all() -> f64 {
+    1.0
 }
 
 impl Container {
@@ -72,6 +86,9 @@ impl Container {
             progress: Progress::of(&observed.learning),
             share: plan.map(|plan| plan.share.fraction()),
             limit: plan.map(|plan| plan.limit.fraction()),
+            min_share: job.directives.bounds.min.fraction(),
+            max_share: job.directives.bounds.max.fraction(),
+            pinned_share: job.pinned.map(|pin| pin.fraction()),
             growth: plan.and_then(|plan| finite_option(plan.growth.cpu)),
             cpu_used: finite_option(job.cpu_used),
             memory_bytes: observed.usage.memory.map(|bytes| bytes.0),
