@@ -75,6 +75,11 @@ impl Client {
         Client { socket: socket.to_owned(), timeout }
     }
 
+    /// The same, waiting for `at_most` where it would wait longer.
+    pub fn hurried(&self, at_most: Duration) -> Client {
+        Client { socket: self.socket.clone(), timeout: self.timeout.min(at_most) }
+    }
+
     /// The document at `path`.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let bytes = self.within(self.whole(Method::GET, path, Bytes::new())).await?;

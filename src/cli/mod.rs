@@ -23,6 +23,7 @@ mod screen;
 mod status;
 mod table;
 mod text;
+mod top;
 mod train;
 mod trial;
 mod when;
@@ -82,6 +83,8 @@ struct Common {
 enum Verb {
     /// The node and its jobs at a look: list, metric, progress, share and why
     Status(Repeat),
+    /// Watch and steer the jobs on a terminal, live
+    Top(top::TopArgs),
     /// List the governed containers
     Ps(Repeat),
     /// Tell every number behind the decision about one job
@@ -208,6 +211,7 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
         Verb::Bench(args) => bench::run(&args, &screen.look()),
         Verb::Train(args) => train::run(&args).map_err(Failure::from),
         Verb::Status(repeat) => block_on(commands::status(&client, repeat.watch, &screen))?,
+        Verb::Top(args) => block_on(top::top(&client, &args, &screen))?,
         Verb::Ps(repeat) => block_on(commands::ps(&client, repeat.watch, &screen))?,
         Verb::Explain { job, at: Some(at), .. } => block_on(past::explain(&client, &job, at, &screen))?,
         Verb::History(args) => block_on(history::history(&client, &args, &screen))?,

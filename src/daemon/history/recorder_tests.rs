@@ -50,6 +50,7 @@ fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> JobStatus {
         log_source: String::new(),
         log_origin: None,
         drifts: Vec::new(),
+        pinned: None,
         directives: Directives::default(),
         notices: Vec::new(),
     }

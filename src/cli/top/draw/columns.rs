@@ -1,0 +1,324 @@
+//! The columns of the list: which fit, how wide they are, and what stands in them. Pure. Imports: wire types, text.
+
+use super::theme::padded;
+use crate::api::wire::{Container, Metric, Node, Notice, Trend};
+use crate::cli::screen::Tone;
+use crate::cli::text::{self, clean};
+use crate::cli::top::jobs::SortKey;
+use crate::cli::top::share::ShareSpan;
+use crate::cli::top::spark::spark;
+
+/// One column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// The name.
+    Name,
+    /// The list.
+    List,
+    /// The metric's name.
+    Metric,
+    /// Its value and where it goes.
+    Value,
+    /// Its recent values.
+    Curve,
+    /// Growth efficiency.
+    Growth,
+    /// The share.
+    Share,
+    /// The share between floor and bound.
+    Bar,
+    /// CPU used.
+    Cpu,
+    /// Memory charged.
+    Memory,
+    /// Progress.
+    Done,
+    /// Time left.
+    Left,
+    /// The span that the time left lies in.
+    Range,
+    /// `cpu.weight`.
+    Weight,
+    /// Why.
+    Why,
+}
+
+/// From left to right.
+const ORDER: [Column; 15] = [
+    Column::Name,
+    Column::List,
+    Column::Metric,
+    Column::Value,
+    Column::Curve,
+    Column::Growth,
+    Column::Share,
+    Column::Bar,
+    Column::Cpu,
+    Column::Memory,
+    Column::Done,
+    Column::Left,
+    Column::Range,
+    Column::Weight,
+    Column::Why,
+];
+
+/// What is shown first where there is little room, and the columns that it needs.
+const NEEDS: [(Column, usize); 14] = [
+    (Column::Share, 5),
+    (Column::Done, 4),
+    (Column::List, 5),
+    (Column::Left, 6),
+    (Column::Value, 8),
+    (Column::Cpu, 4),
+    (Column::Bar, 8),
+    (Column::Curve, 8),
+    (Column::Memory, 6),
+    (Column::Growth, 8),
+    (Column::Why, 18),
+    (Column::Metric, 10),
+    (Column::Range, 14),
+    (Column::Weight, 6),
+];
+
+/// Where there is room left over: up to how many columns, in turn.
+const TAKES: [(Column, usize); 8] = [
+    (Column::Name, 20),
+    (Column::List, 10),
+    (Column::Why, 40),
+    (Column::Done, 13),
+    (Column::Curve, 16),
+    (Column::Bar, 16),
+    (Column::Name, 32),
+    (Column::Why, 80),
+];
+
+/// Cursor and flag at the left edge.
+pub const MARGIN: usize = 3;
+
+/// The columns that fit a page, each with its width, from left to right.
+pub fn chosen(page: usize) -> Vec<(Column, usize)> {
+    let mut left = page.saturating_sub(MARGIN);
+    let name = (page / 5).clamp(6, 14).min(left);
+    let mut chosen = vec![(Column::Name, name)];
+    left -= name;
+    for (column, width) in NEEDS {
+        if left > width {
+            left -= width + 1;
+            chosen.push((column, width));
+        } else {
+            break;
+        }
+    }
+    for (column, most) in TAKES {
+        if let Some((_, width)) = chosen.iter_mut().find(|(known, _)| *known == column) {
+            let more = most.saturating_sub(*width).min(left);
+            *width += more;
+            left -= more;
+        }
+    }
+    chosen.sort_by_key(|(column, _)| ORDER.iter().position(|known| known == column));
+    chosen
+}
+
+impl Column {
+    /// Its title in `columns`.
+    pub fn title(self, columns: usize) -> String {
+        let title = match self {
+            Column::Name => "NAME",
+            Column::List => "LIST",
+            Column::Metric => "METRIC",
+            Column::Value => "VALUE",
+            Column::Curve => "CURVE",
+            Column::Growth => "GROWTH",
+            Column::Share => "SHARE",
+            Column::Bar if columns < 14 => "OF NODE",
+            Column::Bar => "FLOOR NOW BOUND",
+            Column::Cpu => "CPU",
+            Column::Memory => "MEMORY",
+            Column::Done => "DONE",
+            Column::Left => "LEFT",
+            Column::Range => "(80% SURE)",
+            Column::Weight => "WEIGHT",
+            Column::Why => "WHY",
+        };
+        padded(title, columns, self.is_number())
+    }
+
+    /// The key that sorts by it.
+    pub fn sort_key(self) -> Option<SortKey> {
+        match self {
+            Column::Name => Some(SortKey::Name),
+            Column::List => Some(SortKey::List),
+            Column::Growth => Some(SortKey::Growth),
+            Column::Share => Some(SortKey::Share),
+            Column::Cpu => Some(SortKey::Cpu),
+            Column::Memory => Some(SortKey::Memory),
+            Column::Done => Some(SortKey::Progress),
+            Column::Left => Some(SortKey::Left),
+            _ => None,
+        }
+    }
+
+    fn is_number(self) -> bool {
+        matches!(
+            self,
+            Column::Value
+                | Column::Growth
+                | Column::Share
+                | Column::Cpu
+                | Column::Memory
+                | Column::Left
+                | Column::Weight
+        )
+    }
+
+    /// What stands in it, in exactly `columns`.
+    pub fn cell(self, job: &Container, node: &Node, jobs: usize, columns: usize) -> (Tone, String) {
+        let (tone, words) = self.words(job, node, jobs, columns);
+        (tone, padded(&clean(&words), columns, self.is_number()))
+    }
+
+    fn words(self, job: &Container, node: &Node, jobs: usize, columns: usize) -> (Tone, String) {
+        let number = |words: Option<String>| (Tone::Plain, words.unwrap_or_else(|| "–".to_owned()));
+        let metric = job.metric.as_ref();
+        match self {
+            Column::Name => (Tone::Bold, name(job)),
+            Column::List => list(job, columns),
+            Column::Metric => number(metric.map(|metric| metric.name.clone().unwrap_or_else(|| "value".to_owned()))),
+            Column::Value => metric.map_or_else(|| number(None), value),
+            Column::Curve => (Tone::Accent, metric.map_or_else(String::new, |metric| spark(&metric.recent, columns))),
+            Column::Growth => number(job.growth.map(text::number_text)),
+            Column::Share => number(job.share.map(text::percent)),
+            Column::Bar => (Tone::Accent, ShareSpan::of(job, node, jobs).bar(columns)),
+            Column::Cpu => number(job.cpu_used.map(text::percent)),
+            Column::Memory => number(job.memory_bytes.map(text::bytes)),
+            Column::Done => (Tone::Plain, done(job, columns)),
+            Column::Left => number(left(job).map(|(likely, _)| likely)),
+            Column::Range => (Tone::Dim, left(job).map_or_else(String::new, |(_, range)| range)),
+            Column::Weight => number(job.cpu_weight.map(|weight| weight.to_string())),
+            Column::Why => why(job),
+        }
+    }
+}
+
+/// The name; an id where nothing printable is left of it.
+pub fn name(job: &Container) -> String {
+    let name = clean(&job.name);
+    if name.trim().is_empty() { clean(&job.short_id) } else { name }
+}
+
+/// One sign for what is special about a job; the help explains them.
+pub fn flag(job: &Container) -> (Tone, char) {
+    match job.hold.as_ref().map(|hold| hold.kind.as_str()) {
+        Some("operator") => (Tone::Warn, 'P'),
+        Some("settling") => (Tone::Dim, '~'),
+        Some(_) => (Tone::Warn, '!'),
+        None if job.state == "paused" => (Tone::Dim, 'z'),
+        None if job.pinned_share.is_some() => (Tone::Accent, '='),
+        None if job.notices.iter().any(Notice::is_warning) => (Tone::Warn, '!'),
+        None => (Tone::Plain, ' '),
+    }
+}
+
+fn list(job: &Container, columns: usize) -> (Tone, String) {
+    let Some(list) = job.list.as_deref() else { return (Tone::Dim, "–".to_owned()) };
+    let tone = match list {
+        "new" => Tone::Good,
+        "watching" => Tone::Warn,
+        _ => Tone::Dim,
+    };
+    let short = match list {
+        "watching" if columns < 8 => "watch",
+        "completing" if columns < 10 => "compl",
+        whole => whole,
+    };
+    (tone, short.to_owned())
+}
+
+/// The value with an arrow that says where it moves; `×` beside one that gets worse.
+pub fn value(metric: &Metric) -> (Tone, String) {
+    let (tone, sign) = match (metric.trend, metric.direction.as_deref()) {
+        (Trend::Improving, Some("down")) => (Tone::Good, "↓"),
+        (Trend::Improving, Some("up")) => (Tone::Good, "↑"),
+        (Trend::Diverging, _) => (Tone::Bad, "×"),
+        (Trend::Plateau, _) => (Tone::Plain, "→"),
+        _ => (Tone::Plain, " "),
+    };
+    (tone, format!("{}{sign}", text::value(metric.value)))
+}
+
+fn done(job: &Container, columns: usize) -> String {
+    let Some(progress) = &job.progress else { return "–".to_owned() };
+    // 99.6 % is not done yet.
+    let percent = |fraction: f64| format!("{:>3.0}%", (fraction * 100.0).floor());
+    match (progress.fraction, progress.current) {
+        (Some(fraction), _) if columns >= 9 => format!("{} {}", text::bar(fraction, columns - 5), percent(fraction)),
+        (Some(fraction), _) => percent(fraction),
+        (None, Some(current)) if columns >= 9 => format!("{} {}", progress.unit, text::number_text(current)),
+        (None, Some(current)) => text::number_text(current),
+        (None, None) => "–".to_owned(),
+    }
+}
+
+/// The time left and the span that it lies in four times of five.
+pub fn left(job: &Container) -> Option<(String, String)> {
+    let left = job.progress.as_ref()?.remaining_s?;
+    let high = left.high.map_or_else(|| "?".to_owned(), text::duration);
+    Some((text::duration(left.likely), format!("{} to {high}", text::duration(left.low))))
+}
+
+/// Why it has its share, or why it is left alone.
+pub fn why(job: &Container) -> (Tone, String) {
+    match &job.hold {
+        Some(hold) if hold.kind == "settling" => (Tone::Dim, hold.why.clone()),
+        Some(hold) => (Tone::Warn, hold.why.clone()),
+        None => (Tone::Plain, job.why.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::top::testing::{containers, status};
+
+    fn taken(columns: &[(Column, usize)]) -> usize {
+        MARGIN + columns.iter().map(|(_, width)| width).sum::<usize>() + columns.len() - 1
+    }
+
+    #[test]
+    fn the_columns_fit_any_page_that_has_room_for_a_name() {
+        for page in 9..400 {
+            let columns = chosen(page);
+            assert!(taken(&columns) <= page, "{page}: {columns:?}");
+            assert_eq!(columns[0].0, Column::Name);
+        }
+    }
+
+    #[test]
+    fn more_room_never_shows_less() {
+        for page in 10..300 {
+            assert!(chosen(page + 1).len() >= chosen(page).len(), "{page}");
+        }
+        assert_eq!(chosen(200).len(), ORDER.len());
+        let at_80: Vec<Column> = chosen(80).into_iter().map(|(column, _)| column).collect();
+        for needed in
+            [Column::List, Column::Curve, Column::Bar, Column::Cpu, Column::Memory, Column::Done, Column::Left]
+        {
+            assert!(at_80.contains(&needed), "{needed:?} is not in {at_80:?}");
+        }
+    }
+
+    #[test]
+    fn each_cell_is_as_wide_as_its_column() {
+        let status = status(containers());
+        for column in ORDER {
+            for columns in [1, 4, 5, 9, 13, 40] {
+                for job in &status.containers {
+                    let (_, words) = column.cell(job, &status.node, 4, columns);
+                    assert_eq!(text::width(&words), columns, "{column:?}: {words:?}");
+                }
+                assert_eq!(text::width(&column.title(columns)), columns);
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The page about one job: numbers, the evaluation curve, shares over time, log lines and decisions. Pure.
+//! Imports: the state, wire types.
+
+use super::columns::{self, MARGIN};
+use super::header;
+use super::theme::{Theme, put, put_all, split};
+use crate::api::wire::{Container, ContainerDetail, Status};
+use crate::cli::screen::Tone;
+use crate::cli::text;
+use crate::cli::top::app::{App, Detail};
+use crate::cli::top::input::Now;
+use crate::cli::top::share::ShareSpan;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::symbols::Marker;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Widget};
+
+/// Columns of the labels on the left.
+const LABEL: usize = 10;
+
+/// Both charts stand beside each other from this width on.
+const WIDE_FROM: u16 = 64;
+
+/// Taller charts tell no more.
+const CHARTS_AT_MOST: u16 = 24;
+
+/// Draws the page.
+pub fn draw(buffer: &mut Buffer, area: Rect, app: &App, now: Now, theme: Theme) {
+    let Some(detail) = &app.detail else { return };
+    let job = app.looked_at();
+    let told = detail.latest.as_deref();
+    let Some(container) = job.or_else(|| told.map(|told| &told.container)) else {
+        let line = Line::from(theme.span(Tone::Dim, "waiting for the daemon …"));
+        return put(buffer, area, &line);
+    };
+    let mut facts = vec![title(container, job.is_none() && app.status.is_some(), theme)];
+    if let Some(trouble) = app.silence(now).and_then(|_| header::lines(app, now, 0, theme).into_iter().next()) {
+        facts.push(trouble);
+    }
+    if let Some(status) = &app.status {
+        facts.extend(numbers(container, told, status, usize::from(area.width), theme));
+    }
+    let facts_most = if area.height >= 16 { facts.len() } else { usize::from(area.height).min(facts.len()) };
+    let (top, rest) = split(area, u16::try_from(facts_most).unwrap_or(u16::MAX));
+    put_all(buffer, top, &facts);
+    let charts_high = match rest.height {
+        0..6 => 0,
+        high => (high - words_want(app, detail).clamp(3, high / 2)).min(CHARTS_AT_MOST),
+    };
+    let (pictures, words) = split(rest, charts_high);
+    charts(buffer, pictures, app, detail, now, theme);
+    happened(buffer, words, app, detail, theme);
+}
+
+/// Lines that the words below the charts would fill.
+fn words_want(app: &App, detail: &Detail) -> u16 {
+    let count = detail.curve.lines().count().max(1) + app.events_of(&detail.id).count().max(1) + 2;
+    u16::try_from(count).unwrap_or(u16::MAX)
+}
+
+fn title(container: &Container, ended: bool, theme: Theme) -> Line<'static> {
+    let rest = format!(
+        " · {} · {} · {} for {}{}",
+        text::fit(&container.short_id, 24),
+        container.runtime,
+        if ended { "ended, was running" } else { &container.state },
+        text::duration(container.uptime_s),
+        container.pinned_share.map_or_else(String::new, |pin| format!(" · pinned to {}", text::percent(pin)))
+    );
+    Line::from(vec![theme.span(Tone::Bold, &text::fit(&columns::name(container), 40)), theme.span(Tone::Plain, &rest)])
+}
+
+fn numbers(
+    job: &Container,
+    told: Option<&ContainerDetail>,
+    status: &Status,
+    width: usize,
+    theme: Theme,
+) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    let mut line = |label: &str, spans: Vec<Span<'static>>| {
+        let label = theme.span(Tone::Dim, &format!("{label:<LABEL$}"));
+        lines.push(Line::from([vec![label], spans].concat()));
+    };
+    let plain = |words: String| theme.span(Tone::Plain, &words);
+    let dash = || "–".to_owned();
+
+    let span = ShareSpan::of(job, &status.node, status.containers.len());
+    let share = format!(
+        " {} of the node · floor {} · bound {}",
+        job.share.map_or_else(dash, text::percent),
+        text::percent(span.floor),
+        text::percent(span.bound),
+    );
+    line("share", vec![theme.span(Tone::Accent, &span.bar(width / 5)), plain(share)]);
+    let used = format!(
+        "CPU {} of the node · memory {} · cpu.weight {}",
+        job.cpu_used.map_or_else(dash, text::percent),
+        job.memory_bytes.map_or_else(dash, text::bytes),
+        job.cpu_weight.map_or_else(dash, |weight| weight.to_string()),
+    );
+    line("use", vec![plain(used)]);
+
+    let list = job.list.clone().unwrap_or_else(dash);
+    let (tone, value) = job.metric.as_ref().map_or((Tone::Plain, dash()), columns::value);
+    let metric = job
+        .metric
+        .as_ref()
+        .map_or_else(|| "no metric yet".to_owned(), |metric| format!("{} ", metric.name.as_deref().unwrap_or("value")));
+    let growth = job.growth.map_or_else(|| "not measured".to_owned(), text::number_text);
+    let of_curve = told
+        .and_then(|told| told.explanation.reading.quality)
+        .map_or_else(String::new, |quality| format!(" · {} learned", text::percent(quality)));
+    let rest = format!(" · growth {growth} · list {list}{of_curve}");
+    line("learning", vec![plain(metric), theme.span(tone, &value), plain(rest)]);
+
+    if let Some(progress) = &job.progress {
+        let bar = progress.fraction.map_or_else(String::new, |fraction| {
+            format!("{} {:.0}% · ", text::bar(fraction, width / 6), (fraction * 100.0).floor())
+        });
+        let of = progress.total.map_or_else(String::new, |total| format!(" of {}", text::number_text(total)));
+        let left =
+            columns::left(job).map_or_else(String::new, |(likely, range)| format!(" · ~{likely} left ({range})"));
+        let current = progress.current.map_or_else(|| "?".to_owned(), text::number_text);
+        line("progress", vec![plain(format!("{bar}{} {current}{of}{left}", progress.unit))]);
+    }
+    let (tone, why) = match (&job.hold, told.and_then(|told| told.explanation.decision.as_ref())) {
+        (Some(hold), _) => (Tone::Warn, format!("{}; ends: {}", hold.why, hold.ends)),
+        (None, Some(decision)) => (Tone::Plain, decision.story.clone()),
+        (None, None) => (Tone::Plain, job.why.clone()),
+    };
+    let room = width.saturating_sub(LABEL).max(10);
+    for (at, words) in text::wrap(&text::clean(&why), room).iter().take(3).enumerate() {
+        line(if at == 0 { "why" } else { "" }, vec![theme.span(tone, words)]);
+    }
+    lines
+}
+
+fn charts(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail, now: Now, theme: Theme) {
+    if area.height < 3 {
+        return;
+    }
+    let half = if area.width >= WIDE_FROM { area.width / 2 } else { area.width };
+    evaluation_curve(buffer, Rect { width: half, ..area }, detail, theme);
+    if half < area.width {
+        let right = Rect { x: area.x + half + 1, width: area.width - half - 1, ..area };
+        shares_over_time(buffer, right, app, detail, now, theme);
+    }
+}
+
+fn evaluation_curve(buffer: &mut Buffer, area: Rect, detail: &Detail, theme: Theme) {
+    let points = detail.curve.points();
+    let (title, area) = split(area, 1);
+    let metric = detail.latest.as_ref().and_then(|told| told.container.metric.as_ref());
+    let name = metric.and_then(|metric| metric.name.as_deref()).unwrap_or("value");
+    put(buffer, title, &Line::from(theme.span(Tone::Bold, &format!("{name} by evaluation"))));
+    let [(first, _), .., (last, _)] = points[..] else {
+        let line = Line::from(theme.span(Tone::Dim, "fewer than two evaluations yet"));
+        return put(buffer, area, &line);
+    };
+    let (least, most) = bounds(points.iter().map(|(_, value)| *value));
+    let curve = Dataset::default()
+        .marker(Marker::Braille)
+        .graph_type(GraphType::Line)
+        .style(theme.style(Tone::Accent))
+        .data(&points);
+    let label = |number: f64| Span::raw(text::number_text(number));
+    Chart::new(vec![curve])
+        .x_axis(Axis::default().bounds([first, last]).labels([label(first), label(last)]))
+        .y_axis(Axis::default().bounds([least, most]).labels([label(least), label(most)]))
+        .render(area, buffer);
+}
+
+/// The least and the largest, a little apart where they are the same.
+fn bounds(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    let least = values.clone().fold(f64::INFINITY, f64::min);
+    let most = values.fold(f64::NEG_INFINITY, f64::max);
+    if most > least { (least, most) } else { (least - 0.5 * least.abs().max(1e-9), most + 0.5 * most.abs().max(1e-9)) }
+}
+
+fn shares_over_time(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail, now: Now, theme: Theme) {
+    let (title, area) = split(area, 1);
+    let key = vec![
+        theme.span(Tone::Bold, "share"),
+        theme.span(Tone::Accent, " ⣀ line"),
+        theme.span(Tone::Bold, " and CPU used"),
+        theme.span(Tone::Good, " • dots"),
+    ];
+    put(buffer, title, &Line::from(key));
+    let end = app.status.as_ref().map_or(now.unix_ms, |status| status.node.unix_ms);
+    let ago = |unix_ms: u64| -(end.saturating_sub(unix_ms) as f64) / 1000.0;
+    let points: Vec<_> = app.trace_of(&detail.id).map(|trace| trace.points().collect()).unwrap_or_default();
+    let shares: Vec<(f64, f64)> =
+        points.iter().filter_map(|point| Some((ago(point.unix_ms), 100.0 * f64::from(point.share?)))).collect();
+    let used: Vec<(f64, f64)> =
+        points.iter().filter_map(|point| Some((ago(point.unix_ms), 100.0 * f64::from(point.cpu?)))).collect();
+    let first = points.first().map_or(0.0, |point| ago(point.unix_ms));
+    if first >= 0.0 {
+        let line = Line::from(theme.span(Tone::Dim, "since `top` was started: one look so far"));
+        return put(buffer, area, &line);
+    }
+    let share = Dataset::default()
+        .marker(Marker::Braille)
+        .graph_type(GraphType::Line)
+        .style(theme.style(Tone::Accent))
+        .data(&shares);
+    let used = Dataset::default()
+        .marker(Marker::Dot)
+        .graph_type(GraphType::Scatter)
+        .style(theme.style(Tone::Good))
+        .data(&used);
+    let since = format!("-{}", text::duration(-first));
+    Chart::new(vec![used, share])
+        .x_axis(Axis::default().bounds([first, 0.0]).labels([Span::raw(since), Span::raw("now")]))
+        .y_axis(Axis::default().bounds([0.0, 100.0]).labels([Span::raw("0%"), Span::raw("100%")]))
+        .render(area, buffer);
+}
+
+/// The lines that were understood and the decisions, newest first, each with its part of the room.
+fn happened(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail, theme: Theme) {
+    let count = u16::try_from(detail.curve.lines().count().max(1)).unwrap_or(u16::MAX);
+    let (top, bottom) = split(area, (area.height / 2).min(count.saturating_add(1)));
+    let lines =
+        detail.curve.lines().rev().map(|line| {
+            Line::from(theme.span(Tone::Plain, &format!("{}{}", " ".repeat(MARGIN - 1), text::clean(line))))
+        });
+    section(buffer, top, "Log lines understood, newest first", lines.skip(detail.back), theme);
+    let events = app.events_of(&detail.id).map(|event| {
+        let told = event.name.as_deref().and_then(|name| event.text.strip_prefix(name)?.strip_prefix(": "));
+        let words = format!("{}{} ", " ".repeat(MARGIN - 1), text::clock(event.unix_ms));
+        Line::from(vec![
+            theme.span(Tone::Dim, &words),
+            theme.span(Tone::Plain, &format!("{:<8} {}", event.kind, told.unwrap_or(&event.text))),
+        ])
+    });
+    section(buffer, bottom, "Decisions and events, newest first", events.skip(detail.back), theme);
+}
+
+fn section(buffer: &mut Buffer, area: Rect, title: &str, lines: impl Iterator<Item = Line<'static>>, theme: Theme) {
+    let (head, body) = split(area, 1);
+    put(buffer, head, &Line::from(theme.span(Tone::Bold, title)));
+    let lines: Vec<Line<'_>> = lines.take(usize::from(body.height)).collect();
+    if lines.is_empty() {
+        put(buffer, body, &Line::from(theme.span(Tone::Dim, &format!("{}none yet", " ".repeat(MARGIN - 1)))));
+    }
+    put_all(buffer, body, &lines);
+}

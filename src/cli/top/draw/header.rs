@@ -1,0 +1,160 @@
+//! The lines above the list: the node, its pressure, its decisions, and what is wrong. Pure. Imports: wire types, text.
+
+use super::theme::Theme;
+use crate::api::wire::{Node, Notice, Status};
+use crate::cli::screen::Tone;
+use crate::cli::text;
+use crate::cli::top::app::App;
+use crate::cli::top::input::Now;
+use ratatui::text::{Line, Span};
+
+/// A snapshot that is older than this is called old.
+const FRESH_FOR_MS: u64 = 30_000;
+
+/// The lines for a screen of this height, the most important ones where it is low.
+pub fn lines(app: &App, now: Now, height: u16, theme: Theme) -> Vec<Line<'static>> {
+    let trouble = trouble(app, now, theme);
+    let Some(status) = &app.status else {
+        let waiting = Line::from(theme.span(Tone::Dim, "waiting for the daemon …"));
+        return vec![trouble.unwrap_or(waiting)];
+    };
+    let node = &status.node;
+    let (title, counts) = (title(app, node, theme), counts(app, status, theme));
+    let mut lines = match height {
+        0..8 => return vec![trouble.unwrap_or(title)],
+        8..14 => vec![title, decisions(app, node, now, theme), counts],
+        _ => vec![title, load(status, theme), decisions(app, node, now, theme), counts],
+    };
+    lines.extend(trouble.or_else(|| notice(status, theme).filter(|_| height >= 12)));
+    lines
+}
+
+fn title(app: &App, node: &Node, theme: Theme) -> Line<'static> {
+    let policy = &node.policy;
+    let objective =
+        if policy.policy == "balanced" { format!(" (objective {})", policy.objective) } else { String::new() };
+    let mut spans = vec![theme.span(Tone::Bold, &text::fit(&text::clean(&node.hostname), 40))];
+    if app.frozen {
+        spans.push(Span::styled(" FROZEN (space goes on) ", theme.inverse()));
+    }
+    spans.push(theme.span(Tone::Plain, " · policy "));
+    spans.push(theme.span(Tone::Accent, &policy.policy));
+    let rest = format!(
+        "{objective} · {} cores · up {} · every {}",
+        text::number_text(node.cores),
+        text::duration(node.uptime_s),
+        seconds(app.delay.as_secs_f64())
+    );
+    spans.push(theme.span(Tone::Plain, &rest));
+    Line::from(spans)
+}
+
+/// A delay may be less than a second.
+fn seconds(seconds: f64) -> String {
+    if seconds < 10.0 { format!("{}s", text::number_text(seconds)) } else { text::duration(seconds) }
+}
+
+fn load(status: &Status, theme: Theme) -> Line<'static> {
+    let node = &status.node;
+    let pressures = [("cpu", node.pressure.cpu), ("memory", node.pressure.memory), ("io", node.pressure.io)];
+    let mut spans = vec![theme.span(Tone::Plain, "pressure")];
+    for (name, part) in pressures {
+        let words = part.map_or_else(|| format!(" {name} ?"), |part| format!(" {name} {}", text::percent(part)));
+        // What is worth a look is also marked.
+        let high = part.is_some_and(|part| part >= 0.2);
+        spans.push(theme.span(if high { Tone::Warn } else { Tone::Plain }, &words));
+        spans.push(theme.span(Tone::Warn, if high { "!" } else { "" }));
+    }
+    let used: f64 = status.containers.iter().filter_map(|job| job.cpu_used).sum();
+    let memory: u64 = status.containers.iter().filter_map(|job| job.memory_bytes).sum();
+    let rest = format!(
+        " · jobs use {} of the CPU, {} · {}",
+        text::percent(used.clamp(0.0, 1.0)),
+        text::bytes(memory),
+        node.runtimes.join(", ")
+    );
+    spans.push(theme.span(Tone::Plain, &rest));
+    Line::from(spans)
+}
+
+fn decisions(app: &App, node: &Node, now: Now, theme: Theme) -> Line<'static> {
+    if node.paused {
+        let words = "PAUSED by an operator: original limits stand; `flowctl resume --all` governs again";
+        return Line::from(theme.span(Tone::Warn, words));
+    }
+    let left_ms = node.next_decision_unix_ms.saturating_sub(if app.frozen { node.unix_ms } else { now.unix_ms });
+    let next = format!(
+        "next decision in {} · interval {}",
+        text::duration(left_ms as f64 / 1000.0),
+        text::duration(node.interval_s)
+    );
+    let configured = node.policy.interval_s;
+    let back_off = if node.interval_s > configured * 1.01 {
+        theme.span(Tone::Warn, &format!(", backing off from {}", text::duration(configured)))
+    } else if node.interval_s < configured * 0.99 {
+        theme.span(Tone::Plain, &format!(", sooner than the usual {}", text::duration(configured)))
+    } else {
+        theme.span(Tone::Plain, ", as configured")
+    };
+    Line::from(vec![
+        theme.span(Tone::Plain, &next),
+        back_off,
+        theme.span(Tone::Plain, &format!(" · {} taken", text::count(node.decisions as usize, "decision"))),
+    ])
+}
+
+fn counts(app: &App, status: &Status, theme: Theme) -> Line<'static> {
+    let on = |list: &str| status.containers.iter().filter(|job| job.list.as_deref() == Some(list)).count();
+    let mut words = text::count(status.containers.len(), "job");
+    let lists: Vec<String> = [("new", on("new")), ("watching", on("watching")), ("completing", on("completing"))]
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(list, count)| format!("{count} {list}"))
+        .collect();
+    if !lists.is_empty() {
+        words.push_str(&format!(": {}", lists.join(", ")));
+    }
+    words.push_str(&format!(" · by {} {}", app.order.key.word(), app.order.arrow()));
+    let mut spans = vec![theme.span(Tone::Plain, &words)];
+    if !app.filter.is_empty() {
+        let filter = format!(" · filter \"{}\": {} shown", app.filter, app.rows.len());
+        spans.push(theme.span(Tone::Accent, &filter));
+    }
+    Line::from(spans)
+}
+
+/// That the daemon is silent, or that what it says is old.
+fn trouble(app: &App, now: Now, theme: Theme) -> Option<Line<'static>> {
+    if let Some(silent) = app.silence(now) {
+        let why = app.problem.as_deref().map_or_else(String::new, |why| format!(": {why}"));
+        let words = format!("no answer for {} s{why}", silent.as_secs());
+        return Some(Line::from(theme.span(Tone::Bad, &words)));
+    }
+    let age_ms = now.unix_ms.saturating_sub(app.status.as_ref()?.node.unix_ms);
+    (age_ms > FRESH_FOR_MS && !app.frozen).then(|| {
+        let age = text::duration(age_ms as f64 / 1000.0);
+        let words = format!("the daemon last looked {age} ago; `flowctl doctor` looks for the cause");
+        Line::from(theme.span(Tone::Bad, &words))
+    })
+}
+
+/// The newest warning, and how many there are.
+fn notice(status: &Status, theme: Theme) -> Option<Line<'static>> {
+    let all = warnings(status);
+    let (_, newest) = all.first()?;
+    let more = if all.len() > 1 { format!(" (m: {} more)", all.len() - 1) } else { String::new() };
+    Some(Line::from(theme.span(Tone::Warn, &format!("!{more} {newest}"))))
+}
+
+/// All warnings about the node and its jobs, newest first.
+pub fn warnings(status: &Status) -> Vec<(u64, String)> {
+    let of_jobs = status.containers.iter().flat_map(|job| {
+        let words = |notice: &Notice| format!("{}: {}", text::clean(&job.name), text::clean(&notice.text));
+        job.notices.iter().filter(|notice| notice.is_warning()).map(move |notice| (notice.unix_ms, words(notice)))
+    });
+    let of_node = status.notices.iter().filter(|notice| notice.is_warning());
+    let of_node = of_node.map(|notice| (notice.unix_ms, text::clean(&notice.text)));
+    let mut all: Vec<(u64, String)> = of_node.chain(of_jobs).collect();
+    all.sort_by_key(|(unix_ms, _)| std::cmp::Reverse(*unix_ms));
+    all
+}

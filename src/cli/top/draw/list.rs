@@ -1,0 +1,130 @@
+//! The page with one line a job. Pure. Imports: the state, wire types.
+
+use super::columns::{self, Column, MARGIN};
+use super::header;
+use super::theme::{Theme, padded, put, put_all, split};
+use crate::api::wire::{Container, Status};
+use crate::cli::screen::Tone;
+use crate::cli::text;
+use crate::cli::top::app::App;
+use crate::cli::top::input::Now;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+
+/// Draws header, rows, and the reason of the selected job.
+pub fn draw(buffer: &mut Buffer, area: Rect, app: &mut App, now: Now, theme: Theme) {
+    let head = header::lines(app, now, area.height, theme);
+    let (top, rest) = split(area, u16::try_from(head.len()).unwrap_or(u16::MAX));
+    put_all(buffer, top, &head);
+    let footer = match area.height {
+        0..9 => 0,
+        9..14 => 1,
+        _ => 2,
+    };
+    let (table, bottom) = split(rest, rest.height.saturating_sub(footer));
+    let (titles, rows) = split(table, 1);
+    app.settle(usize::from(rows.height));
+    let Some(status) = &app.status else { return };
+    if status.containers.is_empty() {
+        return put_all(buffer, table, &nothing_yet(theme));
+    }
+    let chosen = columns::chosen(usize::from(area.width));
+    buffer.set_style(titles, theme.inverse());
+    put(buffer, titles, &title_line(app, &chosen, theme));
+    for (row, at) in (0..rows.height).zip(app.offset..app.rows.len()) {
+        let Some(job) = app.rows.get(at).and_then(|index| status.containers.get(*index)) else { break };
+        let line = Rect { y: rows.y + row, height: 1, ..rows };
+        let selected = at == app.cursor();
+        put(buffer, line, &job_line(job, status, &chosen, selected, theme));
+        if selected {
+            buffer.set_style(line, theme.inverse());
+        }
+    }
+    if let Some(job) = app.selection() {
+        put_all(buffer, bottom, &about(job, usize::from(area.width), theme));
+    } else if app.rows.is_empty() {
+        let words = format!("no job has \"{}\"; Esc shows all", app.filter);
+        put(buffer, rows, &Line::from(theme.span(Tone::Warn, &words)));
+    }
+}
+
+fn nothing_yet(theme: Theme) -> Vec<Line<'static>> {
+    let lines = [
+        "",
+        "No job is governed yet. A job is, once it was started with a label:",
+        "",
+        "  docker run --label flowcon.enable=true IMAGE COMMAND",
+        "  flowctl run -- COMMAND              without a container engine",
+    ];
+    lines.into_iter().map(|line| Line::from(theme.span(Tone::Plain, line))).collect()
+}
+
+fn title_line(app: &App, chosen: &[(Column, usize)], theme: Theme) -> Line<'static> {
+    let mut words = " ".repeat(MARGIN);
+    for (column, width) in chosen {
+        let mut title = column.title(*width);
+        // The column that sorts has the arrow, where there is a blank for it.
+        if column.sort_key() == Some(app.order.key) {
+            if title.starts_with(' ') {
+                title.replace_range(..1, app.order.arrow());
+            } else if title.ends_with(' ') {
+                title.replace_range(title.len() - 1.., app.order.arrow());
+            }
+        }
+        words.push_str(&title);
+        words.push(' ');
+    }
+    Line::from(theme.span(Tone::Bold, &words))
+}
+
+fn job_line(
+    job: &Container,
+    status: &Status,
+    chosen: &[(Column, usize)],
+    selected: bool,
+    theme: Theme,
+) -> Line<'static> {
+    let (tone, flag) = columns::flag(job);
+    let mut spans = Vec::with_capacity(2 * chosen.len() + 3);
+    spans.push(Span::raw(if selected { ">" } else { " " }));
+    spans.push(Span::styled(String::from(flag), theme.style(tone)));
+    for (column, width) in chosen {
+        spans.push(Span::raw(" "));
+        let (tone, words) = column.cell(job, &status.node, status.containers.len(), *width);
+        spans.push(Span::styled(words, theme.style(tone)));
+    }
+    Line::from(spans)
+}
+
+/// The selected job in words: what the columns had no room for.
+fn about(job: &Container, width: usize, theme: Theme) -> Vec<Line<'static>> {
+    let (tone, why) = columns::why(job);
+    let name = text::fit(&columns::name(job), 24);
+    let first = Line::from(vec![
+        theme.span(Tone::Bold, &name),
+        theme.span(tone, &format!(": {}", text::fit(&text::clean(&why), width.saturating_sub(text::width(&name) + 2)))),
+    ]);
+    let mut numbers = Vec::new();
+    if let Some(pin) = job.pinned_share {
+        numbers.push(format!("pinned to {}", text::percent(pin)));
+    }
+    if let Some((likely, range)) = columns::left(job) {
+        numbers.push(format!("left ~{likely} ({range})"));
+    }
+    if let Some(growth) = job.growth {
+        numbers.push(format!("growth {} a node-CPU-second", text::number_text(growth)));
+    }
+    if let Some(metric) = &job.metric {
+        numbers.push(format!(
+            "{} {} sure",
+            metric.name.as_deref().unwrap_or("value"),
+            text::percent(metric.confidence)
+        ));
+    }
+    if let Some(hold) = &job.hold {
+        numbers.insert(0, format!("ends: {}", hold.ends));
+    }
+    let second = Line::from(theme.span(Tone::Dim, &padded(&text::clean(&numbers.join(" · ")), width, false)));
+    vec![first, second]
+}

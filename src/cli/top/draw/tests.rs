@@ -1,0 +1,168 @@
+//! Golden screens: the whole screen as text, for terminals large and small.
+
+use super::*;
+use crate::cli::top::app::Detail;
+use crate::cli::top::input::Input;
+use crate::cli::top::jobs::Order;
+use crate::cli::top::testing::{NOW, container, containers, detail, event, status};
+use ratatui::crossterm::event::KeyCode;
+use ratatui::style::{Color, Style};
+use std::time::Duration;
+
+fn at(seconds: u64) -> Now {
+    Now { up: Duration::from_secs(seconds), unix_ms: NOW + seconds * 1000 }
+}
+
+fn drawn(app: &mut App, width: u16, height: u16, now: Now, color: bool) -> Buffer {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+    draw(&mut buffer, app, now, Theme { color });
+    buffer
+}
+
+fn screen(app: &mut App, width: u16, height: u16, now: Now) -> String {
+    lines(&drawn(app, width, height, now, false))
+}
+
+fn golden(name: &str, screen: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/snapshots"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(format!("top__{name}"), screen));
+}
+
+fn watching() -> App {
+    let mut app = App::new(Duration::from_secs(1), Order::default(), "");
+    app.take(Input::Status(Box::new(status(containers()))), at(0));
+    app
+}
+
+fn looking_closer() -> App {
+    let mut app = watching();
+    for second in 1..60 {
+        let mut status = status(containers());
+        status.node.unix_ms = NOW + second * 1000;
+        status.containers[0].share = Some(0.25 + 0.38 * second as f64 / 60.0);
+        app.take(Input::Status(Box::new(status)), at(second));
+    }
+    app.detail = Some(Detail { id: container("vae").id, ..Detail::default() });
+    let values: Vec<f64> = (0..40).map(|at| 0.1 + 2.0 * (-0.1 * f64::from(at)).exp()).collect();
+    app.take(Input::Detail(Box::new(detail("vae", &values, 40, "Epoch 36/50 - loss: 0.1302"))), at(59));
+    app.take(Input::Detail(Box::new(detail("vae", &values, 40, "Epoch 37/50 - loss: \u{1b}[31m0.1235"))), at(59));
+    for sequence in 1..4 {
+        app.take(Input::Event(event(sequence, "vae", &format!("vae: New list, growing {sequence}"))), at(59));
+    }
+    app
+}
+
+#[test]
+fn the_list_on_a_small_terminal() {
+    golden("list_80x24", &screen(&mut watching(), 80, 24, at(1)));
+}
+
+#[test]
+fn the_list_on_a_large_terminal() {
+    golden("list_200x60", &screen(&mut watching(), 200, 60, at(1)));
+}
+
+#[test]
+fn the_list_on_a_tiny_terminal() {
+    golden("list_40x10", &screen(&mut watching(), 40, 10, at(1)));
+    golden("list_20x5", &screen(&mut watching(), 20, 5, at(1)));
+}
+
+#[test]
+fn a_job_on_a_small_and_on_a_large_terminal() {
+    golden("detail_80x24", &screen(&mut looking_closer(), 80, 24, at(60)));
+    golden("detail_200x60", &screen(&mut looking_closer(), 200, 60, at(60)));
+    golden("detail_40x10", &screen(&mut looking_closer(), 40, 10, at(60)));
+}
+
+#[test]
+fn help_sort_keys_and_a_question_lie_over_the_list() {
+    let mut app = watching();
+    app.overlay = Some(Overlay::Help(0));
+    golden("help_80x24", &screen(&mut app, 80, 24, at(1)));
+    app.overlay = Some(Overlay::Sort(3));
+    golden("sort_80x24", &screen(&mut app, 80, 24, at(1)));
+    app.overlay = None;
+    app.take(Input::Key(KeyCode::Char('x').into()), at(1));
+    golden("pin_80x24", &screen(&mut app, 80, 24, at(1)));
+}
+
+#[test]
+fn a_silent_daemon_is_told_of_on_every_terminal_and_the_jobs_stay_in_sight() {
+    let mut app = watching();
+    app.take(Input::Silence("no daemon answers at /run/flowcon/flowcond.sock".to_owned()), at(2));
+    golden("silent_80x24", &screen(&mut app, 80, 24, at(4)));
+    for (width, height) in [(200, 60), (40, 10), (20, 5)] {
+        assert!(screen(&mut app, width, height, at(4)).contains("no answer for 4 s"), "{width}×{height}");
+    }
+    app.detail = Some(Detail { id: container("vae").id, ..Detail::default() });
+    assert!(screen(&mut app, 80, 24, at(4)).contains("no answer for 4 s"));
+}
+
+#[test]
+fn nothing_breaks_at_any_size_with_anything_open() {
+    let pages: [fn() -> App; 3] = [watching, looking_closer, || App::new(Duration::from_secs(1), Order::default(), "")];
+    for page in pages {
+        let mut app = page();
+        for key in ['?', 's', 'm', '/', 'x', 'd', ' '] {
+            app.overlay = None;
+            app.take(Input::Key(KeyCode::Char(key).into()), at(1));
+            for width in [0, 1, 2, 3, 8, 20, 33, 64, 80, 131] {
+                for height in [0, 1, 2, 3, 5, 6, 9, 13, 14, 24] {
+                    drawn(&mut app, width, height, at(100), true);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn text_from_elsewhere_cannot_drive_the_terminal() {
+    let mut job = container("\u{1b}[2J\u{202e}模型训练-大型语言模型-大型语言模型");
+    job.why = "a\r\nb\u{9b}31m".to_owned();
+    job.list = Some("\u{1b}c".to_owned());
+    let mut status = status(vec![job]);
+    status.node.hostname = "\u{1b}]0;owned\u{7}".to_owned();
+    let mut app = App::new(Duration::from_secs(1), Order::default(), "");
+    app.take(Input::Status(Box::new(status)), at(0));
+    for (width, height) in [(200, 60), (80, 24), (40, 10), (20, 5)] {
+        let screen = screen(&mut app, width, height, at(1));
+        assert!(!screen.chars().any(|c| c.is_control() && c != '\n'), "{screen:?}");
+        assert!(screen.lines().all(|line| crate::cli::text::width(line) <= usize::from(width)), "{screen}");
+    }
+}
+
+#[test]
+fn without_colour_there_is_none_and_with_it_the_text_is_the_same() {
+    for mut app in [watching(), looking_closer()] {
+        let plain = drawn(&mut app, 200, 60, at(60), false);
+        let coloured = drawn(&mut app, 200, 60, at(60), true);
+        let is_coloured = |style: Style| ![None, Some(Color::Reset)].contains(&style.fg);
+        assert!(!plain.content.iter().any(|cell| is_coloured(cell.style())));
+        assert!(coloured.content.iter().any(|cell| is_coloured(cell.style())));
+        assert!(plain.content.iter().zip(&coloured.content).all(|(a, b)| a.symbol() == b.symbol()));
+    }
+}
+
+#[test]
+fn the_help_can_be_scrolled_to_its_end() {
+    let mut app = watching();
+    app.overlay = Some(Overlay::Help(1000));
+    assert!(screen(&mut app, 80, 24, at(1)).contains("four times of five"));
+    assert!(screen(&mut app, 80, 10, at(1)).contains("four times of five"));
+}
+
+#[test]
+fn a_selected_job_far_down_is_on_the_screen() {
+    let mut app = App::new(Duration::from_secs(1), Order::default(), "");
+    let jobs = (0..300).map(|number| container(&format!("job-{number:03}"))).collect();
+    app.take(Input::Status(Box::new(status(jobs))), at(0));
+    screen(&mut app, 80, 24, at(1));
+    app.take(Input::Key(KeyCode::End.into()), at(1));
+    assert!(screen(&mut app, 80, 24, at(1)).contains("> "));
+    let name = app.selection().expect("a job").name.clone();
+    assert!(screen(&mut app, 80, 24, at(1)).lines().any(|line| line.starts_with('>') && line.contains(&name)));
+}

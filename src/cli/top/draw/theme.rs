@@ -1,0 +1,72 @@
+//! How a tone looks on a terminal, with colour and without. Imports: screen's tones, ratatui.
+
+use crate::cli::screen::Tone;
+use crate::cli::text;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+
+/// Whether to colour. What a colour says, a word or a sign says too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Theme {
+    /// Colours may be used.
+    pub color: bool,
+}
+
+impl Theme {
+    /// The terminal's style for a tone.
+    pub fn style(self, tone: Tone) -> Style {
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        if !self.color {
+            return if matches!(tone, Tone::Plain | Tone::Dim | Tone::Accent) { Style::new() } else { bold };
+        }
+        match tone {
+            Tone::Plain => Style::new(),
+            Tone::Dim => Style::new().fg(Color::DarkGray),
+            Tone::Bold => bold,
+            Tone::Good => Style::new().fg(Color::Green),
+            Tone::Warn => Style::new().fg(Color::Yellow),
+            Tone::Bad => Style::new().fg(Color::Red),
+            Tone::Accent => Style::new().fg(Color::Cyan),
+        }
+    }
+
+    /// The row under the cursor, and keys.
+    pub fn inverse(self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    /// A stretch of text, made safe to print.
+    pub fn span(self, tone: Tone, words: &str) -> Span<'static> {
+        Span::styled(text::clean(words), self.style(tone))
+    }
+}
+
+/// Writes a line at the top of the area, cut to its width; nothing where there is no room.
+pub fn put(buffer: &mut Buffer, area: Rect, line: &Line<'_>) {
+    if area.height > 0 && area.width > 0 {
+        buffer.set_line(area.x, area.y, line, area.width);
+    }
+}
+
+/// Writes lines from the top of the area on, as many as there is room for.
+pub fn put_all(buffer: &mut Buffer, area: Rect, lines: &[Line<'_>]) {
+    for (row, line) in (0..area.height).zip(lines) {
+        buffer.set_line(area.x, area.y + row, line, area.width);
+    }
+}
+
+/// The text in exactly `columns`.
+pub fn padded(words: &str, columns: usize, right: bool) -> String {
+    let shown = text::fit(words, columns);
+    let blank = " ".repeat(columns.saturating_sub(text::width(&shown)));
+    if right { format!("{blank}{shown}") } else { format!("{shown}{blank}") }
+}
+
+/// The first `rows` of an area, and the rest of it.
+pub fn split(area: Rect, rows: u16) -> (Rect, Rect) {
+    let rows = rows.min(area.height);
+    let top = Rect { height: rows, ..area };
+    (top, Rect { y: area.y + rows, height: area.height - rows, ..area })
+}

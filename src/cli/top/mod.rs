@@ -1,0 +1,105 @@
+//! `flowctl top`: the node and its jobs on a terminal, live, with the keys that `top` and `htop` have.
+//!
+//! ```text
+//! keys ─┐                       ┌─► draw   the screen as a function of the state
+//! feed ─┴─► app (pure state) ───┴─► wishes: look, command, quit …
+//! ```
+//!
+//! Whatever the daemon does, keys are answered: asking it is the feed's business, in the background and with a deadline.
+//! Imports: the API's client, wire types, screen, text.
+
+mod app;
+mod batch;
+mod draw;
+mod feed;
+mod input;
+mod jobs;
+mod keys;
+mod live;
+mod prompt;
+mod share;
+mod spark;
+mod terminal;
+#[cfg(test)]
+mod testing;
+mod trace;
+
+use super::exit::{Exit, Failure};
+use super::screen::{Format, Screen};
+use crate::api::client::{Client, ClientError};
+use crate::api::wire::Policy;
+use app::App;
+use clap::Args;
+use draw::Theme;
+use jobs::{Order, SortKey};
+use std::env;
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+/// Arguments of `flowctl top`.
+#[derive(Args, Debug)]
+pub struct TopArgs {
+    /// Look again every SECONDS
+    #[arg(long, short, default_value = "1", value_parser = super::seconds, value_name = "SECONDS")]
+    delay: Duration,
+    /// Print pages of plain text instead of taking over the terminal
+    #[arg(long, short)]
+    batch: bool,
+    /// End after so many looks
+    #[arg(long, short = 'n', value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    iterations: Option<u64>,
+    /// What the rows are sorted by
+    #[arg(long, short, value_enum, default_value_t, value_name = "KEY")]
+    sort: SortKey,
+    /// Turn the order around
+    #[arg(long, short)]
+    reverse: bool,
+    /// Show only jobs with these words in name, list, metric or reason
+    #[arg(long, short, default_value = "", value_name = "TEXT", hide_default_value = true)]
+    filter: String,
+}
+
+/// Shows the jobs until told to end.
+///
+/// # Errors
+/// There is no terminal to show them on, or no daemon that answers.
+pub async fn top(client: &Client, args: &TopArgs, screen: &Screen) -> Result<(), Failure> {
+    if matches!(screen.format, Format::Json | Format::Jsonl) {
+        let next = "`flowctl status --watch=1 -o jsonl`, or `flowctl watch -o jsonl` for what happens";
+        return Err(Failure::new(Exit::Usage, "top is for people and has no JSON", next));
+    }
+    let order = Order { key: args.sort, reversed: args.reverse };
+    let app = App::new(args.delay, order, &args.filter);
+    if args.batch {
+        return batch::print(client, app, args.iterations, screen).await;
+    }
+    able_to_show(screen)?;
+    answers(client).await?;
+    live::watch(client.clone(), app, args.iterations, Theme { color: screen.look().color }).await
+}
+
+/// Whether a screen can be drawn where the output goes.
+fn able_to_show(screen: &Screen) -> Result<(), Failure> {
+    let next = "`flowctl top -b -n 1` prints one page, `flowctl status --watch` page after page";
+    if !screen.is_terminal() {
+        return Err(Failure::new(Exit::Usage, "the output is no terminal, which `top` draws on", next));
+    }
+    if !io::stdin().is_terminal() {
+        return Err(Failure::new(Exit::Usage, "the input is no terminal, which `top` reads keys from", next));
+    }
+    let cannot = match env::var("TERM") {
+        Ok(term) if term == "dumb" => "the terminal cannot be drawn on (TERM=dumb)",
+        Ok(term) if !term.is_empty() => return Ok(()),
+        _ => "the terminal is unknown (TERM is not set)",
+    };
+    Err(Failure::new(Exit::Usage, cannot, format!("{next}; or set TERM, such as TERM=xterm-256color")))
+}
+
+/// Asked once before the terminal is taken: whoever may not look, or where nobody listens, is told as by every other command.
+/// A daemon that is only slow is waited for on the screen.
+async fn answers(client: &Client) -> Result<(), Failure> {
+    match client.hurried(Duration::from_secs(2)).get::<Policy>("/v1/policy").await {
+        Ok(_) | Err(ClientError::Timeout { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,164 @@
+//! Questions at the bottom of the screen: a filter, a share, a delay. Pure.
+
+use super::app::App;
+use super::input::{Now, Overlay, Prompt, PromptKind, Wish};
+use crate::api::client::segment;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::time::Duration;
+
+/// Nothing that is typed at a prompt is longer.
+const TYPED_AT_MOST: usize = 64;
+
+/// Bounds of the delay, in seconds.
+const DELAY: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
+
+impl App {
+    pub(super) fn ask(&mut self, kind: PromptKind) {
+        self.overlay = Some(Overlay::Prompt(Prompt { kind, text: String::new() }));
+    }
+
+    pub(super) fn ask_filter(&mut self) {
+        let before = self.filter.clone();
+        let prompt = Prompt { text: before.clone(), kind: PromptKind::Filter { before } };
+        self.overlay = Some(Overlay::Prompt(prompt));
+    }
+
+    pub(super) fn type_in(&mut self, mut prompt: Prompt, key: KeyEvent, now: Now) -> Vec<Wish> {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Enter => return self.answer(&prompt, now),
+            KeyCode::Esc => {
+                if let PromptKind::Filter { before } = prompt.kind {
+                    self.filter = before;
+                    self.arrange();
+                }
+                return Vec::new();
+            }
+            KeyCode::Char('u' | 'w') if control => prompt.text.clear(),
+            KeyCode::Backspace => {
+                prompt.text.pop();
+            }
+            KeyCode::Char(typed) if !control && prompt.text.len() < TYPED_AT_MOST => prompt.text.push(typed),
+            _ => {}
+        }
+        if matches!(prompt.kind, PromptKind::Filter { .. }) {
+            self.filter = prompt.text.clone();
+            self.arrange();
+        }
+        self.overlay = Some(Overlay::Prompt(prompt));
+        Vec::new()
+    }
+
+    fn answer(&mut self, prompt: &Prompt, now: Now) -> Vec<Wish> {
+        let typed = prompt.text.trim();
+        match &prompt.kind {
+            PromptKind::Filter { .. } => Vec::new(),
+            PromptKind::Delay => match typed.parse::<f64>() {
+                Ok(seconds) if DELAY.contains(&seconds) => {
+                    self.delay = Duration::from_secs_f64(seconds);
+                    vec![Wish::Delay(self.delay)]
+                }
+                _ => self.refuse("the delay is a number of seconds between 0.1 and 3600", now),
+            },
+            PromptKind::Pin { id, name } => {
+                let path = format!("/v1/containers/{}/pin", segment(id));
+                let path = match share(typed) {
+                    _ if typed.is_empty() => path,
+                    Some(share) => format!("{path}?share={share}"),
+                    None => return self.refuse("a share is more than 0% and at most 100%: `40%` or `0.4`", now),
+                };
+                self.say(&format!("pinning {name} …"), false, now);
+                vec![Wish::Command(path)]
+            }
+        }
+    }
+
+    fn refuse(&mut self, why: &str, now: Now) -> Vec<Wish> {
+        self.say(why, true, now);
+        Vec::new()
+    }
+}
+
+/// `40%` or `0.4` as a fraction of the node.
+fn share(text: &str) -> Option<f64> {
+    let share = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().ok()? / 100.0,
+        None => text.parse().ok()?,
+    };
+    (share > 0.0 && share <= 1.0).then_some(share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::input::Input;
+    use super::super::jobs::Order;
+    use super::super::testing::{containers, status};
+    use super::*;
+
+    fn app() -> App {
+        let mut app = App::new(Duration::from_secs(1), Order::default(), "");
+        app.take(Input::Status(Box::new(status(containers()))), Now::default());
+        app.settle(2);
+        app
+    }
+
+    fn press(app: &mut App, code: KeyCode) -> Vec<Wish> {
+        app.take(Input::Key(code.into()), Now::default())
+    }
+
+    fn types(app: &mut App, text: &str) -> Vec<Wish> {
+        text.chars().flat_map(|c| press(app, KeyCode::Char(c))).collect()
+    }
+
+    fn selected(app: &App) -> &str {
+        app.selection().map_or("", |job| &job.name)
+    }
+
+    #[test]
+    fn a_filter_is_in_force_while_it_is_typed_and_escape_brings_the_old_one_back() {
+        let mut app = app();
+        types(&mut app, "/lst");
+        assert_eq!((app.rows.len(), selected(&app)), (1, "lstm"));
+        press(&mut app, KeyCode::Esc);
+        assert_eq!(app.rows.len(), 4);
+        types(&mut app, "/q");
+        press(&mut app, KeyCode::Backspace);
+        types(&mut app, "vae");
+        press(&mut app, KeyCode::Enter);
+        assert_eq!((app.filter.as_str(), app.rows.len()), ("vae", 1));
+        press(&mut app, KeyCode::Esc);
+        assert_eq!(app.rows.len(), 4, "escape in the list ends the filter");
+    }
+
+    #[test]
+    fn a_pin_asks_for_the_share_and_refuses_what_is_none() {
+        let mut app = app();
+        types(&mut app, "x40%");
+        let pin = "/v1/containers/vae-0123456789abcdef/pin";
+        assert_eq!(press(&mut app, KeyCode::Enter), [Wish::Command(format!("{pin}?share=0.4"))]);
+        types(&mut app, "x");
+        assert_eq!(press(&mut app, KeyCode::Enter), [Wish::Command(pin.to_owned())]);
+        for wrong in ["0", "140%", "lots", "-1", "nan"] {
+            types(&mut app, &format!("x{wrong}"));
+            assert_eq!(press(&mut app, KeyCode::Enter), [], "{wrong}");
+            assert!(app.said(Now::default()).is_some_and(|said| said.is_refusal), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_delay_can_be_changed_within_bounds() {
+        let mut app = app();
+        types(&mut app, "d0.5");
+        assert_eq!(press(&mut app, KeyCode::Enter), [Wish::Delay(Duration::from_millis(500))]);
+        types(&mut app, "d0");
+        assert_eq!(press(&mut app, KeyCode::Enter), []);
+        assert_eq!(app.delay, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn what_is_typed_is_bounded() {
+        let mut app = app();
+        types(&mut app, &format!("/{}", "x".repeat(1000)));
+        assert_eq!(app.filter.len(), TYPED_AT_MOST);
+    }
+}

@@ -1,0 +1,208 @@
+//! Wire documents for the tests of this folder, made by hand. Imports: wire types.
+
+use crate::api::wire::{
+    Container, ContainerDetail, Decision, Estimate, Event, Explanation, GrowthEfficiency, Hold, Limit, Limits, Metric,
+    Node, Notice, Policy, Pressure, Progress, Reading, Status, Trend, Use,
+};
+use crate::model::{PolicyName, PolicySettings};
+use std::collections::BTreeMap;
+
+/// The instant of all snapshots.
+pub const NOW: u64 = 1_700_000_000_000;
+
+/// A job that was only just found.
+pub fn container(name: &str) -> Container {
+    Container {
+        id: format!("{name}-0123456789abcdef"),
+        short_id: format!("{name}-01234567"),
+        name: name.to_owned(),
+        runtime: "docker".to_owned(),
+        state: "running".to_owned(),
+        uptime_s: 720.0,
+        list: None,
+        metric: None,
+        progress: None,
+        share: None,
+        limit: None,
+        min_share: 0.0,
+        max_share: 1.0,
+        pinned_share: None,
+        growth: None,
+        cpu_used: None,
+        memory_bytes: None,
+        cpu_weight: Some(100),
+        rule: None,
+        why: "not decided yet".to_owned(),
+        hold: None,
+        notices: Vec::new(),
+    }
+}
+
+fn metric(name: &str, direction: &str, trend: Trend, recent: &[f64]) -> Metric {
+    Metric {
+        name: Some(name.to_owned()),
+        direction: Some(direction.to_owned()),
+        value: recent.last().copied().filter(|value| value.is_finite()),
+        trend,
+        confidence: 0.93,
+        recent: recent.iter().map(|value| Some(*value).filter(|value| value.is_finite())).collect(),
+    }
+}
+
+fn progress(current: f64, total: f64, left: f64) -> Progress {
+    Progress {
+        unit: "epoch".to_owned(),
+        current: Some(current),
+        total: Some(total),
+        fraction: Some(current / total),
+        units_per_s: Some(0.05),
+        remaining_s: Some(Estimate { low: left * 0.9, likely: left, high: Some(left * 1.25) }),
+    }
+}
+
+/// A growing job, one whose limits somebody else set, a converged one with bounds, and one that is only being settled in.
+pub fn containers() -> Vec<Container> {
+    let mut vae = container("vae");
+    vae.uptime_s = 4000.0;
+    vae.list = Some("new".to_owned());
+    vae.metric = Some(metric("loss", "down", Trend::Improving, &[0.9, 0.5, 0.3, 0.2, 0.15, 0.123_456]));
+    vae.progress = Some(progress(37.0, 50.0, 260.0));
+    (vae.share, vae.limit, vae.growth) = (Some(0.63), Some(0.63), Some(0.031));
+    (vae.cpu_used, vae.memory_bytes) = (Some(0.62), Some(3 << 29));
+    vae.why = "growing: 63% of all growth".to_owned();
+
+    let mut lstm = container("lstm");
+    lstm.list = Some("watching".to_owned());
+    lstm.metric = Some(metric("loss", "down", Trend::Diverging, &[2.0, 1.9, 2.4, f64::NAN, 3.1]));
+    lstm.progress = Some(progress(3.0, 50.0, 9400.0));
+    (lstm.share, lstm.growth, lstm.cpu_used, lstm.memory_bytes) = (Some(0.25), Some(0.004), Some(0.2), Some(900 << 20));
+    lstm.why = "left alone: somebody else set cpu.w…".to_owned();
+    lstm.hold = Some(Hold {
+        kind: "foreign".to_owned(),
+        why: "somebody else changed a limit, which is now theirs: cpu.weight is 40 where 73 was ours".to_owned(),
+        ends: "`flowctl resume lstm-01234567` takes it back".to_owned(),
+    });
+
+    let mut resnet = container("resnet");
+    resnet.list = Some("completing".to_owned());
+    resnet.metric = Some(metric("val_accuracy", "up", Trend::Plateau, &[0.9, 0.91, 0.913, 0.912, 0.9132]));
+    resnet.progress = Some(progress(49.0, 50.0, 20.0));
+    (resnet.share, resnet.growth, resnet.cpu_used, resnet.memory_bytes) =
+        (Some(0.12), Some(0.0004), Some(0.12), Some(9 << 30));
+    (resnet.min_share, resnet.max_share) = (0.05, 0.5);
+    resnet.why = "converged: at least 12%".to_owned();
+
+    let mut sweep = container("sweep");
+    sweep.notices = vec![Notice {
+        level: "warning".to_owned(),
+        unix_ms: NOW - 5000,
+        text: "label flowcon.weight=\"lots\" is no number between 0.01 and 100: 1 is used".to_owned(),
+    }];
+    vec![vae, lstm, resnet, sweep]
+}
+
+/// A node that backs off, with these jobs.
+pub fn status(containers: Vec<Container>) -> Status {
+    let policy = PolicySettings { policy: PolicyName::Flowcon, ..PolicySettings::default() };
+    Status {
+        version: "0.1.0".to_owned(),
+        node: Node {
+            hostname: "gpu-box".to_owned(),
+            unix_ms: NOW,
+            uptime_s: 900.0,
+            cores: 4.0,
+            pressure: Pressure { cpu: Some(0.12), memory: Some(0.0), io: Some(0.031) },
+            policy: Policy::of(&policy),
+            interval_s: 40.0,
+            next_decision_unix_ms: NOW + 12_000,
+            next_decision_in_s: 12.0,
+            decisions: 45,
+            paused: false,
+            runtimes: vec!["docker: connected (28.2.2)".to_owned()],
+        },
+        containers,
+        notices: Vec::new(),
+    }
+}
+
+/// A job with its explanation, after `evaluations` evaluations of which `recent` are the last.
+pub fn detail(name: &str, recent: &[f64], evaluations: u64, line: &str) -> ContainerDetail {
+    let mut job = containers().into_iter().find(|job| job.name == name).unwrap_or_else(|| container(name));
+    job.metric = Some(metric("loss", "down", Trend::Improving, recent));
+    let limit = Limit { original: Some(100.0), standing: Some(252.0), planned: Some(252.0) };
+    let unchanged = Limit { original: None, standing: None, planned: None };
+    ContainerDetail {
+        container: job,
+        explanation: Explanation {
+            policy: "flowcon".to_owned(),
+            decision: Some(Decision {
+                rule: "growing".to_owned(),
+                text: "growing: 63% of all growth".to_owned(),
+                story: "It gains 0.0310 of its evaluation's range per node-CPU-second, above the threshold, which is 63% of \
+                        what all containers gain together; the New list gets exactly that part."
+                    .to_owned(),
+                numbers: BTreeMap::new(),
+            }),
+            growth: GrowthEfficiency {
+                per_node_cpu_s: Some(0.031),
+                per_node_memory_s: None,
+                per_block_io_gib: None,
+                per_network_io_gib: None,
+            },
+            growth_threshold: 0.01,
+            growth_of_all: 0.05,
+            containers_measured: 3,
+            reading: Reading {
+                source: "json-file".to_owned(),
+                log: None,
+                labels: BTreeMap::new(),
+                line: Some(line.to_owned()).filter(|line| !line.is_empty()),
+                evaluations,
+                latest_age_s: Some(4.0),
+                gain: Some(0.031),
+                gain_over_s: Some(20.0),
+                phase: Some("improving".to_owned()),
+                quality: Some(0.81),
+                to_quality_s: None,
+            },
+            drifts: Vec::new(),
+            limits: Limits {
+                cpu_weight: limit,
+                cpu_quota_cores: unchanged.clone(),
+                memory_low_bytes: unchanged.clone(),
+                memory_high_bytes: unchanged.clone(),
+                io_weight: unchanged,
+            },
+            min_share: 0.0,
+            max_share: 1.0,
+            weight: 1.0,
+            memory_floor_bytes: None,
+            deadline_in_s: None,
+            used: Use {
+                cpu_s: Some(1296.0),
+                throttled_s: None,
+                throttled_periods: None,
+                memory_bytes: Some(3 << 29),
+                working_set_bytes: Some(1 << 30),
+                block_io_bytes: None,
+                network_io_bytes: None,
+                pressure: Pressure::default(),
+            },
+            interval_s: 40.0,
+            next_decision_unix_ms: NOW + 12_000,
+            next_decision_in_s: 12.0,
+        },
+    }
+}
+
+/// Something that happened to a job.
+pub fn event(sequence: u64, name: &str, text: &str) -> Event {
+    Event {
+        sequence,
+        unix_ms: NOW - 60_000 + sequence * 1000,
+        kind: "list".to_owned(),
+        container: Some(container(name).id),
+        name: Some(name.to_owned()),
+        text: text.to_owned(),
+    }
+}

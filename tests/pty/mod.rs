@@ -1,0 +1,150 @@
+//! A real pseudo-terminal (util-linux's `script`) around the real `flowctl top`, and what a person would see on it.
+
+#![allow(dead_code, reason = "each program uses its own part")]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// A terminal with `flowctl` on it, between two looks at its settings.
+pub struct Pty {
+    child: Child,
+    keys: ChildStdin,
+    parser: Arc<Mutex<vt100::Parser>>,
+    dir: tempfile::TempDir,
+}
+
+/// What to start.
+pub struct Start<'a> {
+    pub socket: PathBuf,
+    pub arguments: &'a [&'a str],
+    pub rows: u16,
+    pub columns: u16,
+    pub environment: &'a [(&'a str, &'a str)],
+}
+
+impl Pty {
+    /// Starts `flowctl top` on a terminal of this size.
+    pub fn start(start: &Start<'_>) -> Pty {
+        let dir = tempfile::tempdir().expect("folder");
+        let path = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+        let script = format!(
+            "stty rows {} cols {}; stty -a > {before}; sh -c 'echo $$ > {pid}; exec {} --socket {} top {}'; \
+             echo $? > {code}; stty -a > {after}",
+            start.rows,
+            start.columns,
+            env!("CARGO_BIN_EXE_flowctl"),
+            start.socket.display(),
+            start.arguments.join(" "),
+            before = path("before"),
+            pid = path("pid"),
+            code = path("code.new"),
+            after = path("after"),
+        );
+        let script = format!("{script}; mv {} {}", path("code.new"), path("code"));
+        let mut command = Command::new("script");
+        command.args(["-qfc", &script, "/dev/null"]).env("SHELL", "/bin/sh").env("TERM", "xterm-256color");
+        command.env_remove("NO_COLOR").env_remove("COLUMNS").envs(start.environment.iter().copied());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("`script` of util-linux");
+        let parser = Arc::new(Mutex::new(vt100::Parser::new(size(start.rows), size(start.columns), 0)));
+        let mut output = child.stdout.take().expect("piped");
+        let seen = parser.clone();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 65_536];
+            while let Ok(count @ 1..) = output.read(&mut bytes) {
+                seen.lock().expect("whole").process(&bytes[..count]);
+            }
+        });
+        let keys = child.stdin.take().expect("piped");
+        Pty { child, keys, parser, dir }
+    }
+
+    /// What stands on the screen.
+    pub fn screen(&self) -> String {
+        self.parser.lock().expect("whole").screen().contents()
+    }
+
+    /// Whether the screen is the program's own one, and whether the cursor is hidden.
+    pub fn is_taken(&self) -> (bool, bool) {
+        let parser = self.parser.lock().expect("whole");
+        (parser.screen().alternate_screen(), parser.screen().hide_cursor())
+    }
+
+    /// Types.
+    pub fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("the terminal listens");
+        self.keys.flush().expect("the terminal listens");
+    }
+
+    /// Waits until the screen fits, and gives it.
+    pub fn eventually(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
+        let until = Instant::now() + Duration::from_secs(30);
+        loop {
+            let screen = self.screen();
+            if fits(&screen) {
+                return screen;
+            }
+            assert!(Instant::now() < until, "not in time: {what}; the screen:\n{screen}");
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until the screen has these words, and gives it.
+    pub fn shows(&self, words: &str) -> String {
+        self.eventually(words, |screen| screen.contains(words))
+    }
+
+    /// The process id of `flowctl`.
+    pub fn pid(&self) -> u32 {
+        self.file("pid").trim().parse().expect("a number")
+    }
+
+    /// Sends `flowctl` a signal.
+    pub fn signal(&self, signal: &str) {
+        Command::new("kill").args([&format!("-{signal}"), &self.pid().to_string()]).status().expect("kill");
+    }
+
+    /// The letter for the state of `flowctl`, as `ps` has it: `S`, `T`, …
+    pub fn state(&self) -> char {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("it runs");
+        stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).expect("a state")
+    }
+
+    /// Waits for the end of `flowctl`: its exit code, and the terminal's settings before and after.
+    pub fn end(&self) -> (i32, String, String) {
+        let code = self.file("code").trim().parse().expect("a number");
+        (code, self.file("before"), self.file("after"))
+    }
+
+    /// A file that the shell writes, once it is there.
+    fn file(&self, name: &str) -> String {
+        let until = Instant::now() + Duration::from_secs(30);
+        loop {
+            match fs::read_to_string(self.dir.path().join(name)) {
+                Ok(text) if text.ends_with('\n') => return text,
+                _ => assert!(Instant::now() < until, "no {name}; the screen:\n{}", self.screen()),
+            }
+            sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn size(cells: u16) -> NonZero<u16> {
+    NonZero::new(cells).expect("a terminal has cells")
+}
+
+impl Drop for Pty {
+    fn drop(&mut self) {
+        let pid = fs::read_to_string(self.dir.path().join("pid"));
+        if let Some(pid) = pid.ok().filter(|_| !self.dir.path().join("code").exists()) {
+            let _ = Command::new("kill").args(["-KILL", pid.trim()]).stderr(Stdio::null()).status();
+        }
+        let _ = self.child.kill(); // it may be gone
+        let _ = self.child.wait();
+    }
+}

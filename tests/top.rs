@@ -1,0 +1,209 @@
+//! `flowctl top` on a real pseudo-terminal, with a real daemon and a real job behind it: keys, silence, signals, and the terminal
+//! as it was before. Wants root, as the daemon does.
+
+#![allow(clippy::unwrap_used)] // a test fails by panicking, in its support too
+
+mod pty;
+mod served;
+mod support;
+
+use assert_cmd::Command;
+use pty::{Pty, Start};
+use served::{Served, busy_node};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+use support::daemon::Daemon;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// A training without an engine: `flowctl run` in a cgroup of its own.
+struct Job {
+    child: Child,
+}
+
+impl Job {
+    fn start(daemon: &Daemon, name: &str) -> Job {
+        let script = "for epoch in $(seq 1 500); do echo Epoch $epoch/500 - loss: 0.$((999 - epoch)); sleep 0.2; done";
+        let child = std::process::Command::new(env!("CARGO_BIN_EXE_flowctl"))
+            .arg("--socket")
+            .arg(daemon.socket())
+            .args(["run", "--name", name, "--", "sh", "-c", script])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        daemon.job_that(name, "is governed and read", SOON, |job| job["metric"]["value"].is_number());
+        Job { child }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // `flowctl run` passes it on to the command and removes the cgroup.
+        let _ = std::process::Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        let _ = self.child.wait();
+    }
+}
+
+fn name(test: &str) -> String {
+    format!("top-{}-{test}", std::process::id() % 10_000)
+}
+
+fn top(socket: PathBuf, arguments: &[&str]) -> Pty {
+    Pty::start(&Start { socket, arguments, rows: 24, columns: 80, environment: &[] })
+}
+
+fn assert_given_back(pty: &Pty, code: i32) {
+    let (ended, before, after) = pty.end();
+    assert_eq!(ended, code, "exit code");
+    assert_eq!(before, after, "the terminal's settings");
+    pty.eventually("the first screen and the cursor", |_| pty.is_taken() == (false, false));
+}
+
+#[test]
+fn keys_look_sort_filter_pause_and_resume_and_q_gives_the_terminal_back() {
+    let daemon = Daemon::start("off", &["policy.interval=2s"]);
+    let name = name("keys");
+    let _job = Job::start(&daemon, &name);
+    let mut pty = top(daemon.socket(), &["-d", "0.2"]);
+    pty.shows(&name);
+    assert_eq!(pty.is_taken(), (true, true));
+
+    pty.press("p");
+    pty.shows("is paused");
+    let held = daemon.job_that(&name, "is paused", SOON, |job| job["hold"]["kind"] == "operator");
+    assert_eq!(held["name"], name);
+    pty.eventually("the flag of a paused job", |screen| screen.lines().any(|line| line.starts_with(">P")));
+    pty.press("p");
+    daemon.job_that(&name, "is governed again", SOON, |job| job["hold"]["kind"] != "operator");
+
+    pty.press("/nothing-like-that\r");
+    pty.shows("no job has");
+    pty.press("\x1b");
+    pty.eventually("all rows again", |screen| !screen.contains("filter") && screen.contains(&name));
+    pty.press("?");
+    pty.shows("seconds between two looks");
+    pty.press("x");
+    pty.press("s");
+    pty.shows("Sort by");
+    pty.press("\x1b[H\r");
+    pty.shows("by name");
+
+    pty.press("\r");
+    let detail = pty.eventually("the detail with curve, lines and events", |screen| {
+        screen.contains("loss by evaluation") && screen.contains("Epoch ") && screen.contains("is governed")
+    });
+    assert!(detail.contains("share") && detail.contains("progress"), "{detail}");
+    pty.press("q");
+    pty.shows("by name");
+    pty.press("q");
+    assert_given_back(&pty, 0);
+}
+
+#[test]
+fn a_silent_daemon_is_told_of_keys_still_work_and_a_restarted_one_is_found_again() {
+    let mut daemon = Daemon::start("off", &[]);
+    let mut pty = top(daemon.socket(), &["-d", "0.2"]);
+    pty.shows("No job is governed yet");
+    daemon.signal("STOP");
+    pty.shows("no answer for 3 s");
+    pty.press("?");
+    pty.shows("seconds between two looks");
+    pty.press("q");
+    daemon.signal("CONT");
+    pty.eventually("an answer again", |screen| !screen.contains("no answer"));
+
+    daemon.end("KILL");
+    pty.shows("no daemon answers");
+    daemon.boot();
+    pty.eventually("the new daemon", |screen| !screen.contains("no answer") && screen.contains("No job is governed"));
+    pty.press("\x03");
+    assert_given_back(&pty, 0);
+}
+
+#[test]
+fn signals_give_the_terminal_back_and_a_suspended_screen_comes_again() {
+    let served = Served::new(busy_node());
+    let mut pty = top(served.socket.clone(), &[]);
+    pty.shows("mnist-vae");
+    pty.press("\x1a");
+    pty.eventually("the first screen", |_| pty.is_taken() == (false, false));
+    pty.eventually("a stopped process", |_| pty.state() == 'T');
+    pty.signal("CONT");
+    pty.shows("mnist-vae");
+    assert_eq!(pty.is_taken(), (true, true));
+
+    pty.signal("TSTP");
+    pty.eventually("a stopped process", |_| pty.state() == 'T');
+    pty.signal("CONT");
+    pty.shows("mnist-vae");
+    pty.signal("TERM");
+    assert_given_back(&pty, 0);
+}
+
+#[test]
+fn after_so_many_looks_it_ends_by_itself() {
+    let served = Served::new(busy_node());
+    let pty = top(served.socket.clone(), &["-d", "0.1", "-n", "3"]);
+    assert_given_back(&pty, 0);
+}
+
+#[test]
+fn names_and_lines_from_containers_cannot_drive_the_terminal_and_no_color_is_obeyed() {
+    let served = Served::new(busy_node());
+    let start = Start {
+        socket: served.socket.clone(),
+        arguments: &["--sort", "name"],
+        rows: 60,
+        columns: 200,
+        environment: &[("NO_COLOR", "1")],
+    };
+    let mut pty = Pty::start(&start);
+    let screen = pty.shows("模型训练-大型语言模");
+    assert!(screen.contains("resnet50-cifar-basel"), "{screen}");
+    pty.press("q");
+    assert_given_back(&pty, 0);
+}
+
+fn flowctl(served: &Served, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+    command.env("FLOWCON_SOCKET", &served.socket).env("COLUMNS", "80").args(arguments);
+    command
+}
+
+#[test]
+fn where_no_screen_can_be_drawn_it_says_what_to_use_instead() {
+    let served = Served::new(busy_node());
+    let refused = flowctl(&served, &["top"]).assert().code(2);
+    let told = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(told.contains("no terminal") && told.contains("top -b") && told.contains("status --watch"), "{told}");
+    flowctl(&served, &["top", "-o", "json"]).assert().code(2);
+
+    let start = Start {
+        socket: served.socket.clone(),
+        arguments: &[],
+        rows: 24,
+        columns: 80,
+        environment: &[("TERM", "dumb")],
+    };
+    let pty = Pty::start(&start);
+    assert_given_back(&pty, 2);
+    assert!(pty.screen().contains("TERM=dumb"), "{}", pty.screen());
+
+    let nobody = Start { socket: "/nonexistent/flowcond.sock".into(), environment: &[], ..start };
+    assert_given_back(&Pty::start(&nobody), 3);
+}
+
+#[test]
+fn a_batch_is_plain_text_with_every_job() {
+    let served = Served::new(busy_node());
+    let printed = flowctl(&served, &["top", "-b", "-n", "2", "-d", "0.1", "--sort", "name"]).assert().success();
+    let text = String::from_utf8(printed.get_output().stdout.clone()).unwrap();
+    assert!(!text.contains('\x1b'), "{text}");
+    assert_eq!(text.matches("mnist-vae ").count(), 2, "{text}");
+    assert!(text.lines().all(|line| unicode_width::UnicodeWidthStr::width(line) <= 80), "{text}");
+    let narrowed = flowctl(&served, &["top", "-b", "-n", "1", "-f", "perplexity"]).assert().success();
+    let text = String::from_utf8(narrowed.get_output().stdout.clone()).unwrap();
+    assert!(text.contains("lstm") && !text.contains("mnist-vae "), "{text}");
+}
