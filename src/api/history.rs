@@ -103,7 +103,7 @@ pub(super) async fn events(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -
 
 /// What stood for one job at one instant, also for a job that ended since.
 #[utoipa::path(get, path = "/v1/history/at", params(WantedInstant),
-    responses((status = 200, body = PastInstant), (status = 404, body = Problem)))]
+    responses((status = 200, body = PastInstant), (status = 400, body = Problem), (status = 404, body = Problem)))]
 pub(super) async fn at(State(api): State<Arc<Api>>, wanted: Asked<WantedInstant>) -> Result<Response, Fault> {
     let wanted = understood(wanted)?;
     let unix_ms = instant(&wanted.at)?;
