@@ -117,6 +117,10 @@ fn what_is_not_there_is_told_as_json_with_a_next_step() {
         ("GET", "/v1/containers/nobody", 404, "not-found"),
         ("POST", "/v1/containers/nobody/pause", 404, "not-found"),
         ("GET", "/v1/containers/%FF%FE", 400, "bad-request"),
+        ("POST", "/v1/containers/mnist-vae/pin?share=2", 400, "bad-request"),
+        ("POST", "/v1/containers/mnist-vae/pin?share=nan", 400, "bad-request"),
+        ("POST", "/v1/containers/mnist-vae/pin?shore=0.5", 400, "bad-request"),
+        ("POST", "/v1/containers/nobody/unpin", 404, "not-found"),
         ("GET", "/v1/events?recent=many", 400, "bad-request"),
         ("GET", "/v1/events?after=yesterday", 400, "bad-request"),
         ("PUT", "/v1/policy", 400, "bad-request"),
@@ -397,7 +401,7 @@ fn the_description_lists_exactly_what_is_served() {
     let served = Served::new(busy_node());
     let description = get(&served, "/openapi.json").json();
     let paths = description["paths"].as_object().expect("paths");
-    assert_eq!(paths.len(), 14);
+    assert_eq!(paths.len(), 16);
     for (path, methods) in paths {
         for method in methods.as_object().expect("methods").keys() {
             let path = path.replace("{name}", "mnist-vae");

@@ -110,6 +110,8 @@ fn every_failure_has_its_exit_code_and_says_what_to_do_next() {
         (&["status", "--no-such-flag"], 2, "--help"),
         (&["policy", "fair", "--objective", "0.5"], 6, "openapi.json"),
         (&["status", "--watch=never"], 2, "--help"),
+        (&["pin", "mnist-vae", "--share", "140%"], 2, "at most 100%"),
+        (&["unpin", "no-such-job"], 4, "flowctl ps"),
         (&[], 2, "Usage"),
     ];
     for (arguments, code, next) in cases {
@@ -124,6 +126,9 @@ fn commands_reach_the_daemon_with_the_whole_id_and_who_asked() {
     let served = Served::new(busy_node());
     flowctl(&served, &["pause", "mnist-vae", "0c9d"]).assert().success();
     flowctl(&served, &["policy", "balanced", "--objective", "0.25"]).assert().success();
+    flowctl(&served, &["pin", "mnist-vae", "--share", "40%"]).assert().success();
+    flowctl(&served, &["pin", "mnist-vae"]).assert().success();
+    flowctl(&served, &["unpin", "mnist-vae"]).assert().success();
     let commands = served.commands.lock().expect("lock").clone();
     let words: Vec<String> = commands.iter().map(|(command, _)| format!("{command:?}")).collect();
     assert_eq!(
@@ -131,7 +136,10 @@ fn commands_reach_the_daemon_with_the_whole_id_and_who_asked() {
         [
             "Pause(Some(\"4f2a9c01d3e7aa55\"))",
             "Pause(Some(\"0c9d8e7f6a5b4c3d\"))",
-            "SetPolicy { policy: Balanced, objective: Some(0.25) }"
+            "SetPolicy { policy: Balanced, objective: Some(0.25) }",
+            "Pin { name: \"4f2a9c01d3e7aa55\", share: Some(0.4) }",
+            "Pin { name: \"4f2a9c01d3e7aa55\", share: None }",
+            "Unpin(\"4f2a9c01d3e7aa55\")"
         ]
     );
     assert!(commands[0].1.starts_with("uid 0 (pid "), "{}", commands[0].1);

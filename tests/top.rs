@@ -207,3 +207,42 @@ fn a_batch_is_plain_text_with_every_job() {
     let text = String::from_utf8(narrowed.get_output().stdout.clone()).unwrap();
     assert!(text.contains("lstm") && !text.contains("mnist-vae "), "{text}");
 }
+
+#[test]
+fn a_pinned_share_is_held_in_the_kernel_until_it_is_unpinned_and_no_longer_than_the_daemon_runs() {
+    let mut daemon = Daemon::start("off", &["policy.interval=2s"]);
+    let (name, other) = (name("pin"), name("second"));
+    let _jobs = (Job::start(&daemon, &name), Job::start(&daemon, &other));
+    let mut pty = top(daemon.socket(), &["-d", "0.2", "--filter", &name]);
+    pty.eventually("the job", |screen| screen.lines().any(|line| line.starts_with('>')));
+    pty.press("x20%\r");
+    pty.shows("is pinned to 20 %");
+    // Two jobs have a weight of 200 together.
+    daemon.job_that(&name, "has a fifth of the weight", SOON, |job| job["cpu_weight"] == 40);
+    daemon.job_that(&other, "has the rest", SOON, |job| job["cpu_weight"] == 160);
+    pty.eventually("the flag of a pinned job", |screen| screen.lines().any(|line| line.starts_with(">=")));
+    let told = daemon.told(&["explain", &name]);
+    assert!(told.contains("pinned") && told.contains("20% of the node") && told.contains("flowctl unpin"), "{told}");
+
+    daemon.told(&["pin", &other]);
+    daemon.job_that(&other, "is held where it is", SOON, |job| {
+        job["pinned_share"].as_f64().is_some_and(|pin| (pin - 0.8).abs() < 0.01)
+    });
+    daemon.told(&["pin", &other, "--share", "100%"]);
+    daemon.job_that(&other, "shares what two pins ask for together", SOON, |job| job["cpu_weight"] == 167);
+
+    pty.press("x");
+    pty.shows("is no longer pinned");
+    daemon.told(&["unpin", &other]);
+    daemon.job_that(&name, "is decided about again", SOON, |job| job["pinned_share"].is_null());
+    assert_eq!(daemon.flowctl(&["unpin", &other]).status.code(), Some(6), "what is not pinned");
+    daemon.told(&["pin", &name, "--share", "0.2"]);
+    daemon.end("TERM");
+    daemon.boot();
+    let found = daemon.job_that(&name, "is found again", SOON, |_| true);
+    assert!(found["pinned_share"].is_null(), "{found}");
+    daemon.told(&["policy", "fair"]);
+    assert_eq!(daemon.flowctl(&["pin", &name]).status.code(), Some(6), "a policy that changes nothing");
+    pty.press("q");
+    assert_given_back(&pty, 0);
+}

@@ -7,9 +7,13 @@ use super::snapshot::{Snapshot, json};
 use super::wire::{Done, PolicyChange};
 use super::{Command, Request};
 use crate::model::PolicyName;
+use axum::extract::Query;
+use axum::extract::rejection::QueryRejection;
 use axum::response::Response;
+use serde::Deserialize;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot;
+use utoipa::IntoParams;
 
 /// Asks the daemon and waits for its answer; the caller's time limit applies.
 pub(super) async fn carry_out(api: &Api, peer: &Peer, command: Command) -> Result<Response, Fault> {
@@ -31,6 +35,25 @@ pub(super) async fn carry_out(api: &Api, peer: &Peer, command: Command) -> Resul
 /// The whole id of the one container that was meant, so that the daemon cannot take it for another.
 pub(super) fn resolved(snapshot: &Snapshot, name: &str) -> Result<String, Fault> {
     snapshot.job(name).map(|job| job.observed.id.as_str().to_owned())
+}
+
+/// What a pin may ask for.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Pin {
+    /// The share as a part of the node, more than 0 and at most 1; where it is, without.
+    share: Option<f64>,
+}
+
+/// The share that a pin asks for.
+pub(super) fn pinned_share(pin: Result<Query<Pin>, QueryRejection>) -> Result<Option<f64>, Fault> {
+    let Query(Pin { share }) = pin.map_err(|rejection| Fault::BadRequest(rejection.body_text()))?;
+    match share {
+        Some(share) if !(share > 0.0 && share <= 1.0) => {
+            Err(Fault::BadRequest(format!("`share` is {share}; it is more than 0 and at most 1")))
+        }
+        share => Ok(share),
+    }
 }
 
 /// The command that a `PUT /v1/policy` body asks for.

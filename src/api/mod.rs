@@ -35,6 +35,15 @@ pub enum Command {
     Pause(Option<String>),
     /// Govern it, or all, again; also ends a hold after a foreign change.
     Resume(Option<String>),
+    /// Hold the share of one container at this fraction of the node, or where it is.
+    Pin {
+        /// Name, id or id prefix.
+        name: String,
+        /// More than 0, at most 1.
+        share: Option<f64>,
+    },
+    /// Let the policy decide about its share again.
+    Unpin(String),
     /// Put every original limit back and pause everything.
     Restore,
     /// Use another policy until the next reload.

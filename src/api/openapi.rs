@@ -20,6 +20,8 @@ use utoipa::OpenApi;
         routes::container,
         routes::pause_container,
         routes::resume_container,
+        routes::pin_container,
+        routes::unpin_container,
         routes::pause,
         routes::resume,
         routes::restore,

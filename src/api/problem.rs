@@ -133,6 +133,8 @@ pub(super) fn describe(command: &Command) -> &'static str {
     match command {
         Command::Pause(_) => "pausing",
         Command::Resume(_) => "resuming",
+        Command::Pin { .. } => "pinning a share",
+        Command::Unpin(_) => "unpinning a share",
         Command::Restore => "restoring the original limits",
         Command::SetPolicy { .. } => "changing the policy",
         Command::Reload => "reloading the configuration",

@@ -11,8 +11,8 @@ use super::snapshot::{Snapshot, Snapshots};
 use super::wire::{ContainerDetail, ContainerList, Done, Policy, PolicyChange, Problem, Status};
 use super::{Command, Feed, commands, events, history, metrics, recording};
 use axum::body::Body;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Extension, Path, Request, State};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Extension, Path, Query, Request, State};
 use axum::http::{Method, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -59,6 +59,8 @@ pub(super) fn router(api: Arc<Api>) -> Router {
         .route("/v1/containers/{name}", get(container))
         .route("/v1/containers/{name}/pause", post(pause_container))
         .route("/v1/containers/{name}/resume", post(resume_container))
+        .route("/v1/containers/{name}/pin", post(pin_container))
+        .route("/v1/containers/{name}/unpin", post(unpin_container))
         .route("/v1/pause", post(pause))
         .route("/v1/resume", post(resume))
         .route("/v1/restore", post(restore))
@@ -179,6 +181,32 @@ pub(super) async fn resume_container(
 ) -> Result<Response, Fault> {
     let id = commands::resolved(&latest(&api), &readable(name)?)?;
     commands::carry_out(&api, &peer, Command::Resume(Some(id))).await
+}
+
+/// Hold the share of one container where it is, or at another, until it is unpinned; within its owner's bounds.
+#[utoipa::path(post, path = "/v1/containers/{name}/pin", params(("name" = String, Path, description = "name, id or beginning of an id"), commands::Pin),
+    responses((status = 200, body = Done), (status = 400, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
+pub(super) async fn pin_container(
+    State(api): State<Arc<Api>>,
+    Extension(peer): Extension<Peer>,
+    name: Name,
+    pin: Result<Query<commands::Pin>, QueryRejection>,
+) -> Result<Response, Fault> {
+    let share = commands::pinned_share(pin)?;
+    let name = commands::resolved(&latest(&api), &readable(name)?)?;
+    commands::carry_out(&api, &peer, Command::Pin { name, share }).await
+}
+
+/// Let the policy decide about the share of one container again.
+#[utoipa::path(post, path = "/v1/containers/{name}/unpin", params(("name" = String, Path, description = "name, id or beginning of an id")),
+    responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
+pub(super) async fn unpin_container(
+    State(api): State<Arc<Api>>,
+    Extension(peer): Extension<Peer>,
+    name: Name,
+) -> Result<Response, Fault> {
+    let id = commands::resolved(&latest(&api), &readable(name)?)?;
+    commands::carry_out(&api, &peer, Command::Unpin(id)).await
 }
 
 /// Leave every container alone, with its original limits.

@@ -21,6 +21,29 @@ pub struct Target {
     all: bool,
 }
 
+/// Arguments of `flowctl pin`.
+#[derive(Args, Debug)]
+pub struct PinArgs {
+    /// Name, id, or the beginning of an id
+    job: String,
+    /// Part of the node, `40%` or `0.4`; without it, the share that it has
+    #[arg(long, short, value_parser = share, value_name = "SHARE")]
+    share: Option<f64>,
+}
+
+/// A share as `40%` or `0.4`.
+pub(super) fn share(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let share = match text.strip_suffix('%') {
+        Some(percent) => percent.trim_end().parse::<f64>().map(|percent| percent / 100.0),
+        None => text.parse(),
+    };
+    match share {
+        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err("a share is more than 0% and at most 100%: `40%` or `0.4`".to_owned()),
+    }
+}
+
 /// The policies that there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PolicyChoice {
@@ -84,6 +107,12 @@ pub async fn target(client: &Client, verb: &str, target: &Target, screen: &Scree
         }
     }
     refusal.map_or(Ok(()), Err)
+}
+
+/// `flowctl pin`.
+pub async fn pin(client: &Client, args: &PinArgs, screen: &Screen) -> Result<(), Failure> {
+    let share = args.share.map_or_else(String::new, |share| format!("?share={share}"));
+    give(client, &format!("/v1/containers/{}/pin{share}", segment(&args.job)), screen).await
 }
 
 /// Gives one command and tells what was done.

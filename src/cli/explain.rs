@@ -79,6 +79,14 @@ fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanatio
         );
         page.line("share", &words);
     }
+    if let Some(pin) = container.pinned_share {
+        let words = format!(
+            "to {} of the node by an operator; ends: `flowctl unpin {}`",
+            text::percent(pin),
+            container.short_id
+        );
+        page.toned(Tone::Warn, "pinned", &words);
+    }
     page.line("bounds", &bounds(explanation));
     if let Some(decision) = explanation.decision.as_ref().filter(|decision| !decision.numbers.is_empty()) {
         let numbers = decision.numbers.iter().map(|(name, number)| format!("{name} = {}", text::number_text(*number)));

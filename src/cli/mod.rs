@@ -31,7 +31,7 @@ mod when;
 pub use exit::{Exit, Failure};
 pub use screen::{ColorChoice, Format};
 
-use crate::api::client::Client;
+use crate::api::client::{Client, segment};
 use clap::{CommandFactory, Parser, Subcommand};
 use commands::{PolicyArgs, Target};
 use screen::{Screen, Tone};
@@ -103,6 +103,13 @@ enum Verb {
     Pause(Target),
     /// Govern jobs again; also ends a hold after a foreign change
     Resume(Target),
+    /// Hold the share of a job where it is, or at another, until it is unpinned, ends, or the daemon does
+    Pin(commands::PinArgs),
+    /// Let the policy decide about the share of a job again
+    Unpin {
+        /// Name, id, or the beginning of an id
+        job: String,
+    },
     /// Put every original limit back and pause everything
     Restore,
     /// Show the policy, or use another until the next reload
@@ -218,6 +225,11 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
         Verb::Explain { job, repeat, .. } => block_on(commands::explain(&client, &job, repeat.watch, &screen))?,
         Verb::Pause(target) => block_on(commands::target(&client, "pause", &target, &screen))?,
         Verb::Resume(target) => block_on(commands::target(&client, "resume", &target, &screen))?,
+        Verb::Pin(args) => block_on(commands::pin(&client, &args, &screen))?,
+        Verb::Unpin { job } => {
+            let path = format!("/v1/containers/{}/unpin", segment(&job));
+            block_on(commands::give(&client, &path, &screen))?
+        }
         Verb::Restore => block_on(commands::give(&client, "/v1/restore", &screen))?,
         Verb::Reload => block_on(commands::give(&client, "/v1/reload", &screen))?,
         Verb::Policy(args) => block_on(commands::policy(&client, &args, &screen))?,

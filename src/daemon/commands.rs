@@ -15,6 +15,8 @@ impl Governing {
             Command::Pause(Some(name)) => self.pause(&name).await,
             Command::Resume(None) => Ok(self.resume_all().await),
             Command::Resume(Some(name)) => self.resume(&name).await,
+            Command::Pin { name, share } => self.pin(&name, share),
+            Command::Unpin(name) => self.unpin(&name),
             Command::Restore => self.restore_all().await,
             Command::SetPolicy { policy, objective } => {
                 let mut settings = self.settings.policy;
@@ -127,7 +129,7 @@ impl Governing {
         }
     }
 
-    fn find(&self, name: &str) -> Result<ContainerId, Refusal> {
+    pub(super) fn find(&self, name: &str) -> Result<ContainerId, Refusal> {
         let exact = |id: &ContainerId| id.as_str() == name;
         if let Some(id) = self.jobs.keys().find(|id| exact(id)) {
             return Ok(id.clone());
@@ -148,6 +150,6 @@ impl Governing {
     }
 }
 
-fn gone(name: &str) -> Refusal {
+pub(super) fn gone(name: &str) -> Refusal {
     Refusal::NotFound(format!("no governed container `{name}`; `flowctl ps` lists them"))
 }

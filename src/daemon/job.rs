@@ -14,7 +14,7 @@ use crate::host::store::{LogPlace, Original, ReadPosition};
 use crate::host::tail::{ContainerFile, Source};
 use crate::model::{
     Bytes, ContainerId, ContainerPlan, CpuTime, Directives, Hold, Learning, Limits, LogOrigin, Millis, Notice,
-    NoticeLevel, RunState, Runtime, Setting, Usage,
+    NoticeLevel, RunState, Runtime, Setting, Share, Usage,
 };
 use crate::progress::Tracker;
 use std::collections::BTreeMap;
@@ -28,6 +28,8 @@ const FRESH: Millis = Millis(50);
 pub(super) struct Job {
     pub target: Target,
     pub directives: Directives,
+    /// The share that an operator holds it at.
+    pub pinned: Option<Share>,
     /// On the daemon's clock.
     pub started: Millis,
     pub state: RunState,
@@ -156,6 +158,7 @@ impl Job {
             notices: Vec::new(),
             run: (0, 0),
             directives,
+            pinned: None,
             tracker,
         };
         for problem in problems.iter().chain(job.tracker.problems().to_vec().iter()) {

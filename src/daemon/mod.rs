@@ -21,6 +21,7 @@ mod journal;
 mod limits;
 mod logs;
 mod observe;
+mod pin;
 mod publish;
 mod record;
 mod restore;

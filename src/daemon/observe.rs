@@ -39,7 +39,7 @@ fn observe_job(job: &mut Job, now: Millis, paused: bool, close: bool) -> Contain
         started: job.started,
         state: job.state,
         hold: job.holds.strongest(now, paused),
-        bounds: job.directives.bounds,
+        bounds: job.bounds(),
         weight: job.directives.weight,
         memory_floor: job.memory_floor(),
         deadline: job.directives.deadline.map(|after| job.started.after(after)),
@@ -63,7 +63,7 @@ pub(super) fn status_of(job: &Job, observed: ContainerObservation, cores: f64) -
         log_origin: job.log_origin.clone(),
         directives: job.directives.clone(),
         drifts: job.drifts.told(),
-        pinned: None,
+        pinned: job.pinned,
         notices: job.notices.clone(),
     }
 }

@@ -1,7 +1,7 @@
 //! One governed container as the lists show it, and its limits. Imports: model, sibling wire types.
 
 use super::{Metric, Notice, Progress, finite, finite_option, word};
-use crate::model::{self, JobStatus, NodeStatus, PlannedLimits};
+use crate::model::{self, JobStatus, NodeStatus, PlannedLimits, PolicyName, Reason};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -94,10 +94,24 @@ impl Container {
             memory_bytes: observed.usage.memory.map(|bytes| bytes.0),
             cpu_weight: observed.limits.cpu_weight.map(|weight| weight.number()),
             rule: plan.map(|plan| super::explanation::spelled(&plan.reason).0.to_owned()),
-            why: plan.map_or_else(|| "not decided yet".to_owned(), |plan| plan.reason.to_string()),
+            why: why(job, status),
             hold,
             notices: job.notices.iter().map(Notice::of).collect(),
         }
+    }
+}
+
+/// Why it has its share, in words. A pin that decides says so, and where it does not decide, why not.
+fn why(job: &JobStatus, status: &NodeStatus) -> String {
+    let Some(plan) = &job.plan else { return "not decided yet".to_owned() };
+    let Some(pin) = job.pinned.filter(|_| job.observed.hold.is_none()) else { return plan.reason.to_string() };
+    let short = plan.share.fraction() < pin.fraction() - 0.005;
+    match &plan.reason {
+        _ if status.settings.policy == PolicyName::Fair => format!("pinned to {pin}, which fair does not heed"),
+        Reason::Paused => plan.reason.to_string(),
+        _ if short => format!("pinned to {pin}: no more is left for it"),
+        Reason::Bounded { wanted, .. } => format!("pinned to {pin} (wanted {wanted})"),
+        _ => format!("pinned to {pin}"),
     }
 }
 

@@ -193,31 +193,12 @@ impl App {
 #[cfg(test)]
 mod tests {
     use super::super::input::Input;
-    use super::super::testing::{containers, status};
+    use super::super::testing::{app, containers, press, selected, status, types};
     use super::*;
     use std::time::Duration;
 
-    fn app() -> App {
-        let mut app = App::new(Duration::from_secs(1), Order::default(), "");
-        app.take(Input::Status(Box::new(status(containers()))), Now::default());
-        app.settle(2);
-        app
-    }
-
-    fn press(app: &mut App, code: KeyCode) -> Vec<Wish> {
-        app.take(Input::Key(code.into()), Now::default())
-    }
-
-    fn types(app: &mut App, text: &str) -> Vec<Wish> {
-        text.chars().flat_map(|c| press(app, KeyCode::Char(c))).collect()
-    }
-
     fn control(app: &mut App, letter: char) -> Vec<Wish> {
         app.take(Input::Key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL)), Now::default())
-    }
-
-    fn selected(app: &App) -> &str {
-        app.selection().map_or("", |job| &job.name)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::app::App;
 use super::input::{Now, Overlay, Prompt, PromptKind, Wish};
 use crate::api::client::segment;
+use crate::cli::commands::share;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 
@@ -64,8 +65,8 @@ impl App {
                 let path = format!("/v1/containers/{}/pin", segment(id));
                 let path = match share(typed) {
                     _ if typed.is_empty() => path,
-                    Some(share) => format!("{path}?share={share}"),
-                    None => return self.refuse("a share is more than 0% and at most 100%: `40%` or `0.4`", now),
+                    Ok(share) => format!("{path}?share={share}"),
+                    Err(why) => return self.refuse(&why, now),
                 };
                 self.say(&format!("pinning {name} …"), false, now);
                 vec![Wish::Command(path)]
@@ -79,40 +80,10 @@ impl App {
     }
 }
 
-/// `40%` or `0.4` as a fraction of the node.
-fn share(text: &str) -> Option<f64> {
-    let share = match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().ok()? / 100.0,
-        None => text.parse().ok()?,
-    };
-    (share > 0.0 && share <= 1.0).then_some(share)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::input::Input;
-    use super::super::jobs::Order;
-    use super::super::testing::{containers, status};
+    use super::super::testing::{app, press, selected, types};
     use super::*;
-
-    fn app() -> App {
-        let mut app = App::new(Duration::from_secs(1), Order::default(), "");
-        app.take(Input::Status(Box::new(status(containers()))), Now::default());
-        app.settle(2);
-        app
-    }
-
-    fn press(app: &mut App, code: KeyCode) -> Vec<Wish> {
-        app.take(Input::Key(code.into()), Now::default())
-    }
-
-    fn types(app: &mut App, text: &str) -> Vec<Wish> {
-        text.chars().flat_map(|c| press(app, KeyCode::Char(c))).collect()
-    }
-
-    fn selected(app: &App) -> &str {
-        app.selection().map_or("", |job| &job.name)
-    }
 
     #[test]
     fn a_filter_is_in_force_while_it_is_typed_and_escape_brings_the_old_one_back() {

@@ -1,11 +1,16 @@
 //! Wire documents for the tests of this folder, made by hand. Imports: wire types.
 
+use super::app::App;
+use super::input::{Input, Now, Wish};
+use super::jobs::Order;
 use crate::api::wire::{
     Container, ContainerDetail, Decision, Estimate, Event, Explanation, GrowthEfficiency, Hold, Limit, Limits, Metric,
     Node, Notice, Policy, Pressure, Progress, Reading, Status, Trend, Use,
 };
 use crate::model::{PolicyName, PolicySettings};
+use ratatui::crossterm::event::KeyCode;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The instant of all snapshots.
 pub const NOW: u64 = 1_700_000_000_000;
@@ -205,4 +210,27 @@ pub fn event(sequence: u64, name: &str, text: &str) -> Event {
         name: Some(name.to_owned()),
         text: text.to_owned(),
     }
+}
+
+/// A screen of two rows that shows [`containers`].
+pub fn app() -> App {
+    let mut app = App::new(Duration::from_secs(1), Order::default(), "");
+    app.take(Input::Status(Box::new(status(containers()))), Now::default());
+    app.settle(2);
+    app
+}
+
+/// A key is pressed.
+pub fn press(app: &mut App, code: KeyCode) -> Vec<Wish> {
+    app.take(Input::Key(code.into()), Now::default())
+}
+
+/// Keys are pressed one after another.
+pub fn types(app: &mut App, text: &str) -> Vec<Wish> {
+    text.chars().flat_map(|c| press(app, KeyCode::Char(c))).collect()
+}
+
+/// The name of the job under the cursor.
+pub fn selected(app: &App) -> &str {
+    app.selection().map_or("", |job| &job.name)
 }
