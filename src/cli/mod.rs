@@ -18,6 +18,7 @@ mod logs;
 mod past;
 mod ps;
 mod record;
+mod report;
 mod run;
 mod screen;
 mod status;
@@ -34,7 +35,7 @@ pub use screen::{ColorChoice, Format};
 use crate::api::client::{Client, segment};
 use clap::{CommandFactory, Parser, Subcommand};
 use commands::{PolicyArgs, Target};
-use screen::{Screen, Tone};
+use screen::{Output, Screen, Tone};
 use std::ffi::OsString;
 use std::future::Future;
 use std::io::{self, Write};
@@ -69,8 +70,8 @@ struct Common {
     )]
     socket: PathBuf,
     /// Form of the output
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORM", global = true)]
-    output: Format,
+    #[arg(short, long, value_parser = Output::forms(), default_value = "table", value_name = "FORM", global = true)]
+    output: Output,
     /// When to colour (NO_COLOR is obeyed)
     #[arg(long, value_enum, default_value_t, value_name = "WHEN", global = true)]
     color: ColorChoice,
@@ -99,6 +100,8 @@ enum Verb {
     },
     /// Tell what was: the jobs of the last day, or what one of them did and was given
     History(history::HistoryArgs),
+    /// Show what governing did for one's own jobs: one HTML page, no network needed
+    Report(report::ReportArgs),
     /// Leave jobs alone, with their original limits
     Pause(Target),
     /// Govern jobs again; also ends a hold after a foreign change
@@ -203,7 +206,7 @@ fn report(failure: &Failure, color: ColorChoice) -> Exit {
 
 /// Does what the verb says. The exit code of a command that was run is that command's own.
 fn obey(cli: Cli) -> Result<ExitCode, Failure> {
-    let screen = Screen::new(cli.common.output, cli.common.color);
+    let screen = Screen::new(cli.common.output.form(), cli.common.color);
     let client = Client::new(&cli.common.socket, cli.common.timeout);
     let done = match cli.verb {
         Verb::Run(args) => return run::run(args, &cli.common.socket),
@@ -221,6 +224,7 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
         Verb::Top(args) => block_on(top::top(&client, &args, &screen))?,
         Verb::Ps(repeat) => block_on(commands::ps(&client, repeat.watch, &screen))?,
         Verb::Explain { job, at: Some(at), .. } => block_on(past::explain(&client, &job, at, &screen))?,
+        Verb::Report(args) => block_on(report::report(&client, &args))?,
         Verb::History(args) => block_on(history::history(&client, &args, &screen))?,
         Verb::Explain { job, repeat, .. } => block_on(commands::explain(&client, &job, repeat.watch, &screen))?,
         Verb::Pause(target) => block_on(commands::target(&client, "pause", &target, &screen))?,

@@ -2,9 +2,11 @@
 
 use super::text;
 use clap::ValueEnum;
+use clap::builder::{EnumValueParser, PathBufValueParser, TypedValueParser};
 use serde::Serialize;
 use std::env;
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 
 /// The forms of output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -18,6 +20,35 @@ pub enum Format {
     Json,
     /// One JSON document a line: a container, an event, a check.
     Jsonl,
+}
+
+/// What `-o` says: a form, or for a command that makes one, a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// How to print.
+    Form(Format),
+    /// Where to write.
+    File(PathBuf),
+}
+
+impl Output {
+    /// Reads a form.
+    pub fn forms() -> impl TypedValueParser<Value = Output> {
+        EnumValueParser::<Format>::new().map(Output::Form)
+    }
+
+    /// Reads a file's name.
+    pub fn files() -> impl TypedValueParser<Value = Output> {
+        PathBufValueParser::new().map(Output::File)
+    }
+
+    /// How to print; a command that writes a file prints the usual way.
+    pub fn form(&self) -> Format {
+        match self {
+            Output::Form(form) => *form,
+            Output::File(_) => Format::default(),
+        }
+    }
 }
 
 /// When to colour.

@@ -19,7 +19,7 @@ mod random;
 pub mod replay;
 pub mod report;
 pub mod scenario;
-mod sharing;
+pub mod sharing;
 mod table_file;
 pub mod trace;
 

@@ -8,6 +8,10 @@ mod answer;
 mod keeper;
 mod noise;
 mod recorder;
+#[cfg(test)]
+mod recorder_tests;
+#[cfg(test)]
+mod week_tests;
 
 use super::event::Event as Told;
 use crate::api::HistoryRequest;

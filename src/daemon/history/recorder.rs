@@ -10,7 +10,7 @@ const SAME_START_MS: u64 = 3_000;
 /// A job of the daemon before that has not been found again by then ended when nobody looked.
 const FOUND_AGAIN_WITHIN_MS: u64 = 60_000;
 /// Rows that wait for the disk; what is more is left out.
-const ROWS_AT_MOST: usize = 50_000;
+pub(super) const ROWS_AT_MOST: usize = 50_000;
 
 /// What is known of the jobs that live.
 #[derive(Debug, Default)]
@@ -217,7 +217,3 @@ fn moment(status: &JobStatus, job: u64, unix_ms: u64) -> Moment {
         is_turn: false,
     }
 }
-
-#[cfg(test)]
-#[path = "recorder_tests.rs"]
-mod tests;

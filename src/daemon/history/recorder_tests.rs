@@ -1,12 +1,12 @@
 //! Snapshots in, rows out: what is kept, what is noise, and who is who after a restart.
 
-use super::*;
+use super::recorder::{ROWS_AT_MOST, Recorder};
 use crate::daemon::publish::empty_status;
 use crate::model::*;
 
 const START: u64 = 1_700_000_000_000;
 
-fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> JobStatus {
+pub(super) fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> JobStatus {
     let seconds = at_ms as f64 / 1000.0;
     let cpu = CpuTime((seconds * share * 8e6) as u64);
     let latest = Evaluation { at: Millis(at_ms), value, current: None, total: None };

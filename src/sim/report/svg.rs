@@ -181,6 +181,15 @@ impl Plot {
         format!(r#"<svg viewBox="0 0 {width} {height}" role="img" aria-label="{title}">{body}</svg>"#)
     }
 
+    /// The picture for a page that includes [`STYLE`], with a name and a description that a screen reader tells.
+    pub fn described(self, id: &str, title: &str, description: &str) -> String {
+        let Plot { width, height, body, .. } = self;
+        let (id, title, description) = (escaped(id), escaped(title), escaped(description));
+        format!(
+            r#"<svg viewBox="0 0 {width} {height}" role="img" aria-labelledby="{id}-t {id}-d"><title id="{id}-t">{title}</title><desc id="{id}-d">{description}</desc>{body}</svg>"#
+        )
+    }
+
     /// The picture as a file of its own.
     pub fn standalone(self, title: &str) -> String {
         let (width, height) = (self.width, self.height);

@@ -1,0 +1,330 @@
+//! The report's pictures, one function each, drawn for the width of a phone and scaled up elsewhere.
+//!
+//! Imports: sim's drawing primitives.
+
+use super::data::{Data, Series};
+use super::estimate::Range;
+use crate::cli::text;
+use crate::sim::report::svg::{Margins, Plot, series};
+
+const WIDTH: f64 = 460.0;
+const FIELD: f64 = 190.0;
+/// Room for names of jobs.
+const NAMES: f64 = 112.0;
+const NAME_LONGEST: usize = 14;
+const ROW: f64 = 18.0;
+/// Points of a line; more would be thinner than a pixel.
+const POINTS: usize = 240;
+
+fn margins(left: f64) -> Margins {
+    Margins { top: 8.0, right: 16.0, bottom: 36.0, left }
+}
+
+/// A unit of time in which the report's length is a handy number.
+#[derive(Clone, Copy)]
+pub struct Unit {
+    seconds: f64,
+    /// `minutes`.
+    pub name: &'static str,
+}
+
+/// The unit for a length.
+pub fn unit(length_s: f64) -> Unit {
+    let (seconds, name) = match length_s {
+        s if s <= 600.0 => (1.0, "seconds"),
+        s if s <= 5.0 * 3600.0 => (60.0, "minutes"),
+        s if s <= 4.0 * 86_400.0 => (3600.0, "hours"),
+        _ => (86_400.0, "days"),
+    };
+    Unit { seconds, name }
+}
+
+fn number(value: f64) -> String {
+    text::number_text((value * 1e6).round() / 1e6)
+}
+
+fn percent(value: f64) -> String {
+    format!("{:.0} %", 100.0 * value)
+}
+
+/// The jobs that are drawn, with the colours of their places.
+pub struct Drawn<'a> {
+    data: &'a Data,
+    jobs: Vec<&'a Series>,
+    unit: Unit,
+}
+
+impl<'a> Drawn<'a> {
+    /// Those that used the most CPU, at most so many, in the order of their start.
+    pub fn new(data: &'a Data, most: usize) -> Drawn<'a> {
+        let used = |series: &Series| series.work.last().map_or(0.0, |last| last.1);
+        let mut jobs: Vec<&Series> = data.jobs.iter().collect();
+        jobs.sort_by(|a, b| used(b).total_cmp(&used(a)));
+        jobs.truncate(most);
+        jobs.sort_by(|a, b| a.start_s.total_cmp(&b.start_s).then(a.job.number.cmp(&b.job.number)));
+        Drawn { data, jobs, unit: unit(data.length_s()) }
+    }
+
+    /// Their names, in the order of their colours.
+    pub fn names(&self) -> Vec<String> {
+        self.jobs.iter().map(|series| name(series)).collect()
+    }
+
+    /// Their curves.
+    pub fn jobs(&self) -> &[&'a Series] {
+        &self.jobs
+    }
+
+    fn over_time(&self, highest: f64, label: impl Fn(f64) -> String) -> Plot {
+        let length = self.data.length_s() / self.unit.seconds;
+        let mut plot = Plot::new(WIDTH, FIELD + 44.0, margins(48.0), (0.0, length), (0.0, highest));
+        plot.x_axis(self.unit.name, number);
+        plot.y_axis(label);
+        plot
+    }
+
+    fn x(&self, seconds: f64) -> f64 {
+        seconds / self.unit.seconds
+    }
+
+    fn rows(&self, from: f64, to: f64, count: usize) -> Plot {
+        Plot::new(WIDTH, count as f64 * ROW + 44.0, margins(NAMES), (from, to), (0.0, count as f64))
+    }
+
+    /// When each job ran, with a mark at 95 % of its improvement.
+    pub fn gantt(&self) -> String {
+        let mut plot = self.rows(0.0, self.x(self.data.length_s()), self.jobs.len());
+        plot.x_axis(self.unit.name, number);
+        for (place, series_of) in self.jobs.iter().enumerate() {
+            let y = row(self.jobs.len(), place);
+            let end = series_of.seen_s;
+            let open = if series_of.end_s.is_none() { ", runs on" } else { "" };
+            let title = format!("{}: {}{open}", name(series_of), text::duration(end - series_of.start_s));
+            plot.bar((self.x(series_of.start_s), self.x(end)), (y - 0.33, y + 0.33), &series(place), &title);
+            if let Some(quality) = series_of.quality_s {
+                plot.mark(self.x(quality), y, 7.0, "95 % of its improvement");
+            }
+            label(&mut plot, y, series_of);
+        }
+        let description = "One bar for each job, from its start to its end; the mark on a bar is where it had 95 % of its improvement.";
+        plot.described("gantt", "When each job ran", description)
+    }
+
+    /// Completion times as they were, and beneath each the estimate of plain sharing with its doubt.
+    pub fn completions(&self) -> String {
+        let ended = self.ended();
+        let took = |job: &Series| job.end_s.unwrap_or(job.seen_s) - job.start_s;
+        let all =
+            ended.iter().flat_map(|(_, job, plain)| [took(job), plain.high.min(4.0 * took(job).max(plain.likely))]);
+        let longest = all.fold(1.0, f64::max);
+        let unit = unit(longest);
+        let mut plot = self.rows(0.0, longest / unit.seconds * 1.02, ended.len());
+        plot.x_axis(unit.name, number);
+        for (place, (colour, job, plain)) in ended.iter().enumerate() {
+            let y = row(ended.len(), place);
+            let real = took(job);
+            let title = format!("{}: {}", name(job), text::duration(real));
+            plot.bar((0.0, real / unit.seconds), (y, y + 0.36), &series(*colour), &title);
+            let estimated = format!(
+                "{} under plain sharing, estimated: {} ({} to {})",
+                name(job),
+                text::duration(plain.likely),
+                text::duration(plain.low),
+                text::duration(plain.high)
+            );
+            plot.bar((0.0, plain.likely / unit.seconds), (y - 0.04, y - 0.3), "plain", &estimated);
+            let high = plain.high.min(longest);
+            plot.line(&[(plain.low / unit.seconds, y - 0.17), (high / unit.seconds, y - 0.17)], "doubt", &estimated);
+            label(&mut plot, y, job);
+        }
+        let description = "For each job that ended, the time that it took, and beneath it in grey the estimate for plain sharing; the line is the doubt.";
+        plot.described("completions", "Completion times", description)
+    }
+
+    /// What each job is estimated to have gained or lost, best first.
+    pub fn gains(&self) -> String {
+        let mut gains: Vec<(&Series, Range)> =
+            self.ended().iter().map(|(_, job, plain)| (*job, gain(job, *plain))).collect();
+        gains.sort_by(|a, b| a.1.likely.total_cmp(&b.1.likely));
+        let widest = gains.iter().map(|(_, gain)| gain.low.abs().max(gain.high.abs())).fold(0.1, f64::max).min(2.0);
+        let mut plot = self.rows(-widest, widest, gains.len());
+        plot.x_axis("completion time against plain sharing", |tick| format!("{:+.0} %", 100.0 * tick));
+        plot.rule(0.0);
+        for (place, (job, gain)) in gains.iter().enumerate() {
+            let y = row(gains.len(), place);
+            let class = if gain.low > 0.0 {
+                "bad"
+            } else if gain.high < 0.0 {
+                "good"
+            } else {
+                "plain"
+            };
+            let title = format!("{}: {}", name(job), words(*gain));
+            plot.bar((0.0, gain.likely.clamp(-widest, widest)), (y - 0.3, y + 0.3), class, &title);
+            let ends = [(gain.low.clamp(-widest, widest), y), (gain.high.clamp(-widest, widest), y)];
+            plot.line(&ends, "doubt", &title);
+            label(&mut plot, y, job);
+        }
+        let description = "For each job that ended, how much less or more time it took than plain sharing is estimated to have given; \
+                           left is faster, the line is the doubt, grey bars are within it.";
+        plot.described("gains", "Estimated gain or cost of each job", description)
+    }
+
+    /// Jobs that ended, with their colour and the estimate of their completion.
+    fn ended(&self) -> Vec<(usize, &'a Series, Range)> {
+        let estimated = |job: &Series| {
+            let place = self.data.jobs.iter().position(|known| known.job.number == job.job.number)?;
+            Some(self.data.estimate.jobs.get(place)?.as_ref()?.completion_s)
+        };
+        let with = |(colour, job): (usize, &&'a Series)| Some((colour, *job, estimated(job)?));
+        self.jobs.iter().enumerate().filter_map(with).collect()
+    }
+
+    /// Planned parts of the node, one on top of the other.
+    pub fn shares(&self) -> String {
+        let times = self.times();
+        let part =
+            |job: &Series, at: f64| if at < job.start_s || at > job.seen_s { 0.0 } else { held(&job.shares, at) };
+        let mut plot = self.over_time(1.0, percent);
+        self.stack(&mut plot, &times, true, part);
+        let description = "How the governor divided the node when every job wanted more than its part, over time, one job on top of the other.";
+        plot.described("shares", "Shares of the node over time", description)
+    }
+
+    /// Cores used, one on top of the other.
+    pub fn cpu(&self) -> String {
+        let times = self.times();
+        let used = |job: &Series, from: f64, to: f64| (at_work(job, to) - at_work(job, from)) / (to - from).max(1e-9);
+        let spans: Vec<(f64, f64)> = times.windows(2).map(|pair| (pair[0], pair[1])).collect();
+        let all = spans.iter().map(|(from, to)| self.jobs.iter().map(|job| used(job, *from, *to)).sum::<f64>());
+        let highest = all.fold(0.1, f64::max).min(2.0 * self.data.cores()) * 1.05;
+        let mut plot = self.over_time(highest, number);
+        let mut lower: Vec<(f64, f64)> =
+            spans.iter().flat_map(|(from, to)| [(self.x(*from), 0.0), (self.x(*to), 0.0)]).collect();
+        for (place, job) in self.jobs.iter().enumerate() {
+            let steps = spans.iter().flat_map(|(from, to)| {
+                let cores = used(job, *from, *to);
+                [cores, cores]
+            });
+            let upper: Vec<(f64, f64)> = lower.iter().zip(steps).map(|((x, y), cores)| (*x, y + cores)).collect();
+            plot.area(&lower, &upper, &series(place), &name(job));
+            lower = upper;
+        }
+        let description = "Cores that each job really used over time, one job on top of the other.";
+        plot.described("cpu", "CPU used over time", description)
+    }
+
+    fn stack(&self, plot: &mut Plot, times: &[f64], stepped: bool, of: impl Fn(&Series, f64) -> f64) {
+        let points = |values: Vec<f64>| -> Vec<(f64, f64)> {
+            let xs = times.iter().map(|at| self.x(*at));
+            if !stepped {
+                return xs.zip(values).collect();
+            }
+            let next = times.iter().skip(1).chain(times.last()).map(|at| self.x(*at));
+            xs.zip(next).zip(values).flat_map(|((from, to), value)| [(from, value), (to, value)]).collect()
+        };
+        let mut sums = vec![0.0; times.len()];
+        let mut lower = points(sums.clone());
+        for (place, job) in self.jobs.iter().enumerate() {
+            for (sum, at) in sums.iter_mut().zip(times) {
+                *sum += of(job, *at);
+            }
+            let upper = points(sums.iter().map(|sum| sum.min(1.0)).collect());
+            plot.area(&lower, &upper, &series(place), &name(job));
+            lower = upper;
+        }
+    }
+
+    /// Evenly spaced instants, and those where a job starts or ends.
+    fn times(&self) -> Vec<f64> {
+        let length = self.data.length_s();
+        let even = (0..=POINTS).map(|n| length * n as f64 / POINTS as f64);
+        let edges = self.jobs.iter().flat_map(|job| [job.start_s, job.seen_s]);
+        let mut times: Vec<f64> = even.chain(edges).filter(|at| (0.0..=length).contains(at)).collect();
+        times.sort_by(f64::total_cmp);
+        times.dedup_by(|a, b| (*a - *b).abs() < 1e-3);
+        times
+    }
+
+    /// Evaluations as parts of each job's improvement.
+    pub fn evaluations(&self) -> String {
+        let mut plot = self.over_time(1.05, percent);
+        for (place, job) in self.jobs.iter().enumerate() {
+            let every = job.improvement.len().div_ceil(POINTS / 2).max(1);
+            let last = job.improvement.last().into_iter();
+            let thinned = job.improvement.iter().step_by(every).chain(last);
+            let points: Vec<(f64, f64)> =
+                thinned.map(|(at, part)| (self.x(*at), part.clamp(-0.05, 1.05).max(0.0))).collect();
+            if points.len() > 1 {
+                plot.line(&points, &series(place), &name(job));
+            }
+        }
+        let description = "Each job's evaluations over time, as parts of the way from its first to its best.";
+        plot.described("evaluations", "Evaluation curves", description)
+    }
+
+    /// The node's pressure.
+    pub fn pressure(&self) -> String {
+        let mut plot = self.over_time(1.0, percent);
+        type Of = fn(&crate::api::wire::PastNode) -> Option<f64>;
+        let kinds: [(Of, &str); 3] = [
+            (|node| node.pressure.cpu, "CPU"),
+            (|node| node.pressure.memory, "memory"),
+            (|node| node.pressure.io, "I/O"),
+        ];
+        for (place, (of, name)) in kinds.into_iter().enumerate() {
+            let at = |unix_ms: u64| (unix_ms as f64 - self.data.since as f64).max(0.0) / 1000.0;
+            let points: Vec<(f64, f64)> =
+                self.data.node.iter().filter_map(|node| Some((self.x(at(node.unix_ms)), of(node)?))).collect();
+            if points.len() > 1 {
+                plot.line(&points, &series(place), name);
+            }
+        }
+        let description = "The part of the time in which some task of the node waited for CPU, memory or block I/O.";
+        plot.described("pressure", "Pressure on the node", description)
+    }
+}
+
+/// The change of a job's completion time against plain sharing: negative is faster.
+pub fn gain(job: &Series, plain: Range) -> Range {
+    let real = job.end_s.unwrap_or(job.seen_s) - job.start_s;
+    let against = |plain: f64| if plain > 0.0 && plain.is_finite() { real / plain - 1.0 } else { -1.0 };
+    Range {
+        low: against(plain.high),
+        likely: against(plain.likely),
+        high: if plain.low > 0.0 { against(plain.low) } else { 1.0 },
+    }
+}
+
+/// `-23% (-31% to -12%)`.
+pub fn words(gain: Range) -> String {
+    let signed = |part: f64| {
+        let percent = (100.0 * part).round();
+        if percent == 0.0 { "0%".to_owned() } else { format!("{percent:+}%") }
+    };
+    format!("{} ({} to {})", signed(gain.likely), signed(gain.low), signed(gain.high))
+}
+
+/// A job's name, safe to show.
+pub fn name(series: &Series) -> String {
+    text::clean(&series.job.name)
+}
+
+fn label(plot: &mut Plot, y: f64, job: &Series) {
+    let at = plot.y.at(y) + 4.0;
+    plot.text(NAMES - 8.0, at, "end", &text::fit(&name(job), NAME_LONGEST));
+}
+
+fn row(count: usize, place: usize) -> f64 {
+    count as f64 - place as f64 - 0.5
+}
+
+fn at_work(job: &Series, at: f64) -> f64 {
+    super::estimate::at(&job.work, at)
+}
+
+/// The value that stood at an instant.
+pub fn held(steps: &[(f64, f64)], at: f64) -> f64 {
+    let after = steps.partition_point(|step| step.0 <= at);
+    after.checked_sub(1).map_or(0.0, |n| steps[n].1)
+}

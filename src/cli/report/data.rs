@@ -1,0 +1,164 @@
+//! The history of a span as the report needs it: each job's curves in seconds since the report's beginning.
+//!
+//! Imports: the API's client, wire types.
+
+use super::estimate::{Estimate, Life, at, estimate};
+use crate::api::client::Client;
+use crate::api::wire::{Event, Moment, PastJob, PastNode, PastNodes};
+use crate::cli::exit::Failure;
+use crate::cli::history::{jobs, moments, past_events, span};
+
+/// Moments asked for, all jobs together, and of one job at least and at most.
+const MOMENTS: u64 = 60_000;
+const MOMENTS_A_JOB: (u64, u64) = (20, 600);
+/// Evaluations without which nothing is said of quality.
+const EVALUATIONS_AT_LEAST: usize = 5;
+
+/// Everything that the page shows.
+pub struct Data {
+    /// The node's name.
+    pub hostname: String,
+    /// Where the report begins and ends, Unix milliseconds.
+    pub since: u64,
+    /// The end.
+    pub until: u64,
+    /// The node's readings.
+    pub node: Vec<PastNode>,
+    /// The jobs, ordered by start.
+    pub jobs: Vec<Series>,
+    /// Commands, holds and notices.
+    pub events: Vec<Event>,
+    /// What plain sharing would have given.
+    pub estimate: Estimate,
+}
+
+/// One job's curves; times in seconds since the report's beginning.
+pub struct Series {
+    /// Who.
+    pub job: PastJob,
+    /// When it started; 0 where that was before.
+    pub start_s: f64,
+    /// When it ended.
+    pub end_s: Option<f64>,
+    /// Where its bar ends: its end, or when it was last seen.
+    pub seen_s: f64,
+    /// CPU time since `start_s`, core-seconds.
+    pub work: Vec<(f64, f64)>,
+    /// Planned parts of the node, each until the next.
+    pub shares: Vec<(f64, f64)>,
+    /// CPU weights that stood, each until the next.
+    pub weights: Vec<(f64, f64)>,
+    /// Parts of its improvement, 0 ..= 1.
+    pub improvement: Vec<(f64, f64)>,
+    /// When it had 95 % of it.
+    pub quality_s: Option<f64>,
+    /// First and last evaluation.
+    pub values: Option<(f64, f64)>,
+    /// What was kept of it.
+    pub moments: Vec<Moment>,
+}
+
+impl Data {
+    /// The report's length.
+    pub fn length_s(&self) -> f64 {
+        self.until.saturating_sub(self.since) as f64 / 1000.0
+    }
+
+    /// The node's cores, as last read.
+    pub fn cores(&self) -> f64 {
+        self.node.last().map_or(1.0, |node| node.cores).max(0.01)
+    }
+}
+
+/// Asks the daemon for all of it.
+pub async fn asked(client: &Client, since: u64, until: u64) -> Result<Data, Failure> {
+    let jobs = jobs(client, &span(since, until), None).await?;
+    // The report begins with its first job.
+    let first = jobs.iter().map(|job| job.started_unix_ms.max(since)).min().unwrap_or(since);
+    let since = first.min(until);
+    let span = span(since, until);
+    let node: PastNodes = client.get(&format!("/v1/history/node?{span}&limit=600")).await?;
+    let rows = (MOMENTS / (jobs.len() as u64).max(1)).clamp(MOMENTS_A_JOB.0, MOMENTS_A_JOB.1);
+    let moments = moments(client, &span, None, until.saturating_sub(since) / rows).await?;
+    let events = past_events(client, &span, None).await?;
+    let events = events.into_iter().filter(|event| matches!(event.kind.as_str(), "command" | "hold" | "notice"));
+    Ok(assembled(node, jobs, &moments, events.collect(), since, until))
+}
+
+/// The curves of each job, and the estimate.
+pub fn assembled(
+    node: PastNodes,
+    jobs: Vec<PastJob>,
+    moments: &[Moment],
+    events: Vec<Event>,
+    since: u64,
+    until: u64,
+) -> Data {
+    let own = |job: &PastJob| moments.iter().filter(|moment| moment.job == job.number).cloned().collect::<Vec<_>>();
+    let mut jobs: Vec<Series> =
+        jobs.into_iter().map(|job| (own(&job), job)).map(|(own, job)| series(job, own, since, until)).collect();
+    jobs.sort_by(|a, b| a.start_s.total_cmp(&b.start_s).then(a.job.number.cmp(&b.job.number)));
+    let cores = node.readings.last().map_or(1.0, |node| node.cores).max(0.01);
+    let lives: Vec<Life> = jobs.iter().map(life).collect();
+    let estimate = estimate(&lives, cores);
+    Data { hostname: node.hostname, since, until, node: node.readings, jobs, events, estimate }
+}
+
+fn series(job: PastJob, moments: Vec<Moment>, since: u64, until: u64) -> Series {
+    let seconds = |unix_ms: u64| (unix_ms as f64 - since as f64) / 1000.0;
+    let start_s = seconds(job.started_unix_ms).max(0.0);
+    let end_s = job.ended_unix_ms.filter(|ended| *ended <= until).map(seconds).map(|end| end.max(start_s));
+    let length = seconds(until);
+    let used: Vec<(f64, f64)> =
+        moments.iter().filter_map(|moment| Some((seconds(moment.unix_ms), moment.cpu_s?))).collect();
+    let began_here = job.started_unix_ms >= since;
+    let base = if began_here { 0.0 } else { at(&used, 0.0) };
+    let mut work = vec![(start_s, 0.0)];
+    work.extend(used.iter().filter(|point| point.0 > start_s).map(|(at, cpu)| (*at, (cpu - base).max(0.0))));
+    let stepped = |of: fn(&Moment) -> Option<f64>| -> Vec<(f64, f64)> {
+        moments.iter().filter_map(|moment| Some((seconds(moment.unix_ms).max(start_s), of(moment)?))).collect()
+    };
+    let evaluations: Vec<(f64, f64)> = stepped(|moment| moment.value);
+    let improvement = improvement(&evaluations, job.direction.as_deref());
+    let quality_s = if began_here && evaluations.len() >= EVALUATIONS_AT_LEAST {
+        improvement.iter().find(|(_, part)| *part >= 0.95).map(|(at, _)| *at)
+    } else {
+        None
+    };
+    Series {
+        start_s,
+        end_s,
+        seen_s: end_s.unwrap_or_else(|| seconds(job.last_unix_ms).clamp(start_s, length)),
+        work,
+        shares: stepped(|moment| moment.share),
+        weights: stepped(|moment| moment.cpu_weight.map(f64::from)),
+        quality_s,
+        values: evaluations.first().zip(evaluations.last()).map(|(first, last)| (first.1, last.1)),
+        improvement,
+        moments,
+        job,
+    }
+}
+
+/// Each evaluation as a part of the way from the first to the best.
+fn improvement(evaluations: &[(f64, f64)], direction: Option<&str>) -> Vec<(f64, f64)> {
+    let Some((_, first)) = evaluations.first() else { return Vec::new() };
+    let sign = if direction == Some("up") { 1.0 } else { -1.0 };
+    let gained = |value: f64| sign * (value - first);
+    let best = evaluations.iter().map(|(_, value)| gained(*value)).fold(0.0, f64::max);
+    if best <= 0.0 {
+        return Vec::new();
+    }
+    evaluations.iter().map(|(at, value)| (*at, gained(*value) / best)).collect()
+}
+
+fn life(series: &Series) -> Life {
+    Life {
+        start_s: series.start_s,
+        end_s: series.end_s,
+        work: series.work.clone(),
+        weights: series.weights.clone(),
+        plain_weight: series.job.original_weight.map_or(100.0, f64::from),
+        quality_s: series.quality_s,
+    }
+}

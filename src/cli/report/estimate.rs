@@ -1,0 +1,358 @@
+//! What plain sharing would have given: the recorded jobs replayed with equal rights, and how far to believe it.
+//!
+//! Each job is work in core-seconds, done at the rate that [weighted max-min fairness](water_fill) gives it among the jobs that run at
+//! the time. The same replay with the weights that really stood tells how well the model knows this machine: what it misses there is
+//! doubt about what it says of plain sharing. Pure. Imports: sim's sharing.
+
+use crate::sim::sharing::{Claim, water_fill};
+
+/// A job as it was recorded; times in seconds since the report's beginning.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Life {
+    /// When it started, or 0 where it ran before.
+    pub start_s: f64,
+    /// When it ended; `None` = it ran on.
+    pub end_s: Option<f64>,
+    /// CPU time used since `start_s`: (when, core-seconds), rising.
+    pub work: Vec<(f64, f64)>,
+    /// The CPU weight that stood from each instant on.
+    pub weights: Vec<(f64, f64)>,
+    /// The weight under plain sharing.
+    pub plain_weight: f64,
+    /// When it had 95 % of its improvement.
+    pub quality_s: Option<f64>,
+}
+
+/// A quantity that is not known exactly: everything from low to high is possible.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Range {
+    /// At least.
+    pub low: f64,
+    /// Most likely.
+    pub likely: f64,
+    /// At most.
+    pub high: f64,
+}
+
+impl Range {
+    fn of(likely: f64, others: impl Iterator<Item = f64>, doubt: f64) -> Range {
+        let (low, high) = others.fold((likely, likely), |(low, high), other| (low.min(other), high.max(other)));
+        Range { low: (low - doubt).max(0.0), likely, high: high + doubt }
+    }
+}
+
+/// What is estimated of one job that ended: seconds from its start under plain sharing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plain {
+    /// To its end.
+    pub completion_s: Range,
+    /// To 95 % of its improvement, where that is known.
+    pub quality_s: Option<Range>,
+}
+
+/// The whole estimate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// One for each job; `None` = it did not end, so how much work it still has is unknown.
+    pub jobs: Vec<Option<Plain>>,
+    /// Mean completion of the jobs that ended.
+    pub mean_completion_s: Option<Range>,
+    /// Cores that the jobs shared.
+    pub cores: Range,
+    /// How much the replay with the real weights misses the real completion, on average, as a part of it.
+    pub error: Option<f64>,
+}
+
+/// Estimates plain sharing on a node of so many cores.
+pub fn estimate(lives: &[Life], node_cores: f64) -> Estimate {
+    let cores = shared_cores(lives, node_cores);
+    let seen = caps(lives, cores.likely);
+    let open: Vec<f64> = seen.iter().map(|cap| if cap.is_sure { cap.cores } else { node_cores }).collect();
+    let likely: Vec<f64> = seen.iter().map(|cap| cap.cores).collect();
+    let plain = |cores: f64, caps: &[f64]| replay(lives, cores, caps, Weights::Plain);
+    let best = plain(cores.likely, &likely);
+    let others = [
+        plain(cores.low, &likely),
+        plain(cores.high, &likely),
+        plain(cores.likely, &open),
+        plain(cores.low, &open),
+        plain(cores.high, &open),
+    ];
+    let governed = replay(lives, cores.likely, &likely, Weights::Recorded);
+    let jobs: Vec<Option<Plain>> =
+        (0..lives.len()).map(|job| plain_of(job, lives, &best, &others, &governed)).collect();
+    let took = |job: usize| lives[job].end_s.map(|end| end - lives[job].start_s);
+    let ended: Vec<usize> = (0..lives.len()).filter(|job| jobs[*job].is_some()).collect();
+    let mean = |of: &dyn Fn(usize) -> f64| ended.iter().map(|job| of(*job)).sum::<f64>() / ended.len().max(1) as f64;
+    let replayed = |run: &Replay| mean(&|job| run.ends[job] - lives[job].start_s);
+    let real = mean(&|job| took(job).unwrap_or(0.0));
+    let doubt = (replayed(&governed) - real).abs();
+    let misses = mean(&|job| {
+        let real = took(job).unwrap_or(0.0).max(1e-9);
+        ((governed.ends[job] - lives[job].start_s) / real - 1.0).abs()
+    });
+    let any = !ended.is_empty();
+    Estimate {
+        mean_completion_s: any.then(|| Range::of(replayed(&best), others.iter().map(replayed), doubt)),
+        error: any.then_some(misses),
+        jobs,
+        cores,
+    }
+}
+
+fn plain_of(job: usize, lives: &[Life], best: &Replay, others: &[Replay], governed: &Replay) -> Option<Plain> {
+    let life = &lives[job];
+    let end = life.end_s?;
+    let doubt = (governed.ends[job] - end).abs();
+    let since = |at: f64| at - life.start_s;
+    let completion_s = Range::of(since(best.ends[job]), others.iter().map(|run| since(run.ends[job])), doubt);
+    let quality_s = life.quality_s.and_then(|quality| {
+        let doubt = (governed.quality[job]? - quality).abs();
+        let all = others.iter().filter_map(|run| run.quality[job]).map(since);
+        Some(Range::of(since(best.quality[job]?), all, doubt))
+    });
+    Some(Plain { completion_s, quality_s })
+}
+
+/// What the jobs used together while two or more of them ran: mostly, usually, and at best.
+fn shared_cores(lives: &[Life], node_cores: f64) -> Range {
+    let mut together: Vec<(f64, f64)> = Vec::new();
+    for (from, to) in steps(lives) {
+        let running = lives.iter().filter(|life| runs(life, from, to));
+        if running.clone().count() >= 2 {
+            together.push((running.map(|life| rate(life, from, to)).sum(), to - from));
+        }
+    }
+    let at = |part| quantile(&mut together.clone(), part).unwrap_or(node_cores).clamp(0.01, node_cores.max(0.01));
+    Range { low: at(0.5), likely: at(0.8), high: at(0.98) }
+}
+
+/// The most that one job can use.
+struct Cap {
+    cores: f64,
+    /// It was seen with room to spare, so that it could have used more.
+    is_sure: bool,
+}
+
+fn caps(lives: &[Life], shared: f64) -> Vec<Cap> {
+    let all_steps = steps(lives);
+    let totals: Vec<f64> =
+        all_steps.iter().map(|(from, to)| lives.iter().map(|life| rate(life, *from, *to)).sum()).collect();
+    lives
+        .iter()
+        .map(|life| {
+            let of = |with_room: bool| -> Vec<(f64, f64)> {
+                let own = all_steps
+                    .iter()
+                    .zip(&totals)
+                    .filter(|((from, to), total)| runs(life, *from, *to) && (!with_room || **total < 0.85 * shared));
+                own.map(|((from, to), _)| (rate(life, *from, *to), to - from)).collect()
+            };
+            let mut roomy = of(true);
+            let is_sure = roomy.iter().map(|(_, time)| time).sum::<f64>() >= 5.0;
+            let free = if is_sure { quantile(&mut roomy, 0.9) } else { None };
+            let seen = quantile(&mut of(false), 0.95).unwrap_or(0.0);
+            Cap { cores: free.unwrap_or(0.0).max(seen).max(0.01), is_sure }
+        })
+        .collect()
+}
+
+/// Spans of five seconds or so in which rates are looked at.
+fn steps(lives: &[Life]) -> Vec<(f64, f64)> {
+    let end = lives.iter().filter_map(|life| life.work.last()).map(|last| last.0).fold(0.0, f64::max);
+    let count = (end / 5.0).ceil().clamp(1.0, 2_000.0) as usize;
+    let step = end / count as f64;
+    (0..count).map(|n| (n as f64 * step, (n + 1) as f64 * step)).filter(|(from, to)| to > from).collect()
+}
+
+fn runs(life: &Life, from: f64, to: f64) -> bool {
+    life.start_s <= from && life.end_s.is_none_or(|end| end >= to)
+}
+
+fn rate(life: &Life, from: f64, to: f64) -> f64 {
+    (at(&life.work, to) - at(&life.work, from)) / (to - from)
+}
+
+/// A curve between its points; flat before and after.
+pub fn at(curve: &[(f64, f64)], x: f64) -> f64 {
+    let after = curve.partition_point(|point| point.0 <= x);
+    match (after.checked_sub(1).map(|n| curve[n]), curve.get(after)) {
+        (Some((x0, y0)), Some((x1, y1))) => y0 + (y1 - y0) * (x - x0) / (x1 - x0),
+        (Some((_, y)), None) => y,
+        (None, first) => first.map_or(0.0, |first| first.1),
+    }
+}
+
+/// The value below which `part` of the time is spent; values come with their time.
+fn quantile(values: &mut [(f64, f64)], part: f64) -> Option<f64> {
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let all: f64 = values.iter().map(|(_, time)| time).sum();
+    let mut sum = 0.0;
+    values.iter().find_map(|(value, time)| {
+        sum += time;
+        (sum >= part * all).then_some(*value)
+    })
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Weights {
+    Plain,
+    Recorded,
+}
+
+/// When each job ended in a replay, and had its quality; infinite where it never did.
+struct Replay {
+    ends: Vec<f64>,
+    quality: Vec<Option<f64>>,
+}
+
+/// Runs all jobs on `cores`, each with at most its cap. A job without an end goes on for ever.
+fn replay(lives: &[Life], cores: f64, caps: &[f64], weights: Weights) -> Replay {
+    let total: Vec<f64> = lives.iter().map(|life| life.work.last().map_or(0.0, |last| last.1)).collect();
+    let goal: Vec<Option<f64>> =
+        lives.iter().map(|life| life.quality_s.map(|quality| at(&life.work, quality))).collect();
+    let mut changes: Vec<f64> = lives.iter().map(|life| life.start_s).collect();
+    if weights == Weights::Recorded {
+        changes.extend(lives.iter().flat_map(|life| life.weights.iter().map(|weight| weight.0)));
+    }
+    changes.sort_by(f64::total_cmp);
+    changes.dedup();
+    let mut done = vec![0.0; lives.len()];
+    let mut run = Replay { ends: vec![f64::INFINITY; lives.len()], quality: vec![None; lives.len()] };
+    let (mut now, mut next, mut shares) = (0.0, 0, Vec::new());
+    // Each round ends a job or passes a change; twice that leaves room for rounding.
+    for _ in 0..2 * (changes.len() + lives.len()) + 8 {
+        while changes.get(next).is_some_and(|change| *change <= now) {
+            next += 1;
+        }
+        let active: Vec<usize> =
+            (0..lives.len()).filter(|job| lives[*job].start_s <= now && run.ends[*job].is_infinite()).collect();
+        let unfinished = lives.iter().zip(&run.ends).any(|(life, end)| life.end_s.is_some() && end.is_infinite());
+        if !unfinished {
+            return run;
+        }
+        let claims: Vec<Claim> = active.iter().map(|job| claim(&lives[*job], caps[*job], weights, now)).collect();
+        water_fill(cores, &claims, &mut shares);
+        let ends = active.iter().zip(&shares).filter(|(job, share)| lives[**job].end_s.is_some() && **share > 0.0);
+        let soonest = ends.map(|(job, share)| now + (total[*job] - done[*job]).max(0.0) / share);
+        let until = soonest.chain(changes.get(next).copied()).fold(f64::INFINITY, f64::min);
+        if until.is_infinite() {
+            return run; // nobody gets anything any more
+        }
+        for (job, share) in active.iter().zip(&shares) {
+            let before = done[*job];
+            done[*job] += share * (until - now);
+            if let Some(goal) = goal[*job].filter(|goal| run.quality[*job].is_none() && done[*job] >= *goal - 1e-9) {
+                run.quality[*job] = Some(now + ((goal - before) / share).max(0.0));
+            }
+            if lives[*job].end_s.is_some() && done[*job] >= total[*job] - 1e-9 * total[*job].max(1.0) {
+                run.ends[*job] = until;
+            }
+        }
+        now = until;
+    }
+    run
+}
+
+fn claim(life: &Life, cap: f64, weights: Weights, now: f64) -> Claim {
+    let recorded = || {
+        let after = life.weights.partition_point(|weight| weight.0 <= now);
+        let stood = after.checked_sub(1).and_then(|n| life.weights.get(n)).or(life.weights.first());
+        stood.map_or(life.plain_weight, |weight| weight.1)
+    };
+    let weight = if weights == Weights::Plain { life.plain_weight } else { recorded() };
+    Claim { weight: weight.max(1.0), cap }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A job whose work and weights are told piece by piece: (seconds, cores, weight).
+    fn life(start_s: f64, pieces: &[(f64, f64, f64)]) -> Life {
+        let (mut now, mut done) = (start_s, 0.0);
+        let mut life = Life {
+            start_s,
+            end_s: None,
+            work: vec![(now, done)],
+            weights: Vec::new(),
+            plain_weight: 100.0,
+            quality_s: None,
+        };
+        for (seconds, cores, weight) in pieces {
+            life.weights.push((now, *weight));
+            now += seconds;
+            done += seconds * cores;
+            life.work.push((now, done));
+        }
+        life.end_s = Some(now);
+        life
+    }
+
+    #[test]
+    fn a_job_that_was_preferred_would_have_taken_longer_and_the_other_no_longer() {
+        // Two cores: the short job had 1.5 of them for 100 s, the long one 0.5 and then both.
+        let short = life(0.0, &[(100.0, 1.5, 300.0)]);
+        let long = life(0.0, &[(100.0, 0.5, 100.0), (100.0, 2.0, 100.0)]);
+        let estimate = estimate(&[short, long], 2.0);
+        let plain: Vec<Plain> = estimate.jobs.iter().map(|job| job.expect("ended")).collect();
+        assert!((plain[0].completion_s.likely - 150.0).abs() < 1.0, "{plain:?}");
+        assert!((plain[1].completion_s.likely - 200.0).abs() < 1.0, "{plain:?}");
+        assert!(estimate.error.is_some_and(|error| error < 0.01), "{estimate:?}");
+        assert!(plain[0].completion_s.low > 120.0, "a gain beyond doubt: {plain:?}");
+    }
+
+    #[test]
+    fn where_plain_sharing_was_in_force_no_gain_is_claimed() {
+        let lives = [life(0.0, &[(100.0, 1.0, 100.0), (50.0, 2.0, 100.0)]), life(0.0, &[(100.0, 1.0, 100.0)])];
+        let estimate = estimate(&lives, 2.0);
+        for (life, plain) in lives.iter().zip(&estimate.jobs) {
+            let real = life.end_s.expect("it ended") - life.start_s;
+            let Range { low, likely, high } = plain.expect("ended").completion_s;
+            assert!(
+                (likely - real).abs() < 0.01 * real && low <= real + 1e-6 && real <= high + 1e-6,
+                "{plain:?} {real}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_job_of_one_thread_is_not_given_a_second_core() {
+        let alone = life(0.0, &[(60.0, 1.0, 100.0)]);
+        let later = life(100.0, &[(60.0, 1.0, 100.0)]);
+        let estimate = estimate(&[alone, later], 8.0);
+        for plain in estimate.jobs {
+            let Range { low, likely, .. } = plain.expect("ended").completion_s;
+            assert!((likely - 60.0).abs() < 1.0 && low > 55.0, "{low} {likely}");
+        }
+    }
+
+    #[test]
+    fn a_job_that_runs_on_is_not_estimated_but_competes() {
+        let mut goes_on = life(0.0, &[(100.0, 0.5, 100.0)]);
+        goes_on.end_s = None;
+        let short = life(0.0, &[(100.0, 1.5, 300.0)]);
+        let estimate = estimate(&[goes_on, short], 2.0);
+        assert!(estimate.jobs[0].is_none());
+        let plain = estimate.jobs[1].expect("ended").completion_s;
+        assert!(plain.high >= 145.0, "{plain:?}");
+    }
+
+    #[test]
+    fn nothing_recorded_is_nothing_estimated() {
+        let empty = estimate(&[], 4.0);
+        assert_eq!((empty.jobs.len(), empty.mean_completion_s, empty.error), (0, None, None));
+        let mut idle = life(0.0, &[(10.0, 0.0, 100.0)]);
+        idle.work = vec![(0.0, 0.0)];
+        assert!(estimate(&[idle], 4.0).jobs[0].is_some());
+    }
+
+    #[test]
+    fn quality_is_reached_where_its_work_is_done() {
+        let mut short = life(0.0, &[(100.0, 1.5, 300.0)]);
+        short.quality_s = Some(50.0);
+        let long = life(0.0, &[(100.0, 0.5, 100.0), (100.0, 2.0, 100.0)]);
+        let plain = estimate(&[short, long], 2.0).jobs[0].expect("ended");
+        assert!(plain.quality_s.is_some_and(|quality| (quality.likely - 75.0).abs() < 1.0), "{plain:?}");
+    }
+}

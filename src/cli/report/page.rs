@@ -1,0 +1,417 @@
+//! The page: facts, pictures, tables, and how the estimate was made. Plain HTML and SVG, no script, nothing from elsewhere.
+//!
+//! Names and texts come from strangers: all of them go through [`safe`]. Imports: sim's drawing primitives.
+
+use super::charts::{Drawn, gain, held, name, words};
+use super::data::{Data, Series};
+use super::estimate::Range;
+use crate::cli::{text, when};
+use crate::sim::report::svg::{STYLE, escaped, series};
+
+const PAGE_STYLE: &str = include_str!("page.css");
+/// Jobs with a colour of their own; the others are in the table.
+const DRAWN: usize = 24;
+/// Rows of the table of decisions, the newest.
+const DECISIONS: usize = 300;
+/// Instants of the tables beside the pictures.
+const INSTANTS: usize = 9;
+
+/// The whole report as one HTML document.
+pub fn html(data: &Data) -> String {
+    let host = safe(&data.hostname);
+    let drawn = Drawn::new(data, DRAWN);
+    let body = [
+        header(data),
+        section("short", "In short", &in_short(data)),
+        section("jobs", "The jobs", &jobs_table(data)),
+        section("times", "Completion", &completion(data, &drawn)),
+        section("pictures", "What happened", &pictures(data, &drawn)),
+        section("decisions", "Decisions", &decisions(data)),
+        section("method", "How the estimate is made", &method(data)),
+        format!(
+            "<footer>Made by flowctl {} from the history that flowcond keeps. The page needs no network and sends nothing.</footer>",
+            env!("CARGO_PKG_VERSION")
+        ),
+    ]
+    .concat();
+    // Nothing may be loaded or run, whatever a name holds.
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><link rel=\"icon\" href=\"data:,\">\
+         <title>flowcon report: {host}</title><style>{STYLE}{PAGE_STYLE}</style></head>\
+         <body><a class=\"skip\" href=\"#short\">Skip to the figures</a><main>{body}</main></body></html>\n"
+    )
+}
+
+/// Text from elsewhere: nothing that could be markup, drive a terminal, or turn the reading direction around.
+fn safe(text: &str) -> String {
+    escaped(&text::clean(text))
+}
+
+fn section(id: &str, title: &str, content: &str) -> String {
+    format!("<section aria-labelledby=\"{id}\"><h2 id=\"{id}\">{title}</h2>{content}</section>")
+}
+
+fn header(data: &Data) -> String {
+    let mut policies: Vec<&str> = data.node.iter().map(|node| node.policy.as_str()).collect();
+    policies.dedup();
+    let policies = safe(&policies.join(", then "));
+    format!(
+        "<header><h1>flowcon report: {}</h1><p>{} to {}, {} · {} cores · policy {policies}</p></header>\
+         <nav aria-label=\"Sections\"><ul><li><a href=\"#short\">In short</a></li><li><a href=\"#jobs\">Jobs</a></li>\
+         <li><a href=\"#times\">Completion</a></li><li><a href=\"#pictures\">What happened</a></li>\
+         <li><a href=\"#decisions\">Decisions</a></li><li><a href=\"#method\">Method</a></li></ul></nav>",
+        safe(&data.hostname),
+        text::clock(data.since),
+        text::clock(data.until),
+        text::duration(data.length_s()),
+        text::number_text(data.cores()),
+    )
+}
+
+fn in_short(data: &Data) -> String {
+    let ended: Vec<f64> = data.jobs.iter().filter_map(|job| Some(job.end_s? - job.start_s)).collect();
+    let cpu: f64 = data.jobs.iter().filter_map(|job| job.work.last()).map(|last| last.1).sum();
+    let used = cpu / (data.length_s() * data.cores()).max(1e-9);
+    let mean = ended.iter().sum::<f64>() / ended.len().max(1) as f64;
+    let fact = |name: &str, value: &str, note: &str| {
+        format!("<div><dt>{name}</dt><dd>{value}<small>{note}</small></dd></div>")
+    };
+    let mut facts = fact("Jobs", &data.jobs.len().to_string(), &format!("{} ended", ended.len()));
+    facts += &fact("CPU time", &text::duration(cpu), &format!("{} of the node", text::percent(used)));
+    let mut story = String::new();
+    if let Some(plain) = data.estimate.mean_completion_s {
+        facts += &fact("Mean completion", &text::duration(mean), "as it was");
+        let doubt = format!("estimated: {} to {}", text::duration(plain.low), text::duration(plain.high));
+        facts += &fact("Under plain sharing", &text::duration(plain.likely), &doubt);
+        story = format!("<p>{}</p>", verdict(mean, plain));
+    }
+    format!("<dl class=\"facts\">{facts}</dl>{story}")
+}
+
+/// What the means say, and no more than that.
+fn verdict(mean: f64, plain: Range) -> String {
+    let part = |plain: f64| 100.0 * (1.0 - mean / plain.max(1e-9));
+    let said = format!(
+        "an estimated {:.0} %, between {:.0} % and {:.0} %",
+        part(plain.likely).abs(),
+        part(plain.low),
+        part(plain.high)
+    );
+    if mean < plain.low {
+        format!(
+            "<b class=\"better\">Governing gained</b> on the mean completion time: {said} less than plain sharing would have taken."
+        )
+    } else if mean > plain.high {
+        let cost = format!(
+            "an estimated {:.0} %, between {:.0} % and {:.0} %",
+            part(plain.likely).abs(),
+            -part(plain.high),
+            -part(plain.low)
+        );
+        format!(
+            "<b class=\"worse\">Governing cost</b> mean completion time: {cost} more than plain sharing would have taken."
+        )
+    } else {
+        "The mean completion time differs from what plain sharing would have given by less than the doubt of the estimate: \
+         <b>no gain and no cost can be claimed</b>."
+            .to_owned()
+    }
+}
+
+fn jobs_table(data: &Data) -> String {
+    let rows: String = data.jobs.iter().enumerate().map(|(place, job)| job_row(data, place, job)).collect();
+    scrolled(
+        "All jobs",
+        &format!(
+            "<table><caption>Times are UTC. \"Plain\" and \"change\" are estimates; a change in colour is beyond their doubt.</caption>\
+             <thead><tr><th scope=\"col\">job</th><th scope=\"col\" class=\"left\">started</th><th scope=\"col\">took</th>\
+             <th scope=\"col\">CPU</th><th scope=\"col\">cores</th><th scope=\"col\" class=\"left\">evaluation</th>\
+             <th scope=\"col\">95 % after</th><th scope=\"col\">plain</th><th scope=\"col\">change</th></tr></thead><tbody>{rows}</tbody></table>"
+        ),
+        true,
+    )
+}
+
+fn job_row(data: &Data, place: usize, job: &Series) -> String {
+    let took = job.seen_s - job.start_s;
+    let cpu = job.work.last().map_or(0.0, |last| last.1);
+    let open = if job.end_s.is_none() { " so far" } else { "" };
+    let evaluation = match (&job.job.metric, job.values) {
+        (metric, Some((first, last))) => format!(
+            "{} {} → {}",
+            safe(metric.as_deref().unwrap_or("value")),
+            text::number_text(first),
+            text::number_text(last)
+        ),
+        _ => "–".to_owned(),
+    };
+    let estimated = data.estimate.jobs.get(place).copied().flatten();
+    let (plain, change, class) = match estimated {
+        Some(plain) => {
+            let gain = gain(job, plain.completion_s);
+            let Range { low, likely, high } = plain.completion_s;
+            let plain = format!("{} ({} to {})", text::duration(likely), text::duration(low), text::duration(high));
+            let class = if gain.high < 0.0 {
+                "better"
+            } else if gain.low > 0.0 {
+                "worse"
+            } else {
+                ""
+            };
+            (plain, words(gain), class)
+        }
+        None => ("–".to_owned(), "–".to_owned(), ""),
+    };
+    format!(
+        "<tr><th scope=\"row\">{}</th><td class=\"left\">{}</td><td>{}{open}</td><td>{}</td><td>{:.2}</td><td class=\"left\">{evaluation}</td>\
+         <td>{}</td><td>{plain}</td><td class=\"{class}\">{change}</td></tr>",
+        safe(&job.job.name),
+        clock(data, job.job.started_unix_ms),
+        text::duration(took),
+        text::duration(cpu),
+        cpu / took.max(1e-9),
+        quality(job, estimated.and_then(|plain| plain.quality_s)),
+    )
+}
+
+/// The time of day, with the date where the report is longer than a day or it was before.
+fn clock(data: &Data, unix_ms: u64) -> String {
+    let plain = when::plain(unix_ms);
+    let is_near = unix_ms >= data.since && data.length_s() < 86_400.0;
+    if is_near { plain.get(11..).unwrap_or(&plain).to_owned() } else { plain }
+}
+
+/// When it had 95 % of its improvement, and when it would have had it.
+fn quality(job: &Series, plain: Option<Range>) -> String {
+    let Some(at) = job.quality_s else { return "–".to_owned() };
+    let plain = plain.map_or_else(String::new, |plain| format!(" (plain {})", text::duration(plain.likely)));
+    format!("{}{plain}", text::duration(at - job.start_s))
+}
+
+fn completion(data: &Data, drawn: &Drawn) -> String {
+    if data.estimate.mean_completion_s.is_none() {
+        return "<p>No job ended in this time, so there is nothing to compare.</p>".to_owned();
+    }
+    format!(
+        "<div class=\"grid2\">{}{}</div><p class=\"note\">The table of jobs above has the same numbers.</p>",
+        figure(
+            "Completion times",
+            "coloured: as it was; grey: plain sharing, estimated, with its doubt",
+            &drawn.completions(),
+            ""
+        ),
+        figure(
+            "Estimated gain or cost",
+            "left is faster than plain sharing; grey is within the doubt",
+            &drawn.gains(),
+            ""
+        ),
+    )
+}
+
+fn pictures(data: &Data, drawn: &Drawn) -> String {
+    let names = drawn.names();
+    let legend: String = names
+        .iter()
+        .enumerate()
+        .map(|(place, name)| format!("<li><i class=\"{}\"></i>{}</li>", series(place), safe(name)))
+        .collect();
+    let others = data.jobs.len() - names.len();
+    let omitted = if others > 0 {
+        format!(
+            "<p class=\"note\">The {} that used the most CPU are drawn; {others} more are in the table.</p>",
+            names.len()
+        )
+    } else {
+        String::new()
+    };
+    let share = |job: &Series, at: f64| held(&job.shares, at);
+    let step = data.length_s() / (INSTANTS - 1) as f64;
+    let cores = move |job: &Series, at: f64| {
+        let from = (at - step).max(0.0);
+        let used = super::estimate::at(&job.work, at) - super::estimate::at(&job.work, from);
+        used / (at - from).max(1e-9)
+    };
+    let improvement = |job: &Series, at: f64| held(&job.improvement, at);
+    let figures = [
+        figure("When each job ran", "the mark is 95 % of its improvement", &drawn.gantt(), ""),
+        figure(
+            "Shares of the node",
+            "as planned for when all want more",
+            &drawn.shares(),
+            &over_time(data, drawn, "share", share, true),
+        ),
+        figure(
+            "CPU used",
+            "cores",
+            &drawn.cpu(),
+            &over_time(data, drawn, "cores, mean since the column before", cores, false),
+        ),
+        figure(
+            "Evaluation curves",
+            "parts of each job's improvement",
+            &drawn.evaluations(),
+            &over_time(data, drawn, "part of its improvement", improvement, true),
+        ),
+        figure(
+            "Pressure on the node",
+            "part of the time in which some task waited",
+            &drawn.pressure(),
+            &pressure(data),
+        ),
+    ];
+    format!(
+        "{omitted}<ul class=\"legend\" aria-label=\"Colours of the jobs\">{legend}</ul><div class=\"grid2\">{}</div>",
+        figures.concat()
+    )
+}
+
+fn figure(title: &str, note: &str, picture: &str, table: &str) -> String {
+    format!("<figure><figcaption><h3>{title}</h3><p>{note}</p></figcaption>{picture}{table}</figure>")
+}
+
+/// The numbers of a picture over time, for who cannot see it.
+fn over_time(data: &Data, drawn: &Drawn, what: &str, of: impl Fn(&Series, f64) -> f64, is_part: bool) -> String {
+    let step = data.length_s() / (INSTANTS - 1) as f64;
+    let times: Vec<f64> = (0..INSTANTS).map(|n| n as f64 * step).collect();
+    let heads: String = times.iter().map(|at| format!("<th scope=\"col\">{}</th>", text::duration(*at))).collect();
+    let cell = |job: &Series, at: f64| {
+        if at < job.start_s || at > job.seen_s {
+            return "<td>–</td>".to_owned();
+        }
+        let value = of(job, at);
+        format!("<td>{}</td>", if is_part { text::percent(value) } else { format!("{value:.2}") })
+    };
+    let rows: String = drawn
+        .jobs()
+        .iter()
+        .map(|job| {
+            let cells: String = times.iter().map(|at| cell(job, *at)).collect();
+            format!("<tr><th scope=\"row\">{}</th>{cells}</tr>", safe(&name(job)))
+        })
+        .collect();
+    let table = format!(
+        "<table><caption>{what}, by time since the beginning</caption><thead><tr><th scope=\"col\">job</th>{heads}</tr></thead>\
+         <tbody>{rows}</tbody></table>"
+    );
+    format!("<details><summary>The same as a table</summary>{}</details>", scrolled(what, &table, false))
+}
+
+fn pressure(data: &Data) -> String {
+    let every = data.node.len().div_ceil(INSTANTS).max(1);
+    let part = |part: Option<f64>| part.map_or_else(|| "–".to_owned(), text::percent);
+    let rows: String = data
+        .node
+        .iter()
+        .step_by(every)
+        .map(|node| {
+            let pressure = node.pressure;
+            format!(
+                "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>",
+                clock(data, node.unix_ms.max(data.since)),
+                part(pressure.cpu),
+                part(pressure.memory),
+                part(pressure.io)
+            )
+        })
+        .collect();
+    let table = format!(
+        "<table><caption>Pressure</caption><thead><tr><th scope=\"col\">time (UTC)</th><th scope=\"col\">CPU</th><th scope=\"col\">memory</th>\
+         <th scope=\"col\">I/O</th></tr></thead><tbody>{rows}</tbody></table>"
+    );
+    format!(
+        "<details><summary>The same as a table; blue CPU, orange memory, green I/O</summary>{}</details>",
+        scrolled("pressure", &table, false)
+    )
+}
+
+/// A wide table scrolls by itself, also by keyboard.
+fn scrolled(label: &str, table: &str, is_tall: bool) -> String {
+    let class = if is_tall { "scroll tall" } else { "scroll" };
+    format!("<div class=\"{class}\" role=\"region\" aria-label=\"{label}\" tabindex=\"0\">{table}</div>")
+}
+
+fn decisions(data: &Data) -> String {
+    let mut rows: Vec<(u64, String)> = data.jobs.iter().flat_map(|job| decided(data, job)).collect();
+    let told = data.events.iter().map(|event| {
+        let who = event.name.as_deref().map_or_else(|| "node".to_owned(), safe);
+        (event.unix_ms, row(data, event.unix_ms, &who, "–", "–", &safe(&event.text)))
+    });
+    rows.extend(told);
+    rows.sort_by_key(|(unix_ms, _)| *unix_ms);
+    let omitted = rows.len().saturating_sub(DECISIONS);
+    let shown: String = rows.into_iter().skip(omitted).map(|(_, row)| row).collect();
+    let note = if omitted > 0 {
+        format!(" The newest {DECISIONS}; {omitted} before them: <code>flowctl history JOB</code>.")
+    } else {
+        String::new()
+    };
+    scrolled(
+        "Decisions",
+        &format!(
+            "<table><caption>Where a decision changed, and what else was told.{note}</caption><thead><tr><th scope=\"col\">time (UTC)</th>\
+             <th scope=\"col\" class=\"left\">job</th><th scope=\"col\">share</th><th scope=\"col\">weight</th>\
+             <th scope=\"col\" class=\"left\">why</th></tr></thead><tbody>{shown}</tbody></table>"
+        ),
+        true,
+    )
+}
+
+/// A job's moments at which its decision was another one than before.
+fn decided(data: &Data, job: &Series) -> Vec<(u64, String)> {
+    let mut rows = Vec::new();
+    let mut before: Option<(&str, f64, Option<&str>)> = None;
+    for moment in &job.moments {
+        let Some(decision) = &moment.decision else { continue };
+        let share = moment.share.unwrap_or(0.0);
+        let now = (decision.rule.as_str(), share, moment.hold.as_deref());
+        let is_new = before.is_none_or(|before| {
+            before.0 != now.0 || before.2 != now.2 || (before.1 - share).abs() > 0.1 * before.1.max(share)
+        });
+        if is_new {
+            let weight = moment.cpu_weight.map_or_else(|| "–".to_owned(), |weight| weight.to_string());
+            let why = moment.hold.as_ref().map_or_else(|| decision.text.clone(), |hold| format!("left alone: {hold}"));
+            let name = safe(&job.job.name);
+            rows.push((moment.unix_ms, row(data, moment.unix_ms, &name, &text::percent(share), &weight, &safe(&why))));
+            before = Some(now);
+        }
+    }
+    rows
+}
+
+fn row(data: &Data, unix_ms: u64, who: &str, share: &str, weight: &str, why: &str) -> String {
+    format!(
+        "<tr><td class=\"left\">{}</td><td class=\"left\">{who}</td><td>{share}</td><td>{weight}</td><td class=\"wide\">{why}</td></tr>",
+        clock(data, unix_ms)
+    )
+}
+
+fn method(data: &Data) -> String {
+    let estimate = &data.estimate;
+    let error = estimate.error.map_or_else(
+        || "No job ended, so the model could not be tested.".to_owned(),
+        |error| format!("Here it misses the real completion times by {} on average.", text::percent(error)),
+    );
+    format!(
+        "<p>The gain is <b>estimated</b>, not measured: nobody ran these jobs a second time.</p>\
+         <p>Each job that ended is taken as the CPU time that it used, in core-seconds, with the start that it had. These jobs are replayed \
+         under plain sharing: at each instant the cores are divided by the weights that the jobs had before the governor's first \
+         change, none gets more than it can use, and what one leaves goes to the others (weighted max-min fairness, which is what the \
+         kernel's scheduler does). Jobs that run on compete but are not estimated. A job that ran before the report's beginning is \
+         replayed from there.</p>\
+         <p>Not known for sure are the cores that the jobs really had for themselves ({:.2}, between {:.2} and {:.2}, from what they used \
+         together) and the most that one job can use (what it used when there was room; where there never was, up to all cores). \
+         The range of the estimate covers the replays with each of these.</p>\
+         <p>The same replay with the weights that really stood should give the real completion times. {error} For each job that miss is \
+         added to both ends of its range. A gain or a cost is only called one where the whole range says so.</p>\
+         <p>Left out: work that depends on timing, caches, memory and I/O limits, and what users would have started at other times. To \
+         measure instead, run the same list of jobs both ways: <code>flowctl bench</code>.</p>",
+        estimate.cores.likely, estimate.cores.low, estimate.cores.high,
+    )
+}
+
+#[cfg(test)]
+#[path = "page_tests.rs"]
+mod tests;

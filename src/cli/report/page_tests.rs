@@ -1,0 +1,153 @@
+//! The page of a made-up hour: what it holds, what it must not hold, how large it is and how long it takes.
+
+use super::super::data::assembled;
+use super::*;
+use crate::api::wire::{Decision, Event, Moment, PastJob, PastNode, PastNodes, Pressure};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+const SINCE: u64 = 1_700_000_000_000;
+const HOSTILE: &str = "</title><script>alert(1)</script>\u{202e}\"'&<img src=x onerror=alert(2)>";
+
+fn job(number: u64, name: &str, from_s: u64, to_s: Option<u64>) -> PastJob {
+    let at = |seconds: u64| SINCE + seconds * 1000;
+    PastJob {
+        number,
+        id: format!("{number:064x}"),
+        short_id: format!("{number:012x}"),
+        name: name.to_owned(),
+        runtime: "docker".to_owned(),
+        started_unix_ms: at(from_s),
+        first_unix_ms: at(from_s),
+        last_unix_ms: at(to_s.unwrap_or(3600)),
+        ended_unix_ms: to_s.map(at),
+        original_weight: Some(100),
+        metric: Some("loss".to_owned()),
+        direction: Some("down".to_owned()),
+        unit: Some("epoch".to_owned()),
+        total: Some(50.0),
+        latest: None,
+    }
+}
+
+fn moment(job: u64, at_s: u64, age_s: u64, cores: f64, why: &str) -> Moment {
+    let age = age_s as f64;
+    let decision = Decision {
+        rule: if age_s < 300 { "unranked" } else { "ranked" }.to_owned(),
+        text: why.to_owned(),
+        story: why.to_owned(),
+        numbers: BTreeMap::new(),
+    };
+    Moment {
+        job,
+        unix_ms: SINCE + at_s * 1000,
+        cpu_s: Some(age * cores),
+        memory_bytes: Some(1 << 30),
+        value: Some(0.2 + 2.0 * (-age / 200.0).exp()),
+        progress: Some(age / 60.0),
+        quality: Some((age / 1000.0).min(1.0)),
+        cpu_weight: Some(if age_s < 300 { 100 } else { 300 }),
+        state: "running".to_owned(),
+        hold: None,
+        list: None,
+        growth: None,
+        share: Some(cores / 8.0),
+        limit: Some(1.0),
+        decision: Some(decision),
+    }
+}
+
+/// So many jobs within an hour, a moment of each every so many seconds, all called by that name and a number.
+fn hour(jobs: u64, every_s: u64, name: &str) -> Data {
+    let mut past = Vec::new();
+    let mut moments = Vec::new();
+    for number in 1..=jobs {
+        let from = (number - 1) * 120 % 2400;
+        let to = (number % 5 != 0).then_some((from + 600 + 97 * number % 1500).min(3599));
+        past.push(job(number, &format!("{name}{number}"), from, to));
+        let cores = 0.4 + 0.1 * (number % 4) as f64;
+        let span = (from..=to.unwrap_or(3600)).step_by(usize::try_from(every_s).expect("small"));
+        moments.extend(span.map(|at| moment(number, at, at - from, cores, name)));
+    }
+    let reading = |at: u64| PastNode {
+        unix_ms: SINCE + at * 1000,
+        cores: 8.0,
+        interval_s: 20.0,
+        paused: false,
+        pressure: Pressure { cpu: Some(0.3), memory: Some(0.01), io: None },
+        policy: "balanced".to_owned(),
+        objective: 0.5,
+        growth_threshold: 0.005,
+    };
+    let node = PastNodes { hostname: name.to_owned(), readings: (0..3600).step_by(60).map(reading).collect() };
+    let event = Event {
+        sequence: 1,
+        unix_ms: SINCE + 5_000,
+        kind: "hold".to_owned(),
+        container: None,
+        name: Some(name.to_owned()),
+        text: name.to_owned(),
+    };
+    assembled(node, past, &moments, vec![event], SINCE, SINCE + 3_600_000)
+}
+
+#[test]
+fn an_hour_of_15_jobs_is_a_small_page_that_is_quickly_made() {
+    let began = Instant::now();
+    let page = html(&hour(15, 6, "resnet-"));
+    eprintln!("15 jobs × 1 hour: {} bytes in {:?} (the page alone, this build)", page.len(), began.elapsed());
+    assert!(page.len() <= 2_000_000, "{}", page.len());
+    for part in
+        ["Completion times", "When each job ran", "Shares of the node", "CPU used", "Evaluation curves", "estimated"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    if let Some(file) = std::env::var_os("FLOWCON_KEEP_REPORT") {
+        std::fs::write(file, page).expect("written where asked");
+    }
+}
+
+#[test]
+fn a_hostile_name_is_only_text_wherever_it_is_shown() {
+    let page = html(&hour(3, 60, HOSTILE));
+    assert!(page.contains("&lt;script&gt;alert(1)"), "it is shown");
+    for bad in ["<script", "<img", "\u{202e}", "javascript:", "http://", "https://", "src=x onerror=alert(2)>"] {
+        assert!(!page.contains(bad), "{bad}");
+    }
+}
+
+#[test]
+fn every_picture_has_a_name_and_a_description_and_every_heading_its_place() {
+    let page = html(&hour(15, 6, "job-"));
+    let pictures = page.matches("<svg viewBox").count();
+    assert!(pictures >= 7, "{pictures}");
+    assert_eq!(page.matches("role=\"img\" aria-labelledby").count(), pictures);
+    assert_eq!(page.matches("<desc ").count(), pictures);
+    assert_eq!(page.matches("<h1>").count(), 1);
+    let ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let unique: std::collections::BTreeSet<&&str> = ids.iter().collect();
+    assert_eq!(ids.len(), unique.len(), "{ids:?}");
+    for link in page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
+        assert!(ids.contains(&link), "#{link} leads nowhere");
+    }
+}
+
+#[test]
+fn a_page_of_jobs_that_say_nothing_and_use_nothing_has_no_number_that_is_none() {
+    let mut silent = vec![job(1, "a", 0, Some(100)), job(2, "b", 0, None)];
+    silent[1].original_weight = None;
+    let node = PastNodes { hostname: "h".to_owned(), readings: Vec::new() };
+    let page = html(&assembled(node, silent, &[], Vec::new(), SINCE, SINCE + 100_000));
+    for bad in ["NaN", "inf", "-0%"] {
+        assert!(!page.contains(bad), "{bad}: {page}");
+    }
+}
+
+#[test]
+fn a_gain_is_claimed_only_beyond_the_doubt() {
+    let plain = Range { low: 100.0, likely: 120.0, high: 150.0 };
+    assert!(verdict(90.0, plain).contains("gained"));
+    assert!(verdict(110.0, plain).contains("no gain and no cost"));
+    let cost = verdict(165.0, plain);
+    assert!(cost.contains("cost") && cost.contains("38 %, between 10 % and 65 %"), "{cost}");
+}

@@ -1,0 +1,203 @@
+//! `flowctl report` on a real daemon's history, opened in a real browser. Wants root and Chromium.
+
+#![allow(clippy::unwrap_used)] // a test fails by panicking, in its helpers too
+
+mod support;
+
+use flowcon::host::store::history::{HistoryBatch, HistoryStore};
+use flowcon::model::*;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+use support::daemon::{Daemon, eventually};
+
+/// A command that works, prints a falling loss, and ends.
+fn script(prints: u32) -> String {
+    format!(
+        "i=0; while [ $i -lt {prints} ]; do i=$((i+1)); j=0; while [ $j -lt 20000 ]; do j=$((j+1)); done; \
+         echo \"epoch $i/{prints} <b>loss</b>: 0.$((900 / i)) <script>alert(1)</script>\"; done"
+    )
+}
+
+/// The report of three jobs that a real daemon governed, two of them at the same time.
+fn report(folder: &Path) -> PathBuf {
+    let daemon = Daemon::start("off", &["policy.interval=1s", "api.group="]);
+    let jobs = [("first", 100), ("second", 150), ("script-alert-1", 60)].map(|(name, prints)| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+        command.arg("--socket").arg(daemon.socket()).args(["run", "--name", name, "--", "sh", "-c", &script(prints)]);
+        command.stdout(Stdio::null()).spawn().expect("flowctl starts")
+    });
+    for mut job in jobs {
+        assert!(job.wait().unwrap().success());
+    }
+    eventually("the history knows their ends", Duration::from_secs(20), || {
+        let listed: Value = serde_json::from_str(&daemon.told(&["history", "-o", "json"])).unwrap();
+        let ended = listed.as_array().unwrap().iter().filter(|job| job["ended_unix_ms"].is_u64());
+        (ended.count() == 3).then_some(())
+    });
+    let file = folder.join("report.html");
+    daemon.told(&["report", "--since", "1h", "-o", file.to_str().unwrap()]);
+    let nothing = daemon.flowctl(&["report", "--since", "3d", "--until", "2d", "-o", "/dev/null"]);
+    assert_eq!(nothing.status.code(), Some(4), "{}", String::from_utf8_lossy(&nothing.stderr));
+    file
+}
+
+/// What Chromium made of a page, and what it said meanwhile.
+struct Seen {
+    dom: String,
+    console: Vec<String>,
+}
+
+fn browse(folder: &Path, page: &Path, more: &[&str]) -> Seen {
+    let mut command = Command::new("chromium");
+    command
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
+        .args([
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--disable-extensions",
+        ])
+        .args(["--enable-logging=stderr", "--allow-file-access-from-files", "--virtual-time-budget=2000"])
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        // What the browser itself wants of its maker stays in here.
+        .arg("--host-resolver-rules=MAP * ~NOTFOUND")
+        .args(more)
+        .arg(format!("file://{}", page.display()));
+    let output = command.output().expect("chromium is installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Seen {
+        dom: String::from_utf8_lossy(&output.stdout).into_owned(),
+        console: said.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect(),
+    }
+}
+
+/// The page in a frame of a phone's width, measured from outside: the page itself runs no script.
+fn measured(folder: &Path, page: &Path, width: u32) -> Value {
+    let harness = folder.join(format!("harness-{width}.html"));
+    let html = format!(
+        "<!doctype html><iframe id=f src=\"{}\" style=\"width:{width}px;height:800px;border:0\"></iframe><pre id=out></pre><script>\
+         f.onload = () => {{ const d = f.contentDocument, e = d.documentElement, w = f.contentWindow; \
+         const small = [...d.querySelectorAll('p,td,th,dd,dt,a,summary,li')].filter(n => parseFloat(w.getComputedStyle(n).fontSize) < 12).length; \
+         const loaded = w.performance.getEntriesByType('resource').map(r => r.name).filter(n => !n.startsWith('data:')); \
+         const focusable = [...d.querySelectorAll('a[href],summary,[tabindex=\"0\"]')].length; \
+         const wide = [...d.body.querySelectorAll('*')].filter(n => !n.closest('.scroll') && n.getBoundingClientRect().right > {width} + 0.5).map(n => n.tagName + '.' + n.className); \
+         out.textContent = JSON.stringify({{scroll: e.scrollWidth, client: e.clientWidth, small, focusable, wide, loaded, scripts: d.scripts.length, text: d.body.innerText.length}}); }};\
+         </script>",
+        page.file_name().unwrap().to_str().unwrap()
+    );
+    fs::write(&harness, html).unwrap();
+    let seen = browse(folder, &harness, &["--dump-dom"]);
+    let told = seen.dom.split("<pre id=\"out\">").nth(1).and_then(|rest| rest.split("</pre>").next());
+    serde_json::from_str(told.unwrap_or_default()).unwrap_or_else(|error| panic!("{error}: {}", seen.dom))
+}
+
+#[test]
+fn a_real_browser_shows_the_report_without_error_network_or_sideways_scrolling() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = report(folder.path());
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(!html.contains("<script"), "what a log says is text");
+    for name in ["first", "second", "script-alert-1"] {
+        assert!(html.contains(name), "{name}");
+    }
+
+    let seen = browse(folder.path(), &page, &["--dump-dom"]);
+    assert_eq!(seen.console, [] as [String; 0]);
+    assert!(seen.dom.contains("When each job ran") && seen.dom.matches("<svg").count() >= 7);
+
+    for width in [320, 375, 1280] {
+        let told = measured(folder.path(), &page, width);
+        assert_eq!(told["scroll"], told["client"], "sideways scrolling at {width} px: {told}");
+        assert_eq!(told["wide"], Value::Array(Vec::new()), "{width} px");
+        assert_eq!(told["loaded"], Value::Array(Vec::new()), "nothing is fetched");
+        assert_eq!((&told["small"], &told["scripts"]), (&Value::from(0), &Value::from(0)), "{width} px: {told}");
+        assert!(told["focusable"].as_u64().is_some_and(|count| count >= 10), "{told}");
+    }
+
+    let pdf = folder.path().join("report.pdf");
+    browse(folder.path(), &page, &[&format!("--print-to-pdf={}", pdf.display())]);
+    assert!(fs::read(&pdf).unwrap().starts_with(b"%PDF"));
+}
+
+/// An hour of 15 jobs, a moment of each every six seconds, as a daemon would have kept it.
+fn an_hour_of_15_jobs(state: &Path) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as u64;
+    let since = now - 3_600_000;
+    let mut batch = HistoryBatch::default();
+    for number in 1..=15u64 {
+        let first = since + (number - 1) * 120_000;
+        let ended = (number % 4 != 0).then_some(first + 900_000 + number * 60_000);
+        let reason = |rank| Reason::Ranked { milestone: "completion".into(), work: 99.5, rank, of: 15 };
+        let last = ended.unwrap_or(now - 1_000);
+        for (n, unix_ms) in (first..=last).step_by(6_000).enumerate() {
+            let share = Share::clamped(0.05 + 0.01 * ((n / 50) % 5) as f64);
+            let decision = PastDecision { list: None, growth: None, limit: Share::ALL, share, reason: reason(n % 15) };
+            batch.moments.push(Moment {
+                job: number,
+                unix_ms,
+                cpu: Some(CpuTime(n as u64 * 3_000_000)),
+                memory: Some(Bytes(1 << 30)),
+                value: Some(0.1 + (-(n as f64) / 60.0).exp()),
+                progress: Some(n as f64 / 10.0),
+                quality: None,
+                weight: Some(CpuWeight::DEFAULT),
+                state: RunState::Running,
+                hold: None,
+                decision: Some(decision),
+                is_turn: n % 50 == 0,
+            });
+        }
+        batch.jobs.insert(
+            number,
+            PastJob {
+                number,
+                id: ContainerId::new(&format!("{number:064x}")),
+                name: format!("training-{number}"),
+                runtime: Runtime::Docker,
+                started_unix_ms: first,
+                first_unix_ms: first,
+                last_unix_ms: last,
+                ended_unix_ms: ended,
+                original_weight: Some(CpuWeight::DEFAULT),
+                metric: Some("loss".to_owned()),
+                direction: Some(Direction::Down),
+                unit: Some(ProgressUnit::Epoch),
+                total: None,
+            },
+        );
+    }
+    HistoryStore::open(state).unwrap().store.write(&batch).unwrap();
+}
+
+#[test]
+fn a_report_of_15_jobs_and_an_hour_is_small_and_its_time_is_told() {
+    let state = tempfile::tempdir().unwrap();
+    an_hour_of_15_jobs(state.path());
+    let daemon = Daemon::start_over(state.path(), &["api.group="]);
+    let began = Instant::now();
+    let page = daemon.told(&["report", "--since", "70m", "-o", "-"]);
+    let took = began.elapsed();
+    eprintln!("report of 15 jobs × 1 hour: {} bytes in {took:?} (this build, from question to page)", page.len());
+    assert!(page.len() <= 2_000_000, "{}", page.len());
+    assert!(page.contains("training-15") && page.contains("11 ended") || page.contains("12 ended"));
+    assert!(took < Duration::from_secs(30), "{took:?}");
+}
+
+#[test]
+fn without_jobs_or_daemon_it_says_what_to_do() {
+    let daemon = Daemon::start("off", &["api.group="]);
+    let empty = daemon.flowctl(&["report", "-o", "/nowhere/report.html"]);
+    assert_eq!(empty.status.code(), Some(4));
+    assert!(String::from_utf8_lossy(&empty.stderr).contains("no job ran"));
+    let form = daemon.flowctl(&["-o", "json", "report"]);
+    assert_eq!(form.status.code(), Some(2), "{}", String::from_utf8_lossy(&form.stderr));
+    let alone = Command::new(env!("CARGO_BIN_EXE_flowctl"))
+        .args(["--socket", "/nowhere/flowcond.sock", "report", "-o", "/dev/null"])
+        .output()
+        .unwrap();
+    assert_eq!(alone.status.code(), Some(3));
+}
