@@ -72,7 +72,7 @@ fn look(training: &mut Training, at: u64, of: usize, dice: &mut ChaCha8Rng) {
     observed.learning.progress = Some(progress);
     observed.learning.latest = Some(Evaluation { at: Millis(at), value: loss, current: None, total: None });
     observed.learning.curve = Some(Curve { phase: Phase::Improving, quality: part.min(1.0), units_to_quality: None });
-    if let (Some(plan), true) = (&mut training.status.plan, at % TICK_MS == 0 || at == training.started) {
+    if let (Some(plan), true) = (&mut training.status.plan, at.is_multiple_of(TICK_MS) || at == training.started) {
         let milestone = if part < 0.5 { "95 % quality" } else { "completion" };
         let work = training.work - training.done;
         plan.share = Share::clamped(training.share);
@@ -98,7 +98,7 @@ fn lived(jobs: usize, days: f64) -> (u64, u64) {
             born += 1;
             trainings.push(begin(born, at, &mut dice));
         }
-        if changed || at % TICK_MS == 0 {
+        if changed || at.is_multiple_of(TICK_MS) {
             decide(&mut trainings);
         }
         trainings.iter_mut().for_each(|training| look(training, at, jobs, &mut dice));
@@ -110,10 +110,10 @@ fn lived(jobs: usize, days: f64) -> (u64, u64) {
             jobs: statuses,
             ..empty_status()
         });
-        if at % 10_000 == 0 {
+        if at.is_multiple_of(10_000) {
             store.write(&recorder.take()).unwrap();
         }
-        if at % TIDY_MS == 0 {
+        if at.is_multiple_of(TIDY_MS) {
             store.settle().unwrap();
             while store.trim(&limits, at).unwrap() {}
         }

@@ -44,7 +44,9 @@ type Read<T> = Result<T, StoreError>;
 impl HistoryReader {
     /// Opens the history in `directory`; `wait` is how long a writer may keep it busy.
     pub fn open(directory: &Path, wait: Duration) -> Read<HistoryReader> {
-        let path = directory.join(DATABASE);
+        // SQLite follows no symbolic link on the way; the directory itself may be one.
+        let found = directory.canonicalize().map_err(|source| StoreError::directory(directory, "find", source))?;
+        let path = found.join(DATABASE);
         let shown = &path;
         let at = |operation| move |source| StoreError::sqlite(shown, operation, source);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NOFOLLOW;
