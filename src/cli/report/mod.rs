@@ -1,12 +1,13 @@
 //! `flowctl report`: what the governor did for one's own jobs, as one HTML page that needs no network.
 //!
-//! `data` asks the daemon's history, `estimate` says what plain sharing would have given, `charts` draws, `page` puts it together.
+//! `data` asks the daemon's history, `estimate` says what plain sharing would have given, `charts` draws, `tables` lists, `page` puts it together.
 //! Imports: the API's client, sim's drawing primitives and its sharing.
 
 mod charts;
 mod data;
 mod estimate;
 mod page;
+mod tables;
 
 use super::exit::{Exit, Failure};
 use super::screen::Output;

@@ -1,0 +1,208 @@
+//! The report's tables: jobs, decisions, and the numbers of the pictures for who cannot see them.
+//!
+//! Names and texts come from strangers: all of them go through [`safe`]. Imports: sim's escaping.
+
+use super::charts::{Drawn, gain, name, words};
+use super::data::{Data, Series};
+use super::estimate::Range;
+use crate::cli::{text, when};
+use crate::sim::report::svg::escaped;
+
+/// Rows of the table of decisions, the newest.
+const DECISIONS: usize = 300;
+/// Instants of the tables beside the pictures.
+pub const INSTANTS: usize = 9;
+
+/// Text from elsewhere: nothing that could be markup, drive a terminal, or turn the reading direction around.
+pub fn safe(text: &str) -> String {
+    escaped(&text::clean(text))
+}
+
+/// Every job with what it took and is estimated to have gained.
+pub fn jobs_table(data: &Data) -> String {
+    let rows: String = data.jobs.iter().enumerate().map(|(place, job)| job_row(data, place, job)).collect();
+    scrolled(
+        "All jobs",
+        &format!(
+            "<table><caption>Times are UTC. \"Plain\" and \"change\" are estimates; a change in colour is beyond their doubt.</caption>\
+             <thead><tr><th scope=\"col\">job</th><th scope=\"col\" class=\"left\">started</th><th scope=\"col\">took</th>\
+             <th scope=\"col\">CPU</th><th scope=\"col\">cores</th><th scope=\"col\" class=\"left\">evaluation</th>\
+             <th scope=\"col\">95 % after</th><th scope=\"col\">plain</th><th scope=\"col\">change</th></tr></thead><tbody>{rows}</tbody></table>"
+        ),
+        true,
+    )
+}
+
+fn job_row(data: &Data, place: usize, job: &Series) -> String {
+    let took = job.seen_s - job.start_s;
+    let cpu = job.work.last().map_or(0.0, |last| last.1);
+    let open = if job.end_s.is_none() { " so far" } else { "" };
+    let evaluation = match (&job.job.metric, job.values) {
+        (metric, Some((first, last))) => format!(
+            "{} {} → {}",
+            safe(metric.as_deref().unwrap_or("value")),
+            text::number_text(first),
+            text::number_text(last)
+        ),
+        _ => "–".to_owned(),
+    };
+    let estimated = data.estimate.jobs.get(place).copied().flatten();
+    let (plain, change, class) = match estimated {
+        Some(plain) => {
+            let gain = gain(job, plain.completion_s);
+            let Range { low, likely, high } = plain.completion_s;
+            let plain = format!("{} ({} to {})", text::duration(likely), text::duration(low), text::duration(high));
+            let class = if gain.high < 0.0 {
+                "better"
+            } else if gain.low > 0.0 {
+                "worse"
+            } else {
+                ""
+            };
+            (plain, words(gain), class)
+        }
+        None => ("–".to_owned(), "–".to_owned(), ""),
+    };
+    format!(
+        "<tr><th scope=\"row\">{}</th><td class=\"left\">{}</td><td>{}{open}</td><td>{}</td><td>{:.2}</td><td class=\"left\">{evaluation}</td>\
+         <td>{}</td><td>{plain}</td><td class=\"{class}\">{change}</td></tr>",
+        safe(&job.job.name),
+        clock(data, job.job.started_unix_ms),
+        text::duration(took),
+        text::duration(cpu),
+        cpu / took.max(1e-9),
+        quality(job, estimated.and_then(|plain| plain.quality_s)),
+    )
+}
+
+/// The time of day, with the date where the report is longer than a day or it was before.
+fn clock(data: &Data, unix_ms: u64) -> String {
+    let plain = when::plain(unix_ms);
+    let is_near = unix_ms >= data.since && data.length_s() < 86_400.0;
+    if is_near { plain.get(11..).unwrap_or(&plain).to_owned() } else { plain }
+}
+
+/// When it had 95 % of its improvement, and when it would have had it.
+fn quality(job: &Series, plain: Option<Range>) -> String {
+    let Some(at) = job.quality_s else { return "–".to_owned() };
+    let plain = plain.map_or_else(String::new, |plain| format!(" (plain {})", text::duration(plain.likely)));
+    format!("{}{plain}", text::duration(at - job.start_s))
+}
+
+/// The numbers of a picture over time, for who cannot see it.
+pub fn over_time(data: &Data, drawn: &Drawn, what: &str, of: impl Fn(&Series, f64) -> f64, is_part: bool) -> String {
+    let step = data.length_s() / (INSTANTS - 1) as f64;
+    let times: Vec<f64> = (0..INSTANTS).map(|n| n as f64 * step).collect();
+    let heads: String = times.iter().map(|at| format!("<th scope=\"col\">{}</th>", text::duration(*at))).collect();
+    let cell = |job: &Series, at: f64| {
+        if at < job.start_s || at > job.seen_s {
+            return "<td>–</td>".to_owned();
+        }
+        let value = of(job, at);
+        format!("<td>{}</td>", if is_part { text::percent(value) } else { format!("{value:.2}") })
+    };
+    let rows: String = drawn
+        .jobs()
+        .iter()
+        .map(|job| {
+            let cells: String = times.iter().map(|at| cell(job, *at)).collect();
+            format!("<tr><th scope=\"row\">{}</th>{cells}</tr>", safe(&name(job)))
+        })
+        .collect();
+    let table = format!(
+        "<table><caption>{what}, by time since the beginning</caption><thead><tr><th scope=\"col\">job</th>{heads}</tr></thead>\
+         <tbody>{rows}</tbody></table>"
+    );
+    format!("<details><summary>The same as a table</summary>{}</details>", scrolled(what, &table, false))
+}
+
+/// The node's pressure over time.
+pub fn pressure(data: &Data) -> String {
+    let every = data.node.len().div_ceil(INSTANTS).max(1);
+    let part = |part: Option<f64>| part.map_or_else(|| "–".to_owned(), text::percent);
+    let rows: String = data
+        .node
+        .iter()
+        .step_by(every)
+        .map(|node| {
+            let pressure = node.pressure;
+            format!(
+                "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>",
+                clock(data, node.unix_ms.max(data.since)),
+                part(pressure.cpu),
+                part(pressure.memory),
+                part(pressure.io)
+            )
+        })
+        .collect();
+    let table = format!(
+        "<table><caption>Pressure</caption><thead><tr><th scope=\"col\">time (UTC)</th><th scope=\"col\">CPU</th><th scope=\"col\">memory</th>\
+         <th scope=\"col\">I/O</th></tr></thead><tbody>{rows}</tbody></table>"
+    );
+    format!(
+        "<details><summary>The same as a table; blue CPU, orange memory, green I/O</summary>{}</details>",
+        scrolled("pressure", &table, false)
+    )
+}
+
+/// A wide table scrolls by itself, also by keyboard.
+fn scrolled(label: &str, table: &str, is_tall: bool) -> String {
+    let class = if is_tall { "scroll tall" } else { "scroll" };
+    format!("<div class=\"{class}\" role=\"region\" aria-label=\"{label}\" tabindex=\"0\">{table}</div>")
+}
+
+/// Where decisions changed, with what else was told.
+pub fn decisions(data: &Data) -> String {
+    let mut rows: Vec<(u64, String)> = data.jobs.iter().flat_map(|job| decided(data, job)).collect();
+    let told = data.events.iter().map(|event| {
+        let who = event.name.as_deref().map_or_else(|| "node".to_owned(), safe);
+        (event.unix_ms, row(data, event.unix_ms, &who, "–", "–", &safe(&event.text)))
+    });
+    rows.extend(told);
+    rows.sort_by_key(|(unix_ms, _)| *unix_ms);
+    let omitted = rows.len().saturating_sub(DECISIONS);
+    let shown: String = rows.into_iter().skip(omitted).map(|(_, row)| row).collect();
+    let note = if omitted > 0 {
+        format!(" The newest {DECISIONS}; {omitted} before them: <code>flowctl history JOB</code>.")
+    } else {
+        String::new()
+    };
+    scrolled(
+        "Decisions",
+        &format!(
+            "<table><caption>Where a decision changed, and what else was told.{note}</caption><thead><tr><th scope=\"col\">time (UTC)</th>\
+             <th scope=\"col\" class=\"left\">job</th><th scope=\"col\">share</th><th scope=\"col\">weight</th>\
+             <th scope=\"col\" class=\"left\">why</th></tr></thead><tbody>{shown}</tbody></table>"
+        ),
+        true,
+    )
+}
+
+/// A job's moments at which its decision was another one than before.
+fn decided(data: &Data, job: &Series) -> Vec<(u64, String)> {
+    let mut rows = Vec::new();
+    let mut before: Option<(&str, f64, Option<&str>)> = None;
+    for moment in &job.moments {
+        let Some(decision) = &moment.decision else { continue };
+        let share = moment.share.unwrap_or(0.0);
+        let now = (decision.rule.as_str(), share, moment.hold.as_deref());
+        let is_new = before.is_none_or(|before| {
+            before.0 != now.0 || before.2 != now.2 || (before.1 - share).abs() > 0.1 * before.1.max(share)
+        });
+        if is_new {
+            let weight = moment.cpu_weight.map_or_else(|| "–".to_owned(), |weight| weight.to_string());
+            let why = moment.hold.as_ref().map_or_else(|| decision.text.clone(), |hold| format!("left alone: {hold}"));
+            let name = safe(&job.job.name);
+            rows.push((moment.unix_ms, row(data, moment.unix_ms, &name, &text::percent(share), &weight, &safe(&why))));
+            before = Some(now);
+        }
+    }
+    rows
+}
+
+fn row(data: &Data, unix_ms: u64, who: &str, share: &str, weight: &str, why: &str) -> String {
+    format!(
+        "<tr><td class=\"left\">{}</td><td class=\"left\">{who}</td><td>{share}</td><td>{weight}</td><td class=\"wide\">{why}</td></tr>",
+        clock(data, unix_ms)
+    )
+}
