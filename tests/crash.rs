@@ -25,6 +25,9 @@ const LIFE_MS: u64 = 1500;
 /// Milliseconds after which a restore is killed at most.
 const RESTORE_MS: u64 = 40;
 
+/// An owner's choices are multiples of this many: a weight is about ten shares, and a smaller change on cgroup v1 is not noticed.
+const SHARES: u32 = 20;
+
 /// How long after a change its owner looks.
 const LOOK: Duration = Duration::from_millis(300);
 
@@ -86,7 +89,7 @@ fn whenever_it_is_killed_every_container_gets_its_own_limits_back() {
         // Now and then the owner changes a limit beside us, at any moment.
         if random.random_range(0..8) == 0 {
             let job = random.random_range(0..jobs.len());
-            jobs[job].change(&engine, random.random_range(200..4000));
+            jobs[job].change(&engine, SHARES * random.random_range(10..200));
             changed += 1;
             some_time(&mut random, LIFE_MS);
         }

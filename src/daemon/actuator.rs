@@ -199,7 +199,7 @@ impl Task {
 fn somebody_elses(target: &Target, settings: &[Setting], ours: &[Setting]) -> Option<Setting> {
     let stands = target.cgroup().limits();
     settings.iter().filter_map(|setting| standing(&stands, *setting)).find(|now| {
-        let is_original = standing(&target.original, *now).is_none_or(|original| same(original, *now));
+        let is_original = standing(&target.original, *now).is_none_or(|original| original == *now);
         !is_original && !ours.iter().any(|known| same(*known, *now))
     })
 }

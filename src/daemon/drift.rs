@@ -4,7 +4,7 @@
 //! doing (an engine restart, a `daemon-reload`): the next decision writes ours again. Should the system go on, we wait longer and
 //! longer, so that two programs never fight over a limit. Imports: model.
 
-use super::target::{Target, same, same_kind, standing};
+use super::target::{same, same_kind, standing};
 use crate::model::{LimitDrift, Limits, Millis, Setting};
 use std::collections::VecDeque;
 
@@ -24,17 +24,18 @@ pub(super) enum Drift {
     Reverted(Vec<Setting>),
 }
 
-/// Compares what stands with what we wrote, or with the original where we wrote nothing. `unsettled` may still come into force.
-pub(super) fn drift(target: &Target, unsettled: &[Setting], stands: &Limits) -> Option<Drift> {
+/// Compares what stands with what we wrote, as far as engines round, or with the original where we wrote nothing, which was read from
+/// the same file. `unsettled` may still come into force.
+pub(super) fn drift(original: &Limits, ours: &[Setting], unsettled: &[Setting], stands: &Limits) -> Option<Drift> {
     let mut reverted = Vec::new();
-    for expected in expected(target) {
-        let Some(now) = standing(stands, expected) else { continue };
-        if same(now, expected) {
+    for original in of_every_kind(original) {
+        let Some(now) = standing(stands, original) else { continue };
+        let ours = ours.iter().copied().find(|ours| same_kind(*ours, original));
+        if ours.map_or(now == original, |ours| same(now, ours)) {
             continue;
         }
-        let original = standing(&target.original, expected);
-        let is_late = unsettled.iter().any(|asked| same(now, *asked));
-        if is_late || original.is_some_and(|original| same(now, original)) {
+        let expected = ours.unwrap_or(original);
+        if now == original || unsettled.iter().any(|asked| same(now, *asked)) {
             reverted.push(expected);
         } else {
             return Some(Drift::Foreign(format!("{now} was set by somebody else; ours was {expected}")));
@@ -43,17 +44,15 @@ pub(super) fn drift(target: &Target, unsettled: &[Setting], stands: &Limits) -> 
     (!reverted.is_empty()).then_some(Drift::Reverted(reverted))
 }
 
-fn expected(target: &Target) -> Vec<Setting> {
-    let original = &target.original;
+fn of_every_kind(limits: &Limits) -> impl Iterator<Item = Setting> {
     let all = [
-        original.cpu_weight.map(Setting::CpuWeight),
-        original.cpu_quota.map(Setting::CpuQuota),
-        original.memory_low.map(Setting::MemoryLow),
-        original.memory_high.map(Setting::MemoryHigh),
-        original.io_weight.map(Setting::IoWeight),
+        limits.cpu_weight.map(Setting::CpuWeight),
+        limits.cpu_quota.map(Setting::CpuQuota),
+        limits.memory_low.map(Setting::MemoryLow),
+        limits.memory_high.map(Setting::MemoryHigh),
+        limits.io_weight.map(Setting::IoWeight),
     ];
-    let ours = |original: Setting| target.ours.iter().copied().find(|ours| same_kind(*ours, original));
-    all.into_iter().flatten().map(|original| ours(original).unwrap_or(original)).collect()
+    all.into_iter().flatten()
 }
 
 /// The changes by others that one job has seen.
@@ -117,6 +116,19 @@ mod tests {
 
     fn weight() -> [Setting; 1] {
         [Setting::CpuWeight(CpuWeight::clamped(252.0))]
+    }
+
+    /// The owner went from 654 shares to 647, and an original that was read back as 64 is not 63.
+    #[test]
+    fn a_weight_beside_the_original_is_somebodys_and_one_beside_ours_is_rounding() {
+        let limits = |weight: f64| Limits { cpu_weight: Some(CpuWeight::clamped(weight)), ..Limits::default() };
+        let original = limits(64.0);
+        assert!(matches!(drift(&original, &[], &[], &limits(63.0)), Some(Drift::Foreign(_))));
+        assert_eq!(drift(&original, &[], &[], &original), None);
+        let ours = weight();
+        assert_eq!(drift(&original, &ours, &[], &limits(251.0)), None);
+        assert_eq!(drift(&original, &ours, &[], &original), Some(Drift::Reverted(ours.to_vec())));
+        assert!(matches!(drift(&original, &ours, &[], &limits(65.0)), Some(Drift::Foreign(_))));
     }
 
     #[test]

@@ -255,7 +255,7 @@ impl Job {
 
     /// Compares what stands with what should.
     pub fn drift(&self) -> Option<Drift> {
-        drift::drift(&self.target, &self.unsettled, &self.limits)
+        drift::drift(&self.target.original, &self.target.ours, &self.unsettled, &self.limits)
     }
 
     /// Takes note of what is about to be written.

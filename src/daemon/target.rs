@@ -59,13 +59,13 @@ pub(super) fn standing(limits: &Limits, setting: Setting) -> Option<Setting> {
     }
 }
 
-/// Whether two settings are one, as far as kernels and engines round: weights within 1 % or 1, quotas within 1 %, memory within
-/// 64 KiB (a page may be that large).
+/// Whether a setting that was read is one that was asked for, as far as kernels and engines round: weights within 1, quotas within
+/// 1 %, memory within 64 KiB (a page may be that large).
 pub(super) fn same(a: Setting, b: Setting) -> bool {
     const PAGE_LARGEST: u64 = 64 << 10;
     let near = |a: u64, b: u64| a.abs_diff(b) <= 1.max(a.max(b) / 100);
     match (a, b) {
-        (Setting::CpuWeight(a), Setting::CpuWeight(b)) => near(a.number().into(), b.number().into()),
+        (Setting::CpuWeight(a), Setting::CpuWeight(b)) => a.number().abs_diff(b.number()) <= 1,
         (Setting::IoWeight(a), Setting::IoWeight(b)) => a.abs_diff(b) <= 10.max(a.max(b) / 50),
         (Setting::CpuQuota(Some(a)), Setting::CpuQuota(Some(b))) => near(a.0, b.0),
         (Setting::MemoryLow(a), Setting::MemoryLow(b)) => a.0.abs_diff(b.0) <= PAGE_LARGEST,
@@ -93,8 +93,8 @@ mod tests {
     fn rounding_is_no_change_and_a_persons_value_is() {
         let weight = |number: f64| Setting::CpuWeight(CpuWeight::clamped(number));
         assert!(same(weight(50.0), weight(51.0)));
-        assert!(same(weight(5000.0), weight(5049.0)));
-        assert!(!same(weight(50.0), weight(53.0)));
+        assert!(!same(weight(50.0), weight(52.0)));
+        assert!(!same(weight(5000.0), weight(5049.0)));
         assert!(same(Setting::MemoryLow(Bytes(10_000_000)), Setting::MemoryLow(Bytes(9_998_336))));
         assert!(!same(Setting::CpuQuota(None), Setting::CpuQuota(Some(Quota(2000)))));
         assert!(!same(Setting::CpuQuota(Some(Quota(100))), weight(100.0)));

@@ -27,6 +27,8 @@ pub struct Daemon {
     dir: tempfile::TempDir,
     address: String,
     settings: Vec<String>,
+    /// A program, with arguments, that starts it: a tracer.
+    under: Vec<String>,
     child: Option<Child>,
 }
 
@@ -41,7 +43,7 @@ impl Daemon {
         let dir = tempfile::Builder::new().prefix("flowcond-").tempdir().unwrap();
         fs::write(dir.path().join("flowcond.toml"), config).unwrap();
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let mut daemon = Daemon { dir, address: address.to_owned(), settings, child: None };
+        let mut daemon = Daemon { dir, address: address.to_owned(), settings, under: Vec::new(), child: None };
         daemon.boot();
         daemon
     }
@@ -52,7 +54,7 @@ impl Daemon {
         std::os::unix::fs::symlink(state, dir.path().join("state")).unwrap();
         fs::write(dir.path().join("flowcond.toml"), "").unwrap();
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let mut daemon = Daemon { dir, address: "off".to_owned(), settings, child: None };
+        let mut daemon = Daemon { dir, address: "off".to_owned(), settings, under: Vec::new(), child: None };
         daemon.boot();
         daemon
     }
@@ -65,11 +67,21 @@ impl Daemon {
         });
     }
 
+    /// Starts it under another program and waits for nothing. The program must leave it as its own child: `strace --daemonize`.
+    pub fn launch_under(&mut self, under: &[&str]) {
+        self.under = under.iter().map(|word| (*word).to_owned()).collect();
+        self.launch();
+        self.under.clear();
+    }
+
     /// Starts it and waits for nothing.
     pub fn launch(&mut self) {
         let log = fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_flowcond"));
+        let words = self.under.iter().map(String::as_str).chain([env!("CARGO_BIN_EXE_flowcond")]);
+        let words: Vec<&str> = words.collect();
+        let mut command = Command::new(words[0]);
         command
+            .args(&words[1..])
             .arg("--config")
             .arg(self.config())
             .arg("--socket")

@@ -1,0 +1,118 @@
+//! Whatever fails under the daemon: every kind of call that makes the journal durable, at any of its occurrences, and an engine that
+//! hangs in the middle of a call. On a real engine, with real containers and real system calls that `strace` lets fail.
+//!
+//! `FLOWCON_FAULTS=1000 cargo test --test faults` is the long run; without it there are a few.
+
+#![allow(clippy::unwrap_used)] // a test fails by panicking
+
+mod support;
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
+use support::daemon::Daemon;
+use support::engine::{CONVERGED, Engine, GROWING, RunSpec};
+
+const FAULTS: usize = 24;
+
+/// What SQLite and the journal do with files, and what an operating system answers when a disk is broken or full.
+const CALLS: [&str; 6] = ["pwrite64", "pread64", "fdatasync", "ftruncate", "openat", "fcntl"];
+const ERRORS: [&str; 3] = ["EIO", "ENOSPC", "EROFS"];
+
+/// Occurrences of a call at which it may begin to fail: opening the journal and the first promises are within them.
+const OCCURRENCES: u32 = 16;
+
+/// Milliseconds that a daemon lives at most.
+const LIFE_MS: u64 = 2500;
+
+/// What goes wrong in one round.
+#[derive(Debug)]
+enum Fault {
+    /// From its nth occurrence on, or only then, this call on a file of the state directory fails.
+    Disk { call: &'static str, error: &'static str, nth: u32, for_ever: bool },
+    /// The engine hangs, after so many milliseconds for so many.
+    Engine { after: u64, lasts: u64 },
+}
+
+impl Fault {
+    fn any(random: &mut impl Rng) -> Fault {
+        if random.random_range(0..4) == 0 {
+            return Fault::Engine { after: random.random_range(0..LIFE_MS), lasts: random.random_range(0..LIFE_MS) };
+        }
+        Fault::Disk {
+            call: CALLS[random.random_range(0..CALLS.len())],
+            error: ERRORS[random.random_range(0..ERRORS.len())],
+            nth: random.random_range(1..=OCCURRENCES),
+            for_ever: random.random_bool(0.5),
+        }
+    }
+}
+
+/// Lets a daemon live with this fault; `true`: something failed.
+fn live(daemon: &mut Daemon, engine: &Engine, fault: &Fault, life: u64) -> bool {
+    match fault {
+        Fault::Disk { call, error, nth, for_ever } => {
+            let on = if *for_ever { "+" } else { "" };
+            let state = daemon.state_dir();
+            let inject = format!("inject={call}:error={error}:when={nth}{on}");
+            let trace = format!("trace={call}");
+            // Only files of the journal: another file's failure is not the disk's.
+            let path = |name: &str| format!("{}/{name}", state.display());
+            let files = ["flowcon.db", "flowcon.db-wal", "flowcon.db-shm", "flowcon.db-journal"].map(path);
+            let calls = tempfile::NamedTempFile::new().unwrap();
+            let output = format!("--output={}", calls.path().display());
+            let mut under = vec!["strace", "--daemonize", "--follow-forks", "--quiet=all", &output];
+            under.extend(["-e", &trace, "-e", &inject]);
+            files.iter().for_each(|file| under.extend(["-P", file]));
+            daemon.launch_under(&under);
+            sleep(Duration::from_millis(life));
+            fs::read_to_string(calls.path()).unwrap().contains("(INJECTED)")
+        }
+        Fault::Engine { after, lasts } => {
+            daemon.launch();
+            sleep(Duration::from_millis(*after));
+            engine.freeze();
+            sleep(Duration::from_millis(*lasts));
+            if life.is_multiple_of(2) {
+                daemon.end("KILL"); // while its call is in the engine's hands
+            }
+            engine.thaw();
+            sleep(Duration::from_millis(life));
+            true
+        }
+    }
+}
+
+#[test]
+fn whatever_fails_under_it_every_container_gets_its_own_limits_back() {
+    let faults = std::env::var("FLOWCON_FAULTS").ok().and_then(|count| count.parse().ok()).unwrap_or(FAULTS);
+    let seed = std::env::var("FLOWCON_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let engine = Engine::start();
+    let (growing, converged) = (GROWING.replace("9000 ", "90000 "), CONVERGED.replace("9000 ", "90000 "));
+    let start = |name: &str, options: &[&str], script: &str| {
+        engine.run(RunSpec { name, labels: &["flowcon.enable=true"], options, script })
+    };
+    let jobs = [
+        start("plain", &[], &growing),
+        start("light", &["--cpu-shares", "333"], &converged),
+        start("heavy", &["--cpu-shares", "3000"], &converged),
+    ];
+    let weights = || jobs.each_ref().map(|id| engine.cpu_weight(id));
+    let originals = weights();
+    let mut daemon = Daemon::start(&engine.address(), &["policy.interval=1s"]);
+    daemon.end("TERM");
+    let (mut failed, mut governed) = (0, 0);
+    for round in 0..faults {
+        let fault = Fault::any(&mut random);
+        failed += usize::from(live(&mut daemon, &engine, &fault, random.random_range(500..LIFE_MS)));
+        governed += usize::from(weights() != originals);
+        daemon.end(if random.random_bool(0.7) { "KILL" } else { "TERM" });
+        let said = daemon.restore();
+        assert_eq!(weights(), originals, "round {round} of seed {seed}, {fault:?}: {said}{}", daemon.log());
+    }
+    println!("{faults} rounds, something failed in {failed}, limits stood at the end of {governed}");
+    assert!(failed > faults / 3 && governed > faults / 10, "{failed} failed, limits stood in {governed} of {faults}");
+}
