@@ -23,6 +23,20 @@ pub struct Life {
     pub quality_s: Option<f64>,
 }
 
+impl Life {
+    /// The last look was before the end: from there to the end the job went on as before.
+    fn to_its_end(&self) -> Life {
+        let mut life = self.clone();
+        if let (Some(end), [.., (t0, w0), (t1, w1)]) = (self.end_s, self.work.as_slice())
+            && end > *t1
+            && t1 > t0
+        {
+            life.work.push((end, w1 + (w1 - w0) / (t1 - t0) * (end - t1)));
+        }
+        life
+    }
+}
+
 /// A quantity that is not known exactly: everything from low to high is possible.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
@@ -63,8 +77,12 @@ pub struct Estimate {
     pub error: Option<f64>,
 }
 
+/// No estimate is truer than this part of it: jobs' work is only known where somebody looked.
+const LEAST_DOUBT: f64 = 0.02;
+
 /// Estimates plain sharing on a node of so many cores.
 pub fn estimate(lives: &[Life], node_cores: f64) -> Estimate {
+    let lives: &[Life] = &lives.iter().map(Life::to_its_end).collect::<Vec<_>>();
     let cores = shared_cores(lives, node_cores);
     let seen = caps(lives, cores.likely);
     let open: Vec<f64> = seen.iter().map(|cap| if cap.is_sure { cap.cores } else { node_cores }).collect();
@@ -79,18 +97,18 @@ pub fn estimate(lives: &[Life], node_cores: f64) -> Estimate {
         plain(cores.high, &open),
     ];
     let governed = replay(lives, cores.likely, &likely, Weights::Recorded);
-    let jobs: Vec<Option<Plain>> =
-        (0..lives.len()).map(|job| plain_of(job, lives, &best, &others, &governed)).collect();
     let took = |job: usize| lives[job].end_s.map(|end| end - lives[job].start_s);
-    let ended: Vec<usize> = (0..lives.len()).filter(|job| jobs[*job].is_some()).collect();
+    let ended: Vec<usize> = (0..lives.len()).filter(|job| lives[*job].end_s.is_some()).collect();
     let mean = |of: &dyn Fn(usize) -> f64| ended.iter().map(|job| of(*job)).sum::<f64>() / ended.len().max(1) as f64;
     let replayed = |run: &Replay| mean(&|job| run.ends[job] - lives[job].start_s);
     let real = mean(&|job| took(job).unwrap_or(0.0));
-    let doubt = (replayed(&governed) - real).abs();
     let misses = mean(&|job| {
         let real = took(job).unwrap_or(0.0).max(1e-9);
         ((governed.ends[job] - lives[job].start_s) / real - 1.0).abs()
     });
+    let least = LEAST_DOUBT + misses;
+    let jobs = (0..lives.len()).map(|job| plain_of(job, lives, &best, &others, &governed, least)).collect();
+    let doubt = (replayed(&governed) - real).abs().max(LEAST_DOUBT * replayed(&best));
     let any = !ended.is_empty();
     Estimate {
         mean_completion_s: any.then(|| Range::of(replayed(&best), others.iter().map(replayed), doubt)),
@@ -100,14 +118,21 @@ pub fn estimate(lives: &[Life], node_cores: f64) -> Estimate {
     }
 }
 
-fn plain_of(job: usize, lives: &[Life], best: &Replay, others: &[Replay], governed: &Replay) -> Option<Plain> {
+fn plain_of(
+    job: usize,
+    lives: &[Life],
+    best: &Replay,
+    others: &[Replay],
+    governed: &Replay,
+    least: f64,
+) -> Option<Plain> {
     let life = &lives[job];
     let end = life.end_s?;
-    let doubt = (governed.ends[job] - end).abs();
     let since = |at: f64| at - life.start_s;
+    let doubt = (governed.ends[job] - end).abs().max(least * since(best.ends[job]));
     let completion_s = Range::of(since(best.ends[job]), others.iter().map(|run| since(run.ends[job])), doubt);
     let quality_s = life.quality_s.and_then(|quality| {
-        let doubt = (governed.quality[job]? - quality).abs();
+        let doubt = (governed.quality[job]? - quality).abs().max(least * since(best.quality[job]?));
         let all = others.iter().filter_map(|run| run.quality[job]).map(since);
         Some(Range::of(since(best.quality[job]?), all, doubt))
     });
@@ -265,94 +290,5 @@ fn claim(life: &Life, cap: f64, weights: Weights, now: f64) -> Claim {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A job whose work and weights are told piece by piece: (seconds, cores, weight).
-    fn life(start_s: f64, pieces: &[(f64, f64, f64)]) -> Life {
-        let (mut now, mut done) = (start_s, 0.0);
-        let mut life = Life {
-            start_s,
-            end_s: None,
-            work: vec![(now, done)],
-            weights: Vec::new(),
-            plain_weight: 100.0,
-            quality_s: None,
-        };
-        for (seconds, cores, weight) in pieces {
-            life.weights.push((now, *weight));
-            now += seconds;
-            done += seconds * cores;
-            life.work.push((now, done));
-        }
-        life.end_s = Some(now);
-        life
-    }
-
-    #[test]
-    fn a_job_that_was_preferred_would_have_taken_longer_and_the_other_no_longer() {
-        // Two cores: the short job had 1.5 of them for 100 s, the long one 0.5 and then both.
-        let short = life(0.0, &[(100.0, 1.5, 300.0)]);
-        let long = life(0.0, &[(100.0, 0.5, 100.0), (100.0, 2.0, 100.0)]);
-        let estimate = estimate(&[short, long], 2.0);
-        let plain: Vec<Plain> = estimate.jobs.iter().map(|job| job.expect("ended")).collect();
-        assert!((plain[0].completion_s.likely - 150.0).abs() < 1.0, "{plain:?}");
-        assert!((plain[1].completion_s.likely - 200.0).abs() < 1.0, "{plain:?}");
-        assert!(estimate.error.is_some_and(|error| error < 0.01), "{estimate:?}");
-        assert!(plain[0].completion_s.low > 120.0, "a gain beyond doubt: {plain:?}");
-    }
-
-    #[test]
-    fn where_plain_sharing_was_in_force_no_gain_is_claimed() {
-        let lives = [life(0.0, &[(100.0, 1.0, 100.0), (50.0, 2.0, 100.0)]), life(0.0, &[(100.0, 1.0, 100.0)])];
-        let estimate = estimate(&lives, 2.0);
-        for (life, plain) in lives.iter().zip(&estimate.jobs) {
-            let real = life.end_s.expect("it ended") - life.start_s;
-            let Range { low, likely, high } = plain.expect("ended").completion_s;
-            assert!(
-                (likely - real).abs() < 0.01 * real && low <= real + 1e-6 && real <= high + 1e-6,
-                "{plain:?} {real}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_job_of_one_thread_is_not_given_a_second_core() {
-        let alone = life(0.0, &[(60.0, 1.0, 100.0)]);
-        let later = life(100.0, &[(60.0, 1.0, 100.0)]);
-        let estimate = estimate(&[alone, later], 8.0);
-        for plain in estimate.jobs {
-            let Range { low, likely, .. } = plain.expect("ended").completion_s;
-            assert!((likely - 60.0).abs() < 1.0 && low > 55.0, "{low} {likely}");
-        }
-    }
-
-    #[test]
-    fn a_job_that_runs_on_is_not_estimated_but_competes() {
-        let mut goes_on = life(0.0, &[(100.0, 0.5, 100.0)]);
-        goes_on.end_s = None;
-        let short = life(0.0, &[(100.0, 1.5, 300.0)]);
-        let estimate = estimate(&[goes_on, short], 2.0);
-        assert!(estimate.jobs[0].is_none());
-        let plain = estimate.jobs[1].expect("ended").completion_s;
-        assert!(plain.high >= 145.0, "{plain:?}");
-    }
-
-    #[test]
-    fn nothing_recorded_is_nothing_estimated() {
-        let empty = estimate(&[], 4.0);
-        assert_eq!((empty.jobs.len(), empty.mean_completion_s, empty.error), (0, None, None));
-        let mut idle = life(0.0, &[(10.0, 0.0, 100.0)]);
-        idle.work = vec![(0.0, 0.0)];
-        assert!(estimate(&[idle], 4.0).jobs[0].is_some());
-    }
-
-    #[test]
-    fn quality_is_reached_where_its_work_is_done() {
-        let mut short = life(0.0, &[(100.0, 1.5, 300.0)]);
-        short.quality_s = Some(50.0);
-        let long = life(0.0, &[(100.0, 0.5, 100.0), (100.0, 2.0, 100.0)]);
-        let plain = estimate(&[short, long], 2.0).jobs[0].expect("ended");
-        assert!(plain.quality_s.is_some_and(|quality| (quality.likely - 75.0).abs() < 1.0), "{plain:?}");
-    }
-}
+#[path = "estimate_tests.rs"]
+mod tests;

@@ -8,6 +8,8 @@ mod data;
 mod estimate;
 mod page;
 mod tables;
+#[cfg(test)]
+mod truth_tests;
 
 use super::exit::{Exit, Failure};
 use super::screen::Output;

@@ -1,0 +1,88 @@
+//! The estimate on jobs that are small enough to be worked out by hand.
+
+use super::*;
+
+/// A job whose work and weights are told piece by piece: (seconds, cores, weight).
+fn life(start_s: f64, pieces: &[(f64, f64, f64)]) -> Life {
+    let (mut now, mut done) = (start_s, 0.0);
+    let mut life = Life {
+        start_s,
+        end_s: None,
+        work: vec![(now, done)],
+        weights: Vec::new(),
+        plain_weight: 100.0,
+        quality_s: None,
+    };
+    for (seconds, cores, weight) in pieces {
+        life.weights.push((now, *weight));
+        now += seconds;
+        done += seconds * cores;
+        life.work.push((now, done));
+    }
+    life.end_s = Some(now);
+    life
+}
+
+#[test]
+fn a_job_that_was_preferred_would_have_taken_longer_and_the_other_no_longer() {
+    // Two cores: the short job had 1.5 of them for 100 s, the long one 0.5 and then both.
+    let short = life(0.0, &[(100.0, 1.5, 300.0)]);
+    let long = life(0.0, &[(100.0, 0.5, 100.0), (100.0, 2.0, 100.0)]);
+    let estimate = estimate(&[short, long], 2.0);
+    let plain: Vec<Plain> = estimate.jobs.iter().map(|job| job.expect("ended")).collect();
+    assert!((plain[0].completion_s.likely - 150.0).abs() < 1.0, "{plain:?}");
+    assert!((plain[1].completion_s.likely - 200.0).abs() < 1.0, "{plain:?}");
+    assert!(estimate.error.is_some_and(|error| error < 0.01), "{estimate:?}");
+    assert!(plain[0].completion_s.low > 120.0, "a gain beyond doubt: {plain:?}");
+}
+
+#[test]
+fn where_plain_sharing_was_in_force_no_gain_is_claimed() {
+    let lives = [life(0.0, &[(100.0, 1.0, 100.0), (50.0, 2.0, 100.0)]), life(0.0, &[(100.0, 1.0, 100.0)])];
+    let estimate = estimate(&lives, 2.0);
+    for (life, plain) in lives.iter().zip(&estimate.jobs) {
+        let real = life.end_s.expect("it ended") - life.start_s;
+        let Range { low, likely, high } = plain.expect("ended").completion_s;
+        assert!((likely - real).abs() < 0.01 * real && low <= real + 1e-6 && real <= high + 1e-6, "{plain:?} {real}");
+    }
+}
+
+#[test]
+fn a_job_of_one_thread_is_not_given_a_second_core() {
+    let alone = life(0.0, &[(60.0, 1.0, 100.0)]);
+    let later = life(100.0, &[(60.0, 1.0, 100.0)]);
+    let estimate = estimate(&[alone, later], 8.0);
+    for plain in estimate.jobs {
+        let Range { low, likely, .. } = plain.expect("ended").completion_s;
+        assert!((likely - 60.0).abs() < 1.0 && low > 55.0, "{low} {likely}");
+    }
+}
+
+#[test]
+fn a_job_that_runs_on_is_not_estimated_but_competes() {
+    let mut goes_on = life(0.0, &[(100.0, 0.5, 100.0)]);
+    goes_on.end_s = None;
+    let short = life(0.0, &[(100.0, 1.5, 300.0)]);
+    let estimate = estimate(&[goes_on, short], 2.0);
+    assert!(estimate.jobs[0].is_none());
+    let plain = estimate.jobs[1].expect("ended").completion_s;
+    assert!(plain.high >= 145.0, "{plain:?}");
+}
+
+#[test]
+fn nothing_recorded_is_nothing_estimated() {
+    let empty = estimate(&[], 4.0);
+    assert_eq!((empty.jobs.len(), empty.mean_completion_s, empty.error), (0, None, None));
+    let mut idle = life(0.0, &[(10.0, 0.0, 100.0)]);
+    idle.work = vec![(0.0, 0.0)];
+    assert!(estimate(&[idle], 4.0).jobs[0].is_some());
+}
+
+#[test]
+fn quality_is_reached_where_its_work_is_done() {
+    let mut short = life(0.0, &[(100.0, 1.5, 300.0)]);
+    short.quality_s = Some(50.0);
+    let long = life(0.0, &[(100.0, 0.5, 100.0), (100.0, 2.0, 100.0)]);
+    let plain = estimate(&[short, long], 2.0).jobs[0].expect("ended");
+    assert!(plain.quality_s.is_some_and(|quality| (quality.likely - 75.0).abs() < 1.0), "{plain:?}");
+}
