@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ pub struct Pty {
     child: Child,
     keys: ChildStdin,
     parser: Arc<Mutex<vt100::Parser>>,
+    written: Arc<AtomicU64>,
     dir: tempfile::TempDir,
 }
 
@@ -31,16 +33,18 @@ pub struct Start<'a> {
 impl Pty {
     /// Starts `flowctl top` on a terminal of this size.
     pub fn start(start: &Start<'_>) -> Pty {
+        let flowctl = env!("CARGO_BIN_EXE_flowctl");
+        let command = format!("{flowctl} --socket {} top {}", start.socket.display(), start.arguments.join(" "));
+        Pty::run(&command, start.rows, start.columns, start.environment)
+    }
+
+    /// Starts a command, as a shell reads it, on a terminal of this size.
+    pub fn run(command: &str, rows: u16, columns: u16, environment: &[(&str, &str)]) -> Pty {
         let dir = tempfile::tempdir().expect("folder");
         let path = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
         let script = format!(
-            "stty rows {} cols {}; stty -a > {before}; sh -c 'echo $$ > {pid}; exec {} --socket {} top {}'; \
+            "stty rows {rows} cols {columns}; stty -a > {before}; sh -c 'echo $$ > {pid}; exec {command}'; \
              echo $? > {code}; stty -a > {after}",
-            start.rows,
-            start.columns,
-            env!("CARGO_BIN_EXE_flowctl"),
-            start.socket.display(),
-            start.arguments.join(" "),
             before = path("before"),
             pid = path("pid"),
             code = path("code.new"),
@@ -49,19 +53,27 @@ impl Pty {
         let script = format!("{script}; mv {} {}", path("code.new"), path("code"));
         let mut command = Command::new("script");
         command.args(["-qfc", &script, "/dev/null"]).env("SHELL", "/bin/sh").env("TERM", "xterm-256color");
-        command.env_remove("NO_COLOR").env_remove("COLUMNS").envs(start.environment.iter().copied());
+        command.env_remove("NO_COLOR").env_remove("COLUMNS").envs(environment.iter().copied());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("`script` of util-linux");
-        let parser = Arc::new(Mutex::new(vt100::Parser::new(size(start.rows), size(start.columns), 0)));
+        let parser = Arc::new(Mutex::new(vt100::Parser::new(size(rows), size(columns), 0)));
         let mut output = child.stdout.take().expect("piped");
         let seen = parser.clone();
+        let written = Arc::new(AtomicU64::new(0));
+        let counted = written.clone();
         std::thread::spawn(move || {
             let mut bytes = [0; 65_536];
             while let Ok(count @ 1..) = output.read(&mut bytes) {
+                counted.fetch_add(count as u64, Ordering::Relaxed);
                 seen.lock().expect("whole").process(&bytes[..count]);
             }
         });
         let keys = child.stdin.take().expect("piped");
-        Pty { child, keys, parser, dir }
+        Pty { child, keys, parser, written, dir }
+    }
+
+    /// Bytes that came to the terminal so far.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
     }
 
     /// What stands on the screen.

@@ -3,10 +3,11 @@
 //! Pure: inputs and the time are arguments, wishes are answers; whoever calls does the asking and the drawing. What each key does
 //! is in `keys`. Imports: wire types.
 
+use super::decisions::Decisions;
 use super::input::{Input, Now, Overlay, Wish};
 use super::jobs::{self, Order};
 use super::trace::{Curve, Point, Trace};
-use crate::api::wire::{Container, ContainerDetail, Event, Status};
+use crate::api::wire::{Container, ContainerDetail, Event, Moment, Status};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub struct Detail {
     pub latest: Option<Box<ContainerDetail>>,
     /// Its evaluations.
     pub curve: Curve,
+    /// What was decided about it.
+    pub decisions: Decisions,
     /// Lines that the lists are scrolled back by.
     pub back: usize,
 }
@@ -112,6 +115,8 @@ impl App {
             Input::Status(status) => self.learn(status, now),
             Input::Unchanged => self.hear(now),
             Input::Detail(detail) => self.look_closer(detail),
+            Input::Lines(id, lines) => self.read_on(&id, lines),
+            Input::Past(id, moments) => self.look_back(&id, &moments),
             Input::Silence(why) => self.problem = Some(why),
             Input::Event(event) => self.remember(event),
             Input::Answered(Ok(done)) => {
@@ -171,9 +176,25 @@ impl App {
 
     fn look_closer(&mut self, told: Box<ContainerDetail>) {
         let Some(detail) = self.detail.as_mut().filter(|detail| detail.id == told.container.id) else { return };
-        detail.curve.take(&told);
+        let unix_ms = self.status.as_ref().map_or(0, |status| status.node.unix_ms);
+        detail.curve.take(&told, unix_ms);
+        detail.decisions.take(&told, unix_ms);
         if !self.frozen {
             detail.latest = Some(told);
+        }
+    }
+
+    fn look_back(&mut self, id: &str, past: &[Moment]) {
+        let Some(detail) = self.detail.as_mut().filter(|detail| detail.id == id) else { return };
+        detail.curve.precede(past);
+        detail.decisions.precede(past);
+        let cores = self.status.as_ref().map_or(1.0, |status| status.node.cores);
+        self.traces.entry(id.to_owned()).or_default().precede(&Point::of_past(past, cores));
+    }
+
+    fn read_on(&mut self, id: &str, lines: Vec<String>) {
+        if let Some(detail) = self.detail.as_mut().filter(|detail| detail.id == id) {
+            detail.curve.read(lines);
         }
     }
 

@@ -4,10 +4,13 @@
 //! before is not read again. Imports: the API's client.
 
 use super::input::Input;
+use super::log_tail;
 use crate::api::client::{Client, ClientError, EventStream, Told, segment};
-use crate::api::wire::Status;
+use crate::api::wire::{ContainerDetail, Moments, Status};
 use crate::cli::exit::Failure;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -17,6 +20,12 @@ const PAST: &str = "recent=500";
 
 /// Between two attempts to find the event stream again.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// Moments of a job's past, about: what a chart can show.
+const MOMENTS: f64 = 480.0;
+
+/// A log is read on so often, at most.
+const READ_EVERY: Duration = Duration::from_secs(1);
 
 /// Commands that may wait for their answers at a time.
 const COMMANDS_AT_MOST: usize = 16;
@@ -35,12 +44,14 @@ pub struct Feed {
 struct Wanted {
     delay: Duration,
     detail: Option<String>,
+    /// Tells one look at a job from the next.
+    opened: u64,
 }
 
 impl Feed {
     /// Begins to ask.
     pub fn start(client: Client, delay: Duration, inputs: mpsc::Sender<Input>) -> Feed {
-        let wanted = watch::Sender::new(Wanted { delay, detail: None });
+        let wanted = watch::Sender::new(Wanted { delay, detail: None, opened: 0 });
         let now = Arc::new(Notify::new());
         tokio::spawn(ask(client.clone(), wanted.subscribe(), now.clone(), inputs.clone()));
         tokio::spawn(listen(client.clone(), inputs.clone()));
@@ -65,6 +76,7 @@ impl Feed {
             let changed = wanted.detail.as_deref() != id;
             if changed {
                 wanted.detail = id.map(str::to_owned);
+                wanted.opened += 1;
             }
             changed
         });
@@ -92,12 +104,26 @@ fn told(error: ClientError) -> String {
 
 async fn ask(client: Client, mut wanted: watch::Receiver<Wanted>, now: Arc<Notify>, inputs: mpsc::Sender<Input>) {
     let mut before = String::new();
+    let mut looked_back = 0;
+    let mut last_read = None;
+    let reading = Arc::new(AtomicBool::new(false));
     loop {
         let asked = Instant::now();
-        let Wanted { delay, detail } = wanted.borrow_and_update().clone();
+        let Wanted { delay, detail, opened } = wanted.borrow_and_update().clone();
         let mut answers = vec![status(&client, &mut before).await];
         if let Some(id) = detail.filter(|_| !matches!(answers[0], Input::Silence(_))) {
-            answers.extend(look_closer(&client, &id).await);
+            let told = look_closer(&client, &id).await;
+            if let Some(told) = told.as_ref().filter(|_| looked_back != opened) {
+                tokio::spawn(look_back(client.clone(), id, told.container.uptime_s, inputs.clone()));
+                looked_back = opened;
+            }
+            if let Some(told) =
+                told.as_deref().filter(|_| last_read.is_none_or(|(of, at)| of != opened || at + READ_EVERY <= asked))
+            {
+                last_read = Some((opened, asked));
+                read_on(told, &reading, &inputs);
+            }
+            answers.extend(told.map(Input::Detail));
         }
         for answer in answers {
             if inputs.send(answer).await.is_err() {
@@ -129,8 +155,34 @@ async fn status(client: &Client, before: &mut String) -> Input {
 }
 
 /// A job that ended meanwhile has no detail, which the list shows.
-async fn look_closer(client: &Client, id: &str) -> Option<Input> {
-    client.get(&format!("/v1/containers/{}", segment(id))).await.ok().map(|detail| Input::Detail(Box::new(detail)))
+async fn look_closer(client: &Client, id: &str) -> Option<Box<ContainerDetail>> {
+    client.get(&format!("/v1/containers/{}", segment(id))).await.ok().map(Box::new)
+}
+
+/// What the daemon's history knows of the job. A daemon that keeps none leaves the job without a past.
+async fn look_back(client: Client, id: String, uptime_s: f64, inputs: mpsc::Sender<Input>) {
+    let every_s = (uptime_s / MOMENTS).max(1.0);
+    let path = format!("/v1/history/moments?job={}&every_s={every_s}&limit=5000", segment(&id));
+    if let Ok(past) = client.get::<Moments>(&path).await {
+        let _ = inputs.send(Input::Past(id, past.moments)).await; // the screen is gone
+    }
+}
+
+/// Reads the end of the log on a thread of its own; one at a time, so that a log that hangs costs one thread.
+fn read_on(told: &ContainerDetail, reading: &Arc<AtomicBool>, inputs: &mpsc::Sender<Input>) {
+    if reading.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let (told, done, inputs) = (told.clone(), reading.clone(), inputs.clone());
+    let started = thread::Builder::new().name("log".to_owned()).spawn(move || {
+        let lines = log_tail::understood(&told);
+        let _ = inputs.blocking_send(Input::Lines(told.container.id, lines)); // the screen is gone
+        done.store(false, Ordering::Release);
+    });
+    // Without a thread the latest line is still told.
+    if started.is_err() {
+        reading.store(false, Ordering::Release);
+    }
 }
 
 /// Follows the events, again and again.

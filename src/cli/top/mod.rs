@@ -10,12 +10,14 @@
 
 mod app;
 mod batch;
+mod decisions;
 mod draw;
 mod feed;
 mod input;
 mod jobs;
 mod keys;
 mod live;
+mod log_tail;
 mod prompt;
 mod share;
 mod spark;

@@ -5,7 +5,7 @@ use super::input::{Input, Now, Wish};
 use super::jobs::Order;
 use crate::api::wire::{
     Container, ContainerDetail, Decision, Estimate, Event, Explanation, GrowthEfficiency, Hold, Limit, Limits, Metric,
-    Node, Notice, Policy, Pressure, Progress, Reading, Status, Trend, Use,
+    Moment, Node, Notice, Policy, Pressure, Progress, Reading, Status, Trend, Use,
 };
 use crate::model::{PolicyName, PolicySettings};
 use ratatui::crossterm::event::KeyCode;
@@ -197,6 +197,32 @@ pub fn detail(name: &str, recent: &[f64], evaluations: u64, line: &str) -> Conta
             next_decision_unix_ms: NOW + 12_000,
             next_decision_in_s: 12.0,
         },
+    }
+}
+
+/// What stood for a job from an instant on.
+pub fn moment(unix_ms: u64, share: f64, text: &str) -> Moment {
+    Moment {
+        job: 1,
+        unix_ms,
+        cpu_s: Some(unix_ms as f64 / 1000.0 - NOW as f64 / 1000.0 + 1000.0),
+        memory_bytes: None,
+        value: Some(1.0 + (NOW.saturating_sub(unix_ms)) as f64 / 1e6),
+        progress: None,
+        quality: None,
+        cpu_weight: Some(100),
+        state: "running".to_owned(),
+        hold: None,
+        list: None,
+        growth: None,
+        share: Some(share),
+        limit: Some(share),
+        decision: Some(Decision {
+            rule: "growing".to_owned(),
+            text: text.to_owned(),
+            story: text.to_owned(),
+            numbers: BTreeMap::new(),
+        }),
     }
 }
 

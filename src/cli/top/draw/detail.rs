@@ -10,6 +10,7 @@ use crate::cli::text;
 use crate::cli::top::app::{App, Detail};
 use crate::cli::top::input::Now;
 use crate::cli::top::share::ShareSpan;
+use crate::cli::top::trace::CurvePoints;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::symbols::Marker;
@@ -55,7 +56,7 @@ pub fn draw(buffer: &mut Buffer, area: Rect, app: &App, now: Now, theme: Theme) 
 
 /// Lines that the words below the charts would fill.
 fn words_want(app: &App, detail: &Detail) -> u16 {
-    let count = detail.curve.lines().count().max(1) + app.events_of(&detail.id).count().max(1) + 2;
+    let count = detail.curve.lines().count().max(1) + happenings(app, detail).len().max(1) + 2;
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
@@ -142,22 +143,33 @@ fn charts(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail, now: Now,
         return;
     }
     let half = if area.width >= WIDE_FROM { area.width / 2 } else { area.width };
-    evaluation_curve(buffer, Rect { width: half, ..area }, detail, theme);
+    evaluation_curve(buffer, Rect { width: half, ..area }, app, detail, now, theme);
     if half < area.width {
         let right = Rect { x: area.x + half + 1, width: area.width - half - 1, ..area };
         shares_over_time(buffer, right, app, detail, now, theme);
     }
 }
 
-fn evaluation_curve(buffer: &mut Buffer, area: Rect, detail: &Detail, theme: Theme) {
-    let points = detail.curve.points();
+fn evaluation_curve(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail, now: Now, theme: Theme) {
     let (title, area) = split(area, 1);
     let metric = detail.latest.as_ref().and_then(|told| told.container.metric.as_ref());
     let name = metric.and_then(|metric| metric.name.as_deref()).unwrap_or("value");
-    put(buffer, title, &Line::from(theme.span(Tone::Bold, &format!("{name} by evaluation"))));
+    let (points, by) = match detail.curve.points() {
+        CurvePoints::ByNumber(points) => (points, "by evaluation"),
+        CurvePoints::OverTime(timed) => {
+            let end = end_of_charts(app, now);
+            (timed.into_iter().map(|(unix_ms, value)| (seconds_before(end, unix_ms), value)).collect(), "over time")
+        }
+    };
+    put(buffer, title, &Line::from(theme.span(Tone::Bold, &format!("{name} {by}"))));
     let [(first, _), .., (last, _)] = points[..] else {
         let line = Line::from(theme.span(Tone::Dim, "fewer than two evaluations yet"));
         return put(buffer, area, &line);
+    };
+    let ends = if by == "over time" {
+        [format!("-{}", text::duration(-first)), ago(last)]
+    } else {
+        [text::number_text(first), text::number_text(last)]
     };
     let (least, most) = bounds(points.iter().map(|(_, value)| *value));
     let curve = Dataset::default()
@@ -165,11 +177,24 @@ fn evaluation_curve(buffer: &mut Buffer, area: Rect, detail: &Detail, theme: The
         .graph_type(GraphType::Line)
         .style(theme.style(Tone::Accent))
         .data(&points);
-    let label = |number: f64| Span::raw(text::number_text(number));
+    let heights = [least, most].map(|height| Span::raw(text::number_text(height)));
     Chart::new(vec![curve])
-        .x_axis(Axis::default().bounds([first, last]).labels([label(first), label(last)]))
-        .y_axis(Axis::default().bounds([least, most]).labels([label(least), label(most)]))
+        .x_axis(Axis::default().bounds([first, last]).labels(ends.map(Span::raw)))
+        .y_axis(Axis::default().bounds([least, most]).labels(heights))
         .render(area, buffer);
+}
+
+/// The instant at the right edge.
+fn end_of_charts(app: &App, now: Now) -> u64 {
+    app.status.as_ref().map_or(now.unix_ms, |status| status.node.unix_ms)
+}
+
+fn seconds_before(end: u64, unix_ms: u64) -> f64 {
+    -(end.saturating_sub(unix_ms) as f64) / 1000.0
+}
+
+fn ago(seconds: f64) -> String {
+    if seconds > -1.0 { "now".to_owned() } else { format!("-{}", text::duration(-seconds)) }
 }
 
 /// The least and the largest, a little apart where they are the same.
@@ -188,16 +213,17 @@ fn shares_over_time(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail,
         theme.span(Tone::Good, " • dots"),
     ];
     put(buffer, title, &Line::from(key));
-    let end = app.status.as_ref().map_or(now.unix_ms, |status| status.node.unix_ms);
-    let ago = |unix_ms: u64| -(end.saturating_sub(unix_ms) as f64) / 1000.0;
+    let end = end_of_charts(app, now);
+    let ago = |unix_ms: u64| seconds_before(end, unix_ms);
     let points: Vec<_> = app.trace_of(&detail.id).map(|trace| trace.points().collect()).unwrap_or_default();
-    let shares: Vec<(f64, f64)> =
+    let mut shares: Vec<(f64, f64)> =
         points.iter().filter_map(|point| Some((ago(point.unix_ms), 100.0 * f64::from(point.share?)))).collect();
+    shares.extend(app.looked_at().and_then(|job| job.share).map(|share| (0.0, 100.0 * share)));
     let used: Vec<(f64, f64)> =
         points.iter().filter_map(|point| Some((ago(point.unix_ms), 100.0 * f64::from(point.cpu?)))).collect();
     let first = points.first().map_or(0.0, |point| ago(point.unix_ms));
     if first >= 0.0 {
-        let line = Line::from(theme.span(Tone::Dim, "since `top` was started: one look so far"));
+        let line = Line::from(theme.span(Tone::Dim, "one look so far"));
         return put(buffer, area, &line);
     }
     let share = Dataset::default()
@@ -226,15 +252,23 @@ fn happened(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail, theme: 
             Line::from(theme.span(Tone::Plain, &format!("{}{}", " ".repeat(MARGIN - 1), text::clean(line))))
         });
     section(buffer, top, "Log lines understood, newest first", lines.skip(detail.back), theme);
-    let events = app.events_of(&detail.id).map(|event| {
-        let told = event.name.as_deref().and_then(|name| event.text.strip_prefix(name)?.strip_prefix(": "));
-        let words = format!("{}{} ", " ".repeat(MARGIN - 1), text::clock(event.unix_ms));
-        Line::from(vec![
-            theme.span(Tone::Dim, &words),
-            theme.span(Tone::Plain, &format!("{:<8} {}", event.kind, told.unwrap_or(&event.text))),
-        ])
+    let happened = happenings(app, detail).into_iter().map(|(unix_ms, kind, words)| {
+        let when = format!("{}{} ", " ".repeat(MARGIN - 1), text::clock(unix_ms));
+        Line::from(vec![theme.span(Tone::Dim, &when), theme.span(Tone::Plain, &format!("{kind:<8} {words}"))])
     });
-    section(buffer, bottom, "Decisions and events, newest first", events.skip(detail.back), theme);
+    section(buffer, bottom, "Decisions and events, newest first", happened.skip(detail.back), theme);
+}
+
+/// Events and decisions, newest first: when, what kind, and what.
+fn happenings<'a>(app: &'a App, detail: &'a Detail) -> Vec<(u64, &'a str, &'a str)> {
+    let events = app.events_of(&detail.id).map(|event| {
+        let about = event.name.as_deref().and_then(|name| event.text.strip_prefix(name)?.strip_prefix(": "));
+        (event.unix_ms, event.kind.as_str(), about.unwrap_or(&event.text))
+    });
+    let decided = detail.decisions.told().map(|(unix_ms, words)| (unix_ms, "decided", words));
+    let mut all: Vec<_> = events.chain(decided).collect();
+    all.sort_by_key(|(unix_ms, ..)| std::cmp::Reverse(*unix_ms));
+    all
 }
 
 fn section(buffer: &mut Buffer, area: Rect, title: &str, lines: impl Iterator<Item = Line<'static>>, theme: Theme) {

@@ -4,7 +4,7 @@ use super::*;
 use crate::cli::top::app::Detail;
 use crate::cli::top::input::Input;
 use crate::cli::top::jobs::Order;
-use crate::cli::top::testing::{NOW, container, containers, detail, event, status};
+use crate::cli::top::testing::{NOW, container, containers, detail, event, moment, status};
 use ratatui::crossterm::event::KeyCode;
 use ratatui::style::{Color, Style};
 use std::time::Duration;
@@ -76,6 +76,22 @@ fn a_job_on_a_small_and_on_a_large_terminal() {
     golden("detail_80x24", &screen(&mut looking_closer(), 80, 24, at(60)));
     golden("detail_200x60", &screen(&mut looking_closer(), 200, 60, at(60)));
     golden("detail_40x10", &screen(&mut looking_closer(), 40, 10, at(60)));
+}
+
+#[test]
+fn a_job_with_a_past_shows_it() {
+    let mut app = looking_closer();
+    let past = (0..300).map(|at| {
+        let share = if at < 150 { 0.2 } else { 0.5 };
+        moment(
+            NOW - 3_600_000 + at * 12_000,
+            share,
+            if at < 150 { "growing: 20% of all growth" } else { "growing: 50%" },
+        )
+    });
+    app.take(Input::Past(container("vae").id, past.collect()), at(60));
+    app.take(Input::Lines(container("vae").id, vec!["Epoch 37/50 - loss: 0.1235".to_owned(); 40]), at(60));
+    golden("past_80x24", &screen(&mut app, 80, 24, at(60)));
 }
 
 #[test]
