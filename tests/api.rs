@@ -422,10 +422,15 @@ fn metrics_follow_the_conventions_and_hold_no_name_unescaped() {
     let mut node = busy_node();
     node.jobs[0].observed.name = "evil\"} 1\nflowcon_cores 99 #\\".to_owned();
     let served = Served::new(node);
-    let answer = get(&served, "/metrics");
+    let modern =
+        b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAccept: application/openmetrics-text\r\n\r\n";
+    let answer = send(&served, modern).expect("an answer");
     assert!(answer.head.contains("application/openmetrics-text"), "{}", answer.head);
     let text = answer.text();
     assert!(text.ends_with("# EOF\n"));
+    let classic = get(&served, "/metrics");
+    assert!(classic.head.contains("text/plain; version=0.0.4"), "{}", classic.head);
+    assert!(classic.text().contains("# TYPE flowcon_decisions_total counter\nflowcon_decisions_total 45"));
     assert_eq!(
         text.lines().filter(|line| line.starts_with("flowcon_cores ")).collect::<Vec<_>>(),
         ["flowcon_cores 4.0"]

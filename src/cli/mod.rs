@@ -15,6 +15,7 @@ mod help;
 mod history;
 mod job_log;
 mod logs;
+mod metrics;
 mod past;
 mod ps;
 mod record;
@@ -122,6 +123,8 @@ enum Verb {
     /// Follow what happens
     #[command(visible_alias = "events")]
     Watch(events::WatchArgs),
+    /// Print the daemon's metrics, or serve them over HTTP for Prometheus
+    Metrics(metrics::MetricsArgs),
     /// Write down what the daemon sees and decides, for `flowsim replay`
     Record(record::RecordArgs),
     Run(run::RunArgs),
@@ -238,6 +241,7 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
         Verb::Reload => block_on(commands::give(&client, "/v1/reload", &screen))?,
         Verb::Policy(args) => block_on(commands::policy(&client, &args, &screen))?,
         Verb::Watch(args) => block_on(events::watch(&client, &args, &screen))?,
+        Verb::Metrics(args) => block_on(metrics::metrics(&client, &args, &screen))?,
         Verb::Record(args) => block_on(record::record(&client, &args))?,
     };
     done.map(|()| Exit::Ok.into())

@@ -11,7 +11,7 @@ live() { [ -z "$root" ] && [ -d /run/systemd/system ]; }
 
 uninstall() {
     # Stopping the service puts every original limit back.
-    if live; then systemctl disable --now flowcond.service 2>/dev/null || true; fi
+    if live; then systemctl disable --now flowcon-exporter.service flowcond.service 2>/dev/null || true; fi
     find usr -type f | while read -r file; do rm -f "$root/$file"; done
     if live; then systemctl daemon-reload; fi
     rm -rf "$root/run/flowcon"
@@ -40,7 +40,7 @@ install_all() {
     fi
     if live; then
         systemctl daemon-reload
-        systemctl try-restart flowcond.service
+        systemctl try-restart flowcond.service flowcon-exporter.service
         echo "installed; next: systemctl enable --now flowcond && flowctl doctor"
     else
         echo "installed; next: flowcond"

@@ -3,6 +3,7 @@
 //! Built afresh from the snapshot at each scrape, so that nothing is left behind by a container that ended.
 //! Imports: siblings, prometheus-client.
 
+mod classic;
 mod node;
 mod own;
 
@@ -10,7 +11,7 @@ pub(super) use own::Counters;
 
 use super::routes::Api;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use node::NodeMetrics;
 use own::OwnMetrics;
@@ -22,18 +23,27 @@ use std::sync::Arc;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Everything measurable, for Prometheus.
-#[utoipa::path(get, path = "/metrics", responses((status = 200, content_type = "application/openmetrics-text", body = String)))]
-pub(super) async fn scrape(State(api): State<Arc<Api>>) -> Response {
+const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Everything measurable, for Prometheus: as OpenMetrics for who accepts that, otherwise in the older text format.
+#[utoipa::path(get, path = "/metrics", responses((status = 200, body = String,
+    content((String = "text/plain"), (String = "application/openmetrics-text")))))]
+pub(super) async fn scrape(State(api): State<Arc<Api>>, headers: HeaderMap) -> Response {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(NodeMetrics(api.snapshots.latest().status.clone())));
     registry.register_collector(Box::new(OwnMetrics(api.clone())));
     let mut text = String::new();
     match prometheus_client::encoding::text::encode(&mut text, &registry) {
-        Ok(()) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+        Ok(()) if accepts_open_metrics(&headers) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+        Ok(()) => ([(header::CONTENT_TYPE, TEXT_FORMAT)], classic::classic(&text)).into_response(),
         // Writing to a string fails only when a label set does, and ours are plain strings.
         Err(Error) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
+}
+
+fn accepts_open_metrics(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.contains("application/openmetrics-text")
 }
 
 /// Whether a number only ever grows.

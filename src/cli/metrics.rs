@@ -1,0 +1,59 @@
+//! `flowctl metrics`: the daemon's metrics on standard output, or over HTTP for Prometheus, which cannot ask a Unix socket.
+//!
+//! The daemon itself never listens on a network: this is a process of its own that needs no right but to read. Imports: the API's client.
+
+use super::exit::{Exit, Failure};
+use super::screen::Screen;
+use crate::api::client::Client;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use std::net::SocketAddr;
+use tokio::net::TcpListener;
+use tower::ServiceBuilder;
+use tower::limit::ConcurrencyLimitLayer;
+
+const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+const SCRAPES_AT_ONCE: usize = 4;
+
+/// Arguments of `flowctl metrics`.
+#[derive(clap::Args, Debug)]
+pub struct MetricsArgs {
+    /// Serve them at http://ADDRESS/metrics until told to stop, for Prometheus
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+}
+
+/// Runs `flowctl metrics`.
+pub async fn metrics(client: &Client, args: &MetricsArgs, screen: &Screen) -> Result<(), Failure> {
+    match args.listen {
+        None => Ok(screen.print(&client.text("/metrics").await?)?),
+        Some(address) => serve(client.clone(), address).await,
+    }
+}
+
+async fn serve(client: Client, address: SocketAddr) -> Result<(), Failure> {
+    let failed = |what: &str, error: std::io::Error| {
+        let next = "choose a free port of this machine: `flowctl metrics --listen 127.0.0.1:9713`";
+        Failure::new(Exit::Failed, format!("cannot {what} {address}: {error}"), next)
+    };
+    let listener = TcpListener::bind(address).await.map_err(|error| failed("listen at", error))?;
+    let address = listener.local_addr().map_err(|error| failed("listen at", error))?;
+    eprintln!("flowctl: metrics at http://{address}/metrics");
+    let router = Router::new()
+        .route("/metrics", get(scrape))
+        .route("/", get(async || Html("<title>flowcon</title><a href=\"/metrics\">metrics</a>")))
+        .layer(ServiceBuilder::new().layer(ConcurrencyLimitLayer::new(SCRAPES_AT_ONCE)))
+        .with_state(client);
+    axum::serve(listener, router).await.map_err(|error| failed("serve", error))
+}
+
+/// Without a daemon there are no numbers, and Prometheus shall say `up == 0`.
+async fn scrape(State(client): State<Client>) -> Response {
+    match client.text("/metrics").await {
+        Ok(text) => ([(header::CONTENT_TYPE, TEXT_FORMAT)], text).into_response(),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
+    }
+}

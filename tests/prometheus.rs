@@ -1,0 +1,133 @@
+//! A real Prometheus scrapes a running daemon through `flowctl metrics`: names and types pass promtool, the rules are right, and every
+//! panel of the dashboard finds its numbers.
+
+#![allow(clippy::unwrap_used)] // a test fails by panicking
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use support::daemon::{Daemon, eventually};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// Ended when dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn promtool(arguments: &[&str], input: &str) {
+    let mut command = Command::new("promtool");
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = command.spawn().expect("promtool: apt-get install prometheus");
+    running.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let done = running.wait_with_output().unwrap();
+    let said = [done.stdout, done.stderr].concat();
+    assert!(done.status.success(), "promtool {arguments:?}: {}", String::from_utf8_lossy(&said));
+}
+
+fn root(file: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(file).to_string_lossy().into_owned()
+}
+
+#[test]
+fn the_alerts_fire_on_what_they_are_for() {
+    promtool(&["check", "rules", &root("config/prometheus/flowcon-rules.yml")], "");
+    promtool(&["test", "rules", &root("tests/prometheus/rules.test.yml")], "");
+}
+
+/// A daemon without an engine, with one job that learns.
+fn governed() -> (Daemon, Running) {
+    let daemon = Daemon::start("off", &["policy.interval=1s", "policy.name=flowcon"]);
+    let script = "i=0; while :; do i=$((i+1)); echo \"step $i/9000 loss: $((90000-i))\"; sleep 0.1; done";
+    let name = format!("scraped-{}", std::process::id());
+    let mut job = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+    job.arg("--socket").arg(daemon.socket()).args(["run", "--name", &name, "--", "sh", "-c", script]);
+    let job = Running(job.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    daemon.job_that(&name, "grows", SOON, |job| job["list"] == "new" && job["growth"].is_number());
+    (daemon, job)
+}
+
+fn ask(port: u16, path: &str) -> Value {
+    let output = Command::new("curl").args(["-sfG", &format!("http://127.0.0.1:{port}{path}")]).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_default()
+}
+
+fn query(port: u16, expression: &str) -> Value {
+    let asked = format!("query={expression}");
+    let output = Command::new("curl")
+        .args(["-s", "-G", "--data-urlencode", &asked, &format!("http://127.0.0.1:{port}/api/v1/query")])
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_real_prometheus_scrapes_it_and_every_panel_finds_its_numbers() {
+    let (daemon, job) = governed();
+    promtool(&["check", "metrics"], &daemon.told(&["metrics"]));
+
+    let mut exporter = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+    exporter.arg("--socket").arg(daemon.socket()).args(["metrics", "--listen", "127.0.0.1:0"]);
+    let mut exporter = Running(exporter.stderr(Stdio::piped()).spawn().unwrap());
+    let mut said = String::new();
+    BufReader::new(exporter.0.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    let target = said.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+
+    let folder = tempfile::tempdir().unwrap();
+    let config = fs::read_to_string(root("config/prometheus/scrape.yml")).unwrap().replace("127.0.0.1:9713", &target);
+    let rules = format!("rule_files: [\"{}\"]\n", root("config/prometheus/flowcon-rules.yml"));
+    let file = folder.path().join("prometheus.yml");
+    fs::write(&file, format!("global: {{scrape_interval: 1s}}\n{rules}{config}")).unwrap();
+    promtool(&["check", "config", &file.to_string_lossy()], "");
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let _prometheus = Running(
+        Command::new("prometheus")
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("apt-get install prometheus"),
+    );
+    eventually("the target is up", SOON, || {
+        let targets = ask(port, "/api/v1/targets");
+        (targets["data"]["activeTargets"][0]["health"] == "up").then_some(())
+    });
+
+    let dashboard: Value =
+        serde_json::from_str(&fs::read_to_string(root("config/grafana/flowcon.json")).unwrap()).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    assert!(panels.len() > 10);
+    // Where the kernel has no pressure file there is no pressure.
+    let known = |title: &str| title != "Pressure" || Path::new("/proc/pressure/cpu").exists();
+    for panel in panels.iter().filter(|panel| known(panel["title"].as_str().unwrap())) {
+        for target in panel["targets"].as_array().unwrap() {
+            let expression = target["expr"].as_str().unwrap();
+            let expression = expression.replace("$instance", ".*").replace("$job", ".*").replace("[5m]", "[10s]");
+            eventually(&format!("{}: {expression}", panel["title"]), SOON, || {
+                let answer = query(port, &expression);
+                assert_eq!(answer["status"], "success", "{expression}: {answer}");
+                (!answer["data"]["result"].as_array().unwrap().is_empty()).then_some(())
+            });
+        }
+    }
+
+    drop(daemon);
+    eventually("Prometheus sees that the daemon is gone", SOON, || {
+        let up = query(port, "up{job=\"flowcon\"} == 0");
+        (!up["data"]["result"].as_array().unwrap().is_empty()).then_some(())
+    });
+    drop(job);
+}
