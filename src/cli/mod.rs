@@ -57,7 +57,7 @@ struct Cli {
 const AFTER_HELP: &str = "\
 Exit codes: 0 ok, 1 failed, 2 usage, 3 no daemon answers, 4 not found, 5 denied, 6 refused, 7 timeout.
 Start with `flowctl status`; `flowctl doctor` says what is missing and how to mend it.
-`flowctl help labels`, `help policy` and `help limits` tell how it works.";
+`flowctl help labels`, `policy`, `limits` and `operations` tell how it works.";
 
 #[derive(clap::Args, Debug)]
 struct Common {
@@ -148,7 +148,7 @@ enum Verb {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Tell more about a command, or about labels, policy or limits
+    /// Tell more about a command, or about labels, policy, limits or operations
     Help(help::HelpArgs),
     /// Write the manual pages into a folder, for packages
     #[command(name = "__manual", hide = true)]

@@ -19,6 +19,7 @@ const SEE_ALSO: &[(&str, &str)] = &[
     ("flowcon-labels", "7"),
     ("flowcon-policy", "7"),
     ("flowcon-limits", "7"),
+    ("flowcon-operations", "7"),
 ];
 
 pub(super) fn write(folder: &Path, flowctl: Command, topics: &[Topic]) -> io::Result<()> {

@@ -1,10 +1,12 @@
 //! The pages about what is no command. Facts that the code holds (labels) are taken from there.
 
+mod operations;
+
 use super::{Part, Section, Topic};
 use crate::config::{LABEL_PREFIX, LABELS, Label};
 
 pub(super) fn all() -> Vec<Topic> {
-    vec![labels(), policy(), limits()]
+    vec![labels(), policy(), limits(), operations::operations()]
 }
 
 fn labels() -> Topic {

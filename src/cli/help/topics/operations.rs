@@ -1,0 +1,157 @@
+//! The page for whoever runs the machine: install, upgrade, undo, what to do when, and who may do what.
+
+use super::{Part, Section, Topic, item, paragraph};
+
+pub(super) fn operations() -> Topic {
+    Topic {
+        name: "operations",
+        about: "install, upgrade, undo, troubleshooting by symptom, security",
+        sections: vec![install(), upgrade(), undo(), troubleshooting(), files(), security()],
+    }
+}
+
+fn install() -> Section {
+    Section {
+        heading: "INSTALL",
+        parts: vec![
+            paragraph(
+                "Debian and its like, from the package; anything else from the tarball, whose programs are static:",
+            ),
+            Part::Code(
+                "apt install ./flowcon_*.deb        # or: tar xf flowcon-*.tar.gz && flowcon-*/install.sh\n\
+                 systemctl enable --now flowcond\n\
+                 flowctl doctor                     # what is missing, and how to mend it",
+            ),
+            paragraph(
+                "Installing starts nothing and changes no container. To look first, set policy.name = \"fair\": it watches, and changes \
+                 nothing. Without systemd: `flowcond --socket PATH --state-dir DIR`, as root.",
+            ),
+        ],
+    }
+}
+
+fn upgrade() -> Section {
+    Section {
+        heading: "UPGRADE",
+        parts: vec![
+            paragraph(
+                "Install the newer package over the old one. The service is restarted: original limits come back for the second that it \
+                 takes, jobs go on, logs are read on where they were. on-exit = \"keep\" leaves the limits standing meanwhile. Your \
+                 configuration is kept.",
+            ),
+            paragraph(
+                "Going back to an older version: `systemctl stop flowcond` with the newer one first, so that nothing of it stands. A \
+                 state directory of a later version is refused, never misread.",
+            ),
+        ],
+    }
+}
+
+fn undo() -> Section {
+    Section {
+        heading: "UNDO",
+        parts: vec![
+            item(
+                "one job",
+                "`flowctl pause JOB`: its original limits are back, and it is left alone until `flowctl resume JOB`.",
+            ),
+            item("all jobs", "`flowctl restore`, or `systemctl stop flowcond`."),
+            item("after a crash", "`flowcond restore`, without a daemon. systemd does it by itself (ExecStopPost)."),
+            item(
+                "everything",
+                "`apt purge flowcon`, or `install.sh --uninstall`: limits are back, and nothing is left.",
+            ),
+        ],
+    }
+}
+
+fn troubleshooting() -> Section {
+    Section {
+        heading: "TROUBLESHOOTING",
+        parts: vec![
+            item(
+                "flowctl: no daemon answers",
+                "`systemctl status flowcond`, then `journalctl -u flowcond -n 50`. A mistake in the configuration is named with file, line \
+                 and key: `flowcond check-config`.",
+            ),
+            item(
+                "flowctl: this user may not connect",
+                "Root may; members of the group flowcon may look: `usermod -aG flowcon USER`, then log in again.",
+            ),
+            item(
+                "a container is not in the list",
+                "It has no label flowcon.enable=true (or that of engine.label); `docker inspect -f \"{{.Config.Labels}}\" NAME` shows them. \
+                 Or the engine is not reachable: the first lines of `flowctl status` say so.",
+            ),
+            item(
+                "no metric, or a wrong one",
+                "`flowctl explain JOB` shows the line that was read, `flowctl logs FILE` how a log is understood. Python without a terminal \
+                 prints in blocks: PYTHONUNBUFFERED=1. The labels flowcon.metric, flowcon.pattern and flowcon.log help the reader.",
+            ),
+            item(
+                "all shares are equal",
+                "Nothing is known yet (two reports are needed), nothing differs, or policy.name is \"fair\". `flowctl explain JOB`.",
+            ),
+            item(
+                "a job is slower than before",
+                "`flowctl explain JOB` has the rule and the numbers. `flowctl pause JOB` gives it its plain share at once; the label \
+                 flowcon.min-share does so for good.",
+            ),
+            item(
+                "left alone: set by somebody else",
+                "A limit was changed beside us, and it stays. `flowctl resume JOB` takes the new value as its original and governs again.",
+            ),
+            item(
+                "the system takes our limits back again and again",
+                "Another program writes the same limits: a second governor, or a unit with its own CPUWeight. We wait longer each time. \
+                 Find it, or exclude the container by removing the label.",
+            ),
+            item(
+                "watching only, nothing is changed",
+                "The state directory cannot be written, and without a journal nothing is changed: `df /var/lib/flowcon`, `dmesg`.",
+            ),
+            item(
+                "memory is never squeezed",
+                "That needs cgroup v2 and pressure information: the kernel argument psi=1. `flowctl doctor` tells.",
+            ),
+            item(
+                "a container with GPUs",
+                "An update through the engine could take its GPUs away, so its cgroup is written directly. GPU memory and time are not \
+                 governed; whoever feeds the GPU is.",
+            ),
+        ],
+    }
+}
+
+fn files() -> Section {
+    Section {
+        heading: "FILES",
+        parts: vec![
+            item("/etc/flowcon/flowcond.toml, flowcond.d/*.toml", "The configuration: flowcond.toml(5)."),
+            item("/var/lib/flowcon", "The journal of original limits, and the history. Root only."),
+            item("/run/flowcon/flowcond.sock", "The API: HTTP and JSON, described at /openapi.json."),
+        ],
+    }
+}
+
+fn security() -> Section {
+    Section {
+        heading: "SECURITY",
+        parts: vec![
+            paragraph(
+                "The daemon is root and talks to the engine's socket, which is root's power over the machine. It uses it to list and inspect \
+                 labelled containers, to read their logs, and to change the limits of flowcon-limits(7); nothing else. Its unit gives \
+                 it five capabilities, a read-only system and no network at all.",
+            ),
+            paragraph(
+                "Root and api.admins may change things. Members of the group flowcon may look, which shows names, metrics and single log \
+                 lines of governed jobs. Everybody else is refused. Whoever may start containers may label them: labels are read as \
+                 hostile, cannot name files outside the container, and cannot take more than the bounds that every job has.",
+            ),
+            paragraph(
+                "Prometheus is served by a process of its own without any right but to look (`systemctl enable --now flowcon-exporter`, \
+                 port 9713 of this machine only). It shows names and numbers, no log lines.",
+            ),
+        ],
+    }
+}
