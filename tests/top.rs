@@ -136,6 +136,7 @@ fn signals_give_the_terminal_back_and_a_suspended_screen_comes_again() {
     pty.signal("CONT");
     pty.shows("mnist-vae");
     assert_eq!(pty.is_taken(), (true, true));
+    assert!(pty.is_coloured());
 
     pty.signal("TSTP");
     pty.eventually("a stopped process", |_| pty.state() == 'T');
@@ -165,6 +166,7 @@ fn names_and_lines_from_containers_cannot_drive_the_terminal_and_no_color_is_obe
     let mut pty = Pty::start(&start);
     let screen = pty.shows("模型训练-大型语言模");
     assert!(screen.contains("resnet50-cifar-basel"), "{screen}");
+    assert!(!pty.is_coloured());
     pty.press("q");
     assert_given_back(&pty, 0);
 }

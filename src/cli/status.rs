@@ -236,6 +236,7 @@ fn hold_words(kind: &str) -> &str {
 /// The rule in a word or two; a rule of a newer daemon speaks for itself.
 fn rule_words(container: &Container) -> &str {
     match container.rule.as_deref() {
+        _ if container.pinned_share.is_some() => "pinned",
         None => "undecided",
         Some("not-measured") => "unmeasured",
         Some("silent") => "no news",

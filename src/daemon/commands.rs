@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 impl Governing {
     /// Carries out a command; the answer says in words what was done.
     pub(super) async fn obey(&mut self, command: Command, asked_by: &str) -> Result<String, Refusal> {
+        let about = about(&command).and_then(|name| self.find(name).ok());
         let done = match command {
             Command::Pause(None) => Ok(self.pause_all().await),
             Command::Pause(Some(name)) => self.pause(&name).await,
@@ -27,7 +28,8 @@ impl Governing {
             }
             Command::Reload => self.reload().map_err(Refusal::Failed),
         }?;
-        self.publisher.tell(EventKind::Command, None, format!("{done} (asked by {asked_by})"));
+        let named = about.as_ref().and_then(|id| Some((id.as_str(), self.jobs.get(id)?.target.name.as_str())));
+        self.publisher.tell(EventKind::Command, named, format!("{done} (asked by {asked_by})"));
         self.publish();
         Ok(done)
     }
@@ -147,6 +149,15 @@ impl Governing {
                 Err(Refusal::Refused(format!("`{name}` names several containers: {}; use an id", ids.join(", "))))
             }
         }
+    }
+}
+
+/// The container that a command is about, where it is about one.
+fn about(command: &Command) -> Option<&str> {
+    match command {
+        Command::Pause(name) | Command::Resume(name) => name.as_deref(),
+        Command::Pin { name, .. } | Command::Unpin(name) => Some(name),
+        Command::Restore | Command::SetPolicy { .. } | Command::Reload => None,
     }
 }
 

@@ -87,6 +87,16 @@ impl Pty {
         (parser.screen().alternate_screen(), parser.screen().hide_cursor())
     }
 
+    /// Whether any cell has a colour.
+    pub fn is_coloured(&self) -> bool {
+        let parser = self.parser.lock().expect("whole");
+        let (rows, columns) = parser.screen().size();
+        let cells = (0..rows.get()).flat_map(|row| (0..columns.get()).map(move |column| (row, column)));
+        let coloured =
+            |cell: &vt100::Cell| [cell.fgcolor(), cell.bgcolor()].iter().any(|c| *c != vt100::Color::Default);
+        cells.filter_map(|(row, column)| parser.screen().cell(row, column)).any(coloured)
+    }
+
     /// Types.
     pub fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("the terminal listens");

@@ -65,7 +65,8 @@ fn load(status: &Status, theme: Theme) -> Line<'static> {
         spans.push(theme.span(if high { Tone::Warn } else { Tone::Plain }, &words));
         spans.push(theme.span(Tone::Warn, if high { "!" } else { "" }));
     }
-    let used: f64 = status.containers.iter().filter_map(|job| job.cpu_used).sum();
+    // Not `sum`: that of nothing is −0.
+    let used = status.containers.iter().filter_map(|job| job.cpu_used).fold(0.0, |sum, used| sum + used);
     let memory: u64 = status.containers.iter().filter_map(|job| job.memory_bytes).sum();
     let rest = format!(
         " · jobs use {} of the CPU, {} · {}",

@@ -72,6 +72,13 @@ fn the_list_on_a_tiny_terminal() {
 }
 
 #[test]
+fn a_node_without_jobs_says_how_to_begin() {
+    let mut app = App::new(Duration::from_secs(1), Order::default(), "");
+    app.take(Input::Status(Box::new(status(Vec::new()))), at(0));
+    golden("idle_80x24", &screen(&mut app, 80, 24, at(1)));
+}
+
+#[test]
 fn a_job_on_a_small_and_on_a_large_terminal() {
     golden("detail_80x24", &screen(&mut looking_closer(), 80, 24, at(60)));
     golden("detail_200x60", &screen(&mut looking_closer(), 200, 60, at(60)));
