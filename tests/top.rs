@@ -24,7 +24,8 @@ struct Job {
 
 impl Job {
     fn start(daemon: &Daemon, name: &str) -> Job {
-        let script = "for epoch in $(seq 1 500); do echo Epoch $epoch/500 - loss: 0.$((999 - epoch)); sleep 0.2; done";
+        // Told to end, it ends with its `sleep`, so that nothing is left in the cgroup.
+        let script = "trap 'exit 0' TERM; for epoch in $(seq 1 500); do echo Epoch $epoch/500 - loss: 0.$((999 - epoch)); sleep 0.2; done";
         let child = std::process::Command::new(env!("CARGO_BIN_EXE_flowctl"))
             .arg("--socket")
             .arg(daemon.socket())

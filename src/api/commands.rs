@@ -42,6 +42,7 @@ pub(super) fn resolved(snapshot: &Snapshot, name: &str) -> Result<String, Fault>
 #[serde(deny_unknown_fields)]
 pub(super) struct Pin {
     /// The share as a part of the node, more than 0 and at most 1; where it is, without.
+    #[param(exclusive_minimum = 0, maximum = 1)]
     share: Option<f64>,
 }
 
