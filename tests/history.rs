@@ -160,3 +160,82 @@ fn a_full_disk_costs_the_history_and_one_notice_but_no_decision() {
     daemon.end("TERM");
     drop(tiny);
 }
+
+/// A file system of its own whose writers can be made to hang, as on a disk that does not answer.
+struct Freezer {
+    place: tempfile::TempDir,
+    bound: std::path::PathBuf,
+}
+
+impl Freezer {
+    /// Puts the file at `path` on it.
+    fn under(path: &Path) -> Freezer {
+        let place = tempfile::tempdir().unwrap();
+        let (image, mounted) = (place.path().join("image"), place.path().join("mounted"));
+        fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+        fs::create_dir(&mounted).unwrap();
+        let run = |program: &str, arguments: &[&std::ffi::OsStr]| {
+            assert!(Command::new(program).args(arguments).status().unwrap().success(), "{program} {arguments:?}");
+        };
+        run("mkfs.ext4", &["-q".as_ref(), image.as_ref()]);
+        run("mount", &["-o".as_ref(), "loop".as_ref(), image.as_ref(), mounted.as_ref()]);
+        let freezer = Freezer { place, bound: path.to_owned() };
+        fs::write(mounted.join("file"), "").unwrap();
+        fs::write(path, "").unwrap();
+        run("mount", &["--bind".as_ref(), mounted.join("file").as_ref(), path.as_ref()]);
+        freezer
+    }
+
+    /// Until the answer is dropped, whoever writes there hangs.
+    fn freeze(&self) -> Frozen<'_> {
+        assert!(self.set("-f"));
+        Frozen(self)
+    }
+
+    fn set(&self, flag: &str) -> bool {
+        let mounted = self.place.path().join("mounted");
+        Command::new("fsfreeze").arg(flag).arg(mounted).stderr(Stdio::null()).status().unwrap().success()
+    }
+}
+
+struct Frozen<'a>(&'a Freezer);
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        self.0.set("-u");
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.bound).status();
+        let _ = Command::new("umount").arg("-l").arg(self.place.path().join("mounted")).status();
+    }
+}
+
+#[test]
+fn a_disk_that_hangs_delays_no_decision_and_is_told_once() {
+    let state = tempfile::tempdir().unwrap();
+    let freezer = Freezer::under(&state.path().join("history.db"));
+    let mut daemon = Daemon::start_over(state.path(), &["policy.interval=1s", "api.group="]);
+    let mut job = train(&daemon, "goes-on", 1_000_000);
+    daemon.job_that("goes-on", "governed", Duration::from_secs(30), |job| job["share"].is_number());
+    let frozen = freezer.freeze();
+    let told = |daemon: &Daemon| daemon.told(&["status", "-o", "json"]).matches("too slow for the history").count();
+    let mut slowest = Duration::ZERO;
+    eventually("it is told", Duration::from_secs(90), || {
+        let (before, began) = (decisions(&daemon), std::time::Instant::now());
+        while decisions(&daemon) == before && began.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        slowest = slowest.max(began.elapsed());
+        (told(&daemon) > 0).then_some(())
+    });
+    assert_eq!(told(&daemon), 1);
+    assert!(slowest < Duration::from_secs(10), "decisions come every second; one took {slowest:?}");
+    drop(frozen);
+    eventually("it is well again", Duration::from_secs(60), || (told(&daemon) == 0).then_some(()));
+    let _ = job.kill();
+    let _ = job.wait();
+    daemon.end("TERM");
+}

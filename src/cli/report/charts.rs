@@ -274,8 +274,10 @@ impl<'a> Drawn<'a> {
         ];
         for (place, (of, name)) in kinds.into_iter().enumerate() {
             let at = |unix_ms: u64| (unix_ms as f64 - self.data.since as f64).max(0.0) / 1000.0;
-            let points: Vec<(f64, f64)> =
+            let mut points: Vec<(f64, f64)> =
                 self.data.node.iter().filter_map(|node| Some((self.x(at(node.unix_ms)), of(node)?))).collect();
+            // A reading stands until the next one.
+            points.extend(points.last().map(|last| (self.x(self.data.length_s()), last.1)));
             if points.len() > 1 {
                 plot.line(&points, &series(place), name);
             }

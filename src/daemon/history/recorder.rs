@@ -108,6 +108,9 @@ impl Recorder {
         };
         describe(&mut live.job, status);
         let mut now = moment(status, live.job.number, node.unix_ms.max(live.latest.unix_ms + 1));
+        // A cgroup that is going away cannot be read any more; its counters do not go back.
+        now.cpu = now.cpu.or(live.latest.cpu);
+        now.memory = now.memory.or(live.latest.memory);
         if let Some(value) = now.value.filter(|value| value.is_finite()) {
             let (low, high) = live.range.unwrap_or((value, value));
             live.range = Some((low.min(value), high.max(value)));

@@ -101,6 +101,18 @@ fn a_new_decision_is_kept_at_once() {
 }
 
 #[test]
+fn a_cgroup_that_is_already_gone_does_not_take_its_counters_with_it() {
+    let mut recorder = Recorder::begin(1, Vec::new());
+    recorder.observe(&status(10_000, vec![job("x", 10_000, 1.0, 0.5, 1)]));
+    let mut gone = job("x", 14_000, 0.5, 0.5, 1);
+    gone.observed.usage = Usage::default();
+    recorder.observe(&status(14_000, vec![gone]));
+    recorder.happened(&ended("x", 15_000));
+    let last = recorder.take().moments.pop().unwrap();
+    assert_eq!((last.unix_ms, last.cpu), (START + 14_000, Some(CpuTime(40_000_000))));
+}
+
+#[test]
 fn a_container_that_starts_again_is_another_job() {
     let mut recorder = Recorder::begin(5, Vec::new());
     recorder.observe(&status(10_000, vec![job("x", 10_000, 1.0, 0.5, 1)]));
