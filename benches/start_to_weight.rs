@@ -13,7 +13,7 @@ mod support;
 use bollard::models::{ContainerUpdateBody, EventMessage};
 use bollard::query_parameters::EventsOptions;
 use bollard::{API_DEFAULT_VERSION, Docker};
-use flowcon::host::docker::{Engine as Client, EngineAddress, EngineEvent, EngineName, watch};
+use flowcon::host::docker::{Engine as Client, EngineAddress, EngineEvent, EngineName, Wanted, watch};
 use flowcon::model::{CpuWeight, Setting};
 use futures_util::StreamExt;
 use std::collections::HashMap;
@@ -103,7 +103,7 @@ async fn bare(address: String) -> SystemTime {
 async fn ours(address: String) -> SystemTime {
     let client = Client::new(EngineAddress::parse(&address).unwrap());
     let (sender, mut events) = mpsc::channel(16);
-    tokio::spawn(watch(client.clone(), LABEL.to_owned(), sender));
+    tokio::spawn(watch(client.clone(), Wanted::labelled(LABEL), sender));
     let mut conversion = None;
     loop {
         match events.recv().await.unwrap() {

@@ -2,7 +2,7 @@
 
 mod served;
 
-use flowcon::api::ApiLimits;
+use flowcon::api::{self, ApiLimits};
 use flowcon::model::Millis;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -121,6 +121,7 @@ fn what_is_not_there_is_told_as_json_with_a_next_step() {
         ("POST", "/v1/containers/mnist-vae/pin?share=nan", 400, "bad-request"),
         ("POST", "/v1/containers/mnist-vae/pin?shore=0.5", 400, "bad-request"),
         ("POST", "/v1/containers/nobody/unpin", 404, "not-found"),
+        ("GET", "/v1/containers/nobody/adopt", 405, "wrong-method"),
         ("GET", "/v1/events?recent=many", 400, "bad-request"),
         ("GET", "/v1/events?after=yesterday", 400, "bad-request"),
         ("PUT", "/v1/policy", 400, "bad-request"),
@@ -151,6 +152,25 @@ fn a_policy_change_is_understood_whole_or_not_at_all() {
     }
     assert!(served.commands.lock().expect("lock").is_empty());
     assert_eq!(ask(&served, "PUT", "/v1/policy", r#"{"policy":"balanced","objective":1}"#).status, 200);
+}
+
+#[test]
+fn an_adoption_is_understood_whole_or_not_at_all() {
+    let served = Served::new(idle_node());
+    let path = "/v1/containers/train/adopt";
+    for body in
+        [r#"{"labels":["flowcon.weight=2"]}"#, r#"{"labels":{"flowcon.weight":2}}"#, r#"{"label":{}}"#, "[]", "\u{0}"]
+    {
+        assert_eq!(ask(&served, "POST", path, body).status, 400, "{body}");
+    }
+    assert!(served.commands.lock().expect("lock").is_empty());
+    assert_eq!(ask(&served, "POST", path, "").status, 200, "without labels");
+    assert_eq!(ask(&served, "POST", path, r#"{"labels":{"flowcon.weight":"2"}}"#).status, 200);
+    let asked: Vec<api::Command> =
+        served.commands.lock().expect("lock").iter().map(|(asked, _)| asked.clone()).collect();
+    let labels = [("flowcon.weight".to_owned(), "2".to_owned())].into();
+    let adopt = |labels| api::Command::Adopt { name: "train".to_owned(), labels };
+    assert_eq!(asked, [adopt(std::collections::BTreeMap::new()), adopt(labels)]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod support;
 
 use flowcon::host::docker::{
     Conversion, Engine as Client, EngineAddress, EngineContainer, EngineError, EngineEvent, EngineName, LogFormat,
-    LogPosition, LogSource, logs, watch,
+    LogPosition, LogSource, Wanted, logs, watch,
 };
 use flowcon::model::{Bytes, ContainerId, CpuWeight, Quota, Setting};
 use futures_util::StreamExt;
@@ -33,7 +33,7 @@ struct Watched {
 impl Watched {
     fn start(address: &str) -> Watched {
         let (sender, events) = mpsc::channel(64);
-        tokio::spawn(watch(client(address), LABEL.to_owned(), sender));
+        tokio::spawn(watch(client(address), Wanted::labelled(LABEL), sender));
         Watched { events }
     }
 
@@ -630,7 +630,7 @@ mod broken_engines {
     async fn the_watcher_ends_when_nobody_listens() {
         let (_dir, address) = engine_that_says(b"", b"");
         let (sender, receiver) = mpsc::channel(1);
-        let watcher = tokio::spawn(watch(client(&address), LABEL.to_owned(), sender));
+        let watcher = tokio::spawn(watch(client(&address), Wanted::labelled(LABEL), sender));
         sleep(Duration::from_millis(100)).await;
         drop(receiver);
         timeout(Duration::from_secs(5), watcher).await.expect("it ends").unwrap();

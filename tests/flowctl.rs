@@ -112,6 +112,8 @@ fn every_failure_has_its_exit_code_and_says_what_to_do_next() {
         (&["status", "--watch=never"], 2, "--help"),
         (&["pin", "mnist-vae", "--share", "140%"], 2, "at most 100%"),
         (&["unpin", "no-such-job"], 4, "flowctl ps"),
+        (&["adopt"], 2, "--help"),
+        (&["adopt", "train", "--label", "weight"], 2, "KEY=VALUE"),
         (&[], 2, "Usage"),
     ];
     for (arguments, code, next) in cases {

@@ -4,7 +4,9 @@
 
 mod support;
 
-use flowcon::host::docker::{Engine, EngineAddress, EngineEvent, EngineName, LogPosition, LogSource, logs, watch};
+use flowcon::host::docker::{
+    Engine, EngineAddress, EngineEvent, EngineName, LogPosition, LogSource, Wanted, logs, watch,
+};
 use flowcon::model::{ContainerId, CpuWeight, Setting};
 use futures_util::StreamExt;
 use std::time::Duration;
@@ -25,7 +27,7 @@ async fn containers_are_found_and_followed_through_their_lives() {
     podman.run("stranger", "flowcon.enable=false", "sleep 1000");
     let engine = Engine::new(EngineAddress::parse(&podman.address()).unwrap());
     let (sender, mut events) = mpsc::channel(64);
-    tokio::spawn(watch(engine.clone(), LABEL.to_owned(), sender));
+    tokio::spawn(watch(engine.clone(), Wanted::labelled(LABEL), sender));
 
     let EngineEvent::Connected(info) = next(&mut events).await else { panic!("not connected first") };
     assert_eq!(info.name, EngineName::Podman);

@@ -1,6 +1,6 @@
 //! The daemon's client: one request, one connection, one deadline; the event stream, and recordings. Imports: wire types, hyper.
 
-use super::wire::{Done, Event, Gap, PolicyChange, Problem, ProblemDetail};
+use super::wire::{AdoptionRequest, Done, Event, Gap, PolicyChange, Problem, ProblemDetail};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode, header};
@@ -95,6 +95,13 @@ impl Client {
     /// Gives the command at `path`.
     pub async fn post(&self, path: &str) -> Result<Done, ClientError> {
         let bytes = self.within(self.whole(Method::POST, path, Bytes::new())).await?;
+        self.understood(&bytes)
+    }
+
+    /// Has a running container without the label governed.
+    pub async fn adopt(&self, name: &str, request: &AdoptionRequest) -> Result<Done, ClientError> {
+        let path = format!("/v1/containers/{}/adopt", segment(name));
+        let bytes = self.within(self.whole(Method::POST, &path, encoded(request))).await?;
         self.understood(&bytes)
     }
 

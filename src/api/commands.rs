@@ -4,13 +4,15 @@ use super::access::{Peer, Right};
 use super::problem::{Fault, describe};
 use super::routes::{Api, json_response};
 use super::snapshot::{Snapshot, json};
-use super::wire::{Done, PolicyChange};
+use super::wire::{AdoptionRequest, Done, PolicyChange};
 use super::{Command, Request};
 use crate::model::PolicyName;
 use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
 use axum::response::Response;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot;
 use utoipa::IntoParams;
@@ -59,10 +61,7 @@ pub(super) fn pinned_share(pin: Result<Query<Pin>, QueryRejection>) -> Result<Op
 
 /// The command that a `PUT /v1/policy` body asks for.
 pub(super) fn policy_change(body: &[u8]) -> Result<Command, Fault> {
-    // serde would also take an array for a struct, by the order of its fields.
-    let change: PolicyChange = serde_json::from_slice::<serde_json::Map<_, _>>(body)
-        .and_then(|object| serde_json::from_value(object.into()))
-        .map_err(|error| Fault::BadRequest(format!("the body is not a policy change: {error}")))?;
+    let change: PolicyChange = object(body, "a policy change")?;
     let policy = policy_named(&change.policy)?;
     match change.objective {
         Some(_) if policy != PolicyName::Balanced => {
@@ -73,6 +72,21 @@ pub(super) fn policy_change(body: &[u8]) -> Result<Command, Fault> {
         }
         objective => Ok(Command::SetPolicy { policy, objective }),
     }
+}
+
+/// The labels of a `POST /v1/containers/{name}/adopt` body, which may be left out.
+pub(super) fn labels_given(body: &[u8]) -> Result<BTreeMap<String, String>, Fault> {
+    if body.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    object::<AdoptionRequest>(body, "an adoption with its labels").map(|asked| asked.labels)
+}
+
+/// serde would also take an array for a struct, by the order of its fields.
+fn object<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T, Fault> {
+    serde_json::from_slice::<serde_json::Map<_, _>>(body)
+        .and_then(|object| serde_json::from_value(object.into()))
+        .map_err(|error| Fault::BadRequest(format!("the body is not {what}: {error}")))
 }
 
 fn policy_named(name: &str) -> Result<PolicyName, Fault> {

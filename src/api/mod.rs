@@ -24,7 +24,7 @@ pub use socket::{BindError, Socket, bind};
 
 use crate::model::{Event, HistoryAnswer, HistoryQuery, NodeStatus, PolicyName};
 use hyper::body::Bytes;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
@@ -44,6 +44,15 @@ pub enum Command {
     },
     /// Let the policy decide about its share again.
     Unpin(String),
+    /// Govern a running container that lacks the label, as if it had these, until it is removed or disowned.
+    Adopt {
+        /// Name, id or id prefix, as its engine knows it.
+        name: String,
+        /// `flowcon.*` labels.
+        labels: BTreeMap<String, String>,
+    },
+    /// Put the original limits of an adopted container back and forget it.
+    Disown(String),
     /// Put every original limit back and pause everything.
     Restore,
     /// Use another policy until the next reload.
@@ -63,6 +72,12 @@ pub enum Refusal {
     /// No such container.
     #[error("{0}")]
     NotFound(String),
+    /// The engine runs no such container.
+    #[error("{0}")]
+    NotOnEngine(String),
+    /// What was given cannot be obeyed.
+    #[error("{0}")]
+    Invalid(String),
     /// It makes no sense now, or is ambiguous.
     #[error("{0}")]
     Refused(String),

@@ -22,6 +22,8 @@ use utoipa::OpenApi;
         routes::resume_container,
         routes::pin_container,
         routes::unpin_container,
+        routes::adopt_container,
+        routes::disown_container,
         routes::pause,
         routes::resume,
         routes::restore,

@@ -45,11 +45,11 @@ impl Fault {
             Fault::NoRoute(_)
             | Fault::NoContainer(_)
             | Fault::NotInHistory(_)
-            | Fault::Refused(Refusal::NotFound(_)) => StatusCode::NOT_FOUND,
+            | Fault::Refused(Refusal::NotFound(_) | Refusal::NotOnEngine(_)) => StatusCode::NOT_FOUND,
             Fault::WrongMethod(_) => StatusCode::METHOD_NOT_ALLOWED,
             Fault::Denied(_) => StatusCode::FORBIDDEN,
             Fault::Ambiguous(..) | Fault::Refused(Refusal::Refused(_)) => StatusCode::CONFLICT,
-            Fault::BadRequest(_) => StatusCode::BAD_REQUEST,
+            Fault::BadRequest(_) | Fault::Refused(Refusal::Invalid(_)) => StatusCode::BAD_REQUEST,
             Fault::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Fault::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Fault::Timeout => StatusCode::GATEWAY_TIMEOUT,
@@ -63,9 +63,11 @@ impl Fault {
             Fault::NoRoute(_) => "no-route",
             Fault::WrongMethod(_) => "wrong-method",
             Fault::Denied(_) => "denied",
-            Fault::NoContainer(_) | Fault::NotInHistory(_) | Fault::Refused(Refusal::NotFound(_)) => "not-found",
+            Fault::NoContainer(_)
+            | Fault::NotInHistory(_)
+            | Fault::Refused(Refusal::NotFound(_) | Refusal::NotOnEngine(_)) => "not-found",
             Fault::Ambiguous(..) => "ambiguous",
-            Fault::BadRequest(_) => "bad-request",
+            Fault::BadRequest(_) | Fault::Refused(Refusal::Invalid(_)) => "bad-request",
             Fault::TooLarge(_) => "too-large",
             Fault::BodyTimeout | Fault::Timeout => "timeout",
             Fault::Busy(_) => "busy",
@@ -101,6 +103,8 @@ impl Fault {
             Fault::NoContainer(_) | Fault::Refused(Refusal::NotFound(_)) => {
                 "`flowctl ps` lists the governed containers; one is governed when it was started with `--label flowcon.enable=true`"
             }
+            Fault::Refused(Refusal::NotOnEngine(_)) => "`docker ps` (`podman ps`) lists the running containers",
+            Fault::Refused(Refusal::Invalid(_)) => "`flowctl help labels` lists the labels",
             Fault::NotInHistory(_) => "`flowctl history` lists the jobs and times that are kept",
             Fault::Ambiguous(..) => "use one of the ids",
             Fault::BadRequest(_) | Fault::TooLarge(_) => "`GET /openapi.json` describes each request",
@@ -135,6 +139,8 @@ pub(super) fn describe(command: &Command) -> &'static str {
         Command::Resume(_) => "resuming",
         Command::Pin { .. } => "pinning a share",
         Command::Unpin(_) => "unpinning a share",
+        Command::Adopt { .. } => "adopting a container",
+        Command::Disown(_) => "disowning a container",
         Command::Restore => "restoring the original limits",
         Command::SetPolicy { .. } => "changing the policy",
         Command::Reload => "reloading the configuration",

@@ -8,7 +8,7 @@ use super::openapi;
 use super::problem::Fault;
 use super::server::ApiLimits;
 use super::snapshot::{Snapshot, Snapshots};
-use super::wire::{ContainerDetail, ContainerList, Done, Policy, PolicyChange, Problem, Status};
+use super::wire::{AdoptionRequest, ContainerDetail, ContainerList, Done, Policy, PolicyChange, Problem, Status};
 use super::{Command, Feed, commands, events, history, metrics, recording};
 use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -61,6 +61,8 @@ pub(super) fn router(api: Arc<Api>) -> Router {
         .route("/v1/containers/{name}/resume", post(resume_container))
         .route("/v1/containers/{name}/pin", post(pin_container))
         .route("/v1/containers/{name}/unpin", post(unpin_container))
+        .route("/v1/containers/{name}/adopt", post(adopt_container))
+        .route("/v1/containers/{name}/disown", post(disown_container))
         .route("/v1/pause", post(pause))
         .route("/v1/resume", post(resume))
         .route("/v1/restore", post(restore))
@@ -207,6 +209,31 @@ pub(super) async fn unpin_container(
 ) -> Result<Response, Fault> {
     let id = commands::resolved(&latest(&api), &readable(name)?)?;
     commands::carry_out(&api, &peer, Command::Unpin(id)).await
+}
+
+/// Govern a running container that lacks the label, as if it had these labels, until it is removed or disowned.
+#[utoipa::path(post, path = "/v1/containers/{name}/adopt", params(("name" = String, Path, description = "name, id or beginning of an id, as its engine knows it")),
+    request_body(content = AdoptionRequest, description = "may be left out: no labels"),
+    responses((status = 200, body = Done), (status = 400, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
+pub(super) async fn adopt_container(
+    State(api): State<Arc<Api>>,
+    Extension(peer): Extension<Peer>,
+    name: Name,
+    body: Bytes,
+) -> Result<Response, Fault> {
+    let (name, labels) = (readable(name)?, commands::labels_given(&body)?);
+    commands::carry_out(&api, &peer, Command::Adopt { name, labels }).await
+}
+
+/// Put the original limits of an adopted container back and forget it.
+#[utoipa::path(post, path = "/v1/containers/{name}/disown", params(("name" = String, Path, description = "name, id or beginning of an id, whether it runs or not")),
+    responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
+pub(super) async fn disown_container(
+    State(api): State<Arc<Api>>,
+    Extension(peer): Extension<Peer>,
+    name: Name,
+) -> Result<Response, Fault> {
+    commands::carry_out(&api, &peer, Command::Disown(readable(name)?)).await
 }
 
 /// Leave every container alone, with its original limits.

@@ -4,7 +4,7 @@ use super::exit::{Exit, Failure};
 use super::screen::{Format, Look, Screen};
 use super::{explain, ps, status, text};
 use crate::api::client::{Client, segment};
-use crate::api::wire::{ContainerDetail, ContainerList, Policy, PolicyChange, Status};
+use crate::api::wire::{AdoptionRequest, ContainerDetail, ContainerList, Policy, PolicyChange, Status};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -29,6 +29,17 @@ pub struct PinArgs {
     /// Part of the node, `40%` or `0.4`; without it, the share that it has
     #[arg(long, short, value_parser = share, value_name = "SHARE")]
     share: Option<f64>,
+}
+
+/// Arguments of `flowctl adopt`.
+#[derive(Args, Debug)]
+pub struct AdoptArgs {
+    /// Name, id, or the beginning of an id of a running container; several may be given
+    #[arg(required = true, value_name = "CONTAINER")]
+    containers: Vec<String>,
+    /// A label that it is taken to have; flowcon.enable=true goes without saying
+    #[arg(long = "label", short = 'l', value_name = "KEY=VALUE", value_parser = super::run::label)]
+    labels: Vec<(String, String)>,
 }
 
 /// A share as `40%` or `0.4`.
@@ -113,6 +124,30 @@ pub async fn target(client: &Client, verb: &str, target: &Target, screen: &Scree
 pub async fn pin(client: &Client, args: &PinArgs, screen: &Screen) -> Result<(), Failure> {
     let share = args.share.map_or_else(String::new, |share| format!("?share={share}"));
     give(client, &format!("/v1/containers/{}/pin{share}", segment(&args.job)), screen).await
+}
+
+/// `flowctl adopt`: each container that can be adopted is, and the first refusal is the answer.
+pub async fn adopt(client: &Client, args: &AdoptArgs, screen: &Screen) -> Result<(), Failure> {
+    let request = AdoptionRequest { labels: args.labels.iter().cloned().collect() };
+    let mut refusal = None;
+    for name in &args.containers {
+        match client.adopt(name, &request).await {
+            Ok(done) => tell(screen, &done, &done.done)?,
+            Err(error) => refusal = refusal.or(Some(error.into())),
+        }
+    }
+    refusal.map_or(Ok(()), Err)
+}
+
+/// `flowctl disown`.
+pub async fn disown(client: &Client, containers: &[String], screen: &Screen) -> Result<(), Failure> {
+    let mut refusal = None;
+    for name in containers {
+        if let Err(failure) = give(client, &format!("/v1/containers/{}/disown", segment(name)), screen).await {
+            refusal = refusal.or(Some(failure));
+        }
+    }
+    refusal.map_or(Ok(()), Err)
 }
 
 /// Gives one command and tells what was done.

@@ -87,6 +87,13 @@ fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanatio
         );
         page.toned(Tone::Warn, "pinned", &words);
     }
+    if let Some(adoption) = &container.adopted {
+        let given: Vec<String> = adoption.labels.iter().map(|(label, value)| format!("{label}={value}")).collect();
+        let labels = if given.is_empty() { String::new() } else { format!(" with {}", given.join(", ")) };
+        let when = text::clock(adoption.unix_ms);
+        let words = format!("by an operator at {when}{labels}; ends: `flowctl disown {}`", container.short_id);
+        page.line("adopted", &words);
+    }
     page.line("bounds", &bounds(explanation));
     if let Some(decision) = explanation.decision.as_ref().filter(|decision| !decision.numbers.is_empty()) {
         let numbers = decision.numbers.iter().map(|(name, number)| format!("{name} = {}", text::number_text(*number)));

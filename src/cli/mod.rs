@@ -114,6 +114,14 @@ enum Verb {
         /// Name, id, or the beginning of an id
         job: String,
     },
+    /// Govern a running container that was started without the label, until it is removed or disowned
+    Adopt(commands::AdoptArgs),
+    /// Put the original limits of adopted containers back and forget them
+    Disown {
+        /// Name, id, or the beginning of an id; several may be given
+        #[arg(required = true, value_name = "CONTAINER")]
+        containers: Vec<String>,
+    },
     /// Put every original limit back and pause everything
     Restore,
     /// Show the policy, or use another until the next reload
@@ -237,6 +245,8 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
             let path = format!("/v1/containers/{}/unpin", segment(&job));
             block_on(commands::give(&client, &path, &screen))?
         }
+        Verb::Adopt(args) => block_on(commands::adopt(&client, &args, &screen))?,
+        Verb::Disown { containers } => block_on(commands::disown(&client, &containers, &screen))?,
         Verb::Restore => block_on(commands::give(&client, "/v1/restore", &screen))?,
         Verb::Reload => block_on(commands::give(&client, "/v1/reload", &screen))?,
         Verb::Policy(args) => block_on(commands::policy(&client, &args, &screen))?,

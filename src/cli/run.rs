@@ -52,7 +52,7 @@ pub struct EnterArgs {
 /// The hidden subcommand that [`EnterArgs`] belongs to.
 pub const ENTER: &str = "__enter";
 
-fn label(text: &str) -> Result<(String, String), String> {
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err(format!("`{text}` is not KEY=VALUE; for example flowcon.metric=loss")),

@@ -23,6 +23,7 @@ pub fn page(status: &Status, look: &Look, now_unix_ms: u64) -> String {
     } else {
         page.push_str(&jobs(&status.containers, look));
     }
+    page.push_str(&adopted(&status.containers, look));
     page.push_str(&messages(status, look));
     page
 }
@@ -247,6 +248,17 @@ fn rule_words(container: &Container) -> &str {
         Some("ranked") => container.why.split(':').next().unwrap_or("ranked"),
         Some(rule) => rule,
     }
+}
+
+/// Who is governed without the label.
+fn adopted(containers: &[Container], look: &Look) -> String {
+    let adopted = containers.iter().filter(|container| container.adopted.is_some());
+    let names: Vec<String> = adopted.map(|container| clean(&container.name)).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let words = format!("adopted, without the label: {} (`flowctl disown NAME` ends that)", names.join(", "));
+    format!("\n{}\n", look.paint(Tone::Dim, &look.wrapped(&words, 0)))
 }
 
 fn messages(status: &Status, look: &Look) -> String {

@@ -57,8 +57,33 @@ const PATTERN_LARGEST: usize = 256 << 10;
 const DEADLINES_S: std::ops::RangeInclusive<f64> = 1.0..=31_536_000.0;
 const WEIGHTS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 
+/// What is wrong with one label, or with two together.
+struct Problem {
+    labels: String,
+    expected: String,
+}
+
 /// What the labels ask for, and a clear message for each that cannot be obeyed; those are ignored.
 pub fn directives(labels: &BTreeMap<String, String>) -> (Directives, Vec<String>) {
+    let (asked, problems) = read(labels);
+    let ignored = |Problem { labels, expected }: Problem| format!("{labels} ignored: {expected}");
+    (asked, problems.into_iter().map(ignored).collect())
+}
+
+/// Labels that an operator gives to a container: what is wrong with each that cannot be obeyed.
+///
+/// # Errors
+/// One message a label, with what is expected.
+pub fn obeyable(labels: &BTreeMap<String, String>) -> Result<(), Vec<String>> {
+    let foreign = labels.keys().filter(|label| !label.starts_with(LABEL_PREFIX)).take(PROBLEMS_AT_MOST);
+    let foreign =
+        foreign.map(|label| format!("label {}: expected one that begins with {LABEL_PREFIX}", printable(label)));
+    let wrong = read(labels).1.into_iter().map(|Problem { labels, expected }| format!("{labels}: {expected}"));
+    let problems: Vec<String> = foreign.chain(wrong).collect();
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+fn read(labels: &BTreeMap<String, String>) -> (Directives, Vec<Problem>) {
     let mut asked = Directives::default();
     let mut problems = Vec::new();
     for (label, value) in labels.iter().filter(|(label, _)| label.starts_with(LABEL_PREFIX)) {
@@ -70,12 +95,14 @@ pub fn directives(labels: &BTreeMap<String, String>) -> (Directives, Vec<String>
         if let Err(expected) = result
             && problems.len() < PROBLEMS_AT_MOST
         {
-            problems.push(format!("label {} ignored: {expected}", printable(label)));
+            problems.push(Problem { labels: format!("label {}", printable(label)), expected });
         }
     }
     if asked.bounds.min.fraction() > asked.bounds.max.fraction() {
-        problems
-            .push("labels flowcon.min-share and flowcon.max-share ignored: the minimum is above the maximum".into());
+        problems.push(Problem {
+            labels: "labels flowcon.min-share and flowcon.max-share".to_owned(),
+            expected: "the minimum is above the maximum".to_owned(),
+        });
         asked.bounds = Bounds::default();
     }
     (asked, problems)
@@ -172,13 +199,13 @@ fn printable(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn read(labels: &[(&str, &str)]) -> (Directives, Vec<String>) {
+    fn asked_by(labels: &[(&str, &str)]) -> (Directives, Vec<String>) {
         directives(&labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
     }
 
     #[test]
     fn labels_say_bounds_weight_and_reading() {
-        let (asked, problems) = read(&[
+        let (asked, problems) = asked_by(&[
             ("flowcon.enable", "true"),
             ("flowcon.min-share", "10%"),
             ("flowcon.max-share", "0.5"),
@@ -200,14 +227,14 @@ mod tests {
         let examples: Vec<(String, &str)> =
             LABELS.iter().map(|label| (format!("{LABEL_PREFIX}{}", label.name), label.example)).collect();
         let examples: Vec<(&str, &str)> = examples.iter().map(|(label, example)| (label.as_str(), *example)).collect();
-        assert_eq!(read(&examples).1, Vec::<String>::new());
+        assert_eq!(asked_by(&examples).1, Vec::<String>::new());
         let readme = include_str!("../../README.md");
         assert!(examples.iter().all(|(label, _)| readme.contains(label)), "the README lists every label");
     }
 
     #[test]
     fn absurd_labels_are_named_and_ignored() {
-        let (asked, problems) = read(&[
+        let (asked, problems) = asked_by(&[
             ("flowcon.weight", "NaN"),
             ("flowcon.max-share", "0"),
             ("flowcon.min-share", "-3"),
@@ -226,17 +253,28 @@ mod tests {
     }
 
     #[test]
+    fn labels_that_an_operator_gives_are_refused_with_what_is_expected() {
+        let refused = |label: &str, value: &str| {
+            obeyable(&[(label.to_owned(), value.to_owned())].into()).expect_err("refused").join("; ")
+        };
+        assert_eq!(refused("flowcon.weight", "much"), "label flowcon.weight: expected a number from 0.01 to 100");
+        assert_eq!(refused("weight", "2"), "label weight: expected one that begins with flowcon.");
+        assert!(refused("flowcon.wieght", "2").contains("flowctl help labels"));
+        assert_eq!(obeyable(&[("flowcon.weight".to_owned(), "2".to_owned())].into()), Ok(()));
+    }
+
+    #[test]
     fn a_deadline_is_a_time_after_the_start() {
-        assert_eq!(read(&[("flowcon.deadline", "90m")]).0.deadline, Some(Millis::from_secs(5400)));
+        assert_eq!(asked_by(&[("flowcon.deadline", "90m")]).0.deadline, Some(Millis::from_secs(5400)));
         for wrong in ["tomorrow", "0s", "-3h", "1e9h", "NaN"] {
-            let (asked, problems) = read(&[("flowcon.deadline", wrong)]);
+            let (asked, problems) = asked_by(&[("flowcon.deadline", wrong)]);
             assert_eq!((asked.deadline, problems.len()), (None, 1), "{wrong}");
         }
     }
 
     #[test]
     fn a_minimum_above_the_maximum_binds_nobody() {
-        let (asked, problems) = read(&[("flowcon.min-share", "0.6"), ("flowcon.max-share", "0.4")]);
+        let (asked, problems) = asked_by(&[("flowcon.min-share", "0.6"), ("flowcon.max-share", "0.4")]);
         assert_eq!(asked.bounds, Bounds::default());
         assert_eq!(problems.len(), 1);
     }

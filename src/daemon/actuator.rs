@@ -10,7 +10,7 @@ use super::target::{Target, same, standing, stands_in};
 use crate::host::docker::{Conversion, Engine, EngineInfo, EngineName};
 use crate::host::store::ReadPosition;
 use crate::host::systemd::Systemd;
-use crate::model::{ContainerId, Limits, Runtime, Setting};
+use crate::model::{Adoption, ContainerId, Limits, Runtime, Setting};
 use futures_util::{StreamExt, stream};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
@@ -26,9 +26,13 @@ pub(super) enum Order {
     /// Put the originals of these back, as far as what stands is still ours.
     Return(Vec<Target>),
     /// What stands is the new original of this container: somebody set it on purpose.
-    Adopt(Target),
+    Accept(Target),
     /// The container ended: put the engine's record of it back, and forget it.
     Ended(ContainerId),
+    /// Remember that this container is governed without the label; answered by [`Event::Adopted`].
+    Adopt(ContainerId, Adoption),
+    /// Put its originals back, running (with its target) or not, and forget that it was adopted; answered by [`Event::Disowned`].
+    Disown { id: ContainerId, running: Option<Target> },
     /// Save how far these logs were read, and drop the positions of all containers but `kept`.
     Positions { batch: Vec<(ContainerId, ReadPosition)>, kept: Vec<ContainerId> },
     /// Put everything in the journal back and answer.
@@ -104,9 +108,23 @@ impl Task {
                     self.change(tighten).await
                 }
                 Order::Return(targets) => self.give_back(targets).await,
-                Order::Adopt(target) => vec![self.adopt(&target)],
+                Order::Accept(target) => vec![self.accept(&target)],
                 Order::Ended(id) => {
                     self.ended(&id).await;
+                    continue;
+                }
+                Order::Adopt(id, adoption) => {
+                    let done = tokio::task::block_in_place(|| self.journal.adopt(&id, &adoption));
+                    if self.events.send(Event::Adopted { id, adoption, problem: done.err() }).await.is_err() {
+                        return;
+                    }
+                    continue;
+                }
+                Order::Disown { id, running } => {
+                    let problem = self.disown(&id, running).await.err();
+                    if self.events.send(Event::Disowned { id, problem }).await.is_err() {
+                        return;
+                    }
                     continue;
                 }
                 Order::Positions { batch, kept } => {
@@ -175,9 +193,23 @@ impl Task {
         self.change(back).await
     }
 
-    fn adopt(&mut self, target: &Target) -> Outcome {
+    fn accept(&mut self, target: &Target) -> Outcome {
         let forgotten = tokio::task::block_in_place(|| self.journal.forget(&target.id));
         Outcome { original: None, error: forgotten.err(), ..untouched(target) }
+    }
+
+    /// First the limits, then the memory: whoever is killed between the two finds it adopted still.
+    async fn disown(&mut self, id: &ContainerId, running: Option<Target>) -> Result<(), String> {
+        let outcomes = self.give_back(running.into_iter().collect()).await;
+        if let Some(why) = outcomes.iter().find_map(|outcome| outcome.error.clone()) {
+            return Err(why);
+        }
+        if outcomes.iter().any(|outcome| !outcome.gone) {
+            tokio::task::block_in_place(|| self.journal.forget(id))?;
+        } else {
+            self.ended(id).await;
+        }
+        tokio::task::block_in_place(|| self.journal.disown(id))
     }
 
     /// An engine keeps our update over a restart of the container, so its record is put back now.

@@ -1,17 +1,22 @@
 //! What an operator may ask, carried out by the loop.
 
 use super::actuator::Order;
+use super::adoption::Asker;
 use super::governing::Governing;
 use super::job::Holds;
-use crate::api::{Command, Refusal};
+use crate::api::{Command, Refusal, Request};
 use crate::model::{ContainerId, EventKind, Objective};
 use tokio::sync::oneshot;
 
 impl Governing {
     /// Carries out a command; the answer says in words what was done.
-    pub(super) async fn obey(&mut self, command: Command, asked_by: &str) -> Result<String, Refusal> {
-        let about = about(&command).and_then(|name| self.find(name).ok());
-        let done = match command {
+    pub(super) async fn obey(&mut self, request: Request) {
+        let asker = Asker { asked_by: request.asked_by, reply: request.reply };
+        let about = about(&request.command).and_then(|name| self.find(name).ok());
+        let done = match request.command {
+            // These wait for the engine and the disk, and the loop does not.
+            Command::Adopt { name, labels } => return self.adopt(name, labels, asker),
+            Command::Disown(name) => return self.disown(&name, asker),
             Command::Pause(None) => Ok(self.pause_all().await),
             Command::Pause(Some(name)) => self.pause(&name).await,
             Command::Resume(None) => Ok(self.resume_all().await),
@@ -27,11 +32,19 @@ impl Governing {
                 Ok(format!("policy is {policy:?} until the next reload").to_lowercase())
             }
             Command::Reload => self.reload().map_err(Refusal::Failed),
-        }?;
-        let named = about.as_ref().and_then(|id| Some((id.as_str(), self.jobs.get(id)?.target.name.as_str())));
-        self.publisher.tell(EventKind::Command, named, format!("{done} (asked by {asked_by})"));
-        self.publish();
-        Ok(done)
+        };
+        let named = about.and_then(|id| Some((id.clone(), self.jobs.get(&id)?.target.name.clone())));
+        self.answer(asker, named, done);
+    }
+
+    /// Tells what was done, or why not, to whoever asked; what was done also to everybody who watches.
+    pub(super) fn answer(&mut self, asker: Asker, about: Option<(ContainerId, String)>, done: Result<String, Refusal>) {
+        if let Ok(done) = &done {
+            let about = about.as_ref().map(|(id, name)| (id.as_str(), name.as_str()));
+            self.publisher.tell(EventKind::Command, about, format!("{done} (asked by {})", asker.asked_by));
+            self.publish();
+        }
+        let _ = asker.reply.send(done); // the client hung up
     }
 
     async fn pause_all(&mut self) -> String {
@@ -83,7 +96,7 @@ impl Governing {
         let target = job.target.clone();
         self.remembered.originals.remove(id);
         self.in_flight += 1;
-        self.actuator.order_surely(Order::Adopt(target)).await;
+        self.actuator.order_surely(Order::Accept(target)).await;
     }
 
     async fn restore_all(&mut self) -> Result<String, Refusal> {
@@ -157,7 +170,9 @@ fn about(command: &Command) -> Option<&str> {
     match command {
         Command::Pause(name) | Command::Resume(name) => name.as_deref(),
         Command::Pin { name, .. } | Command::Unpin(name) => Some(name),
-        Command::Restore | Command::SetPolicy { .. } | Command::Reload => None,
+        Command::Adopt { .. } | Command::Disown(_) | Command::Restore | Command::SetPolicy { .. } | Command::Reload => {
+            None
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! The closed set of things that can happen to the loop. Commands and signals have channels of their own.
 
 use super::actuator::Outcome;
+use super::adoption::Candidate;
 use super::logs::LogChunk;
 use crate::host::docker::EngineEvent;
 use crate::host::scope::ScopeEvent;
-use crate::model::ContainerId;
+use crate::model::{Adoption, ContainerId};
 
 /// Something happened outside.
 #[derive(Debug)]
@@ -21,6 +22,12 @@ pub(super) enum Event {
     Written(Vec<Outcome>),
     /// The rest of it: the actuator has done what one order asked, as far as it could.
     Actuated(Vec<Outcome>),
+    /// The engine said what the container is that somebody wants to adopt.
+    Candidate(Box<Candidate>),
+    /// The journal remembers an adopted container, unless there was a problem.
+    Adopted { id: ContainerId, adoption: Adoption, problem: Option<String> },
+    /// A container has its originals and is no longer adopted, unless there was a problem.
+    Disowned { id: ContainerId, problem: Option<String> },
     /// What is wrong with the history now; `None` = it is well again.
     History(Option<String>),
 }

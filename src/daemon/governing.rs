@@ -1,6 +1,7 @@
 //! The loop: owns the governor and the jobs, reacts to events, decides, asks the actuator, publishes.
 
 use super::actuator::{Actuator, Order};
+use super::adoption::Adoptions;
 use super::ended::Ended;
 use super::event::Event;
 use super::job::Job;
@@ -12,7 +13,7 @@ use super::record::Recorders;
 use super::{Control, Reread};
 use crate::api::{RecordingRequest, Request};
 use crate::config::{EngineChoice, OnExit, Settings};
-use crate::host::docker::{EngineInfo, EngineName};
+use crate::host::docker::EngineInfo;
 use crate::host::node;
 use crate::host::systemd;
 use crate::model::{
@@ -45,16 +46,17 @@ pub(super) struct Governing {
     pub(super) remembered: Remembered,
     pub(super) actuator: Actuator,
     pub(super) publisher: Publisher,
+    pub(super) adoptions: Adoptions,
     /// An operator paused everything.
     pub(super) paused: bool,
     /// Orders whose outcomes are awaited; no tick decides over limits that are being written.
     pub(super) in_flight: usize,
     governor: Governor,
     logs: LogReader,
-    engine: Option<EngineInfo>,
+    pub(super) engine: Option<EngineInfo>,
     /// How the engine is, in words.
-    engine_state: String,
-    lost: Option<String>,
+    pub(super) engine_state: String,
+    pub(super) lost: Option<String>,
     node: Node,
     since: Millis,
     since_unix_ms: u64,
@@ -62,7 +64,7 @@ pub(super) struct Governing {
     interval: Millis,
     next_tick: Millis,
     look_at: Instant,
-    heard_of_engine: bool,
+    pub(super) heard_of_engine: bool,
     ended: Ended,
     recorders: Recorders,
 }
@@ -80,6 +82,7 @@ impl Governing {
         remembered: Remembered,
         actuator: Actuator,
         logs: LogReader,
+        adoptions: Adoptions,
         mut publisher: Publisher,
     ) -> Governing {
         remembered.notices.iter().for_each(|text| publisher.warn(text));
@@ -96,6 +99,7 @@ impl Governing {
             remembered,
             actuator,
             publisher,
+            adoptions,
             paused: false,
             in_flight: 0,
             logs,
@@ -139,10 +143,7 @@ impl Governing {
             }
             tokio::select! {
                 Some(event) = inbox.recv() => self.handle(event).await,
-                Some(request) = asked.requests.recv() => {
-                    let answer = self.obey(request.command, &request.asked_by).await;
-                    let _ = request.reply.send(answer); // the client hung up
-                }
+                Some(request) = asked.requests.recv() => self.obey(request).await,
                 Some(request) = asked.recorders.recv() => self.recorders.begin(request, &self.governor),
                 told = control.recv() => match told {
                     Some(Control::Reload) => self.reload_told(),
@@ -206,12 +207,15 @@ impl Governing {
                 outcomes.into_iter().for_each(|outcome| self.note(outcome));
                 self.publish();
             }
+            Event::Candidate(candidate) => self.consider(*candidate),
+            Event::Adopted { id, adoption, problem } => self.adopted(id, adoption, problem),
+            Event::Disowned { id, problem } => self.disowned(&id, problem),
             Event::History(problem) => self.publisher.history_told(problem),
         }
     }
 
     /// Begins to govern a container, or another run of it.
-    pub(super) fn adopt(&mut self, found: Result<(Job, Option<LogFeed>), String>, id: &ContainerId) {
+    pub(super) fn begin(&mut self, found: Result<(Job, Option<LogFeed>), String>, id: &ContainerId) {
         let (mut job, feed) = match found {
             Ok(found) => found,
             Err(why) => return tracing::debug!(%id, why, "not governed: it ended, or its cgroup cannot be seen"),
@@ -249,8 +253,7 @@ impl Governing {
 
     /// Forgets a container that ended.
     pub(super) fn end(&mut self, id: &ContainerId) {
-        let Some(job) = self.jobs.remove(id) else { return };
-        self.logs.unfollow(id);
+        let Some(job) = self.dismiss(id, "ended") else { return };
         self.ended.keep(&job);
         if !job.target.ours.is_empty() {
             self.remembered.originals.remove(id);
@@ -258,9 +261,16 @@ impl Governing {
                 tracing::warn!(%id, "an ended container stays in the journal until the next restore");
             }
         }
-        let name = job.target.name;
-        self.publisher.tell(EventKind::Ended, Some((id.as_str(), &name)), format!("{name} ended"));
+    }
+
+    /// Governs a container no longer, and says why.
+    pub(super) fn dismiss(&mut self, id: &ContainerId, why: &str) -> Option<Job> {
+        let job = self.jobs.remove(id)?;
+        self.logs.unfollow(id);
+        let name = &job.target.name;
+        self.publisher.tell(EventKind::Ended, Some((id.as_str(), name)), format!("{name} {why}"));
         self.tick_now();
+        Some(job)
     }
 
     /// The five calls.
@@ -367,34 +377,5 @@ impl Governing {
             }
             _ => tracing::error!("not everything was restored in time; run `flowcond restore`"),
         }
-    }
-
-    pub(super) fn engine_connected(&mut self, info: EngineInfo) {
-        let word = match info.name {
-            EngineName::Docker => "docker",
-            EngineName::Podman => "podman",
-        };
-        self.engine_state = format!("{word}: connected ({})", info.version);
-        self.publisher.tell(EventKind::Runtime, None, self.engine_state.clone());
-        if let Some(text) = self.lost.take() {
-            self.publisher.unwarn(&text);
-        }
-        self.actuator.connected(info.clone());
-        self.engine = Some(info);
-    }
-
-    pub(super) fn engine_lost(&mut self, text: &str) {
-        self.heard_of_engine = true;
-        self.engine_state = "engine: not reachable".to_owned();
-        self.publisher.warn(text);
-        self.lost = Some(text.to_owned());
-    }
-
-    pub(super) fn engine_listed(&mut self) {
-        self.heard_of_engine = true;
-    }
-
-    pub(super) fn engine_info(&self) -> Option<EngineInfo> {
-        self.engine.clone()
     }
 }

@@ -13,8 +13,8 @@ use crate::host::scope::{Placement, Scope};
 use crate::host::store::{LogPlace, Original, ReadPosition};
 use crate::host::tail::{ContainerFile, Source};
 use crate::model::{
-    Bytes, ContainerId, ContainerPlan, CpuTime, Directives, Hold, Learning, Limits, LogOrigin, Millis, Notice,
-    NoticeLevel, RunState, Runtime, Setting, Share, Usage,
+    Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, Hold, Learning, Limits, LogOrigin, Millis,
+    Notice, NoticeLevel, RunState, Runtime, Setting, Share, Usage,
 };
 use crate::progress::Tracker;
 use std::collections::BTreeMap;
@@ -30,6 +30,8 @@ pub(super) struct Job {
     pub directives: Directives,
     /// The share that an operator holds it at.
     pub pinned: Option<Share>,
+    /// It lacks the label, and an operator said to govern it.
+    pub adopted: Option<Adoption>,
     /// On the daemon's clock.
     pub started: Millis,
     pub state: RunState,
@@ -88,15 +90,22 @@ impl Holds {
 }
 
 impl Job {
-    /// A container that the engine told of.
-    pub fn of_container(container: &EngineContainer, info: &EngineInfo) -> Result<(Job, Option<LogFeed>), String> {
+    /// A container that the engine told of. An operator's labels count before its own.
+    pub fn of_container(
+        container: &EngineContainer,
+        info: &EngineInfo,
+        adopted: Option<&Adoption>,
+    ) -> Result<(Job, Option<LogFeed>), String> {
         let cgroup = Cgroup::of_process(container.pid, None).map_err(|error| error.to_string())?;
         let mut target = Target::new(container.id.clone(), container.name.clone(), Runtime::Docker, cgroup);
         target.started_unix_ms = container.started_unix_ms;
         target.engine_limits = Some(container.limits);
         target.gpu_hook = container.gpu_hook;
         target.unit = unit(&container.id, info.name, &info.cgroup_driver);
-        let mut job = Job::new(target, &container.labels);
+        let mut labels = container.labels.clone();
+        labels.extend(adopted.map(|adoption| adoption.labels.clone()).unwrap_or_default());
+        let mut job = Job::new(target, &labels);
+        job.adopted = adopted.cloned();
         let age = super::journal::unix_ms().saturating_sub(container.started_unix_ms);
         job.started = Millis(node::now().0.saturating_sub(age));
         job.state = if container.paused { RunState::Paused } else { RunState::Running };
@@ -159,6 +168,7 @@ impl Job {
             run: (0, 0),
             directives,
             pinned: None,
+            adopted: None,
             tracker,
         };
         for problem in problems.iter().chain(job.tracker.problems().to_vec().iter()) {

@@ -5,7 +5,7 @@
 use super::target::{Target, same_kind, standing, stands_in};
 use crate::host::node;
 use crate::host::store::{LogPlace, Original, ReadPosition, Store, StoreError};
-use crate::model::{ContainerId, Limits, Setting};
+use crate::model::{Adoption, ContainerId, Limits, Setting};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,6 +22,8 @@ pub(super) struct Remembered {
     pub originals: BTreeMap<ContainerId, (Original, Vec<Setting>)>,
     /// Containers whose row is damaged: leave them alone.
     pub damaged: BTreeSet<ContainerId>,
+    /// Containers without the label that are governed by an operator's word.
+    pub adopted: BTreeMap<ContainerId, Adoption>,
     /// How far logs were read.
     pub positions: BTreeMap<ContainerId, ReadPosition>,
     /// The whole journal was damaged and set aside: what runs already has unknown originals.
@@ -80,6 +82,18 @@ impl Journal {
         store.forget(id).map_err(|error| error.to_string())
     }
 
+    /// Makes it durable that a container is governed without the label.
+    pub fn adopt(&mut self, id: &ContainerId, adoption: &Adoption) -> Result<(), String> {
+        let store = self.store.as_mut().map_err(|why| why.clone())?;
+        store.adopt(id, adoption).map_err(|error| error.to_string())
+    }
+
+    /// Makes it durable that it is not any more.
+    pub fn disown(&mut self, id: &ContainerId) -> Result<(), String> {
+        let store = self.store.as_mut().map_err(|why| why.clone())?;
+        store.disown(id).map_err(|error| error.to_string())
+    }
+
     /// All that has to be restored, with the values of ours that may stand.
     pub fn everything(&self) -> Result<Vec<(Original, Vec<Setting>)>, String> {
         let store = self.store.as_ref().map_err(|why| why.clone())?;
@@ -120,6 +134,7 @@ fn recall(store: &Store, remembered: &mut Remembered) -> Result<(), StoreError> 
         remembered.originals.insert(original.id.clone(), (original, written));
     }
     remembered.damaged = originals.damaged.into_iter().collect();
+    remembered.adopted = store.adopted()?;
     remembered.positions = store.positions()?;
     Ok(())
 }

@@ -10,6 +10,7 @@
 //! the actuator, clients read published snapshots. Imports: every room but `sim`, `cli` and `workload`.
 
 mod actuator;
+mod adoption;
 mod commands;
 mod drift;
 mod ended;
@@ -37,6 +38,7 @@ use crate::host::scope::{self, ScopeError, ScopeWatch};
 use crate::host::store::StoreError;
 use crate::host::{docker, node};
 use actuator::Actuator;
+use adoption::Adoptions;
 use event::Event;
 use governing::{Asked, Governing};
 use history::History;
@@ -92,7 +94,7 @@ pub async fn run(
 ) -> Result<(), DaemonError> {
     node::raise_open_files();
     let access = access(&settings)?;
-    let (journal, remembered) = Journal::open(&settings.state_dir)?;
+    let (journal, mut remembered) = Journal::open(&settings.state_dir)?;
     let group = settings.group.as_deref().and_then(|name| api::gid_of(name).ok());
     let socket = api::bind(&settings.socket, group, SOCKET_MODE)?;
 
@@ -101,10 +103,13 @@ pub async fn run(
     let (recordings, recorders) = mpsc::channel(COMMANDS_AT_MOST);
     let (questions, asked_of_history) = mpsc::channel(COMMANDS_AT_MOST);
     let engine = engine_of(&settings)?;
+    let adopted = std::mem::take(&mut remembered.adopted);
+    let (adoptions, watched) = Adoptions::new(adopted, engine.clone(), events.clone());
     let _scopes = watch_scopes(&settings, &events)?;
     if let Some(engine) = &engine {
         let (found, mut told) = mpsc::channel(64);
-        tokio::spawn(docker::watch(engine.clone(), settings.label.clone(), found));
+        let wanted = docker::Wanted { label: settings.label.clone(), adopted: watched };
+        tokio::spawn(docker::watch(engine.clone(), wanted, found));
         let events = events.clone();
         tokio::spawn(async move {
             while let Some(event) = told.recv().await {
@@ -126,7 +131,7 @@ pub async fn run(
         };
         (stop, tokio::spawn(api::serve(socket, feed, access, ApiLimits::default(), until)))
     };
-    let mut governing = Governing::new(settings, reread, remembered, actuator, logs, publisher);
+    let mut governing = Governing::new(settings, reread, remembered, actuator, logs, adoptions, publisher);
     let mut asked = Asked { requests, recorders };
     governing.run(&mut inbox, &mut asked, &mut control, ready).await;
     let (stop, server) = serving;

@@ -64,6 +64,7 @@ pub(super) fn status_of(job: &Job, observed: ContainerObservation, cores: f64) -
         directives: job.directives.clone(),
         drifts: job.drifts.told(),
         pinned: job.pinned,
+        adopted: job.adopted.clone(),
         notices: job.notices.clone(),
     }
 }

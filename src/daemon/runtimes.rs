@@ -2,9 +2,9 @@
 
 use super::governing::Governing;
 use super::job::Job;
-use crate::host::docker::{EngineContainer, EngineEvent};
+use crate::host::docker::{EngineContainer, EngineEvent, EngineInfo, EngineName};
 use crate::host::scope::ScopeEvent;
-use crate::model::{ContainerId, RunState, Runtime};
+use crate::model::{ContainerId, EventKind, RunState, Runtime};
 use std::collections::BTreeSet;
 
 impl Governing {
@@ -14,7 +14,11 @@ impl Governing {
             EngineEvent::Lost(text) => self.engine_lost(&text),
             EngineEvent::Listed(containers) => self.listed(&containers),
             EngineEvent::Started(container) => self.found(&container),
-            EngineEvent::Ended(id) => self.end(&id),
+            EngineEvent::Ended(id) => {
+                self.end(&id);
+                self.adopted_ended(&id);
+            }
+            EngineEvent::Removed(id) => self.removed(&id),
             EngineEvent::Paused(id, paused) => self.froze(&id, paused),
             EngineEvent::Renamed(id, name) => self.renamed(&id, name),
             EngineEvent::Updated(id) => self.updated(&id),
@@ -26,7 +30,7 @@ impl Governing {
 
     pub(super) fn scope_told(&mut self, event: ScopeEvent) {
         match event {
-            ScopeEvent::Started(scope) => self.adopt(Job::of_scope(&scope), &scope.name.id()),
+            ScopeEvent::Started(scope) => self.begin(Job::of_scope(&scope), &scope.name.id()),
             ScopeEvent::Ended(id) => self.end(&id),
         }
     }
@@ -48,16 +52,18 @@ impl Governing {
             self.renamed(&container.id, container.name.clone());
             self.froze(&container.id, container.paused);
         }
-        self.engine_listed();
+        self.heard_of_engine = true;
     }
 
     fn found(&mut self, container: &EngineContainer) {
         let same_run = |job: &Job| job.run == (container.pid, container.started_unix_ms);
-        if self.jobs.get(&container.id).is_some_and(same_run) {
+        if self.jobs.get(&container.id).is_some_and(same_run) || !self.is_wanted(container) {
             return;
         }
-        if let Some(info) = self.engine_info() {
-            self.adopt(Job::of_container(container, &info), &container.id);
+        if let Some(info) = self.engine.clone() {
+            let job = Job::of_container(container, &info, self.adoptions.of(&container.id));
+            self.begin(job, &container.id);
+            self.adopted_was_found(&container.id);
         }
     }
 
@@ -74,5 +80,26 @@ impl Governing {
         if let Some(job) = self.jobs.get_mut(id) {
             job.target.name = name;
         }
+    }
+
+    fn engine_connected(&mut self, info: EngineInfo) {
+        let word = match info.name {
+            EngineName::Docker => "docker",
+            EngineName::Podman => "podman",
+        };
+        self.engine_state = format!("{word}: connected ({})", info.version);
+        self.publisher.tell(EventKind::Runtime, None, self.engine_state.clone());
+        if let Some(text) = self.lost.take() {
+            self.publisher.unwarn(&text);
+        }
+        self.actuator.connected(info.clone());
+        self.engine = Some(info);
+    }
+
+    fn engine_lost(&mut self, text: &str) {
+        self.heard_of_engine = true;
+        self.engine_state = "engine: not reachable".to_owned();
+        self.publisher.warn(text);
+        self.lost = Some(text.to_owned());
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Bytes, Direction, Millis, Share};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -101,6 +102,17 @@ impl Default for Bounds {
     fn default() -> Self {
         Bounds { min: Share::NONE, max: Share::ALL }
     }
+}
+
+/// An operator's word that a container without the label is governed all the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Adoption {
+    /// The container's name then.
+    pub name: String,
+    /// When, Unix time in milliseconds.
+    pub unix_ms: u64,
+    /// The `flowcon.*` labels that it is taken to have, besides its own.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// What the container's `flowcon.*` labels ask for, already parsed; see `config::labels`.

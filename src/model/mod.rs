@@ -18,7 +18,7 @@ pub mod time;
 mod units;
 
 pub use change::{LimitChange, Setting};
-pub use container::{Bounds, ContainerId, Directives, EngineLimits, Hold, RunState, Runtime};
+pub use container::{Adoption, Bounds, ContainerId, Directives, EngineLimits, Hold, RunState, Runtime};
 pub use event::{Event, EventKind};
 pub use history::{HistoryAnswer, HistoryQuery, Moment, PastDecision, PastInstant, PastJob, PastNode, Span};
 pub use learning::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Phase, Progress, ProgressUnit};

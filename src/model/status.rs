@@ -1,6 +1,6 @@
 //! What the daemon publishes after each step: the one snapshot that the API, the metrics and the tables read.
 
-use super::{ContainerObservation, ContainerPlan, Directives, Millis, PolicySettings, Pressure, Share};
+use super::{Adoption, ContainerObservation, ContainerPlan, Directives, Millis, PolicySettings, Pressure, Share};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -59,6 +59,9 @@ pub struct JobStatus {
     /// The share that an operator pinned it to; its observed bounds are both that.
     #[serde(default)]
     pub pinned: Option<Share>,
+    /// Governed by an operator's word, not by its label.
+    #[serde(default)]
+    pub adopted: Option<Adoption>,
     /// Clear messages about this container: labels that could not be read, a log that could not be opened.
     pub notices: Vec<Notice>,
 }

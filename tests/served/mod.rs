@@ -220,6 +220,7 @@ pub fn job(id: &str, name: &str) -> JobStatus {
         directives: Directives::default(),
         drifts: Vec::new(),
         pinned: None,
+        adopted: None,
         notices: Vec::new(),
     }
 }

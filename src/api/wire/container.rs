@@ -1,6 +1,6 @@
 //! One governed container as the lists show it, and its limits. Imports: model, sibling wire types.
 
-use super::{Metric, Notice, Progress, finite, finite_option, word};
+use super::{Adoption, Metric, Notice, Progress, finite, finite_option, word};
 use crate::model::{self, JobStatus, NodeStatus, PlannedLimits, PolicyName, Reason};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -46,6 +46,9 @@ pub struct Container {
     /// The share that an operator pinned it to.
     #[serde(default)]
     pub pinned_share: Option<f64>,
+    /// By whose word it is governed, where it lacks the label.
+    #[serde(default)]
+    pub adopted: Option<Adoption>,
     /// Growth efficiency per node-CPU-second, as last measured.
     pub growth: Option<f64>,
     /// Part of the node's CPU used over the last few seconds.
@@ -89,6 +92,7 @@ impl Container {
             min_share: job.directives.bounds.min.fraction(),
             max_share: job.directives.bounds.max.fraction(),
             pinned_share: job.pinned.map(|pin| pin.fraction()),
+            adopted: job.adopted.as_ref().map(Adoption::of),
             growth: plan.and_then(|plan| finite_option(plan.growth.cpu)),
             cpu_used: finite_option(job.cpu_used),
             memory_bytes: observed.usage.memory.map(|bytes| bytes.0),

@@ -18,6 +18,7 @@ pub use learning::{Estimate, LogAddress, Metric, Progress, Reading, Trend};
 pub use status::{Node, Notice, Policy, PolicyChange, Pressure, Status};
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// The answer to a command.
@@ -25,6 +26,30 @@ use utoipa::ToSchema;
 pub struct Done {
     /// What was done, in words.
     pub done: String,
+}
+
+/// The body of `POST /v1/containers/{name}/adopt`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AdoptionRequest {
+    /// `flowcon.*` labels that the container is taken to have, besides its own.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Governed by an operator's word, without the label.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Adoption {
+    /// When it was adopted, Unix time in milliseconds.
+    pub unix_ms: u64,
+    /// The labels that it was given.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Adoption {
+    fn of(adoption: &crate::model::Adoption) -> Adoption {
+        Adoption { unix_ms: adoption.unix_ms, labels: adoption.labels.clone() }
+    }
 }
 
 /// The body of every answer with a status of 400 or above.

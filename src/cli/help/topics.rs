@@ -117,7 +117,9 @@ fn limits() -> Topic {
             Section {
                 heading: "WHAT IS NEVER DONE",
                 parts: vec![
-                    paragraph("A container without the label is never touched, and no job is ever stopped."),
+                    paragraph(
+                        "A container without the label or an operator's `flowctl adopt` is never touched, and no job is ever stopped.",
+                    ),
                     paragraph(
                         "No limit is changed before its original is on disk. `flowcond restore` puts all back, after any crash, without a \
                          daemon; so does stopping the daemon, unless on-exit = \"keep\".",

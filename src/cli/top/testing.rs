@@ -32,6 +32,7 @@ pub fn container(name: &str) -> Container {
         min_share: 0.0,
         max_share: 1.0,
         pinned_share: None,
+        adopted: None,
         growth: None,
         cpu_used: None,
         memory_bytes: None,

@@ -51,6 +51,7 @@ pub(super) fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> 
         log_origin: None,
         drifts: Vec::new(),
         pinned: None,
+        adopted: None,
         directives: Directives::default(),
         notices: Vec::new(),
     }

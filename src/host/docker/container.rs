@@ -51,6 +51,11 @@ pub struct Listed {
 }
 
 impl Listed {
+    /// Whether it runs or is paused.
+    pub(super) fn lives(&self) -> bool {
+        matches!(self.state.as_deref(), Some("running" | "paused"))
+    }
+
     /// Whether it says what is known already; when the container was started it does not say.
     pub(super) fn agrees_with(&self, known: &EngineContainer) -> bool {
         let state = if known.paused { "paused" } else { "running" };
@@ -125,6 +130,12 @@ impl EngineContainer {
 /// Ids go into request paths: only what an engine really uses as an id may.
 pub(super) fn is_container_id(text: &str) -> bool {
     (12..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// Names go into request paths too. Docker's and Podman's own rule.
+pub(super) fn is_container_name(text: &str) -> bool {
+    let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+    begins && text.len() <= 255 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
 }
 
 /// `/train` as people write it.

@@ -5,7 +5,7 @@
 //! warnings tell which limit was discarded (bollard drops them), events and logs need a bound on each line (bollard
 //! has none) and logs a resumption finer than a second.
 
-use super::container::{EngineContainer, Listed, NotGoverned, is_container_id};
+use super::container::{EngineContainer, Listed, NotGoverned, is_container_id, is_container_name};
 use super::error::{EngineError, shortened};
 use super::transport::{self, Bound, root_cause};
 use super::update::UpdateBody;
@@ -17,6 +17,7 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response};
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -109,8 +110,16 @@ impl Engine {
 
     /// The running and paused containers that carry `label`, as `key=value`.
     pub async fn list(&self, label: &str) -> Result<Vec<Listed>, EngineError> {
-        let filters = serde_json::json!({"label": [label], "status": ["running", "paused"]});
-        let path = format!("/containers/json?filters={}", percent_encoded(&filters.to_string()));
+        self.listed("", &serde_json::json!({"label": [label], "status": ["running", "paused"]})).await
+    }
+
+    /// Those of `ids` that exist, whether they run or not.
+    pub async fn existing(&self, ids: &BTreeSet<ContainerId>) -> Result<Vec<Listed>, EngineError> {
+        self.listed("all=true&", &serde_json::json!({"id": ids})).await
+    }
+
+    async fn listed(&self, which: &str, filters: &serde_json::Value) -> Result<Vec<Listed>, EngineError> {
+        let path = format!("/containers/json?{which}filters={}", percent_encoded(&filters.to_string()));
         let listed: Vec<Listed> = self.call("list containers", Method::GET, &path, None).await?;
         Ok(listed.into_iter().filter(|listed| is_container_id(listed.id.as_str())).collect())
     }
@@ -119,7 +128,28 @@ impl Engine {
     pub async fn inspect(&self, id: &ContainerId, engine: EngineName) -> Result<EngineContainer, EngineError> {
         let operation = format!("inspect container {id}");
         checked_id(&operation, id)?;
-        let found = self.typed(&operation, self.bollard.inspect_container(id.as_str(), None)).await?;
+        self.inspected(operation, id.as_str(), engine).await
+    }
+
+    /// The container of this name, id, or beginning of an id; [`EngineError::Gone`] where there is none or it does not run.
+    pub async fn find(&self, name: &str, engine: EngineName) -> Result<EngineContainer, EngineError> {
+        let operation = format!("find container {}", shortened(name));
+        if !is_container_name(name) {
+            return Err(EngineError::Gone {
+                operation,
+                why: "no such container: it is no container's name".to_owned(),
+            });
+        }
+        self.inspected(operation, name, engine).await
+    }
+
+    async fn inspected(
+        &self,
+        operation: String,
+        name: &str,
+        engine: EngineName,
+    ) -> Result<EngineContainer, EngineError> {
+        let found = self.typed(&operation, self.bollard.inspect_container(name, None)).await?;
         EngineContainer::from_inspect(found, engine).map_err(|reason| match reason {
             NotGoverned::NotRunning => EngineError::Gone { operation, why: "it does not run".to_owned() },
             NotGoverned::Lacks(what) => EngineError::Garbled { operation, why: format!("it lacks {what}") },

@@ -21,6 +21,8 @@ pub(super) enum Happening {
     Renamed(ContainerId, String),
     /// Its limits were changed through the engine.
     Updated(ContainerId),
+    /// It was removed for good.
+    Removed(ContainerId),
     /// Known, and nothing to the list.
     Nothing,
     /// Not understood: list again.
@@ -28,7 +30,7 @@ pub(super) enum Happening {
 }
 
 /// Docker's and Podman's happenings that change neither the set of running containers nor what is known of them.
-const NOTHING: [&str; 31] = [
+const NOTHING: [&str; 29] = [
     "archive-path",
     "attach",
     "auto-update",
@@ -37,7 +39,6 @@ const NOTHING: [&str; 31] = [
     "commit",
     "copy",
     "create",
-    "destroy",
     "detach",
     "exec",
     "exec_create",
@@ -53,7 +54,6 @@ const NOTHING: [&str; 31] = [
     "mount",
     "oom",
     "prune",
-    "remove",
     "resize",
     "restart",
     "stop",
@@ -103,6 +103,7 @@ pub(super) fn happening(line: &[u8]) -> Happening {
         "pause" => Happening::Paused(id, true),
         "unpause" => Happening::Paused(id, false),
         "update" => Happening::Updated(id),
+        "destroy" | "remove" => Happening::Removed(id),
         "rename" => match event.actor.attributes.get("name") {
             Some(name) => Happening::Renamed(id, plain_name(name)),
             None => Happening::Doubt,
@@ -172,12 +173,13 @@ mod tests {
         assert_eq!(of("pause"), Happening::Paused(id.clone(), true));
         assert_eq!(of("unpause"), Happening::Paused(id.clone(), false));
         assert_eq!(of("rename"), Happening::Renamed(id.clone(), "new".into()));
-        assert_eq!(of("update"), Happening::Updated(id));
+        assert_eq!(of("update"), Happening::Updated(id.clone()));
+        assert_eq!((of("destroy"), of("remove")), (Happening::Removed(id.clone()), Happening::Removed(id)));
     }
 
     #[test]
     fn health_checks_and_execs_are_nothing() {
-        for action in ["exec_start: sh -c true", "exec_die", "health_status: healthy", "kill", "stop", "destroy"] {
+        for action in ["exec_start: sh -c true", "exec_die", "health_status: healthy", "kill", "stop"] {
             assert_eq!(of(action), Happening::Nothing, "{action}");
         }
     }

@@ -1,4 +1,4 @@
-//! Keeps the daemon's list of labelled containers true, whatever the engine does. Imports: model, tokio.
+//! Keeps the daemon's list of labelled and adopted containers true, whatever the engine does. Imports: model, tokio.
 //!
 //! Guarantees: subscribes before it lists, lists again every 30 s and upon every doubt, so a container is missed for 30 s at most;
 //! never ends while somebody listens, never panics. An inspection costs the engine far more than a row of its list: without a
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 const RELIST_EVERY: Duration = Duration::from_secs(30);
@@ -37,7 +37,7 @@ pub enum EngineEvent {
     Connected(EngineInfo),
     /// The connection was lost or could not be made; said once until the next `Connected`. Ends in the next step.
     Lost(String),
-    /// All labelled containers that run or are paused. Who is not in it has ended.
+    /// All containers that are wanted and run or are paused. Who is not in it has ended.
     Listed(Vec<EngineContainer>),
     /// A container started (again): also with an id that is known.
     Started(EngineContainer),
@@ -49,8 +49,26 @@ pub enum EngineEvent {
     Renamed(ContainerId, String),
     /// A container's limits were changed through the engine: by somebody, or the echo of our own update.
     Updated(ContainerId),
-    /// A labelled container runs that cannot be described; said once. It is not governed.
+    /// An adopted container does not exist any more.
+    Removed(ContainerId),
+    /// A wanted container runs that cannot be described; said once. It is not governed.
     Unreadable(ContainerId, String),
+}
+
+/// Which containers are watched.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Those with this label, `key=value`.
+    pub label: String,
+    /// And these, as long as they are in this set.
+    pub adopted: watch::Receiver<BTreeSet<ContainerId>>,
+}
+
+impl Wanted {
+    /// Those with this label, and no others.
+    pub fn labelled(label: &str) -> Wanted {
+        Wanted { label: label.to_owned(), adopted: watch::channel(BTreeSet::new()).1 }
+    }
 }
 
 /// Nobody listens any more.
@@ -74,9 +92,9 @@ impl From<EngineError> for Over {
     }
 }
 
-/// Watches containers with `label` (`key=value`) for as long as `sender`'s receiver lives.
-pub async fn watch(engine: Engine, label: String, sender: mpsc::Sender<EngineEvent>) {
-    let mut watcher = Watcher { engine, label, sender, known: BTreeMap::new(), unreadable: BTreeMap::new() };
+/// Watches the wanted containers for as long as `sender`'s receiver lives.
+pub async fn watch(engine: Engine, wanted: Wanted, sender: mpsc::Sender<EngineEvent>) {
+    let mut watcher = Watcher { engine, wanted, sender, known: BTreeMap::new(), unreadable: BTreeMap::new() };
     let mut loss_said = false;
     let mut back_off = BACK_OFF_FIRST;
     loop {
@@ -105,7 +123,7 @@ pub async fn watch(engine: Engine, label: String, sender: mpsc::Sender<EngineEve
 
 struct Watcher {
     engine: Engine,
-    label: String,
+    wanted: Wanted,
     sender: mpsc::Sender<EngineEvent>,
     /// What was last told of each container, to stand in where one cannot be inspected for a moment.
     known: BTreeMap<ContainerId, Known>,
@@ -144,7 +162,10 @@ impl Watcher {
 
     async fn follow(&mut self, connected: &mut bool) -> Result<std::convert::Infallible, Over> {
         let info = self.engine.info().await?;
-        let mut events = self.subscribe().await?;
+        let mut adoptions = self.wanted.adopted.clone();
+        adoptions.mark_unchanged();
+        let mut events = self.subscribe("label", &[&self.wanted.label]).await?;
+        let mut of_adopted = self.subscribe_to_adopted().await?;
         let name = info.name;
         *connected = true;
         self.tell(EngineEvent::Connected(info)).await?;
@@ -155,12 +176,16 @@ impl Watcher {
             tokio::select! {
                 biased;
                 () = self.sender.closed() => return Err(Over::NobodyListens),
+                () = changed(&mut adoptions) => {
+                    of_adopted = self.subscribe_to_adopted().await?;
+                    next_list = Instant::now();
+                }
                 () = sleep_until(next_list) => {
                     self.list(name, std::mem::replace(&mut trust, Trust::Whole)).await?;
                     next_list = Instant::now() + RELIST_EVERY;
                     doubts_from = Instant::now() + DOUBT_DELAY;
                 }
-                happenings = events.next() => {
+                happenings = next_of_either(&mut events, &mut of_adopted) => {
                     for happening in happenings? {
                         if self.carry_on(happening, name).await? == Trust::Doubt {
                             trust = Trust::Doubt;
@@ -172,15 +197,29 @@ impl Watcher {
         }
     }
 
-    async fn subscribe(&self) -> Result<EventStream, EngineError> {
-        let filters = serde_json::json!({"type": ["container"], "label": [self.label]});
+    /// The adopted containers' own stream: an engine's filters can say "and", not "or".
+    async fn subscribe_to_adopted(&self) -> Result<Option<EventStream>, EngineError> {
+        let adopted = self.adopted();
+        if adopted.is_empty() {
+            return Ok(None);
+        }
+        self.subscribe("container", &adopted.iter().map(ContainerId::as_str).collect::<Vec<_>>()).await.map(Some)
+    }
+
+    fn adopted(&self) -> BTreeSet<ContainerId> {
+        self.wanted.adopted.borrow().clone()
+    }
+
+    async fn subscribe(&self, filter: &str, values: &[&str]) -> Result<EventStream, EngineError> {
+        let filters = serde_json::json!({"type": ["container"], filter: values});
         let path = format!("/events?filters={}", percent_encoded(&filters.to_string()));
         let response = self.engine.open(SUBSCRIBE, &path).await?;
         Ok(EventStream { engine: self.engine.clone(), body: response.into_body(), lines: Lines::default() })
     }
 
     async fn list(&mut self, name: EngineName, trust: Trust) -> Result<(), Over> {
-        let listed = self.engine.list(&self.label).await?;
+        let mut listed = self.engine.list(&self.wanted.label).await?;
+        listed.extend(self.list_adopted(&listed).await?);
         let (mut same, mut doubtful) = (Vec::new(), Vec::new());
         for row in listed {
             let is_same = trust == Trust::Whole && self.known.get(&row.id).is_some_and(|known| known.is_still(&row));
@@ -217,6 +256,21 @@ impl Watcher {
         Ok(())
     }
 
+    /// Those that live and are not listed already; of those that exist no more it is told.
+    async fn list_adopted(&self, listed: &[Listed]) -> Result<Vec<Listed>, Over> {
+        let adopted = self.adopted();
+        if adopted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut existing = self.engine.existing(&adopted).await?;
+        for id in adopted.iter().filter(|id| !existing.iter().any(|row| row.id == **id)) {
+            self.tell(EngineEvent::Removed(id.clone())).await?;
+        }
+        existing
+            .retain(|row| row.lives() && adopted.contains(&row.id) && !listed.iter().any(|other| other.id == row.id));
+        Ok(existing)
+    }
+
     async fn carry_on(&mut self, happening: Happening, name: EngineName) -> Result<Trust, Over> {
         match happening {
             Happening::Nothing => {}
@@ -236,6 +290,8 @@ impl Watcher {
                 self.tell(EngineEvent::Renamed(id, name)).await?;
             }
             Happening::Updated(id) => self.tell(EngineEvent::Updated(id)).await?,
+            Happening::Removed(id) if self.adopted().contains(&id) => self.tell(EngineEvent::Removed(id)).await?,
+            Happening::Removed(_) => {}
         }
         Ok(Trust::Whole)
     }
@@ -291,6 +347,25 @@ enum Trust {
 }
 
 const SUBSCRIBE: &str = "subscribe to the engine's events";
+
+/// Waits for another set of adopted containers; for ever where there can be none.
+async fn changed(adoptions: &mut watch::Receiver<BTreeSet<ContainerId>>) {
+    if adoptions.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// The happenings in the next piece of either stream. Safe to drop while it waits.
+async fn next_of_either(
+    labelled: &mut EventStream,
+    adopted: &mut Option<EventStream>,
+) -> Result<Vec<Happening>, EngineError> {
+    let Some(adopted) = adopted else { return labelled.next().await };
+    tokio::select! {
+        happenings = labelled.next() => happenings,
+        happenings = adopted.next() => happenings,
+    }
+}
 
 struct EventStream {
     engine: Engine,

@@ -1,9 +1,11 @@
-//! What must outlive the daemon: the journal of originals and the logs' read positions, in one SQLite file.
+//! What must outlive the daemon: the journal of originals, what was adopted, and the logs' read positions, in one SQLite
+//! file.
 //!
 //! Guarantees: one process at a time; what concerns limits is on the disk before the call returns; a damaged file is
 //! set aside, never deleted; what is read is checked, not believed. Calls block on the disk: keep them off the
 //! daemon's loop. Imports: model, rusqlite, rustix.
 
+mod adopted;
 mod error;
 pub mod history;
 mod lock;

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Result};
 
 /// One step for each version, applied in order; a step that was released is never edited.
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     "
     CREATE TABLE original (
         id                 TEXT PRIMARY KEY,
@@ -56,6 +56,15 @@ const STEPS: [&str; 2] = [
     INSERT INTO may_stand SELECT id, setting, value FROM written;
     DROP TABLE written;
     ALTER TABLE may_stand RENAME TO written;
+",
+    "
+    CREATE TABLE adopted (
+        id      TEXT PRIMARY KEY,
+        name    TEXT NOT NULL,
+        unix_ms INTEGER NOT NULL,
+        -- A JSON object of strings.
+        labels  TEXT NOT NULL
+    ) STRICT;
 ",
 ];
 
