@@ -28,6 +28,12 @@ fn train(daemon: &Daemon, name: &str, prints: u32) -> Child {
     command.stdout(Stdio::null()).spawn().expect("flowctl starts")
 }
 
+/// Asks a job to end, so that it leaves no cgroup behind.
+fn stop(job: &mut Child) {
+    Command::new("kill").args(["-TERM", &job.id().to_string()]).status().unwrap();
+    job.wait().unwrap();
+}
+
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
@@ -143,8 +149,8 @@ fn a_full_disk_costs_the_history_and_one_notice_but_no_decision() {
     let folder = tempfile::tempdir().unwrap();
     let tiny = Tiny::mounted(folder.path(), 400);
     let mut daemon = Daemon::start_over(folder.path(), &["policy.interval=1s", "api.group="]);
-    let mut job = train(&daemon, "goes-on", 4_000);
-    daemon.job_that("goes-on", "governed", Duration::from_secs(20), |job| job["share"].is_number());
+    let mut job = train(&daemon, "on-a-full-disk", 1_000_000);
+    daemon.job_that("on-a-full-disk", "governed", Duration::from_secs(20), |job| job["share"].is_number());
     let _ = fs::write(folder.path().join("fill"), vec![0u8; 1 << 20]); // as far as it goes
     let told = |daemon: &Daemon| {
         let status = json(&daemon.told(&["status", "-o", "json"]));
@@ -155,8 +161,7 @@ fn a_full_disk_costs_the_history_and_one_notice_but_no_decision() {
     let before = decisions(&daemon);
     eventually("decisions go on", Duration::from_secs(15), || (decisions(&daemon) > before + 3).then_some(()));
     assert_eq!(told(&daemon), 1);
-    let _ = job.kill();
-    let _ = job.wait();
+    stop(&mut job);
     daemon.end("TERM");
     drop(tiny);
 }
@@ -218,8 +223,8 @@ fn a_disk_that_hangs_delays_no_decision_and_is_told_once() {
     let state = tempfile::tempdir().unwrap();
     let freezer = Freezer::under(&state.path().join("history.db"));
     let mut daemon = Daemon::start_over(state.path(), &["policy.interval=1s", "api.group="]);
-    let mut job = train(&daemon, "goes-on", 1_000_000);
-    daemon.job_that("goes-on", "governed", Duration::from_secs(30), |job| job["share"].is_number());
+    let mut job = train(&daemon, "on-a-hung-disk", 1_000_000);
+    daemon.job_that("on-a-hung-disk", "governed", Duration::from_secs(30), |job| job["share"].is_number());
     let frozen = freezer.freeze();
     let told = |daemon: &Daemon| daemon.told(&["status", "-o", "json"]).matches("too slow for the history").count();
     let mut slowest = Duration::ZERO;
@@ -235,7 +240,6 @@ fn a_disk_that_hangs_delays_no_decision_and_is_told_once() {
     assert!(slowest < Duration::from_secs(10), "decisions come every second; one took {slowest:?}");
     drop(frozen);
     eventually("it is well again", Duration::from_secs(60), || (told(&daemon) == 0).then_some(()));
-    let _ = job.kill();
-    let _ = job.wait();
+    stop(&mut job);
     daemon.end("TERM");
 }
