@@ -30,6 +30,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 const LOOK_AT_LATEST: Duration = Duration::from_secs(10);
 const LOOK_COSTS_AT_MOST: u32 = 1000;
+/// Decisions that are asked for by starts, ends and commands wait so that deciding takes one part in so many of a core, but no
+/// longer than this, nor than half an interval.
+const TICK_COSTS_AT_MOST: u32 = 30;
+const TICK_WAITS_AT_MOST: Duration = Duration::from_secs(5);
 /// What a killed daemon read since is read once more.
 const SAVE_EVERY: Duration = Duration::from_secs(30);
 /// An engine that has not answered by then does not keep the daemon from being ready.
@@ -64,6 +68,8 @@ pub(super) struct Governing {
     interval: Millis,
     next_tick: Millis,
     look_at: Instant,
+    /// No decision before.
+    tick_from: Instant,
     pub(super) heard_of_engine: bool,
     ended: Ended,
     recorders: Recorders,
@@ -111,6 +117,7 @@ impl Governing {
             since_unix_ms: super::journal::unix_ms(),
             ticks: 0,
             look_at: Instant::now(),
+            tick_from: Instant::now(),
             heard_of_engine: false,
             ended: Ended::default(),
             recorders: Recorders::default(),
@@ -149,7 +156,7 @@ impl Governing {
                     Some(Control::Reload) => self.reload_told(),
                     Some(Control::Stop) | None => return self.stop().await,
                 },
-                () = sleep_until(self.tick_at()), if self.in_flight == 0 => self.tick(),
+                () = sleep_until(self.tick_at()), if self.in_flight == 0 => self.tick_in_its_time(),
                 () = sleep_until(self.look_at) => self.look(),
                 _ = saving.tick() => self.save_positions(),
                 _ = alive.tick() => systemd::notify(&systemd::Notice::Alive),
@@ -159,7 +166,7 @@ impl Governing {
     }
 
     fn tick_at(&self) -> Instant {
-        Instant::now() + Duration::from_millis(self.next_tick.since(node::now()).0)
+        self.tick_from.max(Instant::now() + Duration::from_millis(self.next_tick.since(node::now()).0))
     }
 
     pub(super) fn tick_now(&mut self) {
@@ -271,6 +278,13 @@ impl Governing {
         self.publisher.tell(EventKind::Ended, Some((id.as_str(), name)), format!("{name} {why}"));
         self.tick_now();
         Some(job)
+    }
+
+    fn tick_in_its_time(&mut self) {
+        let began = Instant::now();
+        self.tick();
+        let longest = TICK_WAITS_AT_MOST.min(Duration::from_millis(self.settings.policy.interval.0 / 2));
+        self.tick_from = began + (began.elapsed() * TICK_COSTS_AT_MOST).min(longest);
     }
 
     /// The five calls.

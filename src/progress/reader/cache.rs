@@ -1,15 +1,20 @@
 //! What a line's shape was found to mean, kept so that the analysis runs once per template and not once per line.
 //!
-//! Two tables of fixed size: plans for shapes that say something, and fingerprints of shapes that say nothing (most chatter).
-//! A collision of fingerprints loses a template's values, never more; it takes 32 equal bits. Both tables replace at random:
-//! a log that repeats more templates than fit would otherwise push each one out just before it comes again. Imports: nothing.
+//! Two tables of bounded size: plans for shapes that say something, and fingerprints of shapes that say nothing (most chatter).
+//! A collision of fingerprints loses a template's values, never more; it takes 32 equal bits. Both begin small, since most logs have
+//! a handful of templates and a node has many logs, and grow to their bound; there they replace at random: a log that repeats more
+//! templates than fit would otherwise push each one out just before it comes again. Imports: nothing.
 
 use super::lexicon::Count;
 
 /// Eight keys are one cache line.
 const WAYS: usize = 8;
+const SETS_FIRST: usize = 2;
 const SETS: usize = 40;
+const NOTHING_SETS_FIRST: usize = 6;
 const NOTHING_SETS: usize = 384;
+/// A full table becomes so many times larger.
+const GROWTH: usize = 4;
 
 /// Fields of all plans together; beyond it some plans are forgotten. Bounds the memory of a hostile log.
 const FIELDS_MAX: usize = 768;
@@ -62,29 +67,35 @@ pub(super) struct Cache {
 impl Cache {
     pub(super) fn new() -> Self {
         Cache {
-            keys: vec![[0; WAYS]; SETS],
-            plans: (0..SETS).map(|_| [const { None }; WAYS]).collect(),
+            keys: vec![[0; WAYS]; SETS_FIRST],
+            plans: empty_plans(SETS_FIRST),
             fields: 0,
-            nothing: vec![[0; WAYS]; NOTHING_SETS],
+            nothing: vec![[0; WAYS]; NOTHING_SETS_FIRST],
             dice: 1,
         }
     }
 
     /// Whether lines of this shape say nothing.
     pub(super) fn is_nothing(&self, key: u64) -> bool {
-        self.nothing[set_of(key, NOTHING_SETS)].contains(&fingerprint(key))
+        self.nothing[set_of(key, self.nothing.len())].contains(&fingerprint(key))
     }
 
     pub(super) fn set_nothing(&mut self, key: u64) {
         let roll = self.roll();
-        let set = &mut self.nothing[set_of(key, NOTHING_SETS)];
+        let is_full = |set: &[u32; WAYS]| set.iter().all(|known| *known != 0);
+        if self.nothing.len() < NOTHING_SETS && is_full(&self.nothing[set_of(key, self.nothing.len())]) {
+            // A fingerprint does not tell its new set: what is forgotten here is looked at once more.
+            self.nothing = vec![[0; WAYS]; (self.nothing.len() * GROWTH).min(NOTHING_SETS)];
+        }
+        let sets = self.nothing.len();
+        let set = &mut self.nothing[set_of(key, sets)];
         let way = set.iter().position(|known| *known == 0).unwrap_or(roll);
         set[way] = fingerprint(key);
     }
 
     /// The place of a shape's plan.
     pub(super) fn find(&self, key: u64) -> Option<Place> {
-        let set = set_of(key, SETS);
+        let set = set_of(key, self.keys.len());
         let way = self.keys[set].iter().position(|known| *known == key)?;
         self.plans[set][way].is_some().then_some((set, way))
     }
@@ -108,7 +119,10 @@ impl Cache {
     pub(super) fn insert(&mut self, key: u64, plan: Plan) {
         self.make_room(fields_of(Some(&plan)));
         let roll = self.roll();
-        let set = set_of(key, SETS);
+        while self.keys.len() < SETS && self.is_full_for(key) {
+            self.grow();
+        }
+        let set = set_of(key, self.keys.len());
         let known = self.keys[set].iter().position(|known| *known == key);
         let way = known.or_else(|| self.plans[set].iter().position(Option::is_none)).unwrap_or(roll);
         self.fields += fields_of(Some(&plan));
@@ -117,14 +131,35 @@ impl Cache {
         self.plans[set][way] = Some(plan);
     }
 
+    /// Whether something would be pushed out for this new key.
+    fn is_full_for(&self, key: u64) -> bool {
+        let set = set_of(key, self.keys.len());
+        !self.keys[set].contains(&key) && self.plans[set].iter().all(Option::is_some)
+    }
+
+    fn grow(&mut self) {
+        let sets = (self.keys.len() * GROWTH).min(SETS);
+        let keys = std::mem::replace(&mut self.keys, vec![[0; WAYS]; sets]);
+        let plans = std::mem::replace(&mut self.plans, empty_plans(sets));
+        let known = keys.into_iter().flatten().zip(plans.into_iter().flatten());
+        for (key, plan) in known.filter(|(_, plan)| plan.is_some()) {
+            let set = set_of(key, sets);
+            match self.plans[set].iter().position(Option::is_none) {
+                Some(way) => (self.keys[set][way], self.plans[set][way]) = (key, plan),
+                None => self.fields -= fields_of(plan.as_ref()), // two sets may meet in one: it is learnt again
+            }
+        }
+    }
+
     /// Forgets one set of plans after another until so many fields fit.
     fn make_room(&mut self, wanted: usize) {
-        let mut victim = self.dice as usize % SETS;
-        for _ in 0..SETS {
+        let sets = self.plans.len();
+        let mut victim = self.dice as usize % sets;
+        for _ in 0..sets {
             if self.fields + wanted <= FIELDS_MAX {
                 return;
             }
-            victim = (victim + 1) % SETS;
+            victim = (victim + 1) % sets;
             for plan in &mut self.plans[victim] {
                 self.fields -= fields_of(plan.take().as_ref());
             }
@@ -136,6 +171,10 @@ impl Cache {
         self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.dice >> 33) as usize % WAYS
     }
+}
+
+fn empty_plans(sets: usize) -> Vec<[Option<Plan>; WAYS]> {
+    (0..sets).map(|_| [const { None }; WAYS]).collect()
 }
 
 fn fields_of(plan: Option<&Plan>) -> usize {
@@ -151,4 +190,43 @@ fn set_of(key: u64, sets: usize) -> usize {
 
 fn fingerprint(key: u64) -> u32 {
     (key as u32) | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: u64) -> u64 {
+        number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn plan(number: u64) -> Plan {
+        let fields = [Field { number: number as u8, total: NO_TOTAL, use_as: Use::Series { slot: 0, generation: 0 } }];
+        Plan::Fields { fields: Box::new(fields), has_epoch: false }
+    }
+
+    #[test]
+    fn what_was_learnt_stays_while_the_tables_grow() {
+        let mut cache = Cache::new();
+        for number in 1..=100 {
+            cache.insert(key(number), plan(number));
+            let found =
+                |number: &u64| cache.find(key(*number)).and_then(|place| cache.plan(place)) == Some(&plan(*number));
+            assert_eq!((1..=number).filter(found).count() as u64, number);
+            assert_eq!(cache.fields as u64, number);
+        }
+        cache.set_nothing(key(1));
+        assert!(cache.is_nothing(key(1)) && !cache.is_nothing(key(2)));
+        (1..=9000).for_each(|number| cache.set_nothing(key(number)));
+        assert_eq!(cache.nothing.len(), NOTHING_SETS);
+        assert!((1..=9000).filter(|number| cache.is_nothing(key(*number))).count() > 2000);
+    }
+
+    #[test]
+    fn more_templates_than_fit_push_others_out_and_nothing_grows() {
+        let mut cache = Cache::new();
+        (1..=5000).for_each(|number| cache.insert(key(number), plan(number)));
+        assert_eq!((cache.keys.len(), cache.plans.len()), (SETS, SETS));
+        assert_eq!(cache.fields, cache.plans.iter().flatten().filter(|plan| plan.is_some()).count());
+    }
 }
