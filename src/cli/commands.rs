@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 #[derive(Args, Debug)]
 pub struct Target {
     /// Name, id, or the beginning of an id; several may be given
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    #[arg(required_unless_present = "all", conflicts_with = "all", value_hint = super::completion::JOB)]
     jobs: Vec<String>,
     /// Every job, and those to come
     #[arg(long)]
@@ -25,6 +25,7 @@ pub struct Target {
 #[derive(Args, Debug)]
 pub struct PinArgs {
     /// Name, id, or the beginning of an id
+    #[arg(value_hint = super::completion::JOB)]
     job: String,
     /// Part of the node, `40%` or `0.4`; without it, the share that it has
     #[arg(long, short, value_parser = share, value_name = "SHARE")]

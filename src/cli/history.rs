@@ -24,6 +24,7 @@ const USUALLY_MS: u64 = 86_400_000;
 #[derive(Args, Debug)]
 pub struct HistoryArgs {
     /// Name, id, or the beginning of an id, of a job that runs or ended: the newest that fits
+    #[arg(value_hint = super::completion::JOB)]
     job: Option<String>,
     /// Not before TIME: 10m or 2h or 3d (ago), 14:05 (UTC), or RFC 3339; a day without JOB, else its start
     #[arg(long, value_parser = when::instant, value_name = "TIME")]

@@ -4,6 +4,7 @@
 
 mod bench;
 mod commands;
+mod completion;
 mod config;
 mod demo;
 mod doctor;
@@ -92,6 +93,7 @@ enum Verb {
     /// Tell every number behind the decision about one job
     Explain {
         /// Name, id, or the beginning of an id
+        #[arg(value_hint = completion::JOB)]
         job: String,
         /// The decision that was in force at TIME, also of a job that ended: 10m or 2h (ago), 14:05 (UTC), or RFC 3339
         #[arg(long, value_parser = when::instant, value_name = "TIME", conflicts_with = "watch")]
@@ -112,6 +114,7 @@ enum Verb {
     /// Let the policy decide about the share of a job again
     Unpin {
         /// Name, id, or the beginning of an id
+        #[arg(value_hint = completion::JOB)]
         job: String,
     },
     /// Govern a running container that was started without the label, until it is removed or disowned
@@ -119,7 +122,7 @@ enum Verb {
     /// Put the original limits of adopted containers back and forget them
     Disown {
         /// Name, id, or the beginning of an id; several may be given
-        #[arg(required = true, value_name = "CONTAINER")]
+        #[arg(required = true, value_name = "CONTAINER", value_hint = completion::JOB)]
         containers: Vec<String>,
     },
     /// Put every original limit back and pause everything
@@ -156,6 +159,9 @@ enum Verb {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Print the names of the governed jobs, for completion scripts
+    #[command(name = completion::JOBS, hide = true)]
+    Jobs,
     /// Tell more about a command, or about labels, policy, limits or operations
     Help(help::HelpArgs),
     /// Write the manual pages into a folder, for packages
@@ -224,7 +230,8 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
         Verb::Enter(args) => return Ok(run::enter(&args)),
         Verb::Doctor(args) => return block_on(doctor::doctor(&client, &args, &screen))?.map(ExitCode::from),
         Verb::Config(args) => config::run(&args, &screen),
-        Verb::Completion { shell } => completion(shell, &screen),
+        Verb::Completion { shell } => completion::script(shell, Cli::command(), &screen),
+        Verb::Jobs => block_on(completion::jobs(&client, &screen))?,
         Verb::Help(args) => help::run(&args, Cli::command(), &screen),
         Verb::Manual { folder } => help::write_manual(&folder, Cli::command()),
         Verb::Logs(args) => logs::run(&args, &client),
@@ -263,12 +270,6 @@ pub(in crate::cli) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Fa
         Failure::new(Exit::Failed, format!("cannot start: {error}"), "check `ulimit -n` and free memory")
     })?;
     Ok(runtime.block_on(work))
-}
-
-fn completion(shell: clap_complete::Shell, screen: &Screen) -> Result<(), Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "flowctl", &mut script);
-    Ok(screen.print(&String::from_utf8_lossy(&script))?)
 }
 
 #[cfg(test)]
