@@ -4,8 +4,9 @@ mod served;
 
 use assert_cmd::Command;
 use served::{READERS, Served, as_user, busy_node, idle_node, job, public_flowctl};
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 fn flowctl(served: &Served, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
@@ -285,4 +286,36 @@ fn config_check_names_file_line_and_key_of_each_mistake() {
     let keys = flowctl(&served, &["config", "keys", "-o", "json"]).assert().success();
     let keys: serde_json::Value = serde_json::from_slice(&keys.get_output().stdout).expect("JSON");
     assert!(keys.as_array().is_some_and(|keys| keys.len() > 10));
+}
+
+#[test]
+fn events_pipe_into_jq_one_by_one_and_end_with_it() {
+    let served = Served::new(busy_node());
+    let pipeline = |filter: &str| {
+        let script = format!("set -o pipefail; \"$0\" --socket \"$1\" events -o jsonl | jq --unbuffered {filter}");
+        let mut bash = std::process::Command::new("bash");
+        bash.args(["-c", &script, env!("CARGO_BIN_EXE_flowctl")]).arg(&served.socket);
+        bash.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bash runs")
+    };
+    served.happen(1, "first");
+    let mut follows = pipeline("-r .text");
+    let mut lines = BufReader::new(follows.stdout.take().expect("piped")).lines();
+    assert_eq!(lines.next().expect("a line").expect("UTF-8"), "first");
+    served.happen(2, "second");
+    assert_eq!(lines.next().expect("told while more may come").expect("UTF-8"), "second");
+    drop(lines);
+    // jq finds nobody to tell, and flowctl no jq. A process that another test starts at this moment holds the pipe open until it runs.
+    let ended = (3..200).any(|n| {
+        served.happen(n, "more");
+        std::thread::sleep(Duration::from_millis(50));
+        follows.try_wait().expect("a state").is_some()
+    });
+    assert!(ended, "the pipeline outlives its reader");
+
+    // jq ends after one; nothing else ever happens.
+    let began = Instant::now();
+    let ended = pipeline("-rn 'input.text'").wait_with_output().expect("the pipeline ends by itself");
+    assert!(!ended.stdout.is_empty());
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }

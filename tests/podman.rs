@@ -10,6 +10,8 @@ use flowcon::host::docker::{
 use flowcon::model::{ContainerId, CpuWeight, Setting};
 use futures_util::StreamExt;
 use std::time::Duration;
+use support::daemon::{Daemon, eventually};
+use support::engine::{CONVERGED, GROWING};
 use support::podman::Podman;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -78,4 +80,36 @@ async fn lines_that_were_flushed_in_parts_arrive_whole_and_once() {
         lines.push(String::from_utf8(piece.bytes).unwrap());
     }
     assert_eq!(lines, ["epoch 1\n", "epoch 2\n", "epoch 3\n", "epoch 4\n"]);
+}
+
+#[test]
+fn labelled_and_adopted_containers_are_governed_alike() {
+    const SOON: Duration = Duration::from_secs(40);
+    let podman = Podman::start();
+    let mut daemon = Daemon::start(&podman.address(), &["policy.name=flowcon", "policy.interval=2s"]);
+    let connected = || daemon.told(&["status"]).contains("podman: connected").then_some(());
+    eventually("the engine is connected", SOON, connected);
+    podman.run("grow", LABEL, GROWING);
+    let flat = podman.run("flat", "team=a", CONVERGED);
+    let limited = |job: &serde_json::Value| job["cpu_weight"] == 40;
+    daemon.told(&["adopt", "flat"]);
+    assert_eq!(daemon.job("flat").unwrap()["id"], flat.as_str());
+    daemon.job_that("grow", "its log is understood", SOON, |job| job["metric"]["name"] == "loss");
+    daemon.job_that("flat", "follows its growth", SOON, limited);
+    podman.podman(&["restart", "--time", "0", "flat"]);
+    daemon.job_that("flat", "is found again", SOON, |job| job["uptime_s"].as_f64().unwrap() < 15.0);
+    daemon.job_that("flat", "follows its growth again", SOON, limited);
+    let pid = podman.podman(&["inspect", "--format", "{{.State.Pid}}", "flat"]);
+    daemon.told(&["disown", "flat"]);
+    let cgroup = flowcon::host::cgroup::Cgroup::of_process(pid.parse().unwrap(), None).unwrap();
+    assert_eq!(cgroup.limits().cpu_weight, Some(CpuWeight::DEFAULT));
+    assert!(daemon.job("flat").is_none());
+
+    daemon.told(&["adopt", "flat"]);
+    podman.podman(&["rm", "--force", "--time", "0", "flat"]);
+    eventually("flat has ended", SOON, || daemon.job("flat").is_none().then_some(()));
+    daemon.end("TERM");
+    let journal = rusqlite::Connection::open(daemon.state_dir().join("flowcon.db")).unwrap();
+    let left: u32 = journal.query_row("SELECT count(*) FROM adopted", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0, "removed, so forgotten");
 }

@@ -30,6 +30,14 @@ pub struct WatchArgs {
 
 /// Prints events until the reader goes away, or to the end of the past with `--no-follow`.
 pub async fn watch(client: &Client, args: &WatchArgs, screen: &Screen) -> Result<(), Failure> {
+    tokio::select! {
+        done = follow(client, args, screen) => done,
+        // Otherwise `flowctl events | head -1` would wait for one event more.
+        () = screen.reader_gone() => Ok(()),
+    }
+}
+
+async fn follow(client: &Client, args: &WatchArgs, screen: &Screen) -> Result<(), Failure> {
     let follow = if args.no_follow { "&follow=false" } else { "" };
     let mut query = format!("recent={}{follow}", args.recent);
     let mut last_id = args.after.clone();

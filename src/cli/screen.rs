@@ -1,4 +1,4 @@
-//! Where output goes: how wide, whether coloured, in which form. Imports: std, rustix.
+//! Where output goes: how wide, whether coloured, in which form, and whether anybody reads it. Imports: std, rustix, tokio.
 
 use super::text;
 use clap::ValueEnum;
@@ -6,7 +6,10 @@ use clap::builder::{EnumValueParser, PathBufValueParser, TypedValueParser};
 use serde::Serialize;
 use std::env;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
+use tokio::io::Interest;
+use tokio::net::unix::pipe;
 
 /// The forms of output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -143,6 +146,18 @@ impl Screen {
     pub fn look(&self) -> Look {
         let columns = (self.format != Format::Wide).then(|| columns().max(40));
         Look { columns, color: self.color }
+    }
+
+    /// Waits until nobody reads the output any more; for ever where that cannot be told, as of a file.
+    pub async fn reader_gone(&self) {
+        // The system reports a pipe without a reader as an error of its writing end. Unchecked, its mode stays as others share it.
+        let output = io::stdout().as_fd().try_clone_to_owned().and_then(pipe::Sender::from_owned_fd_unchecked);
+        if let Ok(output) = output
+            && output.ready(Interest::ERROR).await.is_ok()
+        {
+            return;
+        }
+        std::future::pending().await
     }
 
     /// Prints the text as it stands.

@@ -10,7 +10,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const INSTALL: &str = "apt-get install -y docker.io busybox-static";
-const IMAGE: &str = "flowcon-test:1";
+/// The image that [`Engine::start`] imports.
+pub const IMAGE: &str = "flowcon-test:1";
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const GONE_WITHIN: Duration = Duration::from_secs(30);
 const APPLETS: [&str; 20] = [

@@ -1,0 +1,74 @@
+//! The examples in `config/examples` work as written, on a real engine: `docker run`, and Docker Compose.
+
+#![allow(clippy::unwrap_used)] // a test fails by panicking
+
+mod support;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use support::daemon::{Daemon, eventually};
+use support::engine::{Engine, IMAGE};
+
+const SOON: Duration = Duration::from_secs(40);
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("config/examples").join(name)
+}
+
+fn connected(engine: &Engine) -> Daemon {
+    let daemon = Daemon::start(&engine.address(), &["policy.interval=2s"]);
+    let is_connected = || daemon.told(&["status"]).contains("docker: connected").then_some(());
+    eventually("the engine is connected", SOON, is_connected);
+    daemon
+}
+
+/// Runs a program that talks to this engine and this daemon, with the test's image.
+fn run(engine: &Engine, daemon: &Daemon, words: &[&str]) -> String {
+    let binaries = Path::new(env!("CARGO_BIN_EXE_flowctl")).parent().unwrap();
+    let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).env("PATH", path).env("IMAGE", IMAGE).env("DOCKER_HOST", engine.address());
+    command.env("DOCKER_CONFIG", engine.dir().join("client")).env("FLOWCON_SOCKET", daemon.socket());
+    let output = command.output().unwrap_or_else(|error| panic!("{words:?}: {error}"));
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{words:?}: {told}{}", String::from_utf8_lossy(&output.stderr));
+    told
+}
+
+fn is_read(daemon: &Daemon, name: &str, metric: &str) -> Value {
+    daemon.job_that(name, "its log is understood", SOON, |job| job["metric"]["name"] == metric && job["share"].is_f64())
+}
+
+#[test]
+fn the_docker_run_examples_are_governed_as_their_labels_say() {
+    let engine = Engine::start();
+    let daemon = connected(&engine);
+    let told = run(&engine, &daemon, &["sh", &example("docker-run.sh").display().to_string()]);
+    assert!(told.contains("forgotten is adopted"), "{told}");
+    for name in ["first", "urgent", "forgotten"] {
+        let job = is_read(&daemon, name, "loss");
+        assert!(job["notices"].as_array().unwrap().is_empty(), "{job:#?}");
+    }
+    assert_eq!(daemon.job("urgent").unwrap()["min_share"], 0.25);
+    assert_eq!(daemon.job("forgotten").unwrap()["adopted"]["labels"]["flowcon.weight"], "0.5");
+}
+
+#[test]
+fn the_compose_example_is_governed_as_its_labels_say() {
+    let engine = Engine::start();
+    let daemon = connected(&engine);
+    let file = example("compose.yaml").display().to_string();
+    let compose = ["docker-compose", "--project-name", "example", "--file", &file];
+    run(&engine, &daemon, &[compose.as_slice(), &["up", "--detach"]].concat());
+    let quick = is_read(&daemon, "example_quick_1", "loss");
+    let patient = is_read(&daemon, "example_patient_1", "accuracy");
+    assert_eq!((quick["max_share"].as_f64(), patient["max_share"].as_f64()), (Some(1.0), Some(0.6)));
+    assert_eq!(patient["progress"]["total"], 2000.0, "{patient:#?}");
+    for job in [&quick, &patient] {
+        assert!(job["notices"].as_array().unwrap().is_empty(), "{job:#?}");
+    }
+    run(&engine, &daemon, &[compose.as_slice(), &["down", "--timeout", "0"]].concat());
+    eventually("both have ended", SOON, || daemon.jobs().is_empty().then_some(()));
+}
