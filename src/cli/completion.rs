@@ -80,13 +80,13 @@ fn for_bash(plain: &str, verbs: &[String]) -> String {
     )
 }
 
-/// clap writes "nothing" for an argument with the hint [`JOB`].
+/// clap writes no action for an argument with the hint [`JOB`].
 fn for_zsh(plain: &str) -> String {
     let function = format!(
         "_flowctl_jobs() {{\n    local -a jobs\n    jobs=(${{(f)\"$(_call_program jobs flowctl {JOBS} 2>/dev/null)\"}})\n    \
          compadd -a jobs\n}}\n\n_flowctl() {{\n"
     );
-    plain.replace(":( )'", ":_flowctl_jobs'").replacen("_flowctl() {\n", &function, 1)
+    plain.replace(":' \\\n", ":_flowctl_jobs' \\\n").replacen("_flowctl() {\n", &function, 1)
 }
 
 fn for_fish(plain: &str, verbs: &[String]) -> String {
@@ -101,6 +101,23 @@ fn for_fish(plain: &str, verbs: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn zsh_and_fish_ask_for_jobs_where_bash_does() {
+        let command = || super::super::Cli::command();
+        let verbs = verbs_about_jobs(&command());
+        assert_eq!(verbs, ["explain", "history", "pause", "resume", "pin", "unpin", "disown"]);
+        let plain = |shell: Shell| {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut command(), "flowctl", &mut script);
+            String::from_utf8(script).expect("UTF-8")
+        };
+        let zsh = for_zsh(&plain(Shell::Zsh));
+        assert_eq!(zsh.matches(":_flowctl_jobs' \\\n").count(), verbs.len());
+        assert_eq!(zsh.matches("_flowctl_jobs() {").count(), 1);
+        assert_eq!(for_fish(&plain(Shell::Fish), &verbs).matches("(flowctl __jobs").count(), verbs.len());
+    }
 
     #[test]
     fn a_name_that_a_shell_could_take_for_more_is_not_offered() {
