@@ -16,27 +16,27 @@ pub(super) struct Meter {
     cpu_pressure: KeptFile,
     memory_pressure: KeptFile,
     io_pressure: KeptFile,
-    buffer: Vec<u8>,
 }
 
 impl Meter {
     pub(super) fn read(&mut self, directories: &Directories) -> Usage {
         let mut usage = Usage::default();
-        self.read_cpu(directories, &mut usage);
-        self.read_memory(directories, &mut usage);
-        self.read_block_io(directories, &mut usage);
-        self.read_pressure(directories, &mut usage);
+        let mut buffer = Vec::new(); // of this reading: one for each cgroup would add up
+        self.read_cpu(directories, &mut buffer, &mut usage);
+        self.read_memory(directories, &mut buffer, &mut usage);
+        self.read_block_io(directories, &mut buffer, &mut usage);
+        self.read_pressure(directories, &mut buffer, &mut usage);
         usage
     }
 
-    fn read_cpu(&mut self, directories: &Directories, usage: &mut Usage) {
+    fn read_cpu(&mut self, directories: &Directories, buffer: &mut Vec<u8>, usage: &mut Usage) {
         // On version 1 time used and time throttled stand in two files, perhaps in two hierarchies.
         if let Some(cpuacct) = &directories.cpuacct {
-            let text = self.cpu.read(cpuacct, &["cpuacct.usage"], &mut self.buffer);
+            let text = self.cpu.read(cpuacct, &["cpuacct.usage"], buffer);
             usage.cpu = text.and_then(number).map(|nanos| CpuTime(nanos / 1000));
         }
         let Some(cpu) = directories.of(Controller::Cpu) else { return };
-        let Some(stat) = self.cpu_stat.read(cpu, &["cpu.stat"], &mut self.buffer) else { return };
+        let Some(stat) = self.cpu_stat.read(cpu, &["cpu.stat"], buffer) else { return };
         if usage.cpu.is_none() {
             usage.cpu = keyed(stat, "usage_usec").map(CpuTime);
         }
@@ -45,35 +45,34 @@ impl Meter {
         usage.throttled_periods = keyed(stat, "nr_throttled");
     }
 
-    fn read_memory(&mut self, directories: &Directories, usage: &mut Usage) {
+    fn read_memory(&mut self, directories: &Directories, buffer: &mut Vec<u8>, usage: &mut Usage) {
         let Some(memory) = directories.of(Controller::Memory) else { return };
         let (current, inactive) = if memory.is_unified() {
             ("memory.current", "inactive_file")
         } else {
             ("memory.usage_in_bytes", "total_inactive_file")
         };
-        let charged = self.memory.read(memory, &[current], &mut self.buffer).and_then(number);
-        let stat = self.memory_stat.read(memory, &["memory.stat"], &mut self.buffer);
+        let charged = self.memory.read(memory, &[current], buffer).and_then(number);
+        let stat = self.memory_stat.read(memory, &["memory.stat"], buffer);
         let reclaimable = stat.and_then(|stat| keyed(stat, inactive));
         usage.memory = charged.map(Bytes);
         usage.working_set = charged.zip(reclaimable).map(|(all, cache)| Bytes(all.saturating_sub(cache)));
     }
 
-    fn read_block_io(&mut self, directories: &Directories, usage: &mut Usage) {
+    fn read_block_io(&mut self, directories: &Directories, buffer: &mut Vec<u8>, usage: &mut Usage) {
         let Some(blkio) = directories.of(Controller::Blkio) else { return };
         if blkio.is_unified() {
-            let text = self.block_io.read(blkio, &["io.stat"], &mut self.buffer);
+            let text = self.block_io.read(blkio, &["io.stat"], buffer);
             usage.block_io = text.map(|text| Bytes(io_stat_bytes(text)));
         } else {
             let names = ["blkio.throttle.io_service_bytes_recursive", "blkio.throttle.io_service_bytes"];
-            usage.block_io = self.block_io.read(blkio, &names, &mut self.buffer).and_then(blkio_bytes).map(Bytes);
+            usage.block_io = self.block_io.read(blkio, &names, buffer).and_then(blkio_bytes).map(Bytes);
         }
     }
 
-    fn read_pressure(&mut self, directories: &Directories, usage: &mut Usage) {
+    fn read_pressure(&mut self, directories: &Directories, buffer: &mut Vec<u8>, usage: &mut Usage) {
         let Some(unified) = &directories.unified else { return };
-        let mut some =
-            |file: &mut KeptFile, name| pressure::some_avg10(file.read(unified, &[name], &mut self.buffer)?);
+        let mut some = |file: &mut KeptFile, name| pressure::some_avg10(file.read(unified, &[name], buffer)?);
         usage.pressure.cpu = some(&mut self.cpu_pressure, "cpu.pressure");
         usage.pressure.memory = some(&mut self.memory_pressure, "memory.pressure");
         usage.pressure.io = some(&mut self.io_pressure, "io.pressure");

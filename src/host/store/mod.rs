@@ -24,6 +24,8 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const DATABASE: &str = "flowcon.db";
+/// Pages that SQLite keeps: rows are written again and again, and hardly ever read.
+const CACHE_KIB: i64 = 128;
 
 /// An open state directory. Dropping it lets another process in.
 #[derive(Debug)]
@@ -115,6 +117,7 @@ fn ready(path: &Path) -> Result<Connection, StoreError> {
         // Our lock lets nobody else in. Exclusive, SQLite keeps the journal's index in memory: a full disk can be read.
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "synchronous", "FULL")
     };

@@ -88,6 +88,9 @@ impl HistoryStore {
     }
 }
 
+/// Pages that SQLite keeps: it appends.
+const CACHE_KIB: i64 = 512;
+
 /// Opens, checks and migrates the database at `path`.
 fn ready(path: &Path) -> Result<Connection, StoreError> {
     let at = |operation: &'static str| move |source: rusqlite::Error| StoreError::sqlite(path, operation, source);
@@ -103,6 +106,7 @@ fn ready(path: &Path) -> Result<Connection, StoreError> {
         connection.pragma_update(None, "journal_mode", "TRUNCATE")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         connection.pragma_update(None, "mmap_size", 0)?;
+        connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
         connection.pragma_update(None, "temp_store", "MEMORY")
     };
     prepare().map_err(at("prepare the history"))?;
