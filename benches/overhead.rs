@@ -7,10 +7,10 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use std::fs;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use support::cost::{cpu_of, resident};
 use support::daemon::{Daemon, eventually};
 use support::engine::{Engine, RunSpec};
 
@@ -69,20 +69,4 @@ fn measure(one: impl Fn() -> f64, engine: &impl Fn() -> f64) -> (f64, f64) {
 fn pids(program: &str) -> Vec<u32> {
     let found = Command::new("pgrep").args(["-x", program]).output().unwrap().stdout;
     String::from_utf8(found).unwrap().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
-}
-
-/// CPU seconds of whole processes, their ended threads included.
-fn cpu_of(pids: &[u32]) -> f64 {
-    let ticks = |pid: &u32| -> Option<f64> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        Some(fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?)
-    };
-    pids.iter().filter_map(ticks).sum::<f64>() / rustix::param::clock_ticks_per_second() as f64
-}
-
-fn resident(pid: u32) -> f64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1024.0
 }

@@ -17,6 +17,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use support::cost::{cpu_of, resident};
 use support::daemon::{Daemon, eventually};
 use support::engine::{Engine, Options, RunSpec};
 
@@ -257,22 +258,6 @@ fn at_rest(cpu: impl Fn() -> f64) -> f64 {
     let (began, before) = (Instant::now(), cpu());
     sleep(WHILE);
     (cpu() - before) / began.elapsed().as_secs_f64() * 100.0
-}
-
-/// CPU seconds of whole processes, their ended threads included.
-fn cpu_of(pids: &[u32]) -> f64 {
-    let ticks = |pid: &u32| -> Option<f64> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        Some(fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?)
-    };
-    pids.iter().filter_map(ticks).sum::<f64>() / rustix::param::clock_ticks_per_second() as f64
-}
-
-fn resident(pid: u32) -> f64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1024.0
 }
 
 fn entries(folder: &str) -> usize {

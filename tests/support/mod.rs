@@ -1,5 +1,6 @@
 //! What the tests on real engines share.
 
+pub mod cost;
 pub mod daemon;
 pub mod engine;
 pub mod podman;

@@ -9,6 +9,7 @@ mod adopted;
 mod error;
 pub mod history;
 mod lock;
+mod migration;
 mod originals;
 mod positions;
 mod schema;
@@ -126,11 +127,11 @@ fn ready(path: &Path) -> Result<Connection, StoreError> {
     if sound != "ok" {
         return Err(StoreError::Damaged { path: path.to_owned(), operation: "check" });
     }
-    let found = schema::version(&connection).map_err(at("read the schema's version"))?;
+    let found = migration::version(&connection).map_err(at("read the schema's version"))?;
     if !(0..=schema::VERSION).contains(&found) {
         return Err(StoreError::Newer { path: path.to_owned(), found, known: schema::VERSION });
     }
-    schema::migrate(&mut connection, found).map_err(at("bring up to date"))?;
+    migration::migrate(&mut connection, found, &schema::STEPS).map_err(at("bring up to date"))?;
     Ok(connection)
 }
 

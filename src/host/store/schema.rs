@@ -1,9 +1,7 @@
-//! The database's tables, version by version. Imports: rusqlite.
-
-use rusqlite::{Connection, Result};
+//! The database's tables, version by version. Imports: nothing.
 
 /// One step for each version, applied in order; a step that was released is never edited.
-const STEPS: [&str; 3] = [
+pub(super) const STEPS: [&str; 3] = [
     "
     CREATE TABLE original (
         id                 TEXT PRIMARY KEY,
@@ -70,22 +68,3 @@ const STEPS: [&str; 3] = [
 
 /// The latest version that is known here.
 pub(super) const VERSION: i64 = STEPS.len() as i64;
-
-/// The version of an opened database; 0 is empty.
-pub(super) fn version(connection: &Connection) -> Result<i64> {
-    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
-}
-
-/// Brings the database from version `found` to [`VERSION`], all or nothing.
-pub(super) fn migrate(connection: &mut Connection, found: i64) -> Result<()> {
-    let missing = usize::try_from(found).unwrap_or(0)..STEPS.len();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let transaction = connection.transaction()?;
-    for step in &STEPS[missing] {
-        transaction.execute_batch(step)?;
-    }
-    transaction.pragma_update(None, "user_version", VERSION)?;
-    transaction.commit()
-}

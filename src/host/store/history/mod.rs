@@ -14,7 +14,7 @@ pub use read::HistoryReader;
 pub use trim::HistoryLimits;
 pub use write::HistoryBatch;
 
-use super::{StoreError, set_aside};
+use super::{StoreError, migration, set_aside};
 use crate::model::PastJob;
 use rusqlite::{Connection, OpenFlags};
 use std::collections::BTreeMap;
@@ -110,11 +110,11 @@ fn ready(path: &Path) -> Result<Connection, StoreError> {
         connection.pragma_update(None, "temp_store", "MEMORY")
     };
     prepare().map_err(at("prepare the history"))?;
-    let found = schema::version(&connection).map_err(at("read the history's version"))?;
+    let found = migration::version(&connection).map_err(at("read the history's version"))?;
     if !(0..=schema::VERSION).contains(&found) {
         return Err(StoreError::Newer { path: path.to_owned(), found, known: schema::VERSION });
     }
-    schema::migrate(&mut connection, found).map_err(at("bring the history up to date"))?;
+    migration::migrate(&mut connection, found, &schema::STEPS).map_err(at("bring the history up to date"))?;
     Ok(connection)
 }
 

@@ -3,6 +3,7 @@
 use super::codes::{self, unpacked};
 use super::write::stored;
 use super::{DATABASE, StoreError, schema};
+use crate::host::store::migration;
 use crate::model::{
     Bytes, ContainerId, CpuTime, CpuWeight, Event, Millis, Moment, PastDecision, PastInstant, PastJob, PastNode,
     Pressure, Span,
@@ -51,7 +52,7 @@ impl HistoryReader {
         let at = |operation| move |source| StoreError::sqlite(shown, operation, source);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let connection = Connection::open_with_flags(&path, flags).map_err(at("open the history to read it"))?;
-        let prepare = connection.busy_timeout(wait).and_then(|()| schema::version(&connection));
+        let prepare = connection.busy_timeout(wait).and_then(|()| migration::version(&connection));
         let found = prepare.map_err(at("read the history's version"))?;
         if found != schema::VERSION {
             return Err(StoreError::Newer { path, found, known: schema::VERSION });

@@ -1,0 +1,22 @@
+//! How a database comes to the version that is known here: step by step, all or nothing. Imports: rusqlite.
+
+use rusqlite::{Connection, Result};
+
+/// The version of an opened database; 0 is empty.
+pub(super) fn version(connection: &Connection) -> Result<i64> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+/// Brings the database from version `found` to the last of `steps`, one for each version.
+pub(super) fn migrate(connection: &mut Connection, found: i64, steps: &[&str]) -> Result<()> {
+    let missing = usize::try_from(found).unwrap_or(0)..steps.len();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let transaction = connection.transaction()?;
+    for step in &steps[missing] {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "user_version", steps.len() as i64)?;
+    transaction.commit()
+}
