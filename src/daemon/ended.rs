@@ -6,9 +6,13 @@
 
 use super::job::Job;
 use super::target::stands_in;
+use crate::host::node;
 use crate::host::store::LogPlace;
-use crate::model::{ContainerId, EngineLimits, Limits, Runtime, Setting};
+use crate::model::{ContainerId, EngineLimits, Limits, Millis, Runtime, Setting};
 use std::collections::BTreeMap;
+
+/// An engine that was restarted meanwhile may have put the record of the last run back by then, in the middle of the new one.
+const RETURN_AT_LATEST: Millis = Millis::from_secs(60);
 
 /// Containers beyond this many are forgotten, the oldest id first.
 const KEPT_AT_MOST: usize = 4096;
@@ -53,6 +57,7 @@ impl Ended {
         }
         let (original, leftover) = last.taken_off(&job.target.original);
         if !leftover.is_empty() {
+            job.returning_until = Some(node::now().after(RETURN_AT_LATEST));
             job.target.original = original;
             job.target.engine_limits = last.engine_limits;
             job.target.ours = leftover;

@@ -45,6 +45,8 @@ pub(super) struct Job {
     pub unsettled: Vec<Setting>,
     /// What others did to its limits.
     pub drifts: Drifts,
+    /// Until then its original may come back by our own hand, late.
+    pub returning_until: Option<Millis>,
     pub usage: Usage,
     /// What stood when last read: at a tick, after a write of ours, or when somebody else wrote.
     pub limits: Limits,
@@ -155,6 +157,7 @@ impl Job {
             place: None,
             unsaved: false,
             drifts: Drifts::default(),
+            returning_until: None,
             unsettled: Vec::new(),
             usage: Usage::default(),
             limits,

@@ -114,7 +114,9 @@ impl Governing {
         let text = match job.drift() {
             None => return job.drifts.written(),
             Some(Drift::Foreign(text)) => text,
-            Some(Drift::Reverted(_)) if told => "its original limits were put back by somebody else".to_owned(),
+            Some(Drift::Reverted(_)) if told && job.returning_until.is_none_or(|until| now >= until) => {
+                "its original limits were put back by somebody else".to_owned()
+            }
             Some(Drift::Reverted(settings)) => return self.reverted(id, &settings, now),
         };
         job.drifts.tell(LimitDrift { unix_ms: unix_ms(), by: DriftBy::Somebody, text: format!("{text}; left alone") });
