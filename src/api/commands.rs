@@ -34,8 +34,12 @@ pub(super) async fn carry_out(api: &Api, peer: &Peer, command: Command) -> Resul
     }
 }
 
-/// The whole id of the one container that was meant, so that the daemon cannot take it for another.
-pub(super) fn resolved(snapshot: &Snapshot, name: &str) -> Result<String, Fault> {
+/// The whole id of the one container that was meant, so that the daemon cannot take it for another. Who may change nothing is told
+/// that first, whether or not there is such a container.
+pub(super) fn resolved(snapshot: &Snapshot, peer: &Peer, name: &str) -> Result<String, Fault> {
+    if peer.right < Right::Change {
+        return Err(Fault::Denied(format!("{} may read, but to change `{name}` is not allowed", peer.describe())));
+    }
     snapshot.job(name).map(|job| job.observed.id.as_str().to_owned())
 }
 

@@ -169,7 +169,7 @@ pub(super) async fn pause_container(
     Extension(peer): Extension<Peer>,
     name: Name,
 ) -> Result<Response, Fault> {
-    let id = commands::resolved(&latest(&api), &readable(name)?)?;
+    let id = commands::resolved(&latest(&api), &peer, &readable(name)?)?;
     commands::carry_out(&api, &peer, Command::Pause(Some(id))).await
 }
 
@@ -181,7 +181,7 @@ pub(super) async fn resume_container(
     Extension(peer): Extension<Peer>,
     name: Name,
 ) -> Result<Response, Fault> {
-    let id = commands::resolved(&latest(&api), &readable(name)?)?;
+    let id = commands::resolved(&latest(&api), &peer, &readable(name)?)?;
     commands::carry_out(&api, &peer, Command::Resume(Some(id))).await
 }
 
@@ -195,7 +195,7 @@ pub(super) async fn pin_container(
     pin: Result<Query<commands::Pin>, QueryRejection>,
 ) -> Result<Response, Fault> {
     let share = commands::pinned_share(pin)?;
-    let name = commands::resolved(&latest(&api), &readable(name)?)?;
+    let name = commands::resolved(&latest(&api), &peer, &readable(name)?)?;
     commands::carry_out(&api, &peer, Command::Pin { name, share }).await
 }
 
@@ -207,7 +207,7 @@ pub(super) async fn unpin_container(
     Extension(peer): Extension<Peer>,
     name: Name,
 ) -> Result<Response, Fault> {
-    let id = commands::resolved(&latest(&api), &readable(name)?)?;
+    let id = commands::resolved(&latest(&api), &peer, &readable(name)?)?;
     commands::carry_out(&api, &peer, Command::Unpin(id)).await
 }
 
