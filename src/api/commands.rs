@@ -19,9 +19,7 @@ use utoipa::IntoParams;
 
 /// Asks the daemon and waits for its answer; the caller's time limit applies.
 pub(super) async fn carry_out(api: &Api, peer: &Peer, command: Command) -> Result<Response, Fault> {
-    if peer.right < Right::Change {
-        return Err(Fault::Denied(format!("{} may read, but {} is not allowed", peer.describe(), describe(&command))));
-    }
+    permitted(peer, describe(&command))?;
     let (reply, answer) = oneshot::channel();
     api.feed.commands.try_send(Request { command, asked_by: peer.describe(), reply }).map_err(|error| match error {
         TrySendError::Full(_) => Fault::Busy("too many commands are waiting".to_owned()),
@@ -34,12 +32,17 @@ pub(super) async fn carry_out(api: &Api, peer: &Peer, command: Command) -> Resul
     }
 }
 
+fn permitted(peer: &Peer, deed: &str) -> Result<(), Fault> {
+    match peer.right {
+        Right::Change => Ok(()),
+        _ => Err(Fault::Denied(format!("{} may read, but {deed} is not allowed", peer.describe()))),
+    }
+}
+
 /// The whole id of the one container that was meant, so that the daemon cannot take it for another. Who may change nothing is told
 /// that first, whether or not there is such a container.
 pub(super) fn resolved(snapshot: &Snapshot, peer: &Peer, name: &str) -> Result<String, Fault> {
-    if peer.right < Right::Change {
-        return Err(Fault::Denied(format!("{} may read, but to change `{name}` is not allowed", peer.describe())));
-    }
+    permitted(peer, &format!("to change `{name}`"))?;
     snapshot.job(name).map(|job| job.observed.id.as_str().to_owned())
 }
 
@@ -54,7 +57,7 @@ pub(super) struct Pin {
 
 /// The share that a pin asks for.
 pub(super) fn pinned_share(pin: Result<Query<Pin>, QueryRejection>) -> Result<Option<f64>, Fault> {
-    let Query(Pin { share }) = pin.map_err(|rejection| Fault::BadRequest(rejection.body_text()))?;
+    let Query(Pin { share }) = pin?;
     match share {
         Some(share) if !(share > 0.0 && share <= 1.0) => {
             Err(Fault::BadRequest(format!("`share` is {share}; it is more than 0 and at most 1")))

@@ -43,7 +43,7 @@ pub(super) async fn stream(
     headers: HeaderMap,
     wanted: Result<Query<Wanted>, QueryRejection>,
 ) -> Result<Response, Fault> {
-    let Query(wanted) = wanted.map_err(|rejection| Fault::BadRequest(rejection.body_text()))?;
+    let Query(wanted) = wanted?;
     let resumed = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("").to_owned());
     let place = (api.streams.clone().try_acquire_owned())
         .map_err(|_| Fault::Busy("too many event streams are open".to_owned()))?;

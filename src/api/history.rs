@@ -55,7 +55,7 @@ type Asked<T> = Result<Query<T>, QueryRejection>;
 /// The jobs that lived within a span, whether they run or ended.
 #[utoipa::path(get, path = "/v1/history", params(Wanted), responses((status = 200, body = PastJobs), (status = 404, body = Problem)))]
 pub(super) async fn jobs(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -> Result<Response, Fault> {
-    let wanted = understood(wanted)?;
+    let Query(wanted) = wanted?;
     let after = number(wanted.after.as_deref())?;
     let limit = bounded(wanted.limit, JOBS);
     let query = HistoryQuery::Jobs { span: span(&wanted)?, job: wanted.job, after, limit };
@@ -69,7 +69,7 @@ pub(super) async fn jobs(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -> 
 #[utoipa::path(get, path = "/v1/history/moments", params(Wanted),
     responses((status = 200, body = Moments), (status = 404, body = Problem)))]
 pub(super) async fn moments(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -> Result<Response, Fault> {
-    let wanted = understood(wanted)?;
+    let Query(wanted) = wanted?;
     let after = wanted.after.as_deref().map(place).transpose()?;
     let every = wanted.every_s.filter(|every| *every > 0.0).map(|every| Millis((every * 1000.0) as u64));
     let limit = bounded(wanted.limit, MOMENTS);
@@ -82,7 +82,7 @@ pub(super) async fn moments(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) 
 /// The node within a span.
 #[utoipa::path(get, path = "/v1/history/node", params(Wanted), responses((status = 200, body = PastNodes)))]
 pub(super) async fn node(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -> Result<Response, Fault> {
-    let wanted = understood(wanted)?;
+    let Query(wanted) = wanted?;
     let query = HistoryQuery::Node { span: span(&wanted)?, limit: bounded(wanted.limit, READINGS) };
     let HistoryAnswer::Node(readings) = asked(&api, query).await? else { return Err(Fault::Stopping) };
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -92,7 +92,7 @@ pub(super) async fn node(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -> 
 /// What happened within a span, longer ago than `/v1/events` knows.
 #[utoipa::path(get, path = "/v1/history/events", params(Wanted), responses((status = 200, body = PastEvents)))]
 pub(super) async fn events(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -> Result<Response, Fault> {
-    let wanted = understood(wanted)?;
+    let Query(wanted) = wanted?;
     let after = number(wanted.after.as_deref())?;
     let limit = bounded(wanted.limit, EVENTS);
     let query = HistoryQuery::Events { span: span(&wanted)?, job: wanted.job, after, limit };
@@ -105,7 +105,7 @@ pub(super) async fn events(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -
 #[utoipa::path(get, path = "/v1/history/at", params(WantedInstant),
     responses((status = 200, body = PastInstant), (status = 400, body = Problem), (status = 404, body = Problem)))]
 pub(super) async fn at(State(api): State<Arc<Api>>, wanted: Asked<WantedInstant>) -> Result<Response, Fault> {
-    let wanted = understood(wanted)?;
+    let Query(wanted) = wanted?;
     let unix_ms = instant(&wanted.at)?;
     let query = HistoryQuery::At { job: wanted.job, unix_ms };
     let HistoryAnswer::At(found) = asked(&api, query).await? else { return Err(Fault::Stopping) };
@@ -124,10 +124,6 @@ async fn asked(api: &Api, query: HistoryQuery) -> Result<HistoryAnswer, Fault> {
         Ok(Err(refusal)) => Err(Fault::Refused(refusal)),
         Err(_dropped) => Err(Fault::Stopping),
     }
-}
-
-fn understood<T>(wanted: Asked<T>) -> Result<T, Fault> {
-    wanted.map(|Query(wanted)| wanted).map_err(|rejection| Fault::BadRequest(rejection.body_text()))
 }
 
 fn bounded(limit: Option<usize>, (usual, most): (usize, usize)) -> usize {

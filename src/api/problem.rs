@@ -5,6 +5,7 @@
 use super::wire::{Problem, ProblemDetail};
 use super::{Command, Refusal};
 use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
@@ -37,6 +38,18 @@ pub enum Fault {
     Stopping,
     /// The daemon refused the command.
     Refused(Refusal),
+}
+
+impl From<QueryRejection> for Fault {
+    fn from(rejection: QueryRejection) -> Fault {
+        Fault::BadRequest(rejection.body_text())
+    }
+}
+
+impl From<PathRejection> for Fault {
+    fn from(rejection: PathRejection) -> Fault {
+        Fault::BadRequest(rejection.body_text())
+    }
 }
 
 impl Fault {

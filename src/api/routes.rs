@@ -122,7 +122,8 @@ fn latest(api: &Api) -> Arc<Snapshot> {
 type Name = Result<Path<String>, PathRejection>;
 
 fn readable(name: Name) -> Result<String, Fault> {
-    name.map(|Path(name)| name).map_err(|rejection| Fault::BadRequest(rejection.body_text()))
+    let Path(name) = name?;
+    Ok(name)
 }
 
 /// Everything that the daemon knows, at one instant.
