@@ -1,5 +1,6 @@
 #!/bin/sh
-# Two governed trainings with `docker run`, and one that was started without the label: IMAGE=pytorch/pytorch sh docker-run.sh
+# Two governed trainings of Docker, and one that was started without the label:
+# `IMAGE=pytorch/pytorch sh docker-run.sh`.
 # Any image with a shell will do; the script stands for your own `python train.py`. Wants a running flowcond, and root.
 set -eu
 
@@ -15,7 +16,7 @@ docker run --detach --name first --label flowcon.enable=true "$image" sh -c "$tr
 docker run --detach --name urgent --label flowcon.enable=true --label flowcon.weight=2 --label flowcon.min-share=25% \
     --label flowcon.deadline=2h "$image" sh -c "$training"
 
-# The label was forgotten: adopt it, until it is removed or `flowctl disown`ed.
+# The label was forgotten: adopt it, until it is removed, or `flowctl disown NAME`.
 docker run --detach --name forgotten "$image" sh -c "$training"
 flowctl adopt forgotten --label flowcon.weight=0.5
 

@@ -136,7 +136,7 @@ enum Verb {
     Watch(events::WatchArgs),
     /// Print the daemon's metrics, or serve them over HTTP for Prometheus
     Metrics(metrics::MetricsArgs),
-    /// Write down what the daemon sees and decides, for `flowsim replay`
+    /// Write down what the daemon sees and decides, for `flowsim replay FILE`
     Record(record::RecordArgs),
     Run(run::RunArgs),
     #[command(name = run::ENTER, hide = true)]

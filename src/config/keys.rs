@@ -26,7 +26,7 @@ const OBJECTIVES: &[(&str, f64)] = &[("quality", 0.0), ("balanced", 0.5), ("comp
 pub const KEYS: &[Key] = &[
     Key {
         name: "socket",
-        help: "where the API listens; `flowctl run` registers its scopes beside it",
+        help: "where the API listens; `flowctl run -- COMMAND` is registered beside it",
         set: |s, v| v.text().map(|path| s.socket = path.into()),
         show: |s| quoted(&s.socket.to_string_lossy()),
     },
@@ -156,7 +156,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "scopes.enabled",
-        help: "whether commands started by `flowctl run` are governed",
+        help: "whether commands started by `flowctl run -- COMMAND` are governed",
         set: |s, v| v.switch().map(|on| s.scopes = on),
         show: |s| s.scopes.to_string(),
     },

@@ -56,7 +56,7 @@ pub struct RunArguments {
     /// The seed that the report's pictures show.
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     pub report_seed: u64,
-    /// Records the ticks of the first product policy among them on seed 0, for `flowsim replay`.
+    /// Records the ticks of the first product policy among them on seed 0, for `flowsim replay FILE`.
     #[arg(long, value_name = "PATH")]
     pub record: Option<PathBuf>,
 }
@@ -90,7 +90,7 @@ pub struct TraceArguments {
 /// `flowsim replay`.
 #[derive(Args)]
 pub struct ReplayArguments {
-    /// A recording: JSON lines, written by a daemon or by `flowsim run … --record`.
+    /// A recording: JSON lines, written by a daemon or by `flowsim run SCENARIO --record FILE`.
     pub file: PathBuf,
 }
 

@@ -26,7 +26,7 @@ fn labels() -> Topic {
                     ),
                     paragraph(
                         "A label that cannot be obeyed is ignored, and `flowctl status` and `flowctl explain JOB` say why. Labels of a \
-                         running container cannot change. A command gets them with `flowctl run --label KEY=VALUE`.",
+                         running container cannot change. A command gets them with `flowctl run --label KEY=VALUE -- COMMAND`.",
                     ),
                 ],
             },
@@ -118,7 +118,7 @@ fn limits() -> Topic {
                 heading: "WHAT IS NEVER DONE",
                 parts: vec![
                     paragraph(
-                        "A container without the label or an operator's `flowctl adopt` is never touched, and no job is ever stopped.",
+                        "A container without the label or an operator's `flowctl adopt NAME` is never touched, and no job is ever stopped.",
                     ),
                     paragraph(
                         "No limit is changed before its original is on disk. `flowcond restore` puts all back, after any crash, without a \

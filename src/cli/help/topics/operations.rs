@@ -18,9 +18,10 @@ fn install() -> Section {
                 "Debian and its like, from the package; anything else from the tarball, whose programs are static:",
             ),
             Part::Code(
-                "apt install ./flowcon_*.deb        # or: tar xf flowcon-*.tar.gz && flowcon-*/install.sh\n\
+                "apt install ./flowcon_*.deb\n\
+                 tar xf flowcon-*.tar.gz && flowcon-*/install.sh    # instead, where there is no apt\n\
                  systemctl enable --now flowcond\n\
-                 flowctl doctor                     # what is missing, and how to mend it",
+                 flowctl doctor                                     # what is missing, and how to mend it",
             ),
             paragraph(
                 "Installing starts nothing and changes no container. To look first, set policy.name = \"fair\": it watches, and changes \
@@ -59,7 +60,8 @@ fn undo() -> Section {
             item("after a crash", "`flowcond restore`, without a daemon. systemd does it by itself (ExecStopPost)."),
             item(
                 "everything",
-                "`apt purge flowcon`, or `install.sh --uninstall`: limits are back, and nothing is left.",
+                "`apt purge flowcon`: limits are back, and nothing is left. `flowcon-*/install.sh --uninstall` leaves /etc/flowcon and \
+                 /var/lib/flowcon, which are yours to delete.",
             ),
         ],
     }

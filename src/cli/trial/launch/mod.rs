@@ -25,7 +25,7 @@ pub enum RuntimeChoice {
     Auto,
     /// Containers of the engine
     Docker,
-    /// Commands in cgroups of their own, as `flowctl run` starts them
+    /// Commands in cgroups of their own, as `flowctl run -- COMMAND` starts them
     Scope,
 }
 
