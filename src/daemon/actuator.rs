@@ -33,8 +33,10 @@ pub(super) enum Order {
     Adopt(ContainerId, Adoption),
     /// Put its originals back, running (with its target) or not, and forget that it was adopted; answered by [`Event::Disowned`].
     Disown { id: ContainerId, running: Option<Target> },
-    /// Save how far these logs were read, and drop the positions of all containers but `kept`.
-    Positions { batch: Vec<(ContainerId, ReadPosition)>, kept: Vec<ContainerId> },
+    /// Save how far these logs were read.
+    Positions(Vec<(ContainerId, ReadPosition)>),
+    /// Drop the positions of all containers but these.
+    KeepPositions(Vec<ContainerId>),
     /// Put everything in the journal back and answer.
     RestoreAll(oneshot::Sender<Restored>),
 }
@@ -127,11 +129,12 @@ impl Task {
                     }
                     continue;
                 }
-                Order::Positions { batch, kept } => {
-                    tokio::task::block_in_place(|| {
-                        self.journal.save_positions(&batch);
-                        self.journal.keep_positions(&kept);
-                    });
+                Order::Positions(batch) => {
+                    tokio::task::block_in_place(|| self.journal.save_positions(&batch));
+                    continue;
+                }
+                Order::KeepPositions(kept) => {
+                    tokio::task::block_in_place(|| self.journal.keep_positions(&kept));
                     continue;
                 }
                 Order::RestoreAll(reply) => {

@@ -10,7 +10,7 @@ use super::logs::{LogFeed, LogReader};
 use super::observe::{Node, observe, status_of};
 use super::publish::Publisher;
 use super::record::Recorders;
-use super::{Control, Reread};
+use super::{Control, Reread, positions};
 use crate::api::{RecordingRequest, Request};
 use crate::config::{EngineChoice, OnExit, Settings};
 use crate::host::docker::EngineInfo;
@@ -34,8 +34,6 @@ const LOOK_COSTS_AT_MOST: u32 = 1000;
 /// longer than this, nor than half an interval.
 const TICK_COSTS_AT_MOST: u32 = 30;
 const TICK_WAITS_AT_MOST: Duration = Duration::from_secs(5);
-/// What a killed daemon read since is read once more.
-const SAVE_EVERY: Duration = Duration::from_secs(30);
 /// An engine that has not answered by then does not keep the daemon from being ready.
 const READY_AT_LATEST: Duration = Duration::from_secs(3);
 /// Restoring at the end must fit in the time that systemd gives a service to stop.
@@ -46,11 +44,14 @@ const JOBS_AT_MOST: usize = 4096;
 pub(super) struct Governing {
     pub(super) settings: Settings,
     pub(super) reread: Reread,
-    pub(super) jobs: BTreeMap<ContainerId, Job>,
+    /// Boxed: a map's nodes are half empty, and a job is large.
+    pub(super) jobs: BTreeMap<ContainerId, Box<Job>>,
     pub(super) remembered: Remembered,
     pub(super) actuator: Actuator,
     pub(super) publisher: Publisher,
     pub(super) adoptions: Adoptions,
+    /// The journal has positions of containers that ended.
+    pub(super) positions_outlive_jobs: bool,
     /// An operator paused everything.
     pub(super) paused: bool,
     /// Orders whose outcomes are awaited; no tick decides over limits that are being written.
@@ -62,7 +63,7 @@ pub(super) struct Governing {
     pub(super) engine_state: String,
     pub(super) lost: Option<String>,
     node: Node,
-    since: Millis,
+    pub(super) since: Millis,
     since_unix_ms: u64,
     ticks: u64,
     interval: Millis,
@@ -106,6 +107,7 @@ impl Governing {
             actuator,
             publisher,
             adoptions,
+            positions_outlive_jobs: true, // those that ended while no daemon ran
             paused: false,
             in_flight: 0,
             logs,
@@ -132,7 +134,7 @@ impl Governing {
         control: &mut mpsc::Receiver<Control>,
         mut ready: Option<oneshot::Sender<()>>,
     ) {
-        let mut saving = interval(SAVE_EVERY);
+        let mut saving = interval(positions::LOOK_EVERY);
         saving.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let watchdog = systemd::watchdog_interval().unwrap_or(Duration::from_secs(3600));
         let mut alive = interval(watchdog);
@@ -158,7 +160,7 @@ impl Governing {
                 },
                 () = sleep_until(self.tick_at()), if self.in_flight == 0 => self.tick_in_its_time(),
                 () = sleep_until(self.look_at) => self.look(),
-                _ = saving.tick() => self.save_positions(),
+                _ = saving.tick() => self.save_due_positions(node::now()),
                 _ = alive.tick() => systemd::notify(&systemd::Notice::Alive),
                 () = sleep_until(ready_at), if !is_ready => {}
             }
@@ -200,7 +202,7 @@ impl Governing {
                     let Some(job) = self.jobs.get_mut(&chunk.id) else { continue };
                     job.tracker.push(&chunk.bytes, now);
                     job.place = chunk.place.or(job.place);
-                    job.unsaved = true;
+                    job.unsaved_since.get_or_insert(now);
                 }
             }
             Event::LogHealth(id, problem) => {
@@ -253,7 +255,7 @@ impl Governing {
             self.logs.follow(id, feed, job.place);
         }
         let name = job.target.name.clone();
-        self.jobs.insert(id.clone(), job);
+        self.jobs.insert(id.clone(), Box::new(job));
         self.publisher.tell(EventKind::Started, Some((id.as_str(), &name)), format!("{name} is governed"));
         self.tick_now();
     }
@@ -271,8 +273,9 @@ impl Governing {
     }
 
     /// Governs a container no longer, and says why.
-    pub(super) fn dismiss(&mut self, id: &ContainerId, why: &str) -> Option<Job> {
+    pub(super) fn dismiss(&mut self, id: &ContainerId, why: &str) -> Option<Box<Job>> {
         let job = self.jobs.remove(id)?;
+        self.positions_outlive_jobs = true;
         self.logs.unfollow(id);
         let name = &job.target.name;
         self.publisher.tell(EventKind::Ended, Some((id.as_str(), name)), format!("{name} {why}"));
@@ -290,7 +293,7 @@ impl Governing {
     /// The five calls.
     fn tick(&mut self) {
         let now = node::now();
-        self.jobs.values_mut().for_each(Job::read_limits);
+        self.jobs.values_mut().for_each(|job| job.read_limits());
         self.look_for_drift();
         let observation = observe(self.node, &mut self.jobs, now, self.paused, true);
         let plan = self.governor.tick(&observation);
@@ -364,22 +367,9 @@ impl Governing {
         });
     }
 
-    fn save_positions(&mut self) {
-        let kept: Vec<ContainerId> = self.jobs.keys().cloned().collect();
-        let mut batch = Vec::new();
-        for (id, job) in self.jobs.iter_mut().filter(|(_, job)| job.unsaved) {
-            job.unsaved = false;
-            batch.extend(job.position().map(|position| (id.clone(), position)));
-        }
-        // A full queue means that the next save has these bytes too.
-        if !batch.is_empty() && !self.actuator.order(Order::Positions { batch, kept }) {
-            self.jobs.values_mut().for_each(|job| job.unsaved = true);
-        }
-    }
-
     async fn stop(&mut self) {
         systemd::notify(&systemd::Notice::Stopping);
-        self.save_positions();
+        self.save_all_positions().await;
         if self.settings.on_exit == OnExit::Keep {
             return;
         }

@@ -39,8 +39,8 @@ pub(super) struct Job {
     pub tracker: Tracker,
     /// Where its log is read on.
     pub place: Option<LogPlace>,
-    /// Log bytes came since the place was saved.
-    pub unsaved: bool,
+    /// When the first log bytes came since the place was saved.
+    pub unsaved_since: Option<Millis>,
     /// What was asked for and is not known to stand: it is being written, or an engine that did not answer in time may still do it.
     pub unsettled: Vec<Setting>,
     /// What others did to its limits.
@@ -155,7 +155,7 @@ impl Job {
             state: RunState::Running,
             holds: Holds::default(),
             place: None,
-            unsaved: false,
+            unsaved_since: None,
             drifts: Drifts::default(),
             returning_until: None,
             unsettled: Vec::new(),

@@ -44,7 +44,6 @@ pub(super) enum LogFeed {
 enum Order {
     Follow { id: ContainerId, source: Source, json: bool, start: Start },
     Unfollow(ContainerId),
-    Look,
 }
 
 /// The loop's handle on everything that reads logs.
@@ -58,14 +57,10 @@ pub(super) struct LogReader {
 impl LogReader {
     pub fn start(engine: Option<Engine>, events: mpsc::Sender<Event>) -> LogReader {
         let (files, orders) = std_mpsc::channel();
-        let wake = files.clone();
         let told = events.clone();
         let tailing = move || {
-            let wake = move || {
-                let _ = wake.send(Order::Look); // the thread that would look is this one's owner
-            };
             Tailing {
-                tailer: Tailer::new(Budget::default(), wake),
+                tailer: Tailer::new(Budget::default()),
                 decoders: BTreeMap::new(),
                 events: told,
                 said: BTreeMap::new(),
@@ -226,7 +221,6 @@ impl Tailing {
                 self.decoders.remove(&id);
                 self.said.remove(&id);
             }
-            Order::Look => {}
         }
     }
 

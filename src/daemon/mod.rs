@@ -23,6 +23,7 @@ mod limits;
 mod logs;
 mod observe;
 mod pin;
+mod positions;
 mod publish;
 mod record;
 mod restore;

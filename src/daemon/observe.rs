@@ -21,7 +21,7 @@ impl Node {
 /// Observes all jobs, with the limits as last read. `close` is for a tick, not for a look: it ends the trackers' intervals.
 pub(super) fn observe(
     node: Node,
-    jobs: &mut BTreeMap<ContainerId, Job>,
+    jobs: &mut BTreeMap<ContainerId, Box<Job>>,
     now: Millis,
     paused: bool,
     close: bool,

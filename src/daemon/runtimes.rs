@@ -38,11 +38,10 @@ impl Governing {
     /// The whole truth at once: whoever is missing has ended.
     fn listed(&mut self, containers: &[EngineContainer]) {
         let present: BTreeSet<&ContainerId> = containers.iter().map(|container| &container.id).collect();
-        let of_engine = |job: &&Job| job.target.runtime == Runtime::Docker;
         let gone: Vec<ContainerId> = self
             .jobs
             .values()
-            .filter(of_engine)
+            .filter(|job| job.target.runtime == Runtime::Docker)
             .map(|job| job.id().clone())
             .filter(|id| !present.contains(id))
             .collect();
@@ -56,8 +55,8 @@ impl Governing {
     }
 
     fn found(&mut self, container: &EngineContainer) {
-        let same_run = |job: &Job| job.run == (container.pid, container.started_unix_ms);
-        if self.jobs.get(&container.id).is_some_and(same_run) || !self.is_wanted(container) {
+        let this_run = (container.pid, container.started_unix_ms);
+        if self.jobs.get(&container.id).is_some_and(|job| job.run == this_run) || !self.is_wanted(container) {
             return;
         }
         if let Some(info) = self.engine.clone() {

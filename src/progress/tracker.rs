@@ -28,7 +28,7 @@ pub struct Tracker {
 /// The chosen series, as the history follows it.
 struct Followed {
     chosen: Option<SeriesKey>,
-    waiting: VecDeque<(SeriesKey, Evaluation)>,
+    waiting: VecDeque<Waiting>,
     /// The progress on the present line, once a value of it was read.
     counted: Option<Option<CountReading>>,
     history: History,
@@ -36,6 +36,13 @@ struct Followed {
     /// The beginning of the latest line with a value, not yet turned into text.
     unshown: Vec<u8>,
     metric: Option<String>,
+}
+
+/// A value of any series: what of an [`Evaluation`] a choice begins with. There are many of them.
+struct Waiting {
+    series: SeriesKey,
+    value: f64,
+    at: Millis,
 }
 
 impl Tracker {
@@ -156,7 +163,7 @@ impl Followed {
         if self.waiting.len() == WAITING {
             self.waiting.pop_front();
         }
-        self.waiting.push_back((sample.series, evaluation));
+        self.waiting.push_back(Waiting { series: sample.series, value: sample.value, at: now });
         if self.chosen == Some(sample.series) {
             self.history.push(evaluation);
             let text = sample.rendering.text;
@@ -190,10 +197,8 @@ impl Followed {
         }
         self.chosen = view.chosen();
         self.history.restart(view.direction().or(Some(Direction::Down)));
-        for (series, evaluation) in &self.waiting {
-            if Some(*series) == self.chosen {
-                self.history.push(*evaluation);
-            }
+        for waiting in self.waiting.iter().filter(|waiting| Some(waiting.series) == self.chosen) {
+            self.history.push(Evaluation { at: waiting.at, value: waiting.value, current: None, total: None });
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Many logs followed at once: each byte read once, through rotation and truncation, at a bounded cost.
 //!
-//! A quiet log is watched (one inotify instance for all, by `notify`), a busy one is looked at by the clock: past a few writes a
-//! second an event per write costs more than asking. Whichever way, a log is looked at four times a second at most, and every
-//! log every one and a half seconds at least, for inotify can lose events and does not work on every file system.
+//! A quiet log is watched (one inotify instance for all), a busy one is looked at by the clock: past a few writes a second an event
+//! per write costs more than asking. Whichever way, a log is looked at four times a second at most, and every log every one and a
+//! half seconds at least, for inotify can lose events and does not work on every file system. Beyond some hundred logs the clock's
+//! looks come more rarely, up to some seconds apart, so that any number of logs costs about the same.
 //!
 //! Everything is bounded: bytes per look and per call, how far behind reading may fall, how many files a rotation may leave, how
 //! much of a container's directory is listed. Looking makes system calls on the containers' file systems: run it on a thread of
@@ -36,12 +37,17 @@ pub struct Position {
     pub offset: u64,
 }
 
-/// No log is looked at again sooner, so that any number of writers causes no more wake-ups than this.
+/// No log is looked at again sooner, and what inotify has gathered is asked for as often: any number of writers causes no more
+/// wake-ups than this.
 const SOONEST: Duration = Duration::from_millis(250);
 /// A busy log is looked at this often.
 const BUSY: Duration = Duration::from_secs(1);
 /// Every log is looked at this often.
 const LATEST: Duration = Duration::from_millis(1500);
+/// With more logs than this, both times grow in proportion,
+const LOGS_AT_FULL_PACE: f64 = 150.0;
+/// but not beyond so many times.
+const SLOWEST_PACE: f64 = 4.0;
 /// A log with news in so many looks in a row is busy.
 const BUSY_AFTER: u32 = 3;
 /// A busy log with nothing new in so many looks in a row is quiet.
@@ -72,10 +78,10 @@ pub struct Tailer {
 }
 
 impl Tailer {
-    /// `wake` is called, on a thread of the tailer's, when [`Tailer::poll`] has something to do before it said.
-    pub fn new(budget: Budget, wake: impl Fn() + Send + 'static) -> Tailer {
+    /// Follows nothing yet.
+    pub fn new(budget: Budget) -> Tailer {
         Tailer {
-            watch: Watch::new(wake),
+            watch: Watch::new(),
             logs: BTreeMap::new(),
             budget,
             buffer: Vec::new(),
@@ -120,7 +126,7 @@ impl Tailer {
         self.watch.problem()
     }
 
-    /// Reads what is due and new, hands it to `sink` in pieces, and says how long nothing will be due (a wake may come sooner).
+    /// Reads what is due and new, hands it to `sink` in pieces, and says after how long to ask again.
     ///
     /// Pieces end anywhere. Where a log does not go on where it stopped (cut, skipped), an unfinished line is ended first.
     pub fn poll(&mut self, sink: &mut dyn FnMut(&ContainerId, &[u8])) -> Duration {
@@ -131,6 +137,7 @@ impl Tailer {
         self.rests_until = now + SOONEST;
         self.note_dirty(now);
         let mut left = self.budget.per_call;
+        let pace = self.pace();
         for id in self.due(now) {
             if left == 0 {
                 self.resume_after = Some(id);
@@ -140,7 +147,7 @@ impl Tailer {
             let budget = Budget { per_log: self.budget.per_log.min(left), ..self.budget };
             let look = log.followed.look(budget, &mut self.buffer, &mut |bytes| sink(&id, bytes));
             left = left.saturating_sub(look.bytes);
-            log.plan(look, now);
+            log.plan(look, now, pace);
             match (&log.followed.source, log.busy) {
                 (Source::Host(path), true) => self.watch.remove(path),
                 (Source::Host(path), false) => self.watch.add(path),
@@ -149,7 +156,13 @@ impl Tailer {
         }
         self.resume_after = None;
         let due = self.logs.values().map(|log| log.due).min().unwrap_or(now + LATEST);
-        due.max(self.rests_until).saturating_duration_since(Instant::now())
+        let asked = if self.watch.is_watching() { self.rests_until } else { due };
+        due.min(asked).max(self.rests_until).saturating_duration_since(Instant::now())
+    }
+
+    /// How many times its usual wait a log waits for the clock.
+    fn pace(&self) -> f64 {
+        (self.logs.len() as f64 / LOGS_AT_FULL_PACE).clamp(1.0, SLOWEST_PACE)
     }
 
     /// Reads the rest of a container's log at once, up to `at_most` bytes: for a container that has just ended.
@@ -168,12 +181,12 @@ impl Tailer {
     }
 
     fn note_dirty(&mut self, now: Instant) {
-        let (dirty, lost) = self.watch.take_dirty();
-        if dirty.is_empty() && !lost {
+        let dirty = self.watch.take_dirty();
+        if dirty.logs.is_empty() && !dirty.lost {
             return;
         }
         for log in self.logs.values_mut() {
-            if lost || dirty.contains(log.followed.source.path()) {
+            if dirty.lost || dirty.logs.contains(log.followed.source.path()) {
                 log.due = now;
             }
         }
@@ -194,7 +207,7 @@ impl Tailer {
 
 impl Log {
     /// After a look: whether the log is busy, and when to look again.
-    fn plan(&mut self, look: follow::Look, now: Instant) {
+    fn plan(&mut self, look: follow::Look, now: Instant, pace: f64) {
         let news = look.bytes > 0;
         self.streak = if news != self.busy { self.streak + 1 } else { 0 };
         let turned = if self.busy { self.streak >= QUIET_AFTER } else { self.streak >= BUSY_AFTER };
@@ -204,8 +217,8 @@ impl Log {
         }
         self.due = match (look.more, self.busy) {
             (true, _) => now,
-            (false, true) => now + BUSY,
-            (false, false) => now + LATEST,
+            (false, true) => now + BUSY.mul_f64(pace),
+            (false, false) => now + LATEST.mul_f64(pace),
         };
     }
 }

@@ -1,41 +1,60 @@
-//! One inotify instance for all quiet logs: it says which of them to look at, and wakes the reader once.
+//! One inotify instance for all quiet logs: it says which of them were written.
+//!
+//! Nobody waits for its events: the kernel gathers them until the next look at the logs asks, so that a thousand lines cost one call
+//! and not a thousand wake-ups of a thread. `notify` has such a thread, therefore inotify itself, through rustix.
 
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What the watching thread and the reader share.
-#[derive(Debug, Default)]
-struct Shared {
-    /// Logs that are watched.
-    wanted: HashSet<PathBuf>,
-    /// Those of them that were written since the last look.
-    dirty: HashSet<PathBuf>,
-    /// Events were lost: look at everything.
-    lost: bool,
-}
+/// Room for some hundred events: one call of the kernel.
+const BUFFER: usize = 16 << 10;
+/// More events than the kernel's queue usually holds are not read at once: by then everything must be looked at anyway.
+const EVENTS_AT_MOST: usize = 20_000;
+/// What changes a log, or which file has its name; opening and reading do not.
+const CHANGES: WatchFlags =
+    WatchFlags::MODIFY.union(WatchFlags::CREATE).union(WatchFlags::MOVED_TO).union(WatchFlags::MOVED_FROM);
 
 /// The watched logs. A log is watched through its directory, so that a rename is seen.
 pub(super) struct Watch {
-    watcher: Option<RecommendedWatcher>,
+    queue: Option<OwnedFd>,
     problem: Option<String>,
-    directories: HashMap<PathBuf, usize>,
-    shared: Arc<Mutex<Shared>>,
+    directories: HashMap<PathBuf, Directory>,
+    by_descriptor: HashMap<i32, PathBuf>,
+    wanted: HashSet<PathBuf>,
+}
+
+/// A directory with watched logs.
+struct Directory {
+    descriptor: i32,
+    logs: usize,
+}
+
+/// What happened since the last question.
+#[derive(Debug, Default)]
+pub(super) struct Dirty {
+    /// Watched logs that were written, or whose name leads elsewhere.
+    pub(super) logs: HashSet<PathBuf>,
+    /// Events were lost: look at everything.
+    pub(super) lost: bool,
 }
 
 impl Watch {
-    /// `wake` is called when the first log becomes dirty after a look, on the watching thread.
-    pub(super) fn new(wake: impl Fn() + Send + 'static) -> Watch {
-        let shared = Arc::new(Mutex::new(Shared::default()));
-        let notice = Arc::clone(&shared);
-        let watcher = notify::recommended_watcher(move |event| {
-            if mark(&mut locked(&notice), event) {
-                wake();
-            }
-        });
-        let problem = watcher.as_ref().err().map(|error| error.to_string());
-        Watch { watcher: watcher.ok(), problem, directories: HashMap::new(), shared }
+    pub(super) fn new() -> Watch {
+        let queue = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC);
+        let problem = queue.as_ref().err().map(|error| format!("inotify: {error}"));
+        Watch {
+            queue: queue.ok(),
+            problem,
+            directories: HashMap::new(),
+            by_descriptor: HashMap::new(),
+            wanted: HashSet::new(),
+        }
     }
 
     /// Why logs are only looked at by the clock, if so.
@@ -43,66 +62,77 @@ impl Watch {
         self.problem.as_deref()
     }
 
+    /// Whether there is anything to ask for.
+    pub(super) fn is_watching(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
     pub(super) fn add(&mut self, log: &Path) {
-        let Some(directory) = log.parent() else { return };
-        if !locked(&self.shared).wanted.insert(log.to_owned()) {
+        let (Some(queue), Some(directory)) = (&self.queue, log.parent()) else { return };
+        if self.wanted.contains(log) {
             return;
         }
-        let logs = self.directories.entry(directory.to_owned()).or_default();
-        *logs += 1;
-        if *logs == 1 {
-            let watched = self.watcher.as_mut().map(|watcher| watcher.watch(directory, RecursiveMode::NonRecursive));
-            if let Some(Err(error)) = watched {
-                // A folder that is not there yet is looked for by the clock; a full table of watches is worth a word.
-                if !matches!(error.kind, notify::ErrorKind::PathNotFound | notify::ErrorKind::Io(_)) {
-                    self.problem = Some(error.to_string());
+        match self.directories.get_mut(directory) {
+            Some(known) => known.logs += 1,
+            None => match inotify::add_watch(queue, directory, CHANGES) {
+                Ok(descriptor) => {
+                    self.directories.insert(directory.to_owned(), Directory { descriptor, logs: 1 });
+                    self.by_descriptor.insert(descriptor, directory.to_owned());
                 }
-                self.directories.remove(directory);
-                locked(&self.shared).wanted.remove(log);
-            }
+                // A folder that is not there yet is looked for by the clock; a full table of watches is worth a word.
+                Err(error) => {
+                    if matches!(error, Errno::NOSPC | Errno::NOMEM) {
+                        self.problem = Some(format!("inotify: {error}; raise fs.inotify.max_user_watches"));
+                    }
+                    return;
+                }
+            },
         }
+        self.wanted.insert(log.to_owned());
     }
 
     pub(super) fn remove(&mut self, log: &Path) {
-        if !locked(&self.shared).wanted.remove(log) {
+        if !self.wanted.remove(log) {
             return;
         }
         let Some(directory) = log.parent() else { return };
-        let Some(logs) = self.directories.get_mut(directory) else { return };
-        *logs -= 1;
-        if *logs == 0 {
+        let Some(known) = self.directories.get_mut(directory) else { return };
+        known.logs -= 1;
+        if known.logs == 0 {
+            let descriptor = known.descriptor;
             self.directories.remove(directory);
-            if let Some(watcher) = &mut self.watcher {
+            self.by_descriptor.remove(&descriptor);
+            if let Some(queue) = &self.queue {
                 // The directory may be gone, and its watch with it.
-                let _ = watcher.unwatch(directory);
+                let _ = inotify::remove_watch(queue, descriptor);
             }
         }
     }
 
-    /// The logs written since the last call, and whether all must be looked at.
-    pub(super) fn take_dirty(&mut self) -> (HashSet<PathBuf>, bool) {
-        let mut shared = locked(&self.shared);
-        (std::mem::take(&mut shared.dirty), std::mem::take(&mut shared.lost))
-    }
-}
-
-/// Notes what an event says; whether the reader is to be woken.
-fn mark(shared: &mut Shared, event: notify::Result<notify::Event>) -> bool {
-    let asleep = shared.dirty.is_empty() && !shared.lost;
-    match event {
-        Ok(event) if event.need_rescan() => shared.lost = true,
-        // Opening and reading a log does not change it.
-        Ok(event) if matches!(event.kind, EventKind::Access(_)) => return false,
-        Ok(event) => {
-            let logs = event.paths.into_iter().filter(|path| shared.wanted.contains(path));
-            shared.dirty.extend(logs.collect::<Vec<_>>());
+    /// What was written since the last call.
+    pub(super) fn take_dirty(&mut self) -> Dirty {
+        let mut dirty = Dirty::default();
+        let Some(queue) = &self.queue else { return dirty };
+        let mut buffer = [MaybeUninit::uninit(); BUFFER];
+        let mut events = Reader::new(queue, &mut buffer);
+        for _ in 0..EVENTS_AT_MOST {
+            let event = match events.next() {
+                Ok(event) => event,
+                Err(Errno::WOULDBLOCK) => return dirty,
+                Err(Errno::INTR) => continue,
+                Err(_) => break,
+            };
+            if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                dirty.lost = true;
+            }
+            let Some(directory) = self.by_descriptor.get(&event.wd()) else { continue };
+            let Some(name) = event.file_name() else { continue };
+            let log = directory.join(OsStr::from_bytes(name.to_bytes()));
+            if self.wanted.contains(&log) {
+                dirty.logs.insert(log);
+            }
         }
-        Err(_) => shared.lost = true,
+        dirty.lost = true;
+        dirty
     }
-    asleep && (shared.lost || !shared.dirty.is_empty())
-}
-
-/// A panic elsewhere leaves sets of paths as good as they were.
-fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

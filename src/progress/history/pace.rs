@@ -13,7 +13,14 @@ const LATELY: Millis = Millis::from_secs(120);
 /// The last few progress reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Pace {
-    marks: VecDeque<Progress>,
+    marks: VecDeque<Mark>,
+}
+
+/// What of a report matters here; there are many of them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Mark {
+    current: f64,
+    at: Millis,
 }
 
 impl Pace {
@@ -21,10 +28,15 @@ impl Pace {
     pub(super) fn mark(&mut self, progress: Progress) {
         match self.marks.back_mut() {
             Some(last) if last.current == progress.current || last.at == progress.at => last.current = progress.current,
-            _ => self.marks.push_back(progress),
+            _ => {
+                if self.marks.len() == MARKS {
+                    self.marks.pop_front();
+                }
+                self.marks.push_back(Mark { current: progress.current, at: progress.at });
+            }
         }
-        let is_old = |mark: &Progress| progress.at.since(mark.at) > LATELY;
-        while self.marks.len() > MARKS || (self.marks.len() > 2 && self.marks.get(1).is_some_and(is_old)) {
+        let is_old = |mark: &Mark| progress.at.since(mark.at) > LATELY;
+        while self.marks.len() > 2 && self.marks.get(1).is_some_and(is_old) {
             self.marks.pop_front();
         }
     }
