@@ -9,6 +9,8 @@ mod support;
 
 use assert_cmd::Command;
 use pty::{Pty, Start};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use served::{Served, busy_node};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -145,6 +147,67 @@ fn signals_give_the_terminal_back_and_a_suspended_screen_comes_again() {
     pty.shows("mnist-vae");
     pty.signal("TERM");
     assert_given_back(&pty, 0);
+}
+
+#[test]
+fn a_hang_up_gives_the_terminal_back() {
+    let served = Served::new(busy_node());
+    for signal in ["HUP", "INT"] {
+        let pty = top(served.socket.clone(), &[]);
+        pty.shows("mnist-vae");
+        pty.signal(signal);
+        assert_given_back(&pty, 0);
+    }
+}
+
+#[test]
+fn a_storm_of_sizes_down_to_one_cell_leaves_a_whole_screen_and_gives_the_terminal_back() {
+    let served = Served::new(busy_node());
+    let mut pty = top(served.socket.clone(), &["-d", "0.1"]);
+    pty.shows("mnist-vae");
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    for storm in 0..200u16 {
+        let (rows, columns) = match storm % 20 {
+            0 => (1, 1),
+            10 => (500, 500),
+            _ => (random.random_range(1..60), random.random_range(1..200)),
+        };
+        pty.resize(rows, columns);
+        // Some are drawn, some are passed over, and keys come in between.
+        std::thread::sleep(Duration::from_millis(u64::from(storm % 8)));
+        if storm % 9 == 0 {
+            pty.press("?");
+        }
+    }
+    pty.resize(24, 80);
+    pty.press("\x1b");
+    pty.eventually("the whole list", |screen| {
+        screen.contains("mnist-vae") && screen.contains("Quit") && !screen.contains("seconds between two looks")
+    });
+    assert_eq!(pty.is_taken(), (true, true));
+    pty.resize(1, 1);
+    pty.press("q");
+    let (code, before, after) = pty.end();
+    let settings = |told: &str| told.split_once("line =").map(|(_, rest)| rest.to_owned());
+    assert_eq!((code, settings(&before)), (0, settings(&after)), "all but its size is as it was");
+    pty.eventually("the first screen and the cursor", |_| pty.is_taken() == (false, false));
+}
+
+#[test]
+fn where_the_terminal_has_only_ascii_it_gets_nothing_else() {
+    let served = Served::new(busy_node());
+    let seen = |arguments: &[&str], environment: &[(&str, &str)]| {
+        let start = Start { socket: served.socket.clone(), arguments, rows: 24, columns: 80, environment };
+        let mut pty = Pty::start(&start);
+        let screen = pty.eventually("the list", |screen| screen.contains("mnist-vae") && screen.contains("Quit"));
+        pty.press("q");
+        assert_given_back(&pty, 0);
+        screen
+    };
+    assert!(!seen(&[], &[]).is_ascii());
+    assert!(seen(&[], &[("LC_ALL", "C")]).is_ascii());
+    assert!(seen(&[], &[("TERM", "linux")]).is_ascii());
+    assert!(seen(&["--ascii"], &[]).is_ascii());
 }
 
 #[test]

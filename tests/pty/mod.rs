@@ -43,8 +43,9 @@ impl Pty {
         let dir = tempfile::tempdir().expect("folder");
         let path = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
         let script = format!(
-            "stty rows {rows} cols {columns}; stty -a > {before}; sh -c 'echo $$ > {pid}; exec {command}'; \
+            "tty > {tty}; stty rows {rows} cols {columns}; stty -a > {before}; sh -c 'echo $$ > {pid}; exec {command}'; \
              echo $? > {code}; stty -a > {after}",
+            tty = path("tty"),
             before = path("before"),
             pid = path("pid"),
             code = path("code.new"),
@@ -52,7 +53,11 @@ impl Pty {
         );
         let script = format!("{script}; mv {} {}", path("code.new"), path("code"));
         let mut command = Command::new("script");
-        command.args(["-qfc", &script, "/dev/null"]).env("SHELL", "/bin/sh").env("TERM", "xterm-256color");
+        command
+            .args(["-qfc", &script, "/dev/null"])
+            .env("SHELL", "/bin/sh")
+            .env("TERM", "xterm-256color")
+            .env("LC_ALL", "C.UTF-8");
         command.env_remove("NO_COLOR").env_remove("COLUMNS").envs(environment.iter().copied());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("`script` of util-linux");
         let parser = Arc::new(Mutex::new(vt100::Parser::new(size(rows), size(columns), 0)));
@@ -124,6 +129,14 @@ impl Pty {
     /// The process id of `flowctl`.
     pub fn pid(&self) -> u32 {
         self.file("pid").trim().parse().expect("a number")
+    }
+
+    /// Gives the terminal another size, as a window's frame does when it is dragged.
+    pub fn resize(&self, rows: u16, columns: u16) {
+        let terminal = fs::File::options().read(true).write(true).open(self.file("tty").trim()).expect("a terminal");
+        let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        rustix::termios::tcsetwinsize(terminal, size).expect("a size");
+        self.parser.lock().expect("whole").screen_mut().set_size(self::size(rows), self::size(columns));
     }
 
     /// Sends `flowctl` a signal.

@@ -21,7 +21,13 @@ const FRAME: usize = 9;
 ///
 /// # Errors
 /// The daemon does not answer; the first time, or whenever it says no.
-pub async fn print(client: &Client, mut app: App, pages: Option<u64>, screen: &Screen) -> Result<(), Failure> {
+pub async fn print(
+    client: &Client,
+    mut app: App,
+    pages: Option<u64>,
+    screen: &Screen,
+    ascii: bool,
+) -> Result<(), Failure> {
     let mut left = pages.unwrap_or(u64::MAX);
     while left > 0 {
         let status: Status = client.get("/v1/status").await?;
@@ -29,7 +35,7 @@ pub async fn print(client: &Client, mut app: App, pages: Option<u64>, screen: &S
         let now = Now { up: Duration::ZERO, unix_ms: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX) };
         app.take(Input::Status(Box::new(status)), now);
         let width = screen.look().columns.map_or(WIDE, |columns| u16::try_from(columns).unwrap_or(WIDE));
-        screen.print(&page(&mut app, width, now))?;
+        screen.print(&page(&mut app, width, now, ascii))?;
         left -= 1;
         if left > 0 {
             tokio::time::sleep(app.delay).await;
@@ -39,9 +45,9 @@ pub async fn print(client: &Client, mut app: App, pages: Option<u64>, screen: &S
 }
 
 /// The list with all its rows.
-fn page(app: &mut App, width: u16, now: Now) -> String {
+fn page(app: &mut App, width: u16, now: Now, ascii: bool) -> String {
     let height = u16::try_from(app.rows.len().max(FRAME) + FRAME).unwrap_or(u16::MAX);
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-    draw::list_only(&mut buffer, app, now, Theme { color: false });
+    draw::list_only(&mut buffer, app, now, Theme { color: false, ascii });
     format!("{}\n\n", draw::lines(&buffer).trim_end())
 }

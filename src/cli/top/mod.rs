@@ -59,6 +59,9 @@ pub struct TopArgs {
     /// Show only jobs with these words in name, list, metric or reason
     #[arg(long, short, default_value = "", value_name = "TEXT", hide_default_value = true)]
     filter: String,
+    /// Draw with the characters of ASCII only; so it is where the locale is not UTF-8 and on the Linux console
+    #[arg(long)]
+    ascii: bool,
 }
 
 /// Shows the jobs until told to end.
@@ -72,12 +75,22 @@ pub async fn top(client: &Client, args: &TopArgs, screen: &Screen) -> Result<(),
     }
     let order = Order { key: args.sort, reversed: args.reverse };
     let app = App::new(args.delay, order, &args.filter);
+    let ascii = args.ascii || knows_ascii_only(|name| env::var(name).ok());
     if args.batch {
-        return batch::print(client, app, args.iterations, screen).await;
+        return batch::print(client, app, args.iterations, screen, ascii).await;
     }
     able_to_show(screen)?;
     answers(client).await?;
-    live::watch(client.clone(), app, args.iterations, Theme { color: screen.look().color }).await
+    live::watch(client.clone(), app, args.iterations, Theme { color: screen.look().color, ascii }).await
+}
+
+/// Whether the terminal's character set is not Unicode, as `htop` and other programs tell it: by the locale, which is the first of three
+/// variables that is set. The Linux console has 512 characters, and those of curves are not among them.
+fn knows_ascii_only(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_lowercase();
+    let is_unicode = locale.contains("utf-8") || locale.contains("utf8");
+    !is_unicode || set("TERM").is_some_and(|term| term == "linux" || term == "dumb")
 }
 
 /// Whether a screen can be drawn where the output goes.
@@ -103,5 +116,25 @@ async fn answers(client: &Client) -> Result<(), Failure> {
     match client.hurried(Duration::from_secs(2)).get::<Policy>("/v1/policy").await {
         Ok(_) | Err(ClientError::Timeout { .. }) => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::knows_ascii_only;
+
+    #[test]
+    fn the_locale_tells_what_the_terminal_can_show() {
+        let knows = |variables: &[(&str, &str)]| {
+            knows_ascii_only(|name| {
+                variables.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert!(!knows(&[("LANG", "de_DE.UTF-8"), ("TERM", "xterm")]));
+        assert!(!knows(&[("LC_CTYPE", "C.utf8"), ("LANG", "C")]), "the first that is set");
+        assert!(knows(&[("LC_ALL", "C"), ("LANG", "de_DE.UTF-8")]));
+        assert!(!knows(&[("LC_ALL", ""), ("LANG", "de_DE.UTF-8")]), "an empty one is not set");
+        assert!(knows(&[]) && knows(&[("LANG", "de_DE@euro")]));
+        assert!(knows(&[("LANG", "C.UTF-8"), ("TERM", "linux")]));
     }
 }

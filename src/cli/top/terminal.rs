@@ -119,3 +119,54 @@ fn give_back_on_panic() {
         std::process::exit(101);
     }));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::top::jobs::Order;
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    const INSIDE: &str = "cli::top::terminal::tests::a_thread_panics_while_the_terminal_is_taken";
+
+    #[test]
+    #[ignore = "takes the terminal and ends the program: the next test runs it on a terminal of its own"]
+    fn a_thread_panics_while_the_terminal_is_taken() {
+        let mut held = Held::take(Theme { color: true, ascii: false }).expect("a terminal");
+        let mut app = App::new(Duration::from_secs(1), Order::default(), "");
+        held.show(&mut app, Now { up: Duration::ZERO, unix_ms: 0 }).expect("a terminal");
+        let _ = std::thread::spawn(|| panic!("something is wrong")).join();
+        unreachable!("the program has ended");
+    }
+
+    #[test]
+    fn a_panic_in_any_thread_gives_the_terminal_back_before_it_is_told_and_ends_the_program() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+        let program = std::env::current_exe().expect("this program").to_string_lossy().into_owned();
+        let script = format!(
+            "stty rows 24 cols 80; stty -a > {before}; {program} --exact {INSIDE} --ignored --nocapture; echo $? > {code}; stty -a > {after}",
+            before = path("before"),
+            code = path("code"),
+            after = path("after"),
+        );
+        let mut terminal = Command::new("script");
+        terminal.args(["-qfc", &script, "/dev/null"]).env("SHELL", "/bin/sh").env("TERM", "xterm-256color");
+        // Its input stays open until its end.
+        let running = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("`script` of util-linux");
+        let written = running.wait_with_output().expect("it ends").stdout;
+        let text = |name: &str| std::fs::read_to_string(path(name)).expect("written by the shell");
+        assert_eq!(text("code").trim(), "101");
+        assert_eq!(text("before"), text("after"), "the terminal's settings");
+
+        let cells = |count| std::num::NonZero::new(count).expect("some");
+        let mut seen = vt100::Parser::new(cells(24), cells(80), 0);
+        let taken = written.windows(8).position(|bytes| bytes == b"\x1b[?1049h").expect("its own screen");
+        seen.process(&written[..taken + 8]);
+        assert!(seen.screen().alternate_screen());
+        seen.process(&written[taken + 8..]);
+        assert!(!seen.screen().alternate_screen() && !seen.screen().hide_cursor());
+        let told = seen.screen().contents();
+        assert!(told.contains("something is wrong"), "told where it can be read: {told}");
+    }
+}

@@ -1,5 +1,6 @@
 //! The screen as a function of the state. Pure. Imports: the state, ratatui.
 
+mod ascii;
 mod columns;
 mod detail;
 mod header;
@@ -32,11 +33,17 @@ pub fn draw(buffer: &mut Buffer, app: &mut App, now: Now, theme: Theme) {
         Some(Overlay::Messages(line)) => overlay::messages(buffer, page, app, *line, theme),
         Some(Overlay::Prompt(_)) | None => {}
     }
+    if theme.ascii {
+        ascii::translate(buffer);
+    }
 }
 
 /// Draws the list and nothing else.
 pub fn list_only(buffer: &mut Buffer, app: &mut App, now: Now, theme: Theme) {
     list::draw(buffer, buffer.area, app, now, theme);
+    if theme.ascii {
+        ascii::translate(buffer);
+    }
 }
 
 /// What stands in the buffer as lines of text, blanks at their ends cut off.

@@ -15,7 +15,7 @@ fn at(seconds: u64) -> Now {
 
 fn drawn(app: &mut App, width: u16, height: u16, now: Now, color: bool) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-    draw(&mut buffer, app, now, Theme { color });
+    draw(&mut buffer, app, now, Theme { color, ascii: false });
     buffer
 }
 
@@ -167,6 +167,26 @@ fn without_colour_there_is_none_and_with_it_the_text_is_the_same() {
         assert!(!plain.content.iter().any(|cell| is_coloured(cell.style())));
         assert!(coloured.content.iter().any(|cell| is_coloured(cell.style())));
         assert!(plain.content.iter().zip(&coloured.content).all(|(a, b)| a.symbol() == b.symbol()));
+    }
+}
+
+#[test]
+fn where_there_is_only_ascii_everything_has_its_likeness_at_its_place() {
+    let plain = |app: &mut App, width, height, now| {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+        draw(&mut buffer, app, now, Theme { color: false, ascii: true });
+        lines(&buffer)
+    };
+    golden("ascii_list_80x24", &plain(&mut watching(), 80, 24, at(1)));
+    golden("ascii_detail_200x60", &plain(&mut looking_closer(), 200, 60, at(60)));
+    let mut helped = watching();
+    helped.overlay = Some(Overlay::Help(0));
+    golden("ascii_help_80x24", &plain(&mut helped, 80, 24, at(1)));
+    for (width, height) in [(200, 60), (80, 24), (40, 10), (20, 5)] {
+        for mut app in [watching(), looking_closer()] {
+            let screen = plain(&mut app, width, height, at(60));
+            assert!(screen.is_ascii(), "{screen}");
+        }
     }
 }
 

@@ -7,11 +7,13 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
-/// Whether to colour. What a colour says, a word or a sign says too.
+/// What the terminal can show. What a colour says, a word or a sign says too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Theme {
     /// Colours may be used.
     pub color: bool,
+    /// Only the characters of ASCII may be used.
+    pub ascii: bool,
 }
 
 impl Theme {
