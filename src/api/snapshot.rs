@@ -8,7 +8,8 @@ use super::wire::{ContainerDetail, ContainerList, Policy, Status};
 use crate::model::{JobStatus, NodeStatus};
 use hyper::body::Bytes;
 use serde::Serialize;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use tokio::sync::watch;
 
 /// One published snapshot and what was rendered of it so far.
 pub(super) struct Snapshot {
@@ -71,26 +72,43 @@ pub(super) fn json<T: Serialize>(document: &T) -> Bytes {
 pub(super) struct Snapshots {
     feed: Feed,
     hostname: Arc<str>,
-    latest: Mutex<Arc<Snapshot>>,
+    /// The last that was asked for, while it is the newest.
+    latest: Arc<Mutex<Option<Arc<Snapshot>>>>,
 }
 
 impl Snapshots {
+    /// Must be called within a runtime.
     pub(super) fn new(feed: Feed) -> Snapshots {
         let hostname: Arc<str> = rustix::system::uname().nodename().to_string_lossy().into();
-        let published = feed.status.borrow().clone();
-        let latest = Mutex::new(Arc::new(unrendered(published, &hostname)));
+        let latest = Arc::default();
+        tokio::spawn(forget_what_is_old(feed.status.clone(), Arc::clone(&latest)));
         Snapshots { feed, hostname, latest }
     }
 
     pub(super) fn latest(&self) -> Arc<Snapshot> {
         let published = self.feed.status.borrow().clone();
-        // A panic while the lock was held cannot leave half a snapshot: replacing it is one assignment.
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if !Arc::ptr_eq(&latest.status, &published) {
-            *latest = Arc::new(unrendered(published, &self.hostname));
+        let mut latest = locked(&self.latest);
+        match &*latest {
+            Some(snapshot) if Arc::ptr_eq(&snapshot.status, &published) => Arc::clone(snapshot),
+            _ => Arc::clone(latest.insert(Arc::new(unrendered(published, &self.hostname)))),
         }
-        latest.clone()
     }
+}
+
+/// Nobody may ask for a long time, and a snapshot of hundreds of jobs with its renderings is a megabyte.
+async fn forget_what_is_old(
+    mut published: watch::Receiver<Arc<NodeStatus>>,
+    latest: Arc<Mutex<Option<Arc<Snapshot>>>>,
+) {
+    while published.changed().await.is_ok() {
+        let newest = published.borrow_and_update().clone();
+        locked(&latest).take_if(|snapshot| !Arc::ptr_eq(&snapshot.status, &newest));
+    }
+}
+
+/// A panic while the lock was held cannot leave half a snapshot: replacing it is one assignment.
+fn locked<T>(latest: &Mutex<T>) -> MutexGuard<'_, T> {
+    latest.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn unrendered(status: Arc<NodeStatus>, hostname: &Arc<str>) -> Snapshot {

@@ -28,8 +28,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 /// How often a snapshot is published, and disturbances are looked for, besides after each change. With many jobs less often: so
 /// that looking takes one part in [`LOOK_COSTS_AT_MOST`] of a core.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-const LOOK_AT_LATEST: Duration = Duration::from_secs(10);
-const LOOK_COSTS_AT_MOST: u32 = 1000;
+const LOOK_AT_LATEST: Duration = Duration::from_secs(15);
+const LOOK_COSTS_AT_MOST: u32 = 2000;
 /// Decisions that are asked for by starts, ends and commands wait so that deciding takes one part in so many of a core, but no
 /// longer than this, nor than half an interval.
 const TICK_COSTS_AT_MOST: u32 = 30;

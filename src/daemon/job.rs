@@ -23,6 +23,8 @@ use std::path::{Path, PathBuf};
 const NOTICES_AT_MOST: usize = 16;
 /// Counters are not read again sooner.
 const FRESH: Millis = Millis(50);
+/// All of them are read this often, also where no tick asks for them.
+const WHOLE_AT_LATEST: Millis = Millis::from_secs(20);
 
 /// A governed container.
 pub(super) struct Job {
@@ -51,6 +53,7 @@ pub(super) struct Job {
     /// What stood when last read: at a tick, after a write of ours, or when somebody else wrote.
     pub limits: Limits,
     refreshed: Millis,
+    refreshed_whole: Millis,
     /// The last two readings of its CPU counter.
     pub cpu_sample: Option<(Millis, CpuTime)>,
     /// Cores used between them.
@@ -162,6 +165,7 @@ impl Job {
             usage: Usage::default(),
             limits,
             refreshed: Millis(0),
+            refreshed_whole: Millis(0),
             cpu_sample: None,
             cores_used: None,
             plan: None,
@@ -243,13 +247,21 @@ impl Job {
         Some(ReadPosition { place: self.place?, checkpoint })
     }
 
-    /// Reads its counters, and how much CPU it used since the last reading; a reading of this very moment is good enough.
-    pub fn refresh(&mut self, now: Millis) {
-        if self.usage.cpu.is_some() && now.since(self.refreshed) < FRESH {
+    /// Reads its counters, and how much CPU it used since the last reading; a reading of this very moment is good enough. `whole`:
+    /// all that a decision may use; otherwise what a look needs.
+    pub fn refresh(&mut self, now: Millis, whole: bool) {
+        let whole = whole || self.usage.cpu.is_none() || now.since(self.refreshed_whole) >= WHOLE_AT_LATEST;
+        let last = if whole { self.refreshed_whole } else { self.refreshed };
+        if self.usage.cpu.is_some() && now.since(last) < FRESH {
             return;
         }
         self.refreshed = now;
-        self.usage = self.target.cgroup().usage();
+        if whole {
+            self.refreshed_whole = now;
+            self.usage = self.target.cgroup().usage();
+        } else {
+            self.target.cgroup().glance(&mut self.usage);
+        }
         let Some(cpu) = self.usage.cpu else { return };
         match self.cpu_sample {
             Some((at, before)) if now.since(at) >= Millis(500) => {

@@ -31,7 +31,7 @@ pub(super) fn observe(
 }
 
 fn observe_job(job: &mut Job, now: Millis, paused: bool, close: bool) -> ContainerObservation {
-    job.refresh(now);
+    job.refresh(now, close);
     ContainerObservation {
         id: job.id().clone(),
         name: job.target.name.clone(),

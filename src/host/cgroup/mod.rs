@@ -96,6 +96,11 @@ impl Cgroup {
         usage
     }
 
+    /// Brings the CPU time, the memory and the pressure on it in a reading of before up to date: a third of the cost of a whole one.
+    pub fn glance(&mut self, usage: &mut Usage) {
+        self.meter.glance(&self.directories, usage);
+    }
+
     /// The limits that stand now. Never fails: what cannot be read is `None`.
     pub fn limits(&self) -> Limits {
         limits::read(&self.directories)

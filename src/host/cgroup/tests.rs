@@ -64,6 +64,18 @@ fn version_2_usage_is_read_from_its_files() {
 }
 
 #[test]
+fn a_glance_brings_what_moves_fast_up_to_date_and_leaves_the_rest() {
+    let (dir, mut cgroup) = cgroup_of_files(true, V2);
+    let before = cgroup.usage();
+    let mut glanced = before;
+    cgroup.glance(&mut glanced);
+    assert_eq!(glanced, before);
+    fs::write(dir.path().join("memory.current"), "4096\n").unwrap();
+    cgroup.glance(&mut glanced);
+    assert_eq!(glanced, Usage { memory: Some(Bytes(4096)), ..before });
+}
+
+#[test]
 fn version_2_limits_are_read_from_its_files() {
     let (_dir, cgroup) = cgroup_of_files(true, V2);
     let limits = cgroup.limits();

@@ -29,12 +29,32 @@ impl Meter {
         usage
     }
 
-    fn read_cpu(&mut self, directories: &Directories, buffer: &mut Vec<u8>, usage: &mut Usage) {
-        // On version 1 time used and time throttled stand in two files, perhaps in two hierarchies.
+    /// What moves fast and is cheap to read, into a whole reading of before: CPU time, memory, and pressure on it.
+    pub(super) fn glance(&mut self, directories: &Directories, usage: &mut Usage) {
+        let mut buffer = Vec::new();
+        usage.cpu = None;
+        if directories.cpuacct.is_some() {
+            self.read_cpuacct(directories, &mut buffer, usage);
+        } else {
+            self.read_cpu(directories, &mut buffer, usage);
+        }
+        usage.memory = self.read_charged(directories, &mut buffer);
+        if let Some(unified) = &directories.unified {
+            let text = self.memory_pressure.read(unified, &["memory.pressure"], &mut buffer);
+            usage.pressure.memory = text.and_then(pressure::some_avg10);
+        }
+    }
+
+    fn read_cpuacct(&mut self, directories: &Directories, buffer: &mut Vec<u8>, usage: &mut Usage) {
         if let Some(cpuacct) = &directories.cpuacct {
             let text = self.cpu.read(cpuacct, &["cpuacct.usage"], buffer);
             usage.cpu = text.and_then(number).map(|nanos| CpuTime(nanos / 1000));
         }
+    }
+
+    fn read_cpu(&mut self, directories: &Directories, buffer: &mut Vec<u8>, usage: &mut Usage) {
+        // On version 1 time used and time throttled stand in two files, perhaps in two hierarchies.
+        self.read_cpuacct(directories, buffer, usage);
         let Some(cpu) = directories.of(Controller::Cpu) else { return };
         let Some(stat) = self.cpu_stat.read(cpu, &["cpu.stat"], buffer) else { return };
         if usage.cpu.is_none() {
@@ -47,16 +67,17 @@ impl Meter {
 
     fn read_memory(&mut self, directories: &Directories, buffer: &mut Vec<u8>, usage: &mut Usage) {
         let Some(memory) = directories.of(Controller::Memory) else { return };
-        let (current, inactive) = if memory.is_unified() {
-            ("memory.current", "inactive_file")
-        } else {
-            ("memory.usage_in_bytes", "total_inactive_file")
-        };
-        let charged = self.memory.read(memory, &[current], buffer).and_then(number);
+        let inactive = if memory.is_unified() { "inactive_file" } else { "total_inactive_file" };
+        usage.memory = self.read_charged(directories, buffer);
         let stat = self.memory_stat.read(memory, &["memory.stat"], buffer);
         let reclaimable = stat.and_then(|stat| keyed(stat, inactive));
-        usage.memory = charged.map(Bytes);
-        usage.working_set = charged.zip(reclaimable).map(|(all, cache)| Bytes(all.saturating_sub(cache)));
+        usage.working_set = usage.memory.zip(reclaimable).map(|(all, cache)| Bytes(all.0.saturating_sub(cache)));
+    }
+
+    fn read_charged(&mut self, directories: &Directories, buffer: &mut Vec<u8>) -> Option<Bytes> {
+        let memory = directories.of(Controller::Memory)?;
+        let current = if memory.is_unified() { "memory.current" } else { "memory.usage_in_bytes" };
+        self.memory.read(memory, &[current], buffer).and_then(number).map(Bytes)
     }
 
     fn read_block_io(&mut self, directories: &Directories, buffer: &mut Vec<u8>, usage: &mut Usage) {

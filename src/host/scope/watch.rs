@@ -29,8 +29,10 @@ pub enum ScopeEvent {
 
 /// Folders beyond this many are not looked at.
 const SCOPES_AT_MOST: usize = 1024;
-/// The folders are looked at this often, events or not.
+/// The folders are looked at this often, events or not: with more than a hundred of them in proportion less often, up to so many times.
 const LATEST: Duration = Duration::from_secs(2);
+const SCOPES_AT_FULL_PACE: f64 = 100.0;
+const SLOWEST_PACE: f64 = 5.0;
 /// Events within so long are answered by one look.
 const GATHER: Duration = Duration::from_millis(20);
 
@@ -95,7 +97,8 @@ fn watch_until(
                 return;
             }
         }
-        if woken.recv_timeout(LATEST) == Err(RecvTimeoutError::Disconnected) {
+        let pace = (scopes.running.len() as f64 / SCOPES_AT_FULL_PACE).clamp(1.0, SLOWEST_PACE);
+        if woken.recv_timeout(LATEST.mul_f64(pace)) == Err(RecvTimeoutError::Disconnected) {
             thread::sleep(LATEST); // no inotify: its sender is gone
         }
         if stopped.load(Ordering::Acquire) {
@@ -122,8 +125,9 @@ impl Scopes {
             }
             let Ok(folder) = Folder::open(&path) else { continue };
             match folder.scope(self.boot_id.as_deref()).filter(confirmed) {
-                Some(scope) => {
+                Some(mut scope) => {
                     events.push(ScopeEvent::Started(scope.clone()));
+                    scope.labels.clear(); // nobody asks this copy for them
                     self.running.insert(path, (folder, scope));
                 }
                 None => clear_remains(&folder, self.boot_id.as_deref()),
