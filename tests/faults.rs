@@ -18,7 +18,7 @@ use support::engine::{CONVERGED, Engine, GROWING, RunSpec};
 const FAULTS: usize = 24;
 
 /// What SQLite and the journal do with files, and what an operating system answers when a disk is broken or full.
-const CALLS: [&str; 6] = ["pwrite64", "pread64", "fdatasync", "ftruncate", "openat", "fcntl"];
+const CALLS: [&str; 6] = ["pwrite64", "pread64", "fsync", "ftruncate", "openat", "fcntl"];
 const ERRORS: [&str; 3] = ["EIO", "ENOSPC", "EROFS"];
 
 /// Occurrences of a call at which it may begin to fail: opening the journal and the first promises are within them.
