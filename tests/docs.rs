@@ -320,6 +320,10 @@ fn whatever_undoes_puts_original_limits_back() {
     assert_eq!(machine.engine.cpu_weight(&flat), 40, "what stood stands");
     machine.does("flowcond restore", &[]);
     assert_eq!(machine.engine.cpu_weight(&flat), theirs);
+
+    let _foreground = machine.begins("flowcond", &[]);
+    eventually("it answers", SOON, || machine.daemon.flowctl(&["ps"]).status.success().then_some(()));
+    machine.daemon.job_that("flat", "a daemon by itself governs with what its configuration says", SOON, |_| true);
 }
 
 #[test]

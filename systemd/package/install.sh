@@ -13,6 +13,8 @@ uninstall() {
     # Stopping the service puts every original limit back.
     if live; then systemctl disable --now flowcon-exporter.service flowcond.service 2>/dev/null || true; fi
     find usr -type f | while read -r file; do rm -f "$root/$file"; done
+    # Folders of our own; one in which somebody else put something stays.
+    find usr -depth -type d -path '*flowcon*' | while read -r folder; do rmdir "$root/$folder" 2>/dev/null || true; done
     if live; then systemctl daemon-reload; fi
     rm -rf "$root/run/flowcon"
     echo "removed; $root/etc/flowcon and $root/var/lib/flowcon are yours to delete"

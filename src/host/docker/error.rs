@@ -9,7 +9,7 @@ pub enum EngineError {
     /// Nobody listens, or the connection broke.
     #[error(
         "{operation}: no connection to the engine at {}: {why}; see that it runs (systemctl status docker) \
-         and that DOCKER_HOST or the configuration names its socket",
+         and that DOCKER_HOST or the configuration names its socket; where there is none, set engine.address = \"off\"",
         socket.display()
     )]
     Unreachable {

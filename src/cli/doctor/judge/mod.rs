@@ -74,7 +74,7 @@ pub(super) fn permissions(socket: &Socket) -> Check {
         Socket { group_exists: false, .. } => Check::warn(
             NAME,
             "there is no group flowcon, so only root can look",
-            "`sudo groupadd --system flowcon && sudo systemctl restart flowcond`",
+            "`sudo groupadd --system flowcon`, then restart flowcond",
         ),
         Socket { root: true, .. } => Check::ok(NAME, "root: may look and change; the group flowcon may look"),
         Socket { member: false, .. } => {
