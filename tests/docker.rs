@@ -117,13 +117,13 @@ async fn containers_are_found_at_the_start_and_followed_through_their_lives() {
     assert_eq!(watched.next().await, EngineEvent::Updated(id.clone()));
     engine.docker(&["exec", "later", "true"]);
     engine.docker(&["restart", "--time", "1", "later"]);
-    assert_eq!(watched.next().await, EngineEvent::Ended(id.clone()));
+    assert_eq!(watched.next().await, EngineEvent::Ended(id.clone(), Some(0)));
     let EngineEvent::Started(again) = watched.next().await else { panic!("not started again") };
     assert_eq!(again.id, id);
     assert!(again.started_unix_ms > started.started_unix_ms);
     assert_eq!(again.limits.cpu_shares, 512, "the engine keeps an update over a restart");
     engine.docker(&["rm", "--force", "later"]);
-    assert_eq!(watched.next().await, EngineEvent::Ended(id));
+    assert_eq!(watched.next().await, EngineEvent::Ended(id, Some(137)));
     engine.docker(&["rm", "--force", "stranger"]);
     watched.silent_for(Duration::from_millis(300)).await;
 }
@@ -217,7 +217,7 @@ async fn a_container_that_dies_between_list_and_inspect_is_simply_not_there() {
     let mut watched = Watched::start(&proxy.address());
     watched.connected().await;
     assert_eq!(watched.listed_ids().await, [stays]);
-    assert_eq!(watched.next().await, EngineEvent::Ended(ContainerId::new(&dies)));
+    assert_eq!(watched.next().await, EngineEvent::Ended(ContainerId::new(&dies), Some(137)));
     drop(proxy);
 }
 
@@ -262,7 +262,7 @@ async fn the_watcher_outlives_the_engine_and_says_each_loss_once() {
     loop {
         match watched.next().await {
             EngineEvent::Lost(reason) => break assert!(reason.contains("DOCKER_HOST"), "{reason}"),
-            EngineEvent::Ended(_) => {}
+            EngineEvent::Ended(..) => {}
             other => panic!("{other:?}"),
         }
     }

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use support::daemon::{Daemon, eventually};
+use support::engine::{Engine, RunSpec};
 
 /// A daemon without an engine that decides often.
 fn daemon(settings: &[&str]) -> Daemon {
@@ -86,6 +87,30 @@ fn a_job_that_ended_can_be_looked_up_and_its_decisions_explained() {
     let events = daemon.told(&["history", "--events", "brief", "-o", "jsonl"]);
     let kinds: Vec<String> = events.lines().map(|line| json(line)["kind"].as_str().unwrap_or("").to_owned()).collect();
     assert!(kinds.contains(&"started".to_owned()) && kinds.contains(&"ended".to_owned()), "{kinds:?}");
+}
+
+#[test]
+fn an_end_is_told_with_its_exit_code_where_an_engine_knows_it() {
+    let engine = Engine::start();
+    let daemon = Daemon::start(&engine.address(), &["policy.interval=1s"]);
+    for (name, script) in [("good", "sleep 4; exit 0"), ("bad", "sleep 4; exit 3")] {
+        engine.run(RunSpec { name, labels: &["flowcon.enable=true"], script, ..RunSpec::default() });
+        daemon.job_that(name, "is found", Duration::from_secs(20), |_| true);
+    }
+    let command = finished(&daemon, "command", 100);
+    assert_eq!(command["job"]["exit_code"], Value::Null, "a command's code is its caller's");
+    let listed = eventually("both ends are in the history", Duration::from_secs(30), || {
+        let listed = daemon.told(&["history"]);
+        (listed.contains("exit 0") && listed.contains("exit 3")).then_some(listed)
+    });
+    let line = |name: &str| listed.lines().find(|line| line.starts_with(name)).unwrap().trim_end().to_owned();
+    assert!(line("good").ends_with("exit 0") && line("bad").ends_with("exit 3"), "{listed}");
+    assert!(line("command").ends_with("ended"), "{listed}");
+    assert_eq!(json(&daemon.told(&["history", "bad", "-o", "json"]))["job"]["exit_code"], 3);
+    let page = daemon.told(&["report", "-o", "-"]);
+    for end in ["exit 0", "exit 3", "ended"] {
+        assert!(page.contains(&format!("<td class=\"left\">{end}</td>")), "{end}");
+    }
 }
 
 #[test]

@@ -59,7 +59,7 @@ async fn containers_are_found_and_followed_through_their_lives() {
     if by_engine && ended == EngineEvent::Updated(id.clone()) {
         ended = next(&mut events).await;
     }
-    assert_eq!(ended, EngineEvent::Ended(id.clone()));
+    assert_eq!(ended, EngineEvent::Ended(id.clone(), Some(137)));
     assert!(engine.inspect(&id, EngineName::Podman).await.unwrap_err().is_gone());
 }
 

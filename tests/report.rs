@@ -162,6 +162,7 @@ fn an_hour_of_15_jobs(state: &Path) {
                 first_unix_ms: first,
                 last_unix_ms: last,
                 ended_unix_ms: ended,
+                exit_code: ended.map(|_| 0),
                 original_weight: Some(CpuWeight::DEFAULT),
                 metric: Some("loss".to_owned()),
                 direction: Some(Direction::Down),

@@ -179,13 +179,24 @@ fn jobs_page(jobs: &[PastJob], since: u64, look: &Look) -> String {
     table(&columns, &rows, look)
 }
 
+/// `runs`, `exit 0`, or `ended` where nobody told how.
+pub(in crate::cli) fn end(job: &PastJob) -> String {
+    match (job.ended_unix_ms, job.exit_code) {
+        (None, _) => "runs".to_owned(),
+        (Some(_), Some(code)) => format!("exit {code}"),
+        (Some(_), None) => "ended".to_owned(),
+    }
+}
+
 fn job_row(job: &PastJob) -> Vec<Cell> {
     let latest = job.latest.as_ref();
     let lasted = job.ended_unix_ms.unwrap_or(job.last_unix_ms).saturating_sub(job.started_unix_ms);
-    let end = match job.ended_unix_ms {
-        Some(_) => Cell::plain("ended"),
-        None => Cell::new(Tone::Good, "runs"),
+    let tone = match (job.ended_unix_ms, job.exit_code) {
+        (None, _) => Tone::Good,
+        (Some(_), Some(1..)) => Tone::Bad,
+        _ => Tone::Plain,
     };
+    let end = Cell::new(tone, &end(job));
     let value = latest.and_then(|latest| latest.value);
     let metric =
         value.map(|value| format!("{} {}", job.metric.as_deref().unwrap_or("value"), text::number_text(value)));

@@ -4,7 +4,7 @@ use super::history::{History, Pace, SLOW};
 use super::journal::unix_ms;
 use crate::api::{Feed, HistoryRequest, RecordingRequest, Request};
 use crate::config::Settings;
-use crate::model::{Event, EventKind, Millis, NodeStatus, Notice, NoticeLevel, PolicySettings, Pressure};
+use crate::model::{ContainerId, Event, EventKind, Millis, NodeStatus, Notice, NoticeLevel, PolicySettings, Pressure};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{broadcast, mpsc, watch};
@@ -87,6 +87,13 @@ impl Publisher {
             self.warn(text);
         }
         self.history_problem = problem;
+    }
+
+    /// With what a container ended, for the history: told before its end.
+    pub fn exited(&mut self, id: &ContainerId, exit_code: Option<i32>) {
+        if let Some(code) = exit_code {
+            self.history.exited(id, code);
+        }
     }
 
     /// Other bounds of the history from now on.

@@ -14,7 +14,8 @@ impl Governing {
             EngineEvent::Lost(text) => self.engine_lost(&text),
             EngineEvent::Listed(containers) => self.listed(&containers),
             EngineEvent::Started(container) => self.found(&container),
-            EngineEvent::Ended(id) => {
+            EngineEvent::Ended(id, exit_code) => {
+                self.publisher.exited(&id, exit_code);
                 self.end(&id);
                 self.adopted_ended(&id);
             }

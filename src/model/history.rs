@@ -27,6 +27,8 @@ pub struct PastJob {
     pub last_unix_ms: u64,
     /// When it ended; `None` = it runs, or nobody saw it end yet.
     pub ended_unix_ms: Option<u64>,
+    /// The exit code that its runtime told; `None` = it runs, or nobody told.
+    pub exit_code: Option<i32>,
     /// Its CPU weight before the first change.
     pub original_weight: Option<CpuWeight>,
     /// The evaluation function's name.

@@ -35,6 +35,9 @@ pub struct PastJob {
     pub last_unix_ms: u64,
     /// When it ended; null = it runs, or nobody saw it end yet.
     pub ended_unix_ms: Option<u64>,
+    /// The exit code that the engine told; null = it runs, or nobody told (commands of `flowctl run` keep theirs to themselves).
+    #[serde(default)]
+    pub exit_code: Option<i32>,
     /// Its CPU weight before the first change.
     pub original_weight: Option<u32>,
     /// The evaluation function's name.
@@ -61,6 +64,7 @@ impl PastJob {
             first_unix_ms: job.first_unix_ms,
             last_unix_ms: job.last_unix_ms,
             ended_unix_ms: job.ended_unix_ms,
+            exit_code: job.exit_code,
             original_weight: job.original_weight.map(|weight| weight.number()),
             metric: job.metric.clone(),
             direction: job.direction.map(word),

@@ -220,5 +220,8 @@ fn method(data: &Data) -> String {
 }
 
 #[cfg(test)]
+#[path = "contrast_tests.rs"]
+mod contrast;
+#[cfg(test)]
 #[path = "page_tests.rs"]
 mod tests;

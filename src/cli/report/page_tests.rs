@@ -21,6 +21,7 @@ fn job(number: u64, name: &str, from_s: u64, to_s: Option<u64>) -> PastJob {
         first_unix_ms: at(from_s),
         last_unix_ms: at(to_s.unwrap_or(3600)),
         ended_unix_ms: to_s.map(at),
+        exit_code: to_s.map(|_| i32::from(number.is_multiple_of(2))),
         original_weight: Some(100),
         metric: Some("loss".to_owned()),
         direction: Some("down".to_owned()),
@@ -101,6 +102,9 @@ fn an_hour_of_15_jobs_is_a_small_page_that_is_quickly_made() {
         ["Completion times", "When each job ran", "Shares of the node", "CPU used", "Evaluation curves", "estimated"]
     {
         assert!(page.contains(part), "{part}");
+    }
+    for end in ["exit 0", "exit 1", "runs"] {
+        assert!(page.contains(&format!("<td class=\"left\">{end}</td>")), "{end}");
     }
     if let Some(file) = std::env::var_os("FLOWCON_KEEP_REPORT") {
         std::fs::write(file, page).expect("written where asked");

@@ -5,7 +5,7 @@
 use super::charts::{Drawn, gain, name, words};
 use super::data::{Data, Series};
 use super::estimate::Range;
-use crate::cli::{text, when};
+use crate::cli::{history, text, when};
 use crate::sim::report::svg::escaped;
 
 /// Rows of the table of decisions, the newest.
@@ -25,7 +25,7 @@ pub fn jobs_table(data: &Data) -> String {
         "All jobs",
         &format!(
             "<table><caption>Times are UTC. \"Plain\" and \"change\" are estimates; a change in colour is beyond their doubt.</caption>\
-             <thead><tr><th scope=\"col\">job</th><th scope=\"col\" class=\"left\">started</th><th scope=\"col\">took</th>\
+             <thead><tr><th scope=\"col\">job</th><th scope=\"col\" class=\"left\">started</th><th scope=\"col\">took</th><th scope=\"col\" class=\"left\">end</th>\
              <th scope=\"col\">CPU</th><th scope=\"col\">cores</th><th scope=\"col\" class=\"left\">evaluation</th>\
              <th scope=\"col\">95 % after</th><th scope=\"col\">plain</th><th scope=\"col\">change</th></tr></thead><tbody>{rows}</tbody></table>"
         ),
@@ -64,11 +64,12 @@ fn job_row(data: &Data, place: usize, job: &Series) -> String {
         None => ("–".to_owned(), "–".to_owned(), ""),
     };
     format!(
-        "<tr><th scope=\"row\">{}</th><td class=\"left\">{}</td><td>{}{open}</td><td>{}</td><td>{:.2}</td><td class=\"left\">{evaluation}</td>\
+        "<tr><th scope=\"row\">{}</th><td class=\"left\">{}</td><td>{}{open}</td><td class=\"left\">{}</td><td>{}</td><td>{:.2}</td><td class=\"left\">{evaluation}</td>\
          <td>{}</td><td>{plain}</td><td class=\"{class}\">{change}</td></tr>",
         safe(&job.job.name),
         clock(data, job.job.started_unix_ms),
         text::duration(took),
+        history::end(&job.job),
         text::duration(cpu),
         cpu / took.max(1e-9),
         quality(job, estimated.and_then(|plain| plain.quality_s)),

@@ -62,6 +62,7 @@ impl<T: Fn(Option<String>)> Keeper<T> {
                         self.write_at = self.write_at.min(Instant::now() + WRITE_SOONEST);
                     }
                 }
+                Ok(Given::Exited(id, code)) => self.recorder.exited(&id, code),
                 Ok(Given::Limits(limits)) => {
                     self.limits = limits;
                     self.tidy_at = Instant::now();

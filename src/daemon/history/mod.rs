@@ -17,7 +17,7 @@ use super::event::Event as Told;
 use crate::api::HistoryRequest;
 use crate::config::Settings;
 use crate::host::store::history::HistoryLimits;
-use crate::model::{Event, NodeStatus};
+use crate::model::{ContainerId, Event, NodeStatus};
 use keeper::Keeper;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,6 +41,7 @@ pub(super) const SLOW: &str = "the disk is too slow for the history: some observ
 enum Given {
     Snapshot(Arc<NodeStatus>),
     Event(Event),
+    Exited(ContainerId, i32),
     Limits(HistoryLimits),
 }
 
@@ -124,6 +125,14 @@ impl History {
         if let Some(queue) = &self.queue {
             // A full queue is noticed by the snapshots.
             let _ = queue.try_send(Given::Event(event.clone()));
+        }
+    }
+
+    /// With what a container ended, before the event of its end.
+    pub fn exited(&mut self, id: &ContainerId, code: i32) {
+        if let Some(queue) = &self.queue {
+            // A full queue: it ended, and nobody knows how.
+            let _ = queue.try_send(Given::Exited(id.clone(), code));
         }
     }
 

@@ -76,6 +76,13 @@ impl Recorder {
         ended
     }
 
+    /// Takes note of the exit code of a container whose end is told next.
+    pub fn exited(&mut self, id: &ContainerId, code: i32) {
+        if let Some(live) = self.live.get_mut(id) {
+            live.job.exit_code = Some(code);
+        }
+    }
+
     fn observe_node(&mut self, status: &NodeStatus) {
         // Before the first look nothing is known of the node.
         if status.cores <= 0.0 {
@@ -145,6 +152,7 @@ impl Recorder {
                 first_unix_ms: unix_ms,
                 last_unix_ms: unix_ms,
                 ended_unix_ms: None,
+                exit_code: None,
                 original_weight: None,
                 metric: None,
                 direction: None,

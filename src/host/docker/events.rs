@@ -13,8 +13,8 @@ const LONGEST_LINE: usize = 1 << 20;
 pub(super) enum Happening {
     /// It started: inspect it.
     Started(ContainerId),
-    /// It ended, at this engine time in Unix nanoseconds.
-    Ended(ContainerId, u64),
+    /// It ended, at this engine time in Unix nanoseconds, with this exit code where the engine told it.
+    Ended(ContainerId, u64, Option<i32>),
     /// It was paused (`true`) or resumed.
     Paused(ContainerId, bool),
     /// It has a new name.
@@ -82,6 +82,13 @@ struct Actor {
     attributes: BTreeMap<String, String>,
 }
 
+impl Actor {
+    /// Docker's word for it, or Podman's.
+    fn exit_code(&self) -> Option<i32> {
+        ["exitCode", "containerExitCode"].into_iter().find_map(|name| self.attributes.get(name)?.parse().ok())
+    }
+}
+
 /// Reads one line of the event stream. Never fails: what is not understood is [`Happening::Doubt`].
 pub(super) fn happening(line: &[u8]) -> Happening {
     let Ok(event) = serde_json::from_slice::<Wire>(line) else { return Happening::Doubt };
@@ -99,7 +106,7 @@ pub(super) fn happening(line: &[u8]) -> Happening {
     let id = ContainerId::new(&event.actor.id);
     match action {
         "start" => Happening::Started(id),
-        "die" | "died" => Happening::Ended(id, event.time_nano),
+        "die" | "died" => Happening::Ended(id, event.time_nano, event.actor.exit_code()),
         "pause" => Happening::Paused(id, true),
         "unpause" => Happening::Paused(id, false),
         "update" => Happening::Updated(id),
@@ -166,10 +173,22 @@ mod tests {
     }
 
     #[test]
+    fn an_end_has_its_exit_code_in_the_words_of_both_engines() {
+        let ended = |attributes: serde_json::Value| {
+            let actor = serde_json::json!({"ID": ID, "Attributes": attributes});
+            happening(serde_json::json!({"Type": "container", "Action": "die", "Actor": actor}).to_string().as_bytes())
+        };
+        let with = |code| Happening::Ended(ContainerId::new(ID), 0, code);
+        assert_eq!(ended(serde_json::json!({"exitCode": "137"})), with(Some(137)));
+        assert_eq!(ended(serde_json::json!({"containerExitCode": "0"})), with(Some(0)));
+        assert_eq!(ended(serde_json::json!({"exitCode": "much"})), with(None));
+    }
+
+    #[test]
     fn what_changes_the_list_is_told_apart() {
         let id = ContainerId::new(ID);
         assert_eq!(of("start"), Happening::Started(id.clone()));
-        assert_eq!(of("die"), Happening::Ended(id.clone(), 1_000_000_001));
+        assert_eq!(of("die"), Happening::Ended(id.clone(), 1_000_000_001, None));
         assert_eq!(of("pause"), Happening::Paused(id.clone(), true));
         assert_eq!(of("unpause"), Happening::Paused(id.clone(), false));
         assert_eq!(of("rename"), Happening::Renamed(id.clone(), "new".into()));

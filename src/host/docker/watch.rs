@@ -41,8 +41,8 @@ pub enum EngineEvent {
     Listed(Vec<EngineContainer>),
     /// A container started (again): also with an id that is known.
     Started(EngineContainer),
-    /// A container ended.
-    Ended(ContainerId),
+    /// A container ended, with this exit code where the engine told it.
+    Ended(ContainerId, Option<i32>),
     /// A container was paused (`true`) or resumed.
     Paused(ContainerId, bool),
     /// A container has a new name.
@@ -276,7 +276,7 @@ impl Watcher {
             Happening::Nothing => {}
             Happening::Doubt => return Ok(Trust::Doubt),
             Happening::Started(id) => return self.started(id, name).await,
-            Happening::Ended(id, at_unix_ns) => self.ended(id, at_unix_ns).await?,
+            Happening::Ended(id, at_unix_ns, exit_code) => self.ended(id, at_unix_ns, exit_code).await?,
             Happening::Paused(id, paused) => {
                 if let Some(known) = self.known.get_mut(&id) {
                     known.container.paused = paused;
@@ -316,14 +316,14 @@ impl Watcher {
     }
 
     /// An end that is older than the start that is known belongs to an earlier run.
-    async fn ended(&mut self, id: ContainerId, at_unix_ns: u64) -> Result<(), NobodyListens> {
+    async fn ended(&mut self, id: ContainerId, at_unix_ns: u64, exit_code: Option<i32>) -> Result<(), NobodyListens> {
         let started_later = |known: &Known| at_unix_ns > 0 && known.container.started_unix_ms > at_unix_ns / 1_000_000;
         if self.known.get(&id).is_some_and(started_later) {
             return Ok(());
         }
         self.known.remove(&id);
         self.unreadable.remove(&id);
-        self.tell(EngineEvent::Ended(id)).await
+        self.tell(EngineEvent::Ended(id, exit_code)).await
     }
 
     async fn complain(&mut self, id: ContainerId, error: EngineError) -> Result<(), NobodyListens> {

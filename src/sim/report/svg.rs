@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-/// Number of series colours; series beyond it begin anew, hatched by a lighter tone.
+/// Number of series colours; series beyond it begin anew, with a dashed line.
 pub const SERIES: usize = 12;
 
 /// The classes' colours, for light and dark surroundings.

@@ -14,8 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The columns that [`job_of`] reads.
-pub(super) const JOBS: &str =
-    "SELECT number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total FROM job";
+pub(super) const JOBS: &str = "SELECT number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total, exit_code FROM job";
 
 /// The columns that [`moment_of`] reads, of one job, from both tables; the condition follows each `WHERE`.
 fn moments_where(condition: &str) -> String {
@@ -232,6 +231,7 @@ pub(super) fn job_of(row: &Row<'_>) -> Option<PastJob> {
         direction: field(row, 10).and_then(codes::direction),
         unit: field(row, 11).and_then(codes::unit),
         total: field(row, 12),
+        exit_code: field(row, 13),
     })
 }
 

@@ -1,7 +1,8 @@
 //! The history's tables. Numbers only where there are many rows: ids for names, codes for words. Imports: nothing.
 
 /// One step for each version, applied in order; a step that was released is never edited.
-pub(super) const STEPS: [&str; 1] = ["
+pub(super) const STEPS: [&str; 2] = [
+    "
     CREATE TABLE job (
         number    INTEGER PRIMARY KEY,
         id        TEXT NOT NULL,
@@ -73,7 +74,9 @@ pub(super) const STEPS: [&str; 1] = ["
         name      TEXT,
         text      TEXT NOT NULL
     ) STRICT;
-"];
+",
+    "ALTER TABLE job ADD COLUMN exit_code INTEGER",
+];
 
 /// The latest version that is known here.
 pub(super) const VERSION: i64 = STEPS.len() as i64;

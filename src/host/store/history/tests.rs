@@ -13,6 +13,7 @@ fn job(number: u64, name: &str, first: u64) -> PastJob {
         first_unix_ms: first,
         last_unix_ms: first,
         ended_unix_ms: None,
+        exit_code: None,
         original_weight: Some(CpuWeight::DEFAULT),
         metric: Some("loss".to_owned()),
         direction: Some(Direction::Down),
@@ -66,7 +67,7 @@ fn what_was_written_is_read_whether_sorted_in_or_not() {
     store.write(&batch([first.clone()], vec![held.clone()])).unwrap();
     store.settle().unwrap();
     let last = moment(1, 12_000, false);
-    let known = PastJob { last_unix_ms: 12_000, ended_unix_ms: Some(12_500), ..first };
+    let known = PastJob { last_unix_ms: 12_000, ended_unix_ms: Some(12_500), exit_code: Some(137), ..first };
     store.write(&batch([known.clone()], vec![last.clone()])).unwrap();
     let read = reader(&folder);
     assert_eq!(read.moments(&known, ALWAYS, None, Millis(1), 100).unwrap(), [held.clone(), last.clone()]);
@@ -174,6 +175,26 @@ fn a_damaged_history_is_set_aside_and_begun_anew() {
     let aside = opened.set_aside.expect("told");
     assert!(fs::read(aside).unwrap().starts_with(b"this was"));
     assert_eq!(opened.store.next_job().unwrap(), 1);
+}
+
+#[test]
+fn a_history_of_the_first_version_is_brought_up_to_date_with_all_that_is_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = rusqlite::Connection::open(folder.path().join(DATABASE)).unwrap();
+    old.execute_batch(schema::STEPS[0]).unwrap();
+    old.execute_batch(
+        "INSERT INTO job (number, id, name, runtime, started, first, last, ended, kept) VALUES (1, 'a', 'old', 0, 5, 5, 9, 9, 5);
+         INSERT INTO event (at, kind, name, text) VALUES (9, 0, 'old', 'old ended');
+         PRAGMA user_version = 1",
+    )
+    .unwrap();
+    drop(old);
+    let mut store = opened(&folder);
+    let ended = PastJob { ended_unix_ms: Some(30_000), exit_code: Some(-1), ..job(2, "new", 20_000) };
+    store.write(&batch([ended.clone()], Vec::new())).unwrap();
+    let jobs = reader(&folder).jobs(ALWAYS, None, 0, 10).unwrap();
+    let codes: Vec<_> = jobs.iter().map(|(job, _)| (job.name.as_str(), job.ended_unix_ms, job.exit_code)).collect();
+    assert_eq!(codes, [("old", Some(9), None), (ended.name.as_str(), Some(30_000), Some(-1))]);
 }
 
 #[test]

@@ -90,10 +90,12 @@ fn write_all(connection: &mut Connection, batch: &HistoryBatch, words: &mut BTre
 }
 
 fn write_job(connection: &Connection, job: &PastJob) -> Result<()> {
-    let sql = "INSERT INTO job (number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total, kept)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?6)
+    let sql = "INSERT INTO job (number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total,
+            exit_code, kept)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?6)
         ON CONFLICT (number) DO UPDATE SET last = excluded.last, ended = excluded.ended, weight = excluded.weight,
-            metric = excluded.metric, direction = excluded.direction, unit = excluded.unit, total = excluded.total";
+            metric = excluded.metric, direction = excluded.direction, unit = excluded.unit, total = excluded.total,
+            exit_code = excluded.exit_code";
     let done = connection.prepare_cached(sql)?.execute(params![
         stored(job.number),
         shortened(job.id.as_str()),
@@ -108,6 +110,7 @@ fn write_job(connection: &Connection, job: &PastJob) -> Result<()> {
         job.direction.map(codes::direction_code),
         job.unit.map(codes::unit_code),
         job.total.filter(|total| total.is_finite()),
+        job.exit_code,
     ]);
     done.map(drop)
 }
