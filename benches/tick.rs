@@ -19,6 +19,7 @@ fn observation(round: u64) -> NodeObservation {
         cores: 64.0,
         memory: Bytes(1 << 40),
         pressure: Pressure { cpu: Some(0.4), memory: Some(0.0), io: Some(0.0) },
+        holdback: None,
         containers: (0..CONTAINERS).map(|number| container(number, round, now)).collect(),
     }
 }

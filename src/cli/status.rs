@@ -50,6 +50,8 @@ fn header(node: &Node, look: &Look, now_unix_ms: u64) -> String {
     if node.paused {
         let words = "PAUSED by an operator: original limits stand; `flowctl resume` governs again";
         let _ = writeln!(header, "{}", look.paint(Tone::Warn, words));
+    } else if let Some(words) = plain_words(node) {
+        let _ = writeln!(header, "{}", look.paint(Tone::Warn, &look.fit(&words)));
     }
     let age_ms = now_unix_ms.saturating_sub(node.unix_ms);
     if age_ms > FRESH_FOR_MS {
@@ -60,6 +62,13 @@ fn header(node: &Node, look: &Look, now_unix_ms: u64) -> String {
         let _ = writeln!(header, "{}", look.paint(Tone::Bad, &words));
     }
     header
+}
+
+/// That nothing is governed for a while, on purpose.
+pub(super) fn plain_words(node: &Node) -> Option<String> {
+    let until = text::clock(node.plain_until_unix_ms?);
+    let of_day = until.get(11..19)?;
+    Some(format!("PLAIN until {of_day} UTC: original limits stand, to measure what governing gains"))
 }
 
 fn pressures(node: &Node) -> String {
@@ -244,6 +253,7 @@ fn rule_words(container: &Container) -> &str {
         Some("paused") => "frozen",
         Some("watching") => "slowing",
         Some("observe-only") => "only watched",
+        Some("plain-block") => "plain",
         Some("held") => "left alone",
         Some("ranked") => container.why.split(':').next().unwrap_or("ranked"),
         Some(rule) => rule,
@@ -297,11 +307,16 @@ mod tests {
             next_tick: Millis::from_secs(320),
             ticks: 0,
             paused: true,
+            holdback: None,
             runtimes: vec!["docker: connected (28.2.2)".to_owned(), "scope: ready".to_owned()],
             jobs: Vec::new(),
             notices: Vec::new(),
         };
         let status = Status::of(&node, "ip-10-20-30-40.eu-central-1.compute.internal.example.org");
+        assert!(
+            !page(&status, &Look { columns: None, color: false }, 1_700_000_600_000).contains("PLAIN"),
+            "it is paused"
+        );
         let shown = page(&status, &Look { columns: Some(80), color: false }, 1_700_000_600_000);
         let widest = shown.lines().map(text::width).max();
         assert!(widest.is_some_and(|widest| widest <= 80), "{shown}");

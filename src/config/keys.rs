@@ -124,6 +124,18 @@ pub const KEYS: &[Key] = &[
         show: |s| s.policy.govern_io.to_string(),
     },
     Key {
+        name: "policy.holdback",
+        help: "part of the time, 0 to 0.5, in which every job gets plain sharing, so that `flowctl report` can measure what governing gains",
+        set: |s, v| v.number(0.0, 0.5).map(|part| s.policy.holdback = Share::clamped(part)),
+        show: |s| toml_float(s.policy.holdback.fraction()),
+    },
+    Key {
+        name: "policy.holdback-block",
+        help: "how long each stretch of such time is: long against the interval, short against the jobs",
+        set: |s, v| v.duration(Millis(1000), Millis::from_secs(86_400)).map(|time| s.policy.holdback_block = time),
+        show: |s| quoted(&seconds(s.policy.holdback_block)),
+    },
+    Key {
         name: "engine.address",
         help: "\"auto\" (DOCKER_HOST, or the usual sockets), \"off\", or an address such as unix:///run/podman/podman.sock",
         set: |s, v| {

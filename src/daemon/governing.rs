@@ -4,10 +4,11 @@ use super::actuator::{Actuator, Order};
 use super::adoption::Adoptions;
 use super::ended::Ended;
 use super::event::Event;
+use super::holdback::Blocks;
 use super::job::Job;
 use super::journal::Remembered;
 use super::logs::{LogFeed, LogReader};
-use super::observe::{Node, observe, status_of};
+use super::observe::{Node, status_of};
 use super::publish::Publisher;
 use super::record::Recorders;
 use super::{Control, Reread, positions};
@@ -62,7 +63,8 @@ pub(super) struct Governing {
     /// How the engine is, in words.
     pub(super) engine_state: String,
     pub(super) lost: Option<String>,
-    node: Node,
+    pub(super) node: Node,
+    pub(super) blocks: Blocks,
     pub(super) since: Millis,
     since_unix_ms: u64,
     ticks: u64,
@@ -115,6 +117,7 @@ impl Governing {
             engine_state: engine_state.to_owned(),
             lost: None,
             node: Node::of_host(),
+            blocks: Blocks::of_host(),
             since: now,
             since_unix_ms: super::journal::unix_ms(),
             ticks: 0,
@@ -295,7 +298,7 @@ impl Governing {
         let now = node::now();
         self.jobs.values_mut().for_each(|job| job.read_limits());
         self.look_for_drift();
-        let observation = observe(self.node, &mut self.jobs, now, self.paused, true);
+        let observation = self.observed(now, true);
         let plan = self.governor.tick(&observation);
         self.recorders.ticked(&observation, &plan);
         let violations = policy::check(&plan, &observation);
@@ -330,7 +333,7 @@ impl Governing {
     /// Between ticks: a fresh snapshot, and whether something cannot wait.
     fn look(&mut self) {
         let began = Instant::now();
-        let observation = observe(self.node, &mut self.jobs, node::now(), self.paused, false);
+        let observation = self.observed(node::now(), false);
         if self.in_flight == 0 && self.governor.is_disturbed(&observation) {
             self.tick_now();
         }
@@ -339,12 +342,12 @@ impl Governing {
     }
 
     pub(super) fn publish(&mut self) {
-        let observation = observe(self.node, &mut self.jobs, node::now(), self.paused, false);
+        let observation = self.observed(node::now(), false);
         self.publish_observed(observation);
     }
 
     fn publish_observed(&mut self, observation: NodeObservation) {
-        let NodeObservation { now, cores, pressure, containers, .. } = observation;
+        let NodeObservation { now, cores, pressure, holdback, containers, .. } = observation;
         let with_job = |observed: ContainerObservation| Some(status_of(self.jobs.get(&observed.id)?, observed, cores));
         let mut jobs: Vec<_> = containers.into_iter().filter_map(with_job).collect();
         jobs.sort_by(|a, b| (a.observed.started, &a.observed.id).cmp(&(b.observed.started, &b.observed.id)));
@@ -361,6 +364,7 @@ impl Governing {
             next_tick: self.next_tick,
             ticks: self.ticks,
             paused: self.paused,
+            holdback,
             runtimes: std::iter::once(self.engine_state.clone()).chain(scopes).collect(),
             jobs,
             notices: self.publisher.notices(),

@@ -17,6 +17,7 @@ mod ended;
 mod event;
 mod governing;
 mod history;
+mod holdback;
 mod job;
 mod journal;
 mod limits;

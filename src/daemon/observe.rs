@@ -27,7 +27,8 @@ pub(super) fn observe(
     close: bool,
 ) -> NodeObservation {
     let containers = jobs.values_mut().map(|job| observe_job(job, now, paused, close)).collect();
-    NodeObservation { now, cores: node.cores, memory: node.memory, pressure: cgroup::node_pressure(), containers }
+    let Node { cores, memory } = node;
+    NodeObservation { now, cores, memory, pressure: cgroup::node_pressure(), holdback: None, containers }
 }
 
 fn observe_job(job: &mut Job, now: Millis, paused: bool, close: bool) -> ContainerObservation {

@@ -164,6 +164,7 @@ pub(super) fn empty_status() -> NodeStatus {
         next_tick: Millis(0),
         ticks: 0,
         paused: false,
+        holdback: None,
         runtimes: Vec::new(),
         jobs: Vec::new(),
         notices: Vec::new(),

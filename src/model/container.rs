@@ -98,6 +98,13 @@ pub struct Bounds {
     pub max: Share,
 }
 
+impl Bounds {
+    /// The one share that both bounds say, as a pin does.
+    pub fn fixed(self) -> Option<Share> {
+        (self.min == self.max && self.min > Share::NONE).then_some(self.min)
+    }
+}
+
 impl Default for Bounds {
     fn default() -> Self {
         Bounds { min: Share::NONE, max: Share::ALL }

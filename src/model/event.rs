@@ -22,6 +22,8 @@ pub enum EventKind {
     Command,
     /// A notice was raised.
     Notice,
+    /// A plain block of the holdback began or ended.
+    Holdback,
 }
 
 /// One thing that happened.

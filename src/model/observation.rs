@@ -1,6 +1,8 @@
 //! What was seen of the node at one instant. Missing is a value: every reading that can fail is an `Option`.
 
-use super::{Bounds, Bytes, ContainerId, CpuTime, CpuWeight, Hold, Learning, Millis, Quota, RunState, Runtime};
+use super::{
+    Bounds, Bytes, ContainerId, CpuTime, CpuWeight, Hold, HoldbackBlock, Learning, Millis, Quota, RunState, Runtime,
+};
 use serde::{Deserialize, Serialize};
 
 /// The whole node at one instant.
@@ -14,8 +16,18 @@ pub struct NodeObservation {
     pub memory: Bytes,
     /// Node-wide pressure.
     pub pressure: Pressure,
+    /// The block of time that it falls into, with a holdback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holdback: Option<HoldbackBlock>,
     /// The governed containers, ordered by id.
     pub containers: Vec<ContainerObservation>,
+}
+
+impl NodeObservation {
+    /// Whether this is a block of time in which nothing is governed.
+    pub fn is_plain(&self) -> bool {
+        self.holdback.is_some_and(|block| block.plain)
+    }
 }
 
 /// Pressure stall information: share of the last ten seconds in which some task waited, 0 ..= 1.

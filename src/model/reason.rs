@@ -1,5 +1,6 @@
 //! Why a container has the limit that it has, in words an operator understands.
 
+use super::time::utc;
 use super::{Millis, Share};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -43,6 +44,11 @@ pub enum Reason {
     },
     /// The policy only watches.
     ObserveOnly,
+    /// A block of time of the holdback: nothing is governed, so that governing can be measured.
+    PlainBlock {
+        /// When it ends, Unix time in milliseconds.
+        until_unix_ms: u64,
+    },
     /// The owner's bound or the node's floor decided; the text says which.
     Bounded {
         /// What the policy would have given.
@@ -83,6 +89,9 @@ impl fmt::Display for Reason {
                 write!(f, "all converged: free for {:.0} s", interval.as_secs_f64())
             }
             Reason::ObserveOnly => f.write_str("policy only watches"),
+            Reason::PlainBlock { until_unix_ms } => {
+                write!(f, "holdback: plain sharing until {}", of_day(*until_unix_ms))
+            }
             Reason::Bounded { wanted, bound } => write!(f, "bounded to {bound} (wanted {wanted})"),
             Reason::Held { why } => write!(f, "left alone: {}", shortened(why, 28)),
             Reason::Ranked { milestone, work, rank, of } => {
@@ -130,6 +139,11 @@ impl Reason {
                 interval.as_secs_f64()
             ),
             Reason::ObserveOnly => "The policy watches and changes nothing.".to_owned(),
+            Reason::PlainBlock { until_unix_ms } => format!(
+                "This is a plain block: until {} UTC every job has its original limits, so that what governing gains can be \
+                 measured (policy.holdback).",
+                of_day(*until_unix_ms)
+            ),
             Reason::Bounded { wanted, bound } => {
                 format!(
                     "The policy would have given {wanted} of the node; the owner's or the node's bound makes it {bound}."
@@ -152,6 +166,11 @@ fn cpu_time(seconds: f64) -> String {
         s if s < 36_000.0 => format!("{:.0} CPU-min", s / 60.0),
         s => format!("{:.0} CPU-h", s / 3600.0),
     }
+}
+
+/// `14:05:00`.
+fn of_day(unix_ms: u64) -> String {
+    utc(unix_ms)[11..19].to_owned()
 }
 
 fn shortened(text: &str, most: usize) -> String {
@@ -177,6 +196,7 @@ mod tests {
             Reason::Converged { growth: 0.001, floor: Share::ALL },
             Reason::AllConverged { interval: Millis::from_secs(320) },
             Reason::ObserveOnly,
+            Reason::PlainBlock { until_unix_ms: 1_700_000_000_000 },
             Reason::Bounded { wanted: Share::ALL, bound: Share::ALL },
             Reason::Held { why: "somebody else set cpu.weight to 40 where 73 was ours".to_owned() },
             Reason::Ranked { milestone: "95 % quality".into(), work: 35_999.0, rank: 128, of: 1000 },

@@ -71,6 +71,17 @@ pub struct PolicySettings {
     pub quota_floor: Quota,
     /// PSI memory above this ends every squeeze, 0 ..= 1.
     pub memory_pressure_limit: f64,
+    /// The part of the time, in blocks, in which every job has what plain sharing gives it: 0 (never) ..= 0.5.
+    #[serde(default)]
+    pub holdback: Share,
+    /// How long such a block is.
+    #[serde(default = "usual_block")]
+    pub holdback_block: Millis,
+}
+
+/// Fifteen decisions of the usual interval, and a small part of a job that trains for an hour.
+const fn usual_block() -> Millis {
+    Millis::from_secs(300)
 }
 
 impl Default for PolicySettings {
@@ -87,6 +98,8 @@ impl Default for PolicySettings {
             floor: Share::clamped(0.05),
             quota_floor: Quota(1000),
             memory_pressure_limit: 0.05,
+            holdback: Share::NONE,
+            holdback_block: usual_block(),
         }
     }
 }

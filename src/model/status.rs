@@ -1,6 +1,8 @@
 //! What the daemon publishes after each step: the one snapshot that the API, the metrics and the tables read.
 
-use super::{Adoption, ContainerObservation, ContainerPlan, Directives, Millis, PolicySettings, Pressure, Share};
+use super::{
+    Adoption, ContainerObservation, ContainerPlan, Directives, HoldbackBlock, Millis, PolicySettings, Pressure, Share,
+};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -27,6 +29,9 @@ pub struct NodeStatus {
     pub ticks: u64,
     /// Whether an operator paused everything.
     pub paused: bool,
+    /// The block of time that it falls into, with a holdback.
+    #[serde(default)]
+    pub holdback: Option<HoldbackBlock>,
     /// What each runtime's connection is like: `docker: connected (28.2.2)`.
     pub runtimes: Vec<String>,
     /// The governed containers, ordered by start.

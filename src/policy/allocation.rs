@@ -25,12 +25,15 @@
 //! - What is not a number claims like everybody else.
 
 use super::sane_weight;
-use crate::model::{Bounds, ContainerObservation, CpuWeight, RunState};
+use crate::model::{Bounds, ContainerObservation, CpuWeight, RunState, Share};
 
 /// The weight that a container has by default, and the sum per container that is preserved.
 const WEIGHT_EACH: f64 = 100.0;
 
 const GREATEST_WEIGHT: f64 = 10_000.0;
+
+/// What fixed shares may take of a plain block together.
+const FIXED_AT_MOST: f64 = 0.95;
 
 /// What one container gets.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -111,6 +114,41 @@ pub(super) fn untouched(containers: &[ContainerObservation]) -> Vec<Allocation> 
             Allocation { share, wanted: share, weight: weight(c) }
         })
         .collect()
+}
+
+/// What each container gets in a plain block: as [`untouched`], but a fixed share is what its owner or an operator said.
+///
+/// Fixed shares that leave nothing to the others are scaled down together, so that there is something to measure.
+pub(super) fn plain(containers: &[ContainerObservation]) -> Vec<Allocation> {
+    let mut given = untouched(containers);
+    let fixed: Vec<Option<f64>> = containers
+        .iter()
+        .map(|container| container.bounds.fixed().filter(|_| part_of(container) == Part::Free).map(Share::fraction))
+        .collect();
+    let all: f64 = fixed.iter().flatten().sum();
+    if all <= 0.0 {
+        return given;
+    }
+    let runs = |container: &ContainerObservation| container.state == RunState::Running;
+    let others =
+        containers.iter().zip(&given).zip(&fixed).filter(|((container, _), fixed)| fixed.is_none() && runs(container));
+    let others: f64 = others.map(|((_, allocation), _)| f64::from(allocation.weight.number())).sum();
+    if others <= 0.0 {
+        return allocate(containers, &vec![1.0; containers.len()], 0.0);
+    }
+    let scaled = (FIXED_AT_MOST / all).min(1.0);
+    let unit = others / (1.0 - all * scaled);
+    for (allocation, fixed) in given.iter_mut().zip(&fixed) {
+        if let Some(share) = fixed {
+            allocation.weight = CpuWeight::clamped(share * scaled * unit);
+        }
+    }
+    let whole: f64 =
+        containers.iter().zip(&given).filter(|(c, _)| runs(c)).map(|(_, a)| f64::from(a.weight.number())).sum();
+    for (container, allocation) in containers.iter().zip(&mut given) {
+        allocation.share = if runs(container) { f64::from(allocation.weight.number()) / whole } else { 0.0 };
+    }
+    given
 }
 
 /// The sum of the weights of all containers that run: 100 for each free one, and what stands for each held one.

@@ -30,6 +30,8 @@ pub enum Violation {
     AboveBound(ContainerId, Share),
     /// Less than the owner's lower bound although all lower bounds fit.
     BelowBound(ContainerId, Share),
+    /// Something was planned in a plain block, and not to keep a fixed share.
+    PlainTouched(ContainerId),
     /// The weight does not say the same as the share.
     WeightNotShare(ContainerId),
     /// `memory.high` without known and low pressure, or into the working set, or below the owner's floor.
@@ -114,6 +116,16 @@ fn check_one(
         RunState::Running if planned.share <= Share::NONE => violations.push(Violation::Starved(id())),
         RunState::Paused if planned.share > Share::NONE => violations.push(Violation::FrozenShare(id())),
         _ => {}
+    }
+    if observation.is_plain() {
+        let fixed = container.bounds.fixed().is_some();
+        let touched = planned.limits.is_some_and(|limits| {
+            PlannedLimits { cpu_weight: limits.cpu_weight.filter(|_| !fixed), ..limits } != PlannedLimits::default()
+        });
+        if touched {
+            violations.push(Violation::PlainTouched(id()));
+        }
+        return;
     }
     if let (None, RunState::Running, Some(limits)) = (&container.hold, container.state, &planned.limits) {
         check_cpu(planned, container, limits, bounds, violations);

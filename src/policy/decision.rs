@@ -1,7 +1,7 @@
 //! What every policy answers for one container, before bounds and integers.
 
 use super::memory::MemoryRole;
-use crate::model::{List, Reason};
+use crate::model::{HoldbackBlock, List, Reason};
 
 /// A policy's answer for one container.
 #[derive(Clone, Debug)]
@@ -20,5 +20,11 @@ impl Decision {
     /// The policy only watches.
     pub(super) fn observe_only() -> Self {
         Decision { list: None, limit: 1.0, role: MemoryRole::Leave, reason: Reason::ObserveOnly }
+    }
+
+    /// The policy decided, and nothing of it counts in a plain block.
+    pub(super) fn held_back(self, block: &HoldbackBlock) -> Self {
+        let reason = Reason::PlainBlock { until_unix_ms: block.until_unix_ms };
+        Decision { limit: 1.0, role: MemoryRole::Leave, reason, ..self }
     }
 }

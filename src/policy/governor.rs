@@ -20,8 +20,8 @@ use super::growth::{GrowthMeter, Measurement};
 use super::memory::{self, MemoryPlan, MemoryRole, PlannedMemory};
 use super::quota::{self, QuotaMemory};
 use crate::model::{
-    ContainerId, ContainerObservation, ContainerPlan, Enforcement, GrowthEfficiency, Hold, Millis, NodeObservation,
-    NodePlan, Phase, PlannedLimits, PolicyName, PolicySettings, Pressure, Reason, RunState, Share,
+    ContainerId, ContainerObservation, ContainerPlan, Enforcement, GrowthEfficiency, Hold, HoldbackBlock, Millis,
+    NodeObservation, NodePlan, Phase, PlannedLimits, PolicyName, PolicySettings, Pressure, Reason, RunState, Share,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,6 +35,9 @@ pub struct Governor {
     remembered: BTreeMap<ContainerId, Box<Remembered>>,
     backoff: Backoff,
     last_tick: Option<Millis>,
+    /// Whether the last tick fell into a plain block.
+    #[serde(default)]
+    plain: bool,
 }
 
 /// What is known of one container between ticks.
@@ -52,7 +55,8 @@ struct Remembered {
 impl Governor {
     /// A governor that has seen nothing yet.
     pub fn new(settings: PolicySettings) -> Self {
-        Governor { settings, remembered: BTreeMap::new(), backoff: Backoff::new(&settings), last_tick: None }
+        let backoff = Backoff::new(&settings);
+        Governor { settings, remembered: BTreeMap::new(), backoff, last_tick: None, plain: false }
     }
 
     /// The settings in force.
@@ -68,7 +72,7 @@ impl Governor {
 
     /// Decides for every observed container. A container that is no longer observed is forgotten.
     pub fn tick(&mut self, observation: &NodeObservation) -> NodePlan {
-        let disturbed = self.is_disturbed(observation);
+        let disturbed = self.jobs_disturb(observation);
         let mut remembered = self.recall(observation);
         let measurements: Vec<Measurement> = observation
             .containers
@@ -77,6 +81,9 @@ impl Governor {
             .map(|(container, memory)| memory.meter.measure(observation, container, self.settings.interval))
             .collect();
         let (mut decisions, interval) = self.decide(observation, &mut remembered, &measurements, disturbed);
+        if let Some(block) = self.plain_block(observation) {
+            decisions = decisions.into_iter().map(|decision| decision.held_back(block)).collect();
+        }
         let allocations = self.allocate(observation, &decisions);
         explain_bounds(&mut decisions, &allocations, &observation.containers);
         let limits = self.enforce(observation, &mut remembered, &decisions, &allocations);
@@ -97,12 +104,20 @@ impl Governor {
             })
             .collect();
         self.remember(observation, remembered);
-        NodePlan { at: observation.now, containers, next_tick: observation.now.after(interval), interval }
+        let next_tick = observation.now.after(interval);
+        let turns = observation.holdback.map(|block| block.until).filter(|until| *until > observation.now);
+        let next_tick = turns.map_or(next_tick, |turns| turns.min(next_tick));
+        NodePlan { at: observation.now, containers, next_tick, interval }
     }
 
-    /// Whether a tick should come before the planned one: a container started, ended, froze or thawed; or, while backing off or
-    /// squeezing memory, a learning curve entered another phase or pressure changed. Cheap; changes nothing.
+    /// Whether a tick should come before the planned one: a container started, ended, froze or thawed; a plain block began or ended; or,
+    /// while backing off or squeezing memory, a learning curve entered another phase or pressure changed. Cheap; changes nothing.
     pub fn is_disturbed(&self, observation: &NodeObservation) -> bool {
+        self.plain != observation.is_plain() || self.jobs_disturb(observation)
+    }
+
+    /// The same without blocks: their turns do not end a back-off.
+    fn jobs_disturb(&self, observation: &NodeObservation) -> bool {
         self.set_changed(observation)
             || (self.backoff.is_backing_off(&self.settings) && self.situation_changed(observation))
             || self.squeeze_must_end(observation)
@@ -149,6 +164,7 @@ impl Governor {
     #[expect(clippy::vec_box, reason = "as above")]
     fn remember(&mut self, observation: &NodeObservation, recalled: Vec<Box<Remembered>>) {
         self.last_tick = Some(observation.now);
+        self.plain = observation.is_plain();
         self.remembered = observation
             .containers
             .iter()
@@ -158,6 +174,11 @@ impl Governor {
                 (container.id.clone(), memory)
             })
             .collect();
+    }
+
+    /// The block in which nothing that the policy decides counts.
+    fn plain_block<'a>(&self, observation: &'a NodeObservation) -> Option<&'a HoldbackBlock> {
+        observation.holdback.as_ref().filter(|block| block.plain && self.settings.policy != PolicyName::Fair)
     }
 
     /// A decision for each container, and how long it holds.
@@ -197,6 +218,9 @@ impl Governor {
         if self.settings.policy == PolicyName::Fair {
             return allocation::untouched(containers);
         }
+        if observation.is_plain() {
+            return allocation::plain(containers);
+        }
         let limits: Vec<f64> = decisions.iter().map(|decision| decision.limit).collect();
         allocation::allocate(containers, &limits, 0.0)
     }
@@ -234,7 +258,9 @@ impl Governor {
         protected_fraction: f64,
     ) -> Option<PlannedLimits> {
         let s = &self.settings;
-        let governs = s.policy != PolicyName::Fair && container.state == RunState::Running && container.hold.is_none();
+        let plain = self.plain_block(observation).is_some();
+        let governs =
+            s.policy != PolicyName::Fair && !plain && container.state == RunState::Running && container.hold.is_none();
         let cpu_quota = if governs && s.enforcement == Enforcement::Quota {
             memory.quota.plan(observation, container, allocation.share, s.quota_floor, busy)
         } else {
@@ -253,6 +279,10 @@ impl Governor {
         }
         if s.policy == PolicyName::Fair {
             return Some(PlannedLimits::default());
+        }
+        if plain {
+            let fixed = container.bounds.fixed().filter(|_| container.state == RunState::Running);
+            return Some(PlannedLimits { cpu_weight: fixed.map(|_| allocation.weight), ..PlannedLimits::default() });
         }
         // A frozen container cannot use its limits; they are decided anew when it thaws.
         governs.then(|| PlannedLimits {

@@ -12,6 +12,7 @@ mod diff;
 mod flowcon;
 mod governor;
 mod growth;
+mod holdback;
 mod lists;
 mod memory;
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod testing;
 pub use check::{Violation, check};
 pub use diff::diff;
 pub use governor::Governor;
+pub use holdback::Holdback;
 
 /// The owner's weight as a number that can be multiplied with: what is no sensible number counts as 1.
 fn sane_weight(weight: f64) -> f64 {

@@ -5,8 +5,8 @@ use super::testing::{container, node};
 use super::{Governor, check, diff};
 use crate::model::{
     Bounds, Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Curve, Enforcement, Estimate, Gain, Hold,
-    Millis, NodeObservation, Phase, PolicyName, PolicySettings, Pressure, Progress, ProgressUnit, Quota, RunState,
-    Setting, Share,
+    HoldbackBlock, Millis, NodeObservation, Phase, PolicyName, PolicySettings, Pressure, Progress, ProgressUnit, Quota,
+    RunState, Setting, Share,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -125,6 +125,18 @@ fn observation(
     NodeObservation { now: Millis(now), cores, pressure, ..node(containers) }
 }
 
+/// No holdback, a governed block or a plain one.
+fn any_block(now: u64) -> Option<HoldbackBlock> {
+    let until = Millis(now ^ 0x1234); // before or after now
+    (!now.is_multiple_of(3)).then_some(HoldbackBlock {
+        plain: now % 3 == 2,
+        from_unix_ms: 0,
+        washed_unix_ms: 0,
+        until_unix_ms: now,
+        until,
+    })
+}
+
 fn write_all(observation: &mut NodeObservation, changes: Vec<crate::model::LimitChange>) {
     for change in changes {
         let id: &ContainerId = &change.id;
@@ -151,6 +163,7 @@ proptest! {
         let mut governor = Governor::new(settings);
         for (now, containers, pressure, cores) in rounds {
             let mut seen = observation(now, containers, pressure, cores);
+            seen.holdback = any_block(now);
             let plan = governor.tick(&seen);
             prop_assert_eq!(check(&plan, &seen), vec![]);
             for planned in &plan.containers {

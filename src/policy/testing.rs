@@ -39,6 +39,7 @@ pub(super) fn node(containers: Vec<ContainerObservation>) -> NodeObservation {
         cores: 2.0,
         memory: Bytes(8 << 30),
         pressure: Pressure { cpu: Some(0.0), memory: Some(0.0), io: Some(0.0) },
+        holdback: None,
         containers,
     }
 }

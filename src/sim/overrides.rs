@@ -7,7 +7,7 @@ use crate::model::{Bytes, PolicySettings};
 use serde_json::Value;
 
 /// Keys whose numbers are durations and want a unit.
-const DURATIONS: [&str; 2] = ["interval", "max_interval"];
+const DURATIONS: [&str; 3] = ["interval", "max_interval", "holdback_block"];
 
 /// Applies one `key=value` to the settings or the node.
 ///

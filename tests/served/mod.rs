@@ -160,6 +160,7 @@ pub fn idle_node() -> NodeStatus {
         next_tick: Millis::from_secs(1012),
         ticks: 45,
         paused: false,
+        holdback: None,
         runtimes: vec!["docker: connected (28.2.2)".to_owned()],
         jobs: Vec::new(),
         notices: Vec::new(),

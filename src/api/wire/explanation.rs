@@ -96,7 +96,7 @@ impl Explanation {
 /// The rule that decided, with the numbers that it used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
-    /// `not-measured`, `silent`, `paused`, `growing`, `watching`, `converged`, `all-converged`, `observe-only`, `bounded`, `held`, `ranked` or `unranked`.
+    /// `not-measured`, `silent`, `paused`, `growing`, `watching`, `converged`, `all-converged`, `observe-only`, `bounded`, `held`, `plain-block`, `ranked` or `unranked`.
     pub rule: String,
     /// In a few words.
     pub text: String,
@@ -140,6 +140,7 @@ pub(super) fn spelled(reason: &Reason) -> (&'static str, Vec<(&'static str, f64)
         Reason::Bounded { wanted, bound } => {
             ("bounded", vec![("wanted_share", wanted.fraction()), ("bound_share", bound.fraction())])
         }
+        Reason::PlainBlock { until_unix_ms } => ("plain-block", vec![("until_unix_ms", *until_unix_ms as f64)]),
         Reason::Held { .. } => ("held", Vec::new()),
         Reason::Ranked { work, rank, of, .. } => {
             ("ranked", vec![("work_cpu_s", *work), ("rank", *rank as f64), ("ranked", *of as f64)])

@@ -55,6 +55,9 @@ pub struct Node {
     pub decisions: u64,
     /// Whether an operator paused everything.
     pub paused: bool,
+    /// Until when every container has its original limits, to measure what governing gains; null = it is governed.
+    #[serde(default)]
+    pub plain_until_unix_ms: Option<u64>,
     /// What each runtime's connection is like.
     pub runtimes: Vec<String>,
 }
@@ -74,6 +77,7 @@ impl Node {
             next_decision_in_s: ahead.as_secs_f64(),
             decisions: status.ticks,
             paused: status.paused,
+            plain_until_unix_ms: status.holdback.filter(|block| block.plain).map(|block| block.until_unix_ms),
             runtimes: status.runtimes.clone(),
         }
     }
@@ -127,6 +131,12 @@ pub struct Policy {
     pub govern_io: bool,
     /// Memory pressure above this ends every squeeze.
     pub memory_pressure_limit: f64,
+    /// The part of the time in which every container gets plain sharing.
+    #[serde(default)]
+    pub holdback: f64,
+    /// How long each stretch of it is.
+    #[serde(default)]
+    pub holdback_block_s: f64,
 }
 
 impl Policy {
@@ -145,6 +155,8 @@ impl Policy {
             govern_memory: settings.govern_memory,
             govern_io: settings.govern_io,
             memory_pressure_limit: settings.memory_pressure_limit,
+            holdback: settings.holdback.fraction(),
+            holdback_block_s: settings.holdback_block.as_secs_f64(),
         }
     }
 }

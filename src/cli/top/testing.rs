@@ -124,6 +124,7 @@ pub fn status(containers: Vec<Container>) -> Status {
             next_decision_in_s: 12.0,
             decisions: 45,
             paused: false,
+            plain_until_unix_ms: None,
             runtimes: vec!["docker: connected (28.2.2)".to_owned()],
         },
         containers,

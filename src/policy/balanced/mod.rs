@@ -64,6 +64,7 @@ mod trust;
 mod width;
 mod work;
 
+use super::allocation;
 use super::decision::Decision;
 use super::memory::MemoryRole;
 use super::sane_weight;
@@ -142,7 +143,7 @@ pub(super) fn decide<'a>(
         .collect();
     mark_critical(&mut candidates, &entitled, running, node.cores);
     let shares = shares(&candidates, &entitled, settings.floor.fraction());
-    memories.iter_mut().zip(&shares).for_each(|(memory, share)| memory.width.offer(share * node.cores));
+    offer(node, &mut memories, &shares);
     let wait = if is_awaiting_a_price(node, &candidates, settings.interval) {
         soonest(settings.interval)
     } else {
@@ -150,6 +151,16 @@ pub(super) fn decide<'a>(
     };
     let decisions = decisions(&node.containers, &candidates, &shares, &entitled);
     Answer { decisions, wait }
+}
+
+/// What each may use until the next tick: in a plain block that is not what was decided.
+fn offer(node: &NodeObservation, memories: &mut [&mut Memory], shares: &[f64]) {
+    let plain: Vec<f64> = match node.is_plain() {
+        true => allocation::plain(&node.containers).iter().map(|allocation| allocation.share).collect(),
+        false => Vec::new(),
+    };
+    let offered = if node.is_plain() { plain.as_slice() } else { shares };
+    memories.iter_mut().zip(offered).for_each(|(memory, share)| memory.width.offer(share * node.cores));
 }
 
 /// What plain sharing by the owners' weights gives each: parts of the node. A frozen container has the part that it had if it thawed.

@@ -9,7 +9,7 @@ use crate::model::{
     Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Directives, Evaluation, LimitChange, Limits, Millis,
     NodeObservation, PolicySettings, Pressure, Progress, RecordedTick, RunState, Runtime, Setting, Usage,
 };
-use crate::policy::{Governor, diff};
+use crate::policy::{Governor, Holdback, diff};
 use crate::progress::Tracker;
 use crate::sim::job::Job;
 use crate::sim::scenario::NodeShape;
@@ -30,6 +30,7 @@ const UNTOUCHED: Limits = Limits {
 /// The governor and everything that it sees and sets.
 pub(super) struct Governed {
     governor: Governor,
+    holdback: Option<Holdback>,
     containers: Vec<Container>,
     next_tick: Millis,
     ticks: u64,
@@ -45,8 +46,10 @@ struct Container {
 }
 
 impl Governed {
-    pub(super) fn new(settings: PolicySettings, jobs: &[Job], record: bool) -> Governed {
+    /// `name` is the node's, which decides about its plain blocks; its wall time begins with the schedule.
+    pub(super) fn new(settings: PolicySettings, name: &str, jobs: &[Job], record: bool) -> Governed {
         Governed {
+            holdback: Holdback::new(&settings, name),
             governor: Governor::new(settings),
             containers: jobs.iter().enumerate().map(|(number, job)| Container::new(number, job)).collect(),
             next_tick: Millis(0),
@@ -126,6 +129,7 @@ impl Governed {
                 memory: Some(excess(memory as f64, shape.memory.0 as f64)),
                 io: Some(0.0),
             },
+            holdback: self.holdback.map(|blocks| blocks.block_at(at.0, at)),
             containers: present
                 .iter()
                 .map(|&number| self.containers[number].observe(&jobs[number], &states[number], now, at))

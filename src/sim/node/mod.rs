@@ -69,7 +69,9 @@ impl<'a> Node<'a> {
     fn new(shape: NodeShape, jobs: &'a [Job], contender: &Contender, keep: Keep) -> Self {
         let driver = match &contender.decider {
             Decider::Rule(rule) => Driver::Ruled(Ruled::new(*rule)),
-            Decider::Governor(settings) => Driver::Governed(Box::new(Governed::new(*settings, jobs, keep.recording))),
+            Decider::Governor(settings) => {
+                Driver::Governed(Box::new(Governed::new(*settings, &contender.name, jobs, keep.recording)))
+            }
         };
         Node {
             shape,

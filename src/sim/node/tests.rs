@@ -1,7 +1,7 @@
 //! The node against answers computed by hand and against single-server theory.
 
 use super::*;
-use crate::model::{Bounds, Bytes, ContainerId, PolicySettings};
+use crate::model::{Bounds, Bytes, ContainerId, Millis, PlannedLimits, PolicySettings, RecordedTick, Share};
 use crate::sim::curve::{LearningCurve, Shape};
 use crate::sim::job::{JobPlan, Reports, Waits};
 use crate::sim::random::Stream;
@@ -108,6 +108,38 @@ fn a_start_and_an_end_pull_the_governors_tick() {
     assert!(ticks.contains(&0) && ticks.contains(&1500), "starts at 0 s and 1.5 s: {ticks:?}");
     assert!(ticks.contains(&((end * 1000.0 - 1e-6).ceil() as u64)), "end at {end} s: {ticks:?}");
     assert!(ticks.windows(2).all(|pair| pair[0] < pair[1]), "no tick twice: {ticks:?}");
+}
+
+#[test]
+fn plain_blocks_are_plain_sharing_and_teach_the_policy_nothing_wrong() {
+    let ticks = |holdback: f64| {
+        let block = Millis::from_secs(30);
+        let settings =
+            PolicySettings { holdback: Share::clamped(holdback), holdback_block: block, ..PolicySettings::default() };
+        let contender = Contender::named("balanced", &settings).unwrap();
+        let keep = Keep { recording: true, ..Keep::default() };
+        // Each can use the whole node; one of them is far nearer to its end than the others.
+        let often = |work: f64| JobPlan { units: (work / 2.0) as usize, ..job(0.0, work, 1.0) };
+        let jobs = drawn(vec![often(600.0), often(6000.0), often(6000.0)]);
+        simulate(&shape(1.0), &jobs, &contender, keep).recording
+    };
+    let held_back = ticks(0.4);
+    let plain = held_back.iter().filter(|tick| tick.observation.is_plain());
+    for tick in plain.clone() {
+        assert!(tick.plan.containers.iter().all(|job| job.limits == Some(PlannedLimits::default())));
+    }
+    assert!(plain.count() > 20);
+    let most = |ticks: &[RecordedTick]| {
+        let settled =
+            ticks.iter().filter(|tick| tick.observation.now >= Millis::from_secs(200) && !tick.observation.is_plain());
+        let all: Vec<f64> = settled
+            .filter(|tick| tick.plan.containers.len() == 3)
+            .map(|tick| tick.plan.containers[0].share.fraction())
+            .collect();
+        all.iter().sum::<f64>() / all.len() as f64
+    };
+    let (with, without) = (most(&held_back), most(&ticks(0.0)));
+    assert!((with - without).abs() < 0.02 && with > 0.8, "the favoured job's share: {with} and {without}");
 }
 
 #[test]

@@ -83,6 +83,9 @@ fn decisions(app: &App, node: &Node, now: Now, theme: Theme) -> Line<'static> {
         let words = "PAUSED by an operator: original limits stand; `flowctl resume --all` governs again";
         return Line::from(theme.span(Tone::Warn, words));
     }
+    if let Some(words) = crate::cli::status::plain_words(node) {
+        return Line::from(theme.span(Tone::Warn, &words));
+    }
     let left_ms = node.next_decision_unix_ms.saturating_sub(if app.frozen { node.unix_ms } else { now.unix_ms });
     let next = format!(
         "next decision in {} · interval {}",

@@ -1,5 +1,6 @@
 //! Words as small numbers, and back. A number is never given another meaning; an unknown one reads as nothing. Imports: model.
 
+use super::write::stored;
 use crate::model::{
     Direction, EventKind, Hold, List, Millis, PolicyName, ProgressUnit, Reason, RunState, Runtime, Share,
 };
@@ -49,6 +50,7 @@ coded!(
         EventKind::Runtime,
         EventKind::Command,
         EventKind::Notice,
+        EventKind::Holdback,
     ]
 );
 
@@ -136,6 +138,7 @@ pub(super) fn reason_code(reason: &Reason) -> CodedReason<'_> {
         Reason::ObserveOnly => plain(8),
         Reason::Bounded { wanted, bound } => numbers(9, share_code(*wanted), Some(share_code(*bound))),
         Reason::Held { why } => CodedReason { text: Some(why), ..plain(10) },
+        Reason::PlainBlock { until_unix_ms } => numbers(12, stored(*until_unix_ms), None),
         Reason::Ranked { milestone, work, rank, of } => {
             let place = |number: usize| i64::try_from(number).unwrap_or(i64::MAX).min(RANKS - 1);
             let ranks = place(*rank) * RANKS + place(*of);
@@ -163,6 +166,7 @@ pub(super) fn reason(rule: i64, a: Option<i64>, b: Option<i64>, text: Option<Str
             rank: usize::try_from(b? / RANKS).ok()?,
             of: usize::try_from(b? % RANKS).ok()?,
         },
+        12 => Reason::PlainBlock { until_unix_ms: u64::try_from(a?).ok()? },
         _ => return None,
     })
 }
@@ -245,6 +249,7 @@ mod tests {
             Reason::Converged { growth: 0.001, floor: Share::clamped(0.125) },
             Reason::AllConverged { interval: Millis::from_secs(320) },
             Reason::ObserveOnly,
+            Reason::PlainBlock { until_unix_ms: 1_700_000_000_000 },
             Reason::Bounded { wanted: Share::ALL, bound: Share::clamped(0.3) },
             Reason::Held { why: "somebody else set cpu.weight to 40".to_owned() },
             Reason::Ranked { milestone: "95 % quality".into(), work: 35_999.0, rank: 128, of: 1000 },
