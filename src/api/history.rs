@@ -3,7 +3,10 @@
 use super::problem::Fault;
 use super::routes::{Api, json_response};
 use super::snapshot::json;
-use super::wire::{Event, Moment, Moments, PastEvents, PastInstant, PastJob, PastJobs, PastNode, PastNodes, Problem};
+use super::wire::{
+    Event, Moment, Moments, PastBlock, PastBlocks, PastEvents, PastInstant, PastJob, PastJobs, PastNode, PastNodes,
+    Problem,
+};
 use super::{HistoryRequest, Refusal};
 use crate::model::time::of_utc;
 use crate::model::{HistoryAnswer, HistoryQuery, Millis, Span};
@@ -21,6 +24,7 @@ const JOBS: (usize, usize) = (500, 5_000);
 const MOMENTS: (usize, usize) = (5_000, 20_000);
 const READINGS: (usize, usize) = (1_000, 5_000);
 const EVENTS: (usize, usize) = (1_000, 10_000);
+const BLOCKS: (usize, usize) = (200, 500);
 
 /// Which part of the past.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -87,6 +91,17 @@ pub(super) async fn node(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -> 
     let HistoryAnswer::Node(readings) = asked(&api, query).await? else { return Err(Fault::Stopping) };
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Ok(json_response(json(&PastNodes { hostname, readings: readings.iter().map(PastNode::of).collect() })))
+}
+
+/// The blocks of time that lie within a span, with a holdback, and what each job got in them.
+#[utoipa::path(get, path = "/v1/history/blocks", params(Wanted), responses((status = 200, body = PastBlocks)))]
+pub(super) async fn blocks(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -> Result<Response, Fault> {
+    let Query(wanted) = wanted?;
+    let after = number(wanted.after.as_deref())?;
+    let query = HistoryQuery::Blocks { span: span(&wanted)?, after, limit: bounded(wanted.limit, BLOCKS) };
+    let HistoryAnswer::Blocks(blocks, more) = asked(&api, query).await? else { return Err(Fault::Stopping) };
+    let next = blocks.last().map(|last| last.from_unix_ms).filter(|_| more);
+    Ok(json_response(json(&PastBlocks { blocks: blocks.iter().map(PastBlock::of).collect(), next })))
 }
 
 /// What happened within a span, longer ago than `/v1/events` knows.

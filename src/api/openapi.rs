@@ -34,6 +34,7 @@ use utoipa::OpenApi;
         history::jobs,
         history::moments,
         history::node,
+        history::blocks,
         history::events,
         history::at,
         recording::stream,

@@ -72,6 +72,7 @@ pub(super) fn router(api: Arc<Api>) -> Router {
         .route("/v1/history", get(history::jobs))
         .route("/v1/history/moments", get(history::moments))
         .route("/v1/history/node", get(history::node))
+        .route("/v1/history/blocks", get(history::blocks))
         .route("/v1/history/events", get(history::events))
         .route("/v1/history/at", get(history::at))
         .route("/v1/recording", get(recording::stream))

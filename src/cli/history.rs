@@ -8,7 +8,7 @@ use super::table::{Cell, Column, table};
 use super::text::{self, clean};
 use super::when;
 use crate::api::client::{Client, segment};
-use crate::api::wire::{Event, Moment, Moments, PastEvents, PastJob, PastJobs};
+use crate::api::wire::{Event, Moment, Moments, PastBlock, PastBlocks, PastEvents, PastJob, PastJobs};
 use clap::Args;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -136,6 +136,19 @@ pub(in crate::cli) async fn past_events(client: &Client, span: &str, job: Option
     loop {
         let page: PastEvents = client.get(&format!("/v1/history/events?{span}{job}&limit=5000&after={after}")).await?;
         all.extend(page.events);
+        match page.next.filter(|next| *next > after && all.len() < ROWS_AT_MOST) {
+            Some(next) => after = next,
+            None => return Ok(all),
+        }
+    }
+}
+
+/// The blocks of time with a holdback that lie within a span, page by page.
+pub(in crate::cli) async fn past_blocks(client: &Client, span: &str) -> Result<Vec<PastBlock>, Failure> {
+    let (mut all, mut after) = (Vec::new(), 0);
+    loop {
+        let page: PastBlocks = client.get(&format!("/v1/history/blocks?{span}&after={after}")).await?;
+        all.extend(page.blocks);
         match page.next.filter(|next| *next > after && all.len() < ROWS_AT_MOST) {
             Some(next) => after = next,
             None => return Ok(all),

@@ -106,6 +106,30 @@ pub struct PastNode {
     pub growth_threshold: f64,
 }
 
+/// A block of time with a holdback, and what the jobs got in it from its wash-out to its end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastBlock {
+    /// When it began, Unix time in milliseconds.
+    pub from_unix_ms: u64,
+    /// When it ended.
+    pub until_unix_ms: u64,
+    /// Whether every job had its original limits.
+    pub plain: bool,
+    /// How long it was looked at, from the wash-out on.
+    pub span: Millis,
+    /// What each job got that nobody held.
+    pub work: Vec<BlockWork>,
+}
+
+/// What one job got in a block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockWork {
+    /// [`PastJob::number`].
+    pub job: u64,
+    /// The CPU time that it used while the block was looked at.
+    pub cpu: CpuTime,
+}
+
 /// A span of time, Unix milliseconds, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -149,6 +173,15 @@ pub enum HistoryQuery {
         /// Rows at most: what is more is thinned evenly.
         limit: usize,
     },
+    /// Blocks of time that lie within a span, with a holdback.
+    Blocks {
+        /// When.
+        span: Span,
+        /// Only what began after this, Unix milliseconds.
+        after: u64,
+        /// Blocks at most.
+        limit: usize,
+    },
     /// What happened within a span.
     Events {
         /// When.
@@ -178,6 +211,8 @@ pub enum HistoryAnswer {
     Moments(Vec<Moment>, bool),
     /// To [`HistoryQuery::Node`].
     Node(Vec<PastNode>),
+    /// To [`HistoryQuery::Blocks`]; whether there are more.
+    Blocks(Vec<PastBlock>, bool),
     /// To [`HistoryQuery::Events`]; whether there are more. Their sequences count since the history began.
     Events(Vec<Event>, bool),
     /// To [`HistoryQuery::At`].

@@ -21,7 +21,9 @@ mod units;
 pub use change::{LimitChange, Setting};
 pub use container::{Adoption, Bounds, ContainerId, Directives, EngineLimits, Hold, RunState, Runtime};
 pub use event::{Event, EventKind};
-pub use history::{HistoryAnswer, HistoryQuery, Moment, PastDecision, PastInstant, PastJob, PastNode, Span};
+pub use history::{
+    BlockWork, HistoryAnswer, HistoryQuery, Moment, PastBlock, PastDecision, PastInstant, PastJob, PastNode, Span,
+};
 pub use holdback::HoldbackBlock;
 pub use learning::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Phase, Progress, ProgressUnit};
 pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};

@@ -21,8 +21,9 @@
 //! Long against what it takes until a switch has come through: limits are written within a second, and a governed block begins with
 //! one decision's delay at most. Long also against the interval of decisions, or there would be nothing of governing in it; a
 //! governed block may be shorter than the longest back-off, which only means that everything had converged and nobody was held down.
-//! Short against jobs: who does not live for three blocks cannot be compared with itself. Five minutes, the default, are 15 decisions of the
-//! usual interval and a twelfth of a job of an hour.
+//! Short against jobs: a plain block is compared with its neighbours, which tells the less the more jobs come and go between them, and a
+//! job's own figure wants six plain blocks in its life. Five minutes, the default, are 15 decisions of the usual interval and a twelfth of a job
+//! of an hour.
 //!
 //! The first part of each block is *washed out*, left out of every measurement: one interval of decisions, for policies decide anew only
 //! then, and at most a quarter of the block.

@@ -196,6 +196,52 @@ impl PastNode {
     }
 }
 
+/// The body of `/v1/history/blocks`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PastBlocks {
+    /// In the order of time.
+    pub blocks: Vec<PastBlock>,
+    /// `after` of the next page; null = that was all.
+    pub next: Option<u64>,
+}
+
+/// A block of time with a holdback.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PastBlock {
+    /// When it began.
+    pub from_unix_ms: u64,
+    /// When it ended.
+    pub until_unix_ms: u64,
+    /// Whether every container had its original limits.
+    pub plain: bool,
+    /// How long it was looked at, from the wash-out on.
+    pub span_s: f64,
+    /// What each job got then that was neither paused nor left alone.
+    pub work: Vec<BlockWork>,
+}
+
+/// What one job got in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct BlockWork {
+    /// The job's number.
+    pub job: u64,
+    /// The CPU time that it used then, in core-seconds.
+    pub cpu_s: f64,
+}
+
+impl PastBlock {
+    pub(in crate::api) fn of(block: &model::PastBlock) -> PastBlock {
+        let work = |work: &model::BlockWork| BlockWork { job: work.job, cpu_s: work.cpu.as_secs_f64() };
+        PastBlock {
+            from_unix_ms: block.from_unix_ms,
+            until_unix_ms: block.until_unix_ms,
+            plain: block.plain,
+            span_s: block.span.as_secs_f64(),
+            work: block.work.iter().map(work).collect(),
+        }
+    }
+}
+
 /// The body of `/v1/history/events`. Sequences count since the history began, not since the daemon started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PastEvents {

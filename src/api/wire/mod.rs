@@ -13,7 +13,9 @@ mod status;
 pub use container::{Container, ContainerList, Hold, Limit, Limits};
 pub use event::{Event, Gap};
 pub use explanation::{ContainerDetail, Decision, Drift, Explanation, GrowthEfficiency, Use};
-pub use history::{Moment, Moments, PastEvents, PastInstant, PastJob, PastJobs, PastNode, PastNodes};
+pub use history::{
+    BlockWork, Moment, Moments, PastBlock, PastBlocks, PastEvents, PastInstant, PastJob, PastJobs, PastNode, PastNodes,
+};
 pub use learning::{Estimate, LogAddress, Metric, Progress, Reading, Trend};
 pub use status::{Node, Notice, Policy, PolicyChange, Pressure, Status};
 

@@ -3,16 +3,21 @@
 //! Imports: the API's client, wire types.
 
 use super::estimate::{Estimate, Life, at, estimate};
+use super::measure::{Measurement, measure};
+use super::measured::Told;
 use crate::api::client::Client;
-use crate::api::wire::{Event, Moment, PastJob, PastNode, PastNodes};
+use crate::api::wire::{Event, Moment, PastBlock, PastJob, PastNode, PastNodes, Policy};
 use crate::cli::exit::Failure;
-use crate::cli::history::{jobs, moments, past_events, span};
+use crate::cli::history::{jobs, moments, past_blocks, past_events, span};
 
 /// Moments asked for, all jobs together, and of one job at least and at most.
 const MOMENTS: u64 = 60_000;
 const MOMENTS_A_JOB: (u64, u64) = (20, 600);
 /// Evaluations without which nothing is said of quality.
 const EVALUATIONS_AT_LEAST: usize = 5;
+
+/// Of a job that has done less than this part, its whole work is a guess.
+const PART_AT_LEAST: f64 = 0.05;
 
 /// Everything that the page shows.
 pub struct Data {
@@ -30,6 +35,10 @@ pub struct Data {
     pub events: Vec<Event>,
     /// What plain sharing would have given.
     pub estimate: Estimate,
+    /// What it did give, in blocks of time that were held back.
+    pub measured: Measurement,
+    /// What is held back now.
+    pub holdback: Told,
 }
 
 /// One job's curves; times in seconds since the report's beginning.
@@ -82,7 +91,11 @@ pub async fn asked(client: &Client, since: u64, until: u64) -> Result<Data, Fail
     let moments = moments(client, &span, None, until.saturating_sub(since) / rows).await?;
     let events = past_events(client, &span, None).await?;
     let events = events.into_iter().filter(|event| matches!(event.kind.as_str(), "command" | "hold" | "notice"));
-    Ok(assembled(node, jobs, &moments, events.collect(), since, until))
+    let blocks = past_blocks(client, &span).await?;
+    let policy: Policy = client.get("/v1/policy").await?;
+    let mut data = assembled(node, jobs, &moments, events.collect(), &blocks, since, until);
+    data.holdback = Told { part: policy.holdback, block_s: policy.holdback_block_s };
+    Ok(data)
 }
 
 /// The curves of each job, and the estimate.
@@ -91,6 +104,7 @@ pub fn assembled(
     jobs: Vec<PastJob>,
     moments: &[Moment],
     events: Vec<Event>,
+    blocks: &[PastBlock],
     since: u64,
     until: u64,
 ) -> Data {
@@ -101,7 +115,21 @@ pub fn assembled(
     let cores = node.readings.last().map_or(1.0, |node| node.cores).max(0.01);
     let lives: Vec<Life> = jobs.iter().map(life).collect();
     let estimate = estimate(&lives, cores);
-    Data { hostname: node.hostname, since, until, node: node.readings, jobs, events, estimate }
+    let works = jobs.iter().filter_map(|series| Some((series.job.number, whole_work(&series.job)?)));
+    let measured = measure(blocks, &works.collect());
+    let holdback = Told::default();
+    Data { hostname: node.hostname, since, until, node: node.readings, jobs, events, estimate, measured, holdback }
+}
+
+/// Core-seconds from a job's start to its end: what it used, or what it will have used, where its log tells how far it is.
+fn whole_work(job: &PastJob) -> Option<f64> {
+    let latest = job.latest.as_ref()?;
+    let used = latest.cpu_s.filter(|used| *used > 0.0)?;
+    if job.ended_unix_ms.is_some() {
+        return Some(used);
+    }
+    let part = latest.progress? / job.total.filter(|total| *total > 0.0)?;
+    (PART_AT_LEAST..=1.0).contains(&part).then(|| used / part)
 }
 
 fn series(job: PastJob, moments: Vec<Moment>, since: u64, until: u64) -> Series {

@@ -1,11 +1,16 @@
 //! `flowctl report`: what the governor did for one's own jobs, as one HTML page that needs no network.
 //!
-//! `data` asks the daemon's history, `estimate` says what plain sharing would have given, `charts` draws, `tables` lists, `page` puts it together.
+//! `data` asks the daemon's history, `estimate` says what plain sharing would have given,
+//! `measure` what it did give where there is a holdback (`measured` words it), `charts` draws, `tables` lists, `page` puts it together.
 //! Imports: the API's client, sim's drawing primitives and its sharing.
 
 mod charts;
 mod data;
 mod estimate;
+mod measure;
+#[cfg(test)]
+mod measure_truth_tests;
+mod measured;
 mod page;
 mod tables;
 #[cfg(test)]

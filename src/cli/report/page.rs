@@ -5,6 +5,7 @@
 use super::charts::{Drawn, held};
 use super::data::{Data, Series};
 use super::estimate::Range;
+use super::measured;
 use super::tables::{INSTANTS, decisions, jobs_table, over_time, pressure, safe};
 use crate::cli::text;
 use crate::sim::report::svg::{STYLE, series};
@@ -21,6 +22,11 @@ pub fn html(data: &Data) -> String {
         header(data),
         section("short", "In short", &in_short(data)),
         section("jobs", "The jobs", &jobs_table(data)),
+        if measured::is_told(data) {
+            section("measured", "Measured against plain blocks", &measured::section(data))
+        } else {
+            String::new()
+        },
         section("times", "Completion", &completion(data, &drawn)),
         section("pictures", "What happened", &pictures(data, &drawn)),
         section("decisions", "Decisions", &decisions(data)),
@@ -78,6 +84,12 @@ fn in_short(data: &Data) -> String {
         let doubt = format!("estimated: {} to {}", text::duration(plain.low), text::duration(plain.high));
         facts += &fact("Under plain sharing", &text::duration(plain.likely), &doubt);
         story = format!("<p>{}</p>", verdict(mean, plain));
+    }
+    if let Some((name, value, note)) = measured::fact(data) {
+        facts += &fact(name, &value, &note);
+    }
+    if measured::is_told(data) {
+        story = measured::story(data) + &story;
     }
     format!("<dl class=\"facts\">{facts}</dl>{story}")
 }
@@ -201,7 +213,7 @@ fn method(data: &Data) -> String {
         |error| format!("Here it misses the real completion times by {} on average.", text::percent(error)),
     );
     format!(
-        "<p>The gain is <b>estimated</b>, not measured: nobody ran these jobs a second time.</p>\
+        "<p>What plain sharing would have made of completion times is <b>estimated</b>: nobody ran these jobs a second time.</p>\
          <p>Each job that ended is taken as the CPU time that it used, in core-seconds, with the start that it had. These jobs are replayed \
          under plain sharing: at each instant the cores are divided by the weights that the jobs had before the governor's first \
          change, none gets more than it can use, and what one leaves goes to the others (weighted max-min fairness, which is what the \
@@ -214,7 +226,8 @@ fn method(data: &Data) -> String {
          that average, whichever is more, is added to both ends of its range. A gain or a cost is only called one where the whole range \
          says so. On simulated jobs, for which the truth is known, the range holds it for nine jobs of ten; a real machine is harder.</p>\
          <p>Left out: work that depends on timing, caches, memory and I/O limits, and what users would have started at other times. To \
-         measure instead, run the same list of jobs both ways: <code>flowctl bench</code>.</p>",
+         measure instead, hold a part of the time back (<code>policy.holdback</code>), or run the same list of jobs both ways: \
+         <code>flowctl bench</code>.</p>",
         estimate.cores.likely, estimate.cores.low, estimate.cores.high,
     )
 }

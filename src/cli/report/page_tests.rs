@@ -1,8 +1,10 @@
 //! The page of a made-up hour: what it holds, what it must not hold, how large it is and how long it takes.
 
 use super::super::data::assembled;
+use super::super::measure::measure;
+use super::super::measured::Told;
 use super::*;
-use crate::api::wire::{Decision, Event, Moment, PastJob, PastNode, PastNodes, Pressure};
+use crate::api::wire::{BlockWork, Decision, Event, Moment, PastBlock, PastJob, PastNode, PastNodes, Pressure};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -89,7 +91,7 @@ fn hour(jobs: u64, every_s: u64, name: &str) -> Data {
         name: Some(name.to_owned()),
         text: name.to_owned(),
     };
-    assembled(node, past, &moments, vec![event], SINCE, SINCE + 3_600_000)
+    assembled(node, past, &moments, vec![event], &[], SINCE, SINCE + 3_600_000)
 }
 
 #[test]
@@ -109,6 +111,52 @@ fn an_hour_of_15_jobs_is_a_small_page_that_is_quickly_made() {
     if let Some(file) = std::env::var_os("FLOWCON_KEEP_REPORT") {
         std::fs::write(file, page).expect("written where asked");
     }
+}
+
+/// Blocks of two minutes, every fifth of them plain: odd jobs have a third less there, even ones a third more.
+fn with_blocks(mut data: Data, blocks: u64) -> Data {
+    let block = |number: u64| {
+        let plain = number % 5 == 3;
+        let (from_unix_ms, until_unix_ms) = (SINCE + number * 120_000, SINCE + (number + 1) * 120_000);
+        let work = (1..=4).map(|job| {
+            let part = if job % 2 == 1 { 0.67 } else { 1.33 };
+            BlockWork { job, cpu_s: if plain { 30.0 * part } else { 30.0 + 0.01 * number as f64 } }
+        });
+        PastBlock { from_unix_ms, until_unix_ms, plain, span_s: 100.0, work: work.collect() }
+    };
+    let blocks: Vec<PastBlock> = (0..blocks).map(block).collect();
+    let works = (1..=4).map(|job| (job, if job % 2 == 1 { 100.0 } else { 900.0 })).collect();
+    data.measured = measure(&blocks, &works);
+    data.holdback = Told { part: 0.2, block_s: 120.0 };
+    data
+}
+
+#[test]
+fn what_was_measured_stands_beside_what_is_estimated() {
+    let page = html(&with_blocks(hour(4, 6, "job-"), 40));
+    for part in [
+        "In 8 plain blocks, which chance picked",
+        "<b class=\"better\">measured gain</b>",
+        "Measured against plain blocks",
+        "Under plain sharing",
+        "95 % interval",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert_eq!(page.matches("<td class=\"better\">+5").count(), 2, "jobs 1 and 3 had half as much again: {page}");
+    let without = html(&hour(4, 6, "job-"));
+    assert!(!without.contains("plain block") && without.contains("policy.holdback"), "only how to begin");
+}
+
+#[test]
+fn too_few_plain_blocks_are_no_figure_but_how_long_to_wait() {
+    let data = with_blocks(hour(4, 6, "job-"), 20);
+    let page = html(&data);
+    // Two more of those that come every ten minutes.
+    assert!(page.contains("Not enough plain blocks yet to measure the gain: 4 of 6; about 20m more"), "{page}");
+    assert!(!page.contains("Work while governed"));
+    let off = Data { holdback: Told::default(), ..data };
+    assert!(html(&off).contains("4 of 6; and the holdback is off now"));
 }
 
 #[test]
@@ -141,7 +189,7 @@ fn a_page_of_jobs_that_say_nothing_and_use_nothing_has_no_number_that_is_none() 
     let mut silent = vec![job(1, "a", 0, Some(100)), job(2, "b", 0, None)];
     silent[1].original_weight = None;
     let node = PastNodes { hostname: "h".to_owned(), readings: Vec::new() };
-    let page = html(&assembled(node, silent, &[], Vec::new(), SINCE, SINCE + 100_000));
+    let page = html(&assembled(node, silent, &[], Vec::new(), &[], SINCE, SINCE + 100_000));
     for bad in ["NaN", "inf", "-0%"] {
         assert!(!page.contains(bad), "{bad}: {page}");
     }

@@ -147,7 +147,7 @@ pub fn pressure(data: &Data) -> String {
 }
 
 /// A wide table scrolls by itself, also by keyboard.
-fn scrolled(label: &str, table: &str, is_tall: bool) -> String {
+pub fn scrolled(label: &str, table: &str, is_tall: bool) -> String {
     let class = if is_tall { "scroll tall" } else { "scroll" };
     format!("<div class=\"{class}\" role=\"region\" aria-label=\"{label}\" tabindex=\"0\">{table}</div>")
 }

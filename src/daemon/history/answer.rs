@@ -47,6 +47,12 @@ fn answered(directory: &Path, query: &HistoryQuery) -> Answered<HistoryAnswer> {
             Ok(HistoryAnswer::Moments(moments, more))
         }
         HistoryQuery::Node { span, limit } => Ok(HistoryAnswer::Node(reader.node(*span, *limit).map_err(failed)?)),
+        HistoryQuery::Blocks { span, after, limit } => {
+            let mut blocks = reader.blocks(*span, *after, *limit).map_err(failed)?;
+            let more = blocks.len() > *limit;
+            blocks.truncate(*limit);
+            Ok(HistoryAnswer::Blocks(blocks, more))
+        }
         HistoryQuery::Events { span, job, after, limit } => {
             let mut events = reader.events(*span, job.as_deref(), *after, *limit).map_err(failed)?;
             let more = events.len() > *limit;

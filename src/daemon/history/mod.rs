@@ -12,6 +12,7 @@ mod recorder;
 mod recorder_tests;
 #[cfg(test)]
 mod week_tests;
+mod windows;
 
 use super::event::Event as Told;
 use crate::api::HistoryRequest;

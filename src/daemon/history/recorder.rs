@@ -1,6 +1,7 @@
 //! Snapshots and events → rows worth keeping, job by job. Touches no disk. Imports: model, the store's batch.
 
 use super::noise::{Measure, cores_between, node_changed, worth};
+use super::windows::Windows;
 use crate::host::store::history::HistoryBatch;
 use crate::model::{ContainerId, Event, EventKind, JobStatus, Moment, NodeStatus, PastDecision, PastJob, PastNode};
 use std::collections::BTreeMap;
@@ -11,6 +12,8 @@ const SAME_START_MS: u64 = 3_000;
 const FOUND_AGAIN_WITHIN_MS: u64 = 60_000;
 /// Rows that wait for the disk; what is more is left out.
 pub(super) const ROWS_AT_MOST: usize = 50_000;
+/// The same of blocks, each of which holds all jobs.
+const BLOCKS_AT_MOST: usize = 100;
 
 /// What is known of the jobs that live.
 #[derive(Debug, Default)]
@@ -20,6 +23,7 @@ pub(super) struct Recorder {
     earlier: Vec<PastJob>,
     next: u64,
     node: Option<PastNode>,
+    windows: Windows,
     batch: HistoryBatch,
 }
 
@@ -50,6 +54,9 @@ impl Recorder {
         for job in &status.jobs {
             self.observe_job(job, status);
         }
+        let live = &self.live;
+        let over = self.windows.observe(status, |id| live.get(id).map(|live| live.job.number));
+        self.batch.blocks.extend(over.filter(|_| self.batch.blocks.len() < BLOCKS_AT_MOST));
         let gone: Vec<ContainerId> = {
             let present: std::collections::BTreeSet<&ContainerId> =
                 status.jobs.iter().map(|job| &job.observed.id).collect();

@@ -4,6 +4,7 @@
 //! nothing is mapped into memory, so that a broken disk is an error and not a signal. What a crash of the machine may lose is the last
 //! seconds. Calls block on the disk: they belong on a thread of their own. Imports: model, rusqlite, the store's errors.
 
+mod blocks;
 mod codes;
 mod read;
 mod schema;

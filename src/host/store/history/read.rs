@@ -182,7 +182,7 @@ impl HistoryReader {
     }
 
     /// All rows that make sense.
-    fn rows<T>(
+    pub(super) fn rows<T>(
         &self,
         operation: &'static str,
         query: &str,
@@ -203,7 +203,7 @@ fn field<T: FromSql>(row: &Row<'_>, column: usize) -> Option<T> {
     row.get::<_, Option<T>>(column).ok().flatten()
 }
 
-fn natural(row: &Row<'_>, column: usize) -> Option<u64> {
+pub(super) fn natural(row: &Row<'_>, column: usize) -> Option<u64> {
     field::<i64>(row, column).and_then(|value| u64::try_from(value).ok())
 }
 

@@ -1,7 +1,7 @@
 //! The history's tables. Numbers only where there are many rows: ids for names, codes for words. Imports: nothing.
 
 /// One step for each version, applied in order; a step that was released is never edited.
-pub(super) const STEPS: [&str; 2] = [
+pub(super) const STEPS: [&str; 3] = [
     "
     CREATE TABLE job (
         number    INTEGER PRIMARY KEY,
@@ -76,6 +76,21 @@ pub(super) const STEPS: [&str; 2] = [
     ) STRICT;
 ",
     "ALTER TABLE job ADD COLUMN exit_code INTEGER",
+    "
+    -- Blocks of time with a holdback, by their beginning, and what each job got in them.
+    CREATE TABLE block (
+        at    INTEGER PRIMARY KEY, -- Unix milliseconds
+        until INTEGER NOT NULL,
+        plain INTEGER NOT NULL,
+        span  INTEGER NOT NULL     -- milliseconds
+    ) STRICT;
+    CREATE TABLE work (
+        block INTEGER NOT NULL,
+        job   INTEGER NOT NULL,
+        cpu   INTEGER NOT NULL,    -- milliseconds
+        PRIMARY KEY (block, job)
+    ) STRICT, WITHOUT ROWID;
+",
 ];
 
 /// The latest version that is known here.

@@ -167,6 +167,34 @@ fn a_job_that_lives_for_ever_does_not_keep_the_size_from_its_bound() {
 }
 
 #[test]
+fn blocks_come_back_in_pages_are_replaced_and_dropped_when_they_are_old() {
+    let block = |from: u64, plain: bool, jobs: &[u64]| PastBlock {
+        from_unix_ms: from,
+        until_unix_ms: from + 10_000,
+        plain,
+        span: Millis(8_000),
+        work: jobs.iter().map(|job| BlockWork { job: *job, cpu: CpuTime(7_250_000) }).collect(),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = opened(&folder);
+    let first = [block(10_000, false, &[1, 2]), block(20_000, true, &[1, 2, 7]), block(30_000, false, &[7])];
+    store.write(&HistoryBatch { blocks: first.to_vec(), ..HistoryBatch::default() }).unwrap();
+    // A daemon that was killed within the last one, and went on with it.
+    let again = block(30_000, false, &[2, 7]);
+    store.write(&HistoryBatch { blocks: vec![again.clone()], ..HistoryBatch::default() }).unwrap();
+    let all = [first[0].clone(), first[1].clone(), again.clone()];
+    let read = reader(&folder);
+    assert_eq!(read.blocks(ALWAYS, 0, 3).unwrap(), all);
+    assert_eq!(read.blocks(ALWAYS, 0, 1).unwrap(), all[..2], "one more than asked for");
+    assert_eq!(read.blocks(ALWAYS, 10_000, 5).unwrap(), all[1..]);
+    assert_eq!(read.blocks(Span { since: 15_000, until: 35_000 }, 0, 5).unwrap(), all[1..2], "those that are whole");
+    store.trim(&HistoryLimits { max_age_ms: 75_000, max_bytes: u64::MAX }, 100_000).unwrap();
+    assert_eq!(reader(&folder).blocks(ALWAYS, 0, 5).unwrap(), [again]);
+    let left: i64 = store.connection.query_row("SELECT COUNT(*) FROM work", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 2);
+}
+
+#[test]
 fn a_damaged_history_is_set_aside_and_begun_anew() {
     let folder = tempfile::tempdir().unwrap();
     drop(opened(&folder));
@@ -195,6 +223,7 @@ fn a_history_of_the_first_version_is_brought_up_to_date_with_all_that_is_in_it()
     let jobs = reader(&folder).jobs(ALWAYS, None, 0, 10).unwrap();
     let codes: Vec<_> = jobs.iter().map(|(job, _)| (job.name.as_str(), job.ended_unix_ms, job.exit_code)).collect();
     assert_eq!(codes, [("old", Some(9), None), (ended.name.as_str(), Some(30_000), Some(-1))]);
+    assert_eq!(reader(&folder).blocks(ALWAYS, 0, 5).unwrap(), []);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Keeping the history within its bounds: what is old is thinned, then dropped. Imports: rusqlite.
 
+use super::blocks::drop_blocks;
 use super::write::stored;
 use super::{HistoryStore, StoreError};
 use rusqlite::{Connection, Result, params};
@@ -71,7 +72,7 @@ fn used(connection: &Connection) -> Result<u64> {
 /// Drops everything before `cutoff`. What stood at the cutoff is told by the next moment only.
 fn drop_before(connection: &mut Connection, cutoff: i64) -> Result<()> {
     let oldest = "SELECT EXISTS (SELECT 1 FROM job WHERE kept < ?1) OR EXISTS (SELECT 1 FROM node WHERE at < ?1) \
-                  OR EXISTS (SELECT 1 FROM event WHERE at < ?1)";
+                  OR EXISTS (SELECT 1 FROM event WHERE at < ?1) OR EXISTS (SELECT 1 FROM block WHERE at < ?1)";
     if !connection.query_row(oldest, [cutoff], |row| row.get::<_, bool>(0))? {
         return Ok(());
     }
@@ -89,6 +90,7 @@ fn drop_before(connection: &mut Connection, cutoff: i64) -> Result<()> {
     transaction.execute("UPDATE job SET kept = ?1 WHERE kept < ?1", [cutoff])?;
     transaction.execute("DELETE FROM node WHERE at < ?1", [cutoff])?;
     transaction.execute("DELETE FROM event WHERE at < ?1", [cutoff])?;
+    drop_blocks(&transaction, cutoff)?;
     transaction.execute(
         "DELETE FROM word WHERE number NOT IN (SELECT text FROM moment WHERE text IS NOT NULL UNION SELECT hold FROM moment \
          WHERE hold IS NOT NULL UNION SELECT text FROM fresh WHERE text IS NOT NULL UNION SELECT hold FROM fresh WHERE hold IS NOT NULL)",

@@ -1,8 +1,9 @@
 //! Writing: a batch in one transaction; moments first in the order of time, later sorted job by job. Imports: model, rusqlite.
 
+use super::blocks::write_block;
 use super::codes::{self, packed};
 use super::{HistoryStore, StoreError};
-use crate::model::{Event, Moment, PastJob, PastNode};
+use crate::model::{Event, Moment, PastBlock, PastJob, PastNode};
 use rusqlite::{Connection, OptionalExtension, Result, params};
 use std::collections::BTreeMap;
 
@@ -20,6 +21,8 @@ pub struct HistoryBatch {
     pub moments: Vec<Moment>,
     /// In the order of time.
     pub node: Vec<PastNode>,
+    /// Blocks of time that are over.
+    pub blocks: Vec<PastBlock>,
     /// In order; their sequences are not kept.
     pub events: Vec<Event>,
 }
@@ -27,7 +30,8 @@ pub struct HistoryBatch {
 impl HistoryBatch {
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.moments.is_empty() && self.node.is_empty() && self.events.is_empty()
+        let rows = [self.moments.len(), self.node.len(), self.blocks.len(), self.events.len()];
+        self.jobs.is_empty() && rows.iter().all(|rows| *rows == 0)
     }
 }
 
@@ -73,6 +77,9 @@ fn write_all(connection: &mut Connection, batch: &HistoryBatch, words: &mut BTre
     }
     for node in &batch.node {
         write_node(&transaction, node)?;
+    }
+    for block in &batch.blocks {
+        write_block(&transaction, block)?;
     }
     for event in &batch.events {
         let cut = |text: &Option<String>| text.as_deref().map(|text| shortened(text).to_owned());

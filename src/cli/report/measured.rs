@@ -1,0 +1,137 @@
+//! The page's words about what was measured in plain blocks: in short, in a section of its own, and how.
+//!
+//! Names come from strangers: all of them go through [`safe`]. Imports: the measurement, tables.
+
+use super::data::Data;
+use super::estimate::Range;
+use super::measure::COMPARISONS_AT_LEAST;
+use super::tables::{safe, scrolled};
+use crate::cli::text;
+
+/// What the daemon is told to hold back now.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Told {
+    /// The part of the time.
+    pub part: f64,
+    /// How long a block is, in seconds.
+    pub block_s: f64,
+}
+
+/// Whether there is anything to say: plain blocks were seen, or will be.
+pub fn is_told(data: &Data) -> bool {
+    data.measured.plain_blocks > 0 || data.holdback.part > 0.0
+}
+
+/// The figure for the facts at the top: its name, its value and a note.
+pub fn fact(data: &Data) -> Option<(&'static str, String, String)> {
+    let work = data.measured.work?;
+    let note = format!("measured, jobs' worth a second: {}", range(work));
+    Some(("Work while governed", change(work.likely), note))
+}
+
+/// What it means, in two sentences.
+pub fn story(data: &Data) -> String {
+    let measured = &data.measured;
+    let Some(work) = measured.work else { return missing(data) };
+    let verdict = if work.low > 1.0 {
+        "<b class=\"better\">measured gain</b>"
+    } else if work.high < 1.0 {
+        "<b class=\"worse\">measured cost</b>"
+    } else {
+        "<b>no gain and no cost can be claimed</b>"
+    };
+    let all = measured.cores.map_or_else(String::new, |cores| {
+        format!(" All jobs together used {} CPU ({}).", than(cores.likely), range(cores))
+    });
+    format!(
+        "<p>In {}, which chance picked, every job had its original limits. While governed, the jobs went through {} work than beside that, \
+         counted in whole jobs ({}, 95 % interval): {verdict}.{all}</p>",
+        text::count(measured.plain_blocks, "plain block"),
+        than(work.likely),
+        range(work),
+    )
+}
+
+/// Why there is no figure, and when there will be one.
+fn missing(data: &Data) -> String {
+    let compared = data.measured.comparisons;
+    let Told { part, block_s } = data.holdback;
+    let lacking = COMPARISONS_AT_LEAST.saturating_sub(compared);
+    let when = if lacking == 0 {
+        "no job of them has a known whole work yet".to_owned()
+    } else if part > 0.0 {
+        format!("about {} more of jobs that run", text::duration(lacking as f64 * block_s / part))
+    } else {
+        "and the holdback is off now (policy.holdback)".to_owned()
+    };
+    format!("<p>Not enough plain blocks yet to measure the gain: {compared} of {COMPARISONS_AT_LEAST}; {when}.</p>")
+}
+
+/// The section of its own.
+pub fn section(data: &Data) -> String {
+    let rows: String = data.jobs.iter().filter_map(|job| row(data, job.job.number, &job.job.name)).collect();
+    let table = if rows.is_empty() {
+        String::new()
+    } else {
+        scrolled(
+            "Measured, job by job",
+            &format!(
+                "<table><caption>CPU that each job got while governed, against its plain blocks; a change in colour is beyond its 95 % \
+                 interval. Of twenty such intervals one may miss.</caption><thead><tr><th scope=\"col\">job</th>\
+                 <th scope=\"col\">plain blocks</th><th scope=\"col\">CPU</th><th scope=\"col\">interval</th></tr></thead>\
+                 <tbody>{rows}</tbody></table>"
+            ),
+            true,
+        )
+    };
+    format!("{}{table}{METHOD}", story(data))
+}
+
+fn row(data: &Data, number: u64, name: &str) -> Option<String> {
+    let (blocks, ratio) = data.measured.jobs.get(&number)?;
+    let (class, told, interval) = match ratio {
+        Some(ratio) => {
+            let class = match () {
+                () if ratio.low > 1.0 => "better",
+                () if ratio.high < 1.0 => "worse",
+                () => "",
+            };
+            (class, change(ratio.likely), range(*ratio))
+        }
+        None => ("", "–".to_owned(), format!("too few: {COMPARISONS_AT_LEAST} are needed")),
+    };
+    let name = safe(name);
+    Some(format!(
+        "<tr><th scope=\"row\">{name}</th><td>{blocks}</td><td class=\"{class}\">{told}</td><td>{interval}</td></tr>"
+    ))
+}
+
+const METHOD: &str = "<p>This is <b>measured</b>: the daemon switches governing off for a part of the time (<code>policy.holdback</code>), in \
+    blocks that a keyed hash of the clock picks, whatever the jobs do. The beginning of each block is left out, until a switch has come \
+    through. A job of W core-seconds that uses c cores goes through c/W jobs' worth of work a second; the sum over the jobs in governed blocks \
+    next to plain ones is divided by the sum in these. A job's own figure is the CPU that it got while governed, divided by what it got in \
+    its plain blocks.</p>\
+    <p>The interval says how far chance could have moved the figure with another choice of blocks (Student's t on the scatter of the \
+    blocks). On simulated jobs, for which the truth is known, it holds it in at least nine cases of ten. These are rates of the moment: who \
+    gets more now ends sooner, and the others have more from then on. What that makes of completion times is estimated below.</p>";
+
+/// `+21%`.
+fn change(ratio: f64) -> String {
+    let change = 100.0 * (ratio - 1.0);
+    if change.abs() < 0.5 { "±0%".to_owned() } else { format!("{change:+.0}%") }
+}
+
+/// `12% less to 31% more`.
+fn range(ratio: Range) -> String {
+    format!("{} to {}", change(ratio.low), change(ratio.high))
+}
+
+/// `21 % more`.
+fn than(ratio: f64) -> String {
+    let change = 100.0 * (ratio - 1.0);
+    match change {
+        _ if change.abs() < 0.5 => "as much".to_owned(),
+        _ if change > 0.0 => format!("{change:.0} % more"),
+        _ => format!("{:.0} % less", -change),
+    }
+}
