@@ -1,6 +1,6 @@
 //! Hours in minutes: 500 scopes and 50 containers that come and go, logs that rotate, reloads, an engine that restarts. Memory and
 //! descriptors of `flowcond` over that time, whether every job is found again, and what it costs at rest beside `docker stats` and
-//! netdata's collector of cgroups on the same set, in the same run.
+//! netdata on the same set, in the same run. It runs with the environment of its systemd unit.
 //!
 //! As root: `cargo bench --bench soak` (`SCOPES`, `CONTAINERS` and `MINUTES` for another size; netdata from `apt-get install netdata`).
 
@@ -31,10 +31,15 @@ fn main() {
     let mut place = Place::new();
     let empty = at_rest(|| cpu_of(&[place.daemon.pid()]));
     let resident_empty = resident(place.daemon.pid());
+    let half = scopes / 2;
+    (0..half).for_each(|_| place.start_scope());
+    place.all_are_found("with the first half of the scopes");
+    sleep(Duration::from_secs(90));
+    let resident_half = resident(place.daemon.pid());
     (0..containers).for_each(|_| place.start_container());
-    (0..scopes).for_each(|_| place.start_scope());
+    (half..scopes).for_each(|_| place.start_scope());
     place.all_are_found("at first");
-    sleep(Duration::from_secs(30)); // past the decisions that their starts asked for
+    sleep(Duration::from_secs(90)); // past the decisions that their starts asked for
 
     println!(
         "{scopes} scopes and {containers} containers, a line every two seconds each, {} s at rest:",
@@ -51,8 +56,10 @@ fn main() {
         (alone - empty) / number,
         (own - resident_empty) * 1024.0 / number
     );
+    println!("  each job beyond {half}: {:.1} KiB", (own - resident_half) * 1024.0 / (number - half as f64));
     place.beside_docker_stats();
-    place.beside_netdata(alone);
+    place.beside_netdata("with all its plugins", alone, "");
+    place.beside_netdata("its collector of cgroups alone", alone, CGROUPS_ALONE);
 
     println!("{minutes} minutes of churn:\n  minute  jobs  resident MiB  descriptors  threads  CPU %  done so far");
     let (began, mut spent) = (Instant::now(), cpu_of(&[place.daemon.pid()]));
@@ -105,7 +112,11 @@ struct Place {
 impl Place {
     fn new() -> Place {
         let engine = Engine::start_with(Options { live_restore: true });
-        let daemon = Daemon::start(&engine.address(), &[]);
+        let mut daemon = Daemon::start(&engine.address(), &[]);
+        daemon.end("TERM");
+        let environment = environment_of_unit();
+        let under: Vec<&str> = std::iter::once("env").chain(environment.iter().map(String::as_str)).collect();
+        daemon.launch_under(&under);
         Place {
             engine,
             daemon,
@@ -200,19 +211,16 @@ impl Place {
         );
     }
 
-    /// Its collector of cgroups alone: everything else of netdata is turned off.
-    fn beside_netdata(&self, own: f64) {
+    /// netdata as Debian configures it, in a folder of its own, besides `more`.
+    fn beside_netdata(&self, which: &str, own: f64, more: &str) {
         if !Path::new("/usr/sbin/netdata").exists() {
             return println!("  netdata       not installed: apt-get install netdata");
         }
         let dir = tempfile::tempdir().unwrap();
         let config = format!(
-            "[global]\nrun as user = root\n[db]\nmode = ram\n[ml]\nenabled = no\n[web]\nmode = none\n[health]\nenabled = no\n\
-             [directories]\ncache = {0}\nlib = {0}\nlog = {0}\n[plugin:cgroups]\nmax cgroups to find = 2000\n\
-             enable by default cgroups matching = *flowcon*\nsearch for cgroups in subpaths matching = *\n\
-             [plugins]\nproc = no\ndiskspace = no\ntc = no\nidlejitter = no\ntimex = no\nstatsd = no\nchecks = no\napps = no\n\
-             go.d = no\npython.d = no\ncharts.d = no\nioping = no\nfping = no\nperf = no\nslabinfo = no\nebpf = no\n\
-             netdata monitoring = no\nenable running new plugins = no\ncgroups = yes\n",
+            "[global]\nrun as user = root\n[directories]\ncache = {0}\nlib = {0}\nlog = {0}\n\
+             [plugin:cgroups]\nmax cgroups to find = 2000\nenable by default cgroups matching = *flowcon*\n\
+             search for cgroups in subpaths matching = *\n{more}",
             dir.path().display()
         );
         let file = dir.path().join("netdata.conf");
@@ -227,14 +235,41 @@ impl Place {
             .spawn()
             .unwrap();
         sleep(Duration::from_secs(60)); // it looks up the name of each cgroup once
-        let cost = at_rest(|| cpu_of(&[netdata.id()]));
-        let memory = resident(netdata.id());
+        let family = family_of(netdata.id());
+        let cost = at_rest(|| cpu_of(&family));
+        let memory: f64 = family.iter().map(|pid| resident(*pid)).sum();
         end_with(&mut netdata, "TERM");
         println!(
-            "  netdata       {cost:.2} % of a core, {memory:.1} MiB: flowcond uses {:.2} of that (target: 0.1)",
+            "  netdata, {which}: {cost:.2} % of a core, {memory:.1} MiB: flowcond uses {:.2} of that (target: 0.1)",
             own / cost
         );
     }
+}
+
+/// Everything else of netdata is turned off.
+const CGROUPS_ALONE: &str = "[db]\nmode = ram\n[ml]\nenabled = no\n[web]\nmode = none\n[health]\nenabled = no\n\
+     [plugins]\nproc = no\ndiskspace = no\ntc = no\nidlejitter = no\ntimex = no\nstatsd = no\nchecks = no\napps = no\n\
+     go.d = no\npython.d = no\ncharts.d = no\nioping = no\nfping = no\nperf = no\nslabinfo = no\nebpf = no\n\
+     netdata monitoring = no\nenable running new plugins = no\ncgroups = yes\n";
+
+/// What the unit sets for the daemon, `NAME=VALUE` each.
+fn environment_of_unit() -> Vec<String> {
+    let unit = include_str!("../systemd/flowcond.service");
+    let lines = unit.lines().filter_map(|line| line.strip_prefix("Environment="));
+    lines.flat_map(str::split_whitespace).map(str::to_owned).collect()
+}
+
+/// A process, its children, and theirs.
+fn family_of(ancestor: u32) -> Vec<u32> {
+    let parent = |pid: u32| -> Option<u32> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    };
+    let all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    let parents: BTreeMap<u32, u32> = all.filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let descends =
+        |pid: &u32| std::iter::successors(Some(*pid), |pid| parents.get(pid).copied()).any(|pid| pid == ancestor);
+    parents.keys().copied().filter(descends).collect()
 }
 
 impl Drop for Place {
