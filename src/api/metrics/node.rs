@@ -44,6 +44,13 @@ fn node(status: &NodeStatus, out: &mut DescriptorEncoder<'_>) -> Result<(), Erro
         "Whether an operator paused everything",
         Some(f64::from(u8::from(status.paused))),
     )?;
+    single(
+        out,
+        Kind::Gauge,
+        "flowcon_plain_block",
+        "Whether this is a block of the holdback, in which every container has its original limits",
+        Some(f64::from(u8::from(status.holdback.is_some_and(|block| block.plain)))),
+    )?;
     single(out, Kind::Counter, "flowcon_decisions", "Decisions taken", Some(status.ticks as f64))?;
     single(
         out,

@@ -75,6 +75,23 @@ fn policy() -> Topic {
                 )],
             },
             Section {
+                heading: "WHAT IT GAINS, MEASURED",
+                parts: vec![
+                    paragraph(
+                        "`flowctl report` estimates what plain sharing would have given. To measure it, give a part of the time for it: \
+                         policy.holdback = 0.1. In a tenth of the blocks of policy.holdback-block, which a hash of the clock picks and not \
+                         the jobs, every job has its original limits; only a pinned share stays. A block costs a job nothing but what \
+                         governing would have gained it. Six plain blocks, 5 hours with 0.1 and blocks of 5 minutes, are the least that \
+                         the report makes a figure of.",
+                    ),
+                    paragraph(
+                        "`flowctl status`, `top` and `explain` say that a plain block is on and until when, `flowctl events` that it begins \
+                         and ends. A restart changes nothing about which blocks are plain; a reload of either key takes effect at once. \
+                         Holds and pauses are stronger than a block.",
+                    ),
+                ],
+            },
+            Section {
                 heading: "SEE ALSO IN ACTION",
                 parts: vec![Part::Code(
                     "flowctl explain JOB        # every number behind one job's share\n\

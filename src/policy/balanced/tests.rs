@@ -1,7 +1,9 @@
 //! What the default policy does, told job by job.
 
 use super::*;
-use crate::model::{CpuTime, Curve, Estimate, NodePlan, Objective, Phase, PolicyName, Progress, ProgressUnit, Share};
+use crate::model::{
+    CpuTime, Curve, Estimate, HoldbackBlock, NodePlan, Objective, Phase, PolicyName, Progress, ProgressUnit, Share,
+};
 use crate::policy::testing::{container, node};
 use crate::policy::{Governor, check};
 
@@ -321,4 +323,29 @@ fn who_stands_just_before_its_end_for_ever_gets_no_more_than_an_equal_share() {
         shares.push(governor.tick(&observed).containers[0].share.fraction());
     }
     assert!(shares[20..].iter().all(|share| *share <= 0.35), "{shares:?}");
+}
+
+#[test]
+fn an_equal_share_in_a_plain_block_does_not_make_a_job_narrow() {
+    // A kernel without PSI does not tell that it wanted more.
+    let unseen = |id: &str, done: f64, total: f64| {
+        let mut job = job(id, done, Some(total), None);
+        job.usage.pressure.cpu = None;
+        job
+    };
+    let share_after = |plain: bool| {
+        let mut bench = Bench::new(1.0, vec![unseen("a", 100.0, 400.0), unseen("b", 100.0, 9000.0)]);
+        // Governed, with nearly all of two cores; then an interval with one of them.
+        bench.goes_on(0, unseen("a", 136.0, 400.0));
+        bench.goes_on(1, unseen("b", 104.0, 9000.0));
+        bench.node.holdback =
+            Some(HoldbackBlock { plain, from_unix_ms: 0, washed_unix_ms: 0, until_unix_ms: 1, until: Millis(0) });
+        bench.tick();
+        bench.goes_on(0, unseen("a", 156.0, 400.0));
+        bench.goes_on(1, unseen("b", 124.0, 9000.0));
+        bench.node.holdback = None;
+        bench.tick().containers[0].share.fraction()
+    };
+    assert!(share_after(true) > 0.8, "{}", share_after(true));
+    assert!(share_after(false) < 0.7, "governed, it is what it seems: {}", share_after(false));
 }

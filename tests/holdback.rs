@@ -1,0 +1,176 @@
+//! Plain blocks on real parts: a dockerd, real cgroups, `flowcond` and what `flowctl` tells of it. Wants root.
+
+#![allow(clippy::unwrap_used)] // a test fails by panicking
+
+mod support;
+
+use serde_json::Value;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use support::daemon::{Daemon, eventually};
+use support::engine::{CONVERGED, Engine, GROWING, RunSpec};
+
+const SOON: Duration = Duration::from_secs(60);
+/// Of each two blocks one is plain, so that two in a row are the most.
+const SETTINGS: [&str; 4] =
+    ["policy.name=flowcon", "policy.interval=2s", "policy.holdback=0.5", "policy.holdback-block=8s"];
+
+fn node(daemon: &Daemon) -> Value {
+    let status: Value = serde_json::from_str(&daemon.told(&["status", "-o", "json"])).unwrap();
+    status["node"].clone()
+}
+
+/// Until when the present block is plain, Unix milliseconds.
+fn plain_until(daemon: &Daemon) -> Option<u64> {
+    node(daemon)["plain_until_unix_ms"].as_u64()
+}
+
+/// A command that ends with the test, whatever becomes of it.
+struct Running(Child);
+
+impl Running {
+    fn end(&mut self, signal: &str) {
+        Command::new("kill").args([&format!("-{signal}"), &self.0.id().to_string()]).status().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.0.try_wait().is_ok_and(|ended| ended.is_none()) {
+            self.end("TERM");
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
+}
+
+/// Waits for a plain block that has a while to go, and for what must be so in it.
+fn in_a_plain_block<T>(daemon: &Daemon, what: &str, mut look: impl FnMut() -> Option<T>) -> (u64, T) {
+    eventually(what, SOON, || {
+        let until = plain_until(daemon).filter(|until| *until > now_ms() + 3_000)?;
+        Some((until, look()?))
+    })
+}
+
+#[test]
+fn in_a_plain_block_limits_are_the_originals_also_after_a_kill_and_afterwards_ours() {
+    let engine = Engine::start();
+    let run = |name: &str, script: &str| {
+        let labels: &[&str] = &["flowcon.enable=true"];
+        engine.run(RunSpec { name, labels, options: &["--cpu-shares", "2048"], script })
+    };
+    let (_grow, flat) = (run("grow", GROWING), run("flat", CONVERGED));
+    let original = engine.cpu_weight(&flat);
+    let is_ours = || (engine.cpu_weight(&flat) < 100).then_some(());
+    let is_original = || (engine.cpu_weight(&flat) == original).then_some(());
+    let mut daemon = Daemon::start(&engine.address(), &SETTINGS);
+    eventually("flat is limited in a governed block", SOON, is_ours);
+
+    let (until, ()) = in_a_plain_block(&daemon, "the original stands in a plain block", is_original);
+    let status = daemon.told(&["status"]);
+    assert!(status.contains("PLAIN until ") && status.contains("original limits stand"), "{status}");
+    let explained = daemon.told(&["explain", "flat"]);
+    assert!(explained.contains("This is a plain block: until "), "{explained}");
+    assert_eq!(daemon.job("flat").unwrap()["list"], "completing", "the policy looks on");
+
+    // Killed within the block: the next daemon finds itself in the same one, and nothing is lost.
+    daemon.end("KILL");
+    assert_eq!(engine.cpu_weight(&flat), original);
+    daemon.boot();
+    if now_ms() + 500 < until {
+        let same = eventually("the block is known again", SOON, || plain_until(&daemon));
+        assert!(same == until || same > until && now_ms() > until, "{same} is not {until}");
+    }
+    eventually("flat is limited again", SOON, is_ours);
+    assert_eq!(plain_until(&daemon), None);
+
+    // A person's will is stronger: a pin stays.
+    daemon.told(&["pin", "flat", "--share", "20%"]);
+    sleep(Duration::from_secs(1));
+    let pinned = in_a_plain_block(&daemon, "a pinned share stays in a plain block", || {
+        let grow = daemon.job("grow").filter(|grow| grow["rule"] == "plain-block")?;
+        let weight = f64::from(engine.cpu_weight(&flat));
+        Some(weight / (weight + grow["cpu_weight"].as_f64()?)).filter(|share| (share - 0.2).abs() < 0.02)
+    });
+    assert!(pinned.1 > 0.0);
+
+    // A pause is stronger as well, and whoever ends the daemon within a plain block has the originals.
+    daemon.told(&["pause", "--all"]);
+    eventually("everything has its original", SOON, is_original);
+    assert!(!daemon.told(&["status"]).contains("PLAIN"), "a pause is what counts");
+    daemon.told(&["resume", "--all"]);
+    daemon.end("TERM");
+    assert_eq!(engine.cpu_weight(&flat), original);
+    assert!(daemon.log().contains("plain block until"), "{}", daemon.log());
+}
+
+#[test]
+fn plain_blocks_are_recorded_replayed_told_and_measured() {
+    let daemon =
+        Daemon::start("off", &["policy.interval=1s", "policy.holdback=0.5", "policy.holdback-block=4s", "api.group="]);
+    let flowctl = env!("CARGO_BIN_EXE_flowctl");
+    let train = |name: &str, epochs: &str| {
+        let mut command = Command::new(flowctl);
+        command.arg("--socket").arg(daemon.socket()).args(["run", "--name", name, "--", flowctl]);
+        command.args(["train", "mlp", "--epochs", epochs, "--size", "512", "--threads", "1"]);
+        Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    };
+    let jobs = [train("held-short", "60000"), train("held-long", "1000000")];
+    daemon.job_that("held-long", "is ranked", SOON, |job| job["rule"] == "ranked");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ticks.jsonl");
+    let recording = Command::new(flowctl)
+        .arg("--socket")
+        .arg(daemon.socket())
+        .arg("record")
+        .arg(&file)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut recording = Running(recording.unwrap());
+    let page = folder.path().join("report.html");
+    let report = || {
+        // Before the first rows are on the disk there is nothing to report.
+        let made = daemon.flowctl(&["report", "-o", page.to_str().unwrap()]).status.success();
+        made.then(|| std::fs::read_to_string(&page).unwrap()).unwrap_or_default()
+    };
+    eventually("some plain blocks are in the report", SOON, || {
+        let page = report();
+        page.contains("Not enough plain blocks yet to measure the gain: ").then_some(())
+    });
+    // Six runs of plain blocks, each between governed ones: two minutes at most, with four seconds a block.
+    let page = eventually("the gain is measured", Duration::from_secs(150), || {
+        let page = report();
+        page.contains("Work while governed").then_some(page)
+    });
+    for part in
+        ["plain blocks, which chance picked", "Measured against plain blocks", "held-long", "How the estimate is made"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+
+    recording.end("INT");
+    drop(jobs);
+    let ticks = std::fs::read_to_string(&file).unwrap();
+    assert!(ticks.contains("\"plain\":true") && ticks.contains("\"plain\":false"), "both sorts were recorded");
+    assert!(ticks.contains("\"rule\":\"plain-block\""));
+    let replayed = Command::new(env!("CARGO_BIN_EXE_flowsim")).arg("replay").arg(&file).output().unwrap();
+    let said = String::from_utf8_lossy(&replayed.stdout).into_owned() + &String::from_utf8_lossy(&replayed.stderr);
+    assert!(said.contains("all decided the same, bit for bit"), "{said}");
+
+    let events = daemon.told(&["history", "--events", "-o", "jsonl"]);
+    let told: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of_blocks: Vec<&str> =
+        told.iter().filter(|event| event["kind"] == "holdback").filter_map(|event| event["text"].as_str()).collect();
+    assert!(of_blocks.len() > 4, "{of_blocks:?}");
+    assert!(
+        of_blocks[0].starts_with("plain block until 2") && of_blocks[1] == "the plain block is over",
+        "{of_blocks:?}"
+    );
+    let past = daemon.told(&["history", "held-long", "-o", "jsonl"]);
+    assert!(past.contains("\"plain-block\""), "what stood is in the history");
+}
