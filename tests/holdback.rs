@@ -119,7 +119,7 @@ fn plain_blocks_are_recorded_replayed_told_and_measured() {
         command.args(["train", "mlp", "--epochs", epochs, "--size", "512", "--threads", "1"]);
         Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     };
-    let jobs = [train("held-short", "60000"), train("held-long", "1000000")];
+    let jobs = [train("held-short", "400"), train("held-long", "1000000")];
     daemon.job_that("held-long", "is ranked", SOON, |job| job["rule"] == "ranked");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ticks.jsonl");
@@ -136,17 +136,23 @@ fn plain_blocks_are_recorded_replayed_told_and_measured() {
     let report = || {
         // Before the first rows are on the disk there is nothing to report.
         let made = daemon.flowctl(&["report", "-o", page.to_str().unwrap()]).status.success();
-        made.then(|| std::fs::read_to_string(&page).unwrap()).unwrap_or_default()
+        if made { std::fs::read_to_string(&page).unwrap() } else { String::new() }
     };
     eventually("some plain blocks are in the report", SOON, || {
         let page = report();
         page.contains("Not enough plain blocks yet to measure the gain: ").then_some(())
     });
     // Six runs of plain blocks, each between governed ones: two minutes at most, with four seconds a block.
-    let page = eventually("the gain is measured", Duration::from_secs(150), || {
+    let until = std::time::Instant::now() + Duration::from_secs(150);
+    let page = loop {
         let page = report();
-        page.contains("Work while governed").then_some(page)
-    });
+        if page.contains("Work while governed") {
+            break page;
+        }
+        let said = page.split("<p>").find(|part| part.starts_with("Not enough")).unwrap_or("nothing").to_owned();
+        assert!(std::time::Instant::now() < until, "not measured: {said}");
+        sleep(Duration::from_secs(2));
+    };
     for part in
         ["plain blocks, which chance picked", "Measured against plain blocks", "held-long", "How the estimate is made"]
     {
