@@ -321,6 +321,11 @@ mod tests {
         let widest = shown.lines().map(text::width).max();
         assert!(widest.is_some_and(|widest| widest <= 80), "{shown}");
         assert!(shown.starts_with("ip-10-20-"), "{shown}");
+        let in_a_block = Node { paused: false, plain_until_unix_ms: Some(1_700_000_300_000), ..status.node.clone() };
+        let words = plain_words(&in_a_block).unwrap_or_default();
+        assert_eq!(words, "PLAIN until 22:18:20 UTC: original limits stand, to measure what governing gains");
+        assert!(text::width(&words) <= 80);
+        assert!(header(&in_a_block, &Look { columns: Some(80), color: false }, 1_700_000_000_000).contains(&words));
         assert!(shown.contains("PAUSED") && shown.contains("10m ago"), "{shown}");
     }
 }

@@ -121,7 +121,7 @@ fn change(ratio: f64) -> String {
     if change.abs() < 0.5 { "±0%".to_owned() } else { format!("{change:+.0}%") }
 }
 
-/// `12% less to 31% more`.
+/// `+12% to +31%`.
 fn range(ratio: Range) -> String {
     format!("{} to {}", change(ratio.low), change(ratio.high))
 }
