@@ -390,6 +390,7 @@ fn whoever_looks_sees_the_jobs_and_what_was_decided() {
     assert_eq!(lines.lines().map(|line| json(line)["name"].clone()).collect::<Vec<_>>().len(), 2);
     assert!(machine.begins("flowctl top -b", &[]).first_line().contains("policy"));
     assert!(machine.begins("flowctl watch", &[]).first_line().contains("Z "));
+    assert!(machine.begins("flowctl events", &[]).first_line().contains("Z "));
     let event = machine.begins("flowctl watch -o jsonl", &[]).first_line();
     assert!(json(&event)["text"].is_string(), "{event}");
     assert!(machine.does("flowctl metrics", &[]).contains("flowcon_containers 2"));

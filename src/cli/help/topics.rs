@@ -85,7 +85,7 @@ fn policy() -> Topic {
                          the report makes a figure of.",
                     ),
                     paragraph(
-                        "`flowctl status`, `top` and `explain` say that a plain block is on and until when, `flowctl events` that it begins \
+                        "`flowctl status`, `flowctl top` and `flowctl explain JOB` say that a plain block is on and until when, `flowctl events` that it begins \
                          and ends. A restart changes nothing about which blocks are plain; a reload of either key takes effect at once. \
                          Holds and pauses are stronger than a block.",
                     ),
