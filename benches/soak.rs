@@ -237,7 +237,8 @@ impl Place {
         sleep(Duration::from_secs(60)); // it looks up the name of each cgroup once
         let family = family_of(netdata.id());
         let cost = at_rest(|| cpu_of(&family));
-        let memory: f64 = family.iter().map(|pid| resident(*pid)).sum();
+        let alive = family.iter().filter(|pid| Path::new(&format!("/proc/{pid}")).exists());
+        let memory: f64 = alive.map(|pid| resident(*pid)).sum();
         end_with(&mut netdata, "TERM");
         println!(
             "  netdata, {which}: {cost:.2} % of a core, {memory:.1} MiB: flowcond uses {:.2} of that (target: 0.1)",

@@ -19,6 +19,7 @@ use crate::model::{
 use crate::progress::Tracker;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const NOTICES_AT_MOST: usize = 16;
 /// Counters are not read again sooner.
@@ -29,7 +30,7 @@ const WHOLE_AT_LATEST: Millis = Millis::from_secs(20);
 /// A governed container.
 pub(super) struct Job {
     pub target: Target,
-    pub directives: Directives,
+    pub directives: Arc<Directives>,
     /// The share that an operator holds it at.
     pub pinned: Option<Share>,
     /// It lacks the label, and an operator said to govern it.
@@ -173,7 +174,7 @@ impl Job {
             log_origin: None,
             notices: Vec::new(),
             run: (0, 0),
-            directives,
+            directives: Arc::new(directives),
             pinned: None,
             adopted: None,
             tracker,

@@ -5,9 +5,10 @@ use super::{
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The node as the daemon sees it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NodeStatus {
     /// Snapshot's instant on the daemon's clock.
     pub now: Millis,
@@ -30,7 +31,6 @@ pub struct NodeStatus {
     /// Whether an operator paused everything.
     pub paused: bool,
     /// The block of time that it falls into, with a holdback.
-    #[serde(default)]
     pub holdback: Option<HoldbackBlock>,
     /// What each runtime's connection is like: `docker: connected (28.2.2)`.
     pub runtimes: Vec<String>,
@@ -41,7 +41,7 @@ pub struct NodeStatus {
 }
 
 /// One governed container: last observed, last planned, last understood.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct JobStatus {
     /// Fresh observation (newer than the plan's).
     pub observed: ContainerObservation,
@@ -58,14 +58,12 @@ pub struct JobStatus {
     /// Where whoever may can read the whole log again; `None` where nothing is kept.
     pub log_origin: Option<LogOrigin>,
     /// What its labels ask for.
-    pub directives: Directives,
+    pub directives: Arc<Directives>,
     /// What others did to its limits, oldest first, bounded.
     pub drifts: Vec<LimitDrift>,
     /// The share that an operator pinned it to; its observed bounds are both that.
-    #[serde(default)]
     pub pinned: Option<Share>,
     /// Governed by an operator's word, not by its label.
-    #[serde(default)]
     pub adopted: Option<Adoption>,
     /// Clear messages about this container: labels that could not be read, a log that could not be opened.
     pub notices: Vec<Notice>,

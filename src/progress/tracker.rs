@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// Values of all series that wait for a choice; a choice that is revised begins with them.
-const WAITING: usize = 64;
+const WAITING: usize = 32;
 
 /// What survives a restart of the daemon: the choice of metric, the scale, and a thinned history. Versioned by its owner.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -218,7 +218,7 @@ pub fn job(id: &str, name: &str) -> JobStatus {
         line: None,
         log_source: "json-file".to_owned(),
         log_origin: None,
-        directives: Directives::default(),
+        directives: std::sync::Arc::default(),
         drifts: Vec::new(),
         pinned: None,
         adopted: None,

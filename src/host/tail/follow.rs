@@ -81,7 +81,8 @@ pub struct Health {
 
 /// So many bytes before the offset are remembered and compared.
 const REMEMBERED: usize = 16;
-const CHUNK: usize = 64 * 1024;
+/// One call reads so much, with what is compared in front of it.
+const CHUNK: usize = 32 * 1024;
 /// At most so many rotated files are looked for.
 const ROTATED_AT_MOST: u32 = 20;
 /// Where a name inside a container leads is asked at every so manyth look without news.
@@ -250,7 +251,7 @@ impl Followed {
         }
         let mut bytes = 0;
         while bytes < budget.per_log {
-            let room = CHUNK.min((budget.per_log - bytes) as usize);
+            let room = (CHUNK - REMEMBERED).min((budget.per_log - bytes) as usize);
             let read = self.read_chunk(room, buffer, sink)?;
             bytes += read as u64;
             // Less than asked for is its end; asking once more would cost each line of a slow log a second call.

@@ -90,7 +90,7 @@ impl HistoryStore {
 }
 
 /// Pages that SQLite keeps: it appends.
-const CACHE_KIB: i64 = 512;
+const CACHE_KIB: i64 = 256;
 
 /// Opens, checks and migrates the database at `path`.
 fn ready(path: &Path) -> Result<Connection, StoreError> {
