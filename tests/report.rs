@@ -109,21 +109,26 @@ fn a_real_browser_shows_the_report_without_error_network_or_sideways_scrolling()
     assert_eq!(seen.console, [] as [String; 0]);
     assert!(seen.dom.contains("When each job ran") && seen.dom.matches("<svg").count() >= 7);
 
-    for width in [320, 375, 1280] {
-        let told = measured(folder.path(), &page, width);
-        assert_eq!(told["scroll"], told["client"], "sideways scrolling at {width} px: {told}");
-        assert_eq!(told["wide"], Value::Array(Vec::new()), "{width} px");
-        assert_eq!(told["loaded"], Value::Array(Vec::new()), "nothing is fetched");
-        assert_eq!((&told["small"], &told["scripts"]), (&Value::from(0), &Value::from(0)), "{width} px: {told}");
-        assert!(told["focusable"].as_u64().is_some_and(|count| count >= 10), "{told}");
-    }
+    fits_every_screen(folder.path(), &page);
 
     let pdf = folder.path().join("report.pdf");
     browse(folder.path(), &page, &[&format!("--print-to-pdf={}", pdf.display())]);
     assert!(fs::read(&pdf).unwrap().starts_with(b"%PDF"));
 }
 
-/// An hour of 15 jobs, a moment of each every six seconds, as a daemon would have kept it.
+fn fits_every_screen(folder: &Path, page: &Path) {
+    for width in [320, 375, 1280] {
+        let told = measured(folder, page, width);
+        assert_eq!(told["scroll"], told["client"], "sideways scrolling at {width} px: {told}");
+        assert_eq!(told["wide"], Value::Array(Vec::new()), "{width} px");
+        assert_eq!(told["loaded"], Value::Array(Vec::new()), "nothing is fetched");
+        assert_eq!((&told["small"], &told["scripts"]), (&Value::from(0), &Value::from(0)), "{width} px: {told}");
+        assert!(told["focusable"].as_u64().is_some_and(|count| count >= 10), "{told}");
+    }
+}
+
+/// An hour of 15 jobs, a moment of each every six seconds, as a daemon with a holdback would have kept it: every third block of two
+/// minutes is plain, and in it each job gets half a core instead of 0.6.
 fn an_hour_of_15_jobs(state: &Path) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as u64;
     let since = now - 3_600_000;
@@ -171,6 +176,13 @@ fn an_hour_of_15_jobs(state: &Path) {
             },
         );
     }
+    for (n, from_unix_ms) in (since..now - 120_000).step_by(120_000).enumerate() {
+        let (until_unix_ms, plain) = (from_unix_ms + 120_000, n % 3 == 1);
+        let runs = |job: &&PastJob| job.first_unix_ms <= from_unix_ms && job.last_unix_ms >= until_unix_ms;
+        let cpu = CpuTime(if plain { 50_000_000 } else { 60_000_000 });
+        let work = batch.jobs.values().filter(runs).map(|job| BlockWork { job: job.number, cpu }).collect();
+        batch.blocks.push(PastBlock { from_unix_ms, until_unix_ms, plain, span: Millis(100_000), work });
+    }
     HistoryStore::open(state).unwrap().store.write(&batch).unwrap();
 }
 
@@ -186,6 +198,19 @@ fn a_report_of_15_jobs_and_an_hour_is_small_and_its_time_is_told() {
     assert!(page.len() <= 2_000_000, "{}", page.len());
     assert!(page.contains("training-15") && page.contains("11 ended") || page.contains("12 ended"));
     assert!(took < Duration::from_secs(30), "{took:?}");
+}
+
+#[test]
+fn a_gain_that_was_measured_is_told_and_fits_every_screen() {
+    let (state, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    an_hour_of_15_jobs(state.path());
+    let daemon = Daemon::start_over(state.path(), &["api.group="]);
+    let page = folder.path().join("report.html");
+    daemon.told(&["report", "--since", "70m", "-o", page.to_str().unwrap()]);
+    let text = fs::read_to_string(&page).unwrap();
+    assert!(text.contains("Work while governed") && text.contains("measured gain"), "{text}");
+    assert!(text.contains("+20%"), "0.6 cores against 0.5");
+    fits_every_screen(folder.path(), &page);
 }
 
 #[test]

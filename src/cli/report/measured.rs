@@ -41,13 +41,13 @@ pub fn story(data: &Data) -> String {
         "<b>no gain and no cost can be claimed</b>"
     };
     let all = measured.cores.map_or_else(String::new, |cores| {
-        format!(" All jobs together used {} CPU ({}).", than(cores.likely), range(cores))
+        format!(" The CPU that all jobs used together: {} ({}).", change(cores.likely), range(cores))
     });
     format!(
-        "<p>In {}, which chance picked, every job had its original limits. While governed, the jobs went through {} work than beside that, \
-         counted in whole jobs ({}, 95 % interval): {verdict}.{all}</p>",
+        "<p>In {}, which chance picked, every job had its original limits. Against these, the work done a second while governed, counted in \
+         whole jobs: {} (95 % interval {}): {verdict}.{all}</p>",
         text::count(measured.plain_blocks, "plain block"),
-        than(work.likely),
+        change(work.likely),
         range(work),
     )
 }
@@ -124,14 +124,4 @@ fn change(ratio: f64) -> String {
 /// `+12% to +31%`.
 fn range(ratio: Range) -> String {
     format!("{} to {}", change(ratio.low), change(ratio.high))
-}
-
-/// `21 % more`.
-fn than(ratio: f64) -> String {
-    let change = 100.0 * (ratio - 1.0);
-    match change {
-        _ if change.abs() < 0.5 => "as much".to_owned(),
-        _ if change > 0.0 => format!("{change:.0} % more"),
-        _ => format!("{:.0} % less", -change),
-    }
 }
