@@ -18,19 +18,22 @@ const DRAWN: usize = 24;
 pub fn html(data: &Data) -> String {
     let host = safe(&data.hostname);
     let drawn = Drawn::new(data, DRAWN);
+    let sections = [
+        Some(("short", "In short", in_short(data))),
+        Some(("jobs", "The jobs", jobs_table(data))),
+        measured::is_told(data).then(|| ("measured", "Measured against plain blocks", measured::section(data))),
+        Some(("times", "Completion", completion(data, &drawn))),
+        Some(("pictures", "What happened", pictures(data, &drawn))),
+        Some(("decisions", "Decisions", decisions(data))),
+        Some(("method", "How the estimate is made", method(data))),
+    ];
+    let sections: Vec<_> = sections.into_iter().flatten().collect();
+    let links: String =
+        sections.iter().map(|(id, title, _)| format!("<li><a href=\"#{id}\">{title}</a></li>")).collect();
     let body = [
         header(data),
-        section("short", "In short", &in_short(data)),
-        section("jobs", "The jobs", &jobs_table(data)),
-        if measured::is_told(data) {
-            section("measured", "Measured against plain blocks", &measured::section(data))
-        } else {
-            String::new()
-        },
-        section("times", "Completion", &completion(data, &drawn)),
-        section("pictures", "What happened", &pictures(data, &drawn)),
-        section("decisions", "Decisions", &decisions(data)),
-        section("method", "How the estimate is made", &method(data)),
+        format!("<nav aria-label=\"Sections\"><ul>{links}</ul></nav>"),
+        sections.iter().map(|(id, title, content)| section(id, title, content)).collect(),
         format!(
             "<footer>Made by flowctl {} from the history that flowcond keeps. The page needs no network and sends nothing.</footer>",
             env!("CARGO_PKG_VERSION")
@@ -56,10 +59,7 @@ fn header(data: &Data) -> String {
     policies.dedup();
     let policies = safe(&policies.join(", then "));
     format!(
-        "<header><h1>flowcon report: {}</h1><p>{} to {}, {} · {} cores · policy {policies}</p></header>\
-         <nav aria-label=\"Sections\"><ul><li><a href=\"#short\">In short</a></li><li><a href=\"#jobs\">Jobs</a></li>\
-         <li><a href=\"#times\">Completion</a></li><li><a href=\"#pictures\">What happened</a></li>\
-         <li><a href=\"#decisions\">Decisions</a></li><li><a href=\"#method\">Method</a></li></ul></nav>",
+        "<header><h1>flowcon report: {}</h1><p>{} to {}, {} · {} cores · policy {policies}</p></header>",
         safe(&data.hostname),
         text::clock(data.since),
         text::clock(data.until),
