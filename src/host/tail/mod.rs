@@ -2,7 +2,7 @@
 //!
 //! A quiet log is watched (one inotify instance for all), a busy one is looked at by the clock: past a few writes a second an event
 //! per write costs more than asking. Whichever way, a log is looked at four times a second at most, and every log every one and a
-//! half seconds at least, for inotify can lose events and does not work on every file system. Beyond some dozens of logs the clock's
+//! half seconds at least, for inotify can lose events and does not work on every file system. Beyond some hundred logs the clock's
 //! looks come more rarely, up to some seconds apart, so that any number of logs costs about the same.
 //!
 //! Everything is bounded: bytes per look and per call, how far behind reading may fall, how many files a rotation may leave, how
@@ -45,9 +45,9 @@ const BUSY: Duration = Duration::from_secs(1);
 /// Every log is looked at this often.
 const LATEST: Duration = Duration::from_millis(1500);
 /// With more logs than this, both times grow in proportion,
-const LOGS_AT_FULL_PACE: f64 = 75.0;
+const LOGS_AT_FULL_PACE: f64 = 150.0;
 /// but not beyond so many times.
-const SLOWEST_PACE: f64 = 8.0;
+const SLOWEST_PACE: f64 = 4.0;
 /// A log with news in so many looks in a row is busy.
 const BUSY_AFTER: u32 = 3;
 /// A busy log with nothing new in so many looks in a row is quiet.
