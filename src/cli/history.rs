@@ -11,6 +11,7 @@ use crate::api::client::{Client, segment};
 use crate::api::wire::{Event, Moment, Moments, PastBlock, PastBlocks, PastEvents, PastJob, PastJobs};
 use clap::Args;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::fmt::Write as _;
 
 /// Jobs and events of one answer at most; `--since` narrows what is more.
@@ -96,15 +97,8 @@ pub(in crate::cli) fn span(since: u64, until: u64) -> String {
 /// The jobs of a span, page by page.
 pub(in crate::cli) async fn jobs(client: &Client, span: &str, job: Option<&str>) -> Result<Vec<PastJob>, Failure> {
     let job = job.map_or_else(String::new, |job| format!("&job={}", segment(job)));
-    let (mut all, mut after) = (Vec::new(), 0);
-    loop {
-        let page: PastJobs = client.get(&format!("/v1/history?{span}{job}&limit=2000&after={after}")).await?;
-        all.extend(page.jobs);
-        match page.next.filter(|next| *next > after && all.len() < ROWS_AT_MOST) {
-            Some(next) => after = next,
-            None => return Ok(all),
-        }
-    }
+    let path = format!("/v1/history?{span}{job}&limit=2000");
+    pages(client, &path, |page: PastJobs| (page.jobs, page.next)).await
 }
 
 /// The moments of a span, page by page, one for each `every_ms`.
@@ -132,24 +126,26 @@ pub(in crate::cli) async fn moments(
 /// The events of a span, page by page.
 pub(in crate::cli) async fn past_events(client: &Client, span: &str, job: Option<&str>) -> Result<Vec<Event>, Failure> {
     let job = job.map_or_else(String::new, |job| format!("&job={}", segment(job)));
-    let (mut all, mut after) = (Vec::new(), 0);
-    loop {
-        let page: PastEvents = client.get(&format!("/v1/history/events?{span}{job}&limit=5000&after={after}")).await?;
-        all.extend(page.events);
-        match page.next.filter(|next| *next > after && all.len() < ROWS_AT_MOST) {
-            Some(next) => after = next,
-            None => return Ok(all),
-        }
-    }
+    let path = format!("/v1/history/events?{span}{job}&limit=5000");
+    pages(client, &path, |page: PastEvents| (page.events, page.next)).await
 }
 
 /// The blocks of time with a holdback that lie within a span, page by page.
 pub(in crate::cli) async fn past_blocks(client: &Client, span: &str) -> Result<Vec<PastBlock>, Failure> {
+    pages(client, &format!("/v1/history/blocks?{span}"), |page: PastBlocks| (page.blocks, page.next)).await
+}
+
+/// All rows behind a path with a query; `parts` takes a page apart into its rows and where the next one begins.
+async fn pages<P: DeserializeOwned, T>(
+    client: &Client,
+    path: &str,
+    parts: impl Fn(P) -> (Vec<T>, Option<u64>),
+) -> Result<Vec<T>, Failure> {
     let (mut all, mut after) = (Vec::new(), 0);
     loop {
-        let page: PastBlocks = client.get(&format!("/v1/history/blocks?{span}&after={after}")).await?;
-        all.extend(page.blocks);
-        match page.next.filter(|next| *next > after && all.len() < ROWS_AT_MOST) {
+        let (rows, next) = parts(client.get(&format!("{path}&after={after}")).await?);
+        all.extend(rows);
+        match next.filter(|next| *next > after && all.len() < ROWS_AT_MOST) {
             Some(next) => after = next,
             None => return Ok(all),
         }

@@ -31,8 +31,7 @@ impl Governing {
             self.jobs.iter().filter_map(|(id, job)| Some((since(job)?, id.clone()))).collect();
         due.sort();
         due.truncate(AT_ONCE.max(self.jobs.len().div_ceil(LOOKS_FOR_ALL)));
-        let batch: Vec<(ContainerId, ReadPosition)> =
-            due.iter().filter_map(|(_, id)| Some((id.clone(), self.jobs.get(id)?.position()?))).collect();
+        let batch = self.positions_of(due.iter().map(|(_, id)| id));
         // A full queue means that a later look has these bytes too.
         if batch.is_empty() || self.actuator.order(Order::Positions(batch)) {
             for (_, id) in &due {
@@ -48,9 +47,11 @@ impl Governing {
         let unsaved: Vec<ContainerId> =
             self.jobs.iter().filter(|(_, job)| job.unsaved_since.is_some()).map(|(id, _)| id.clone()).collect();
         for some in unsaved.chunks(AT_ONCE) {
-            let position = |id: &ContainerId| Some((id.clone(), self.jobs.get(id)?.position()?));
-            let batch = some.iter().filter_map(position).collect();
-            self.actuator.order_surely(Order::Positions(batch)).await;
+            self.actuator.order_surely(Order::Positions(self.positions_of(some))).await;
         }
+    }
+
+    fn positions_of<'a>(&self, ids: impl IntoIterator<Item = &'a ContainerId>) -> Vec<(ContainerId, ReadPosition)> {
+        ids.into_iter().filter_map(|id| Some((id.clone(), self.jobs.get(id)?.position()?))).collect()
     }
 }

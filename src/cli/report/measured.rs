@@ -33,12 +33,10 @@ pub fn fact(data: &Data) -> Option<(&'static str, String, String)> {
 pub fn story(data: &Data) -> String {
     let measured = &data.measured;
     let Some(work) = measured.work else { return missing(data) };
-    let verdict = if work.low > 1.0 {
-        "<b class=\"better\">measured gain</b>"
-    } else if work.high < 1.0 {
-        "<b class=\"worse\">measured cost</b>"
-    } else {
-        "<b>no gain and no cost can be claimed</b>"
+    let verdict = match class(work) {
+        "better" => "<b class=\"better\">measured gain</b>",
+        "worse" => "<b class=\"worse\">measured cost</b>",
+        _ => "<b>no gain and no cost can be claimed</b>",
     };
     let all = measured.cores.map_or_else(String::new, |cores| {
         format!(" The CPU that all jobs used together: {} ({}).", change(cores.likely), range(cores))
@@ -90,14 +88,7 @@ pub fn section(data: &Data) -> String {
 fn row(data: &Data, number: u64, name: &str) -> Option<String> {
     let (blocks, ratio) = data.measured.jobs.get(&number)?;
     let (class, told, interval) = match ratio {
-        Some(ratio) => {
-            let class = match () {
-                () if ratio.low > 1.0 => "better",
-                () if ratio.high < 1.0 => "worse",
-                () => "",
-            };
-            (class, change(ratio.likely), range(*ratio))
-        }
+        Some(ratio) => (class(*ratio), change(ratio.likely), range(*ratio)),
         None => ("", "–".to_owned(), format!("too few: {COMPARISONS_AT_LEAST} are needed")),
     };
     let name = safe(name);
@@ -114,6 +105,17 @@ const METHOD: &str = "<p>This is <b>measured</b>: the daemon switches governing 
     <p>The interval says how far chance could have moved the figure with another choice of blocks (Student's t on the scatter of the \
     blocks). On simulated jobs, for which the truth is known, it holds it in at least nine cases of ten. These are rates of the moment: who \
     gets more now ends sooner, and the others have more from then on. What that makes of completion times is estimated below.</p>";
+
+/// The colour of a ratio whose whole interval lies on one side.
+fn class(ratio: Range) -> &'static str {
+    if ratio.low > 1.0 {
+        "better"
+    } else if ratio.high < 1.0 {
+        "worse"
+    } else {
+        ""
+    }
+}
 
 /// `+21%`.
 fn change(ratio: f64) -> String {

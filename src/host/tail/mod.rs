@@ -156,8 +156,8 @@ impl Tailer {
         }
         self.resume_after = None;
         let due = self.logs.values().map(|log| log.due).min().unwrap_or(now + LATEST);
-        let asked = if self.watch.is_watching() { self.rests_until } else { due };
-        due.min(asked).max(self.rests_until).saturating_duration_since(Instant::now())
+        let next = if self.watch.is_watching() { self.rests_until } else { due.max(self.rests_until) };
+        next.saturating_duration_since(Instant::now())
     }
 
     /// How many times its usual wait a log waits for the clock.
