@@ -102,8 +102,9 @@ enum Moment {
     AdoptionIsForgotten,
 }
 
-/// Longer than it takes to see that a moment has come: every promise of the journal to the disk takes this long.
-const SLOWLY: &str = "700000us";
+/// Longer than it takes to see that a moment has come: every write of the journal and every promise to the disk takes this long, so
+/// that limits are back well before the first is on the disk, and each commit stands well before the next begins.
+const SLOWLY: &str = "300000us";
 
 #[test]
 fn a_daemon_that_is_killed_while_it_disowns_leaves_a_container_that_is_adopted_or_is_not() {
@@ -168,13 +169,14 @@ fn a_daemon_that_is_killed_while_it_disowns_leaves_a_container_that_is_adopted_o
     }
 }
 
-/// Starts a daemon whose journal is on a disk that takes a while for each promise.
+/// Starts a daemon whose journal is on a disk that takes a while for each write and each promise.
 fn begin_slowly(daemon: &mut Daemon) {
-    let inject = format!("inject=fsync,fdatasync:delay_enter={SLOWLY}");
+    const CALLS: &str = "write,pwrite64,fsync,fdatasync";
+    let (trace, inject) = (format!("trace={CALLS}"), format!("inject={CALLS}:delay_enter={SLOWLY}"));
     let state = daemon.state_dir();
     let files = ["flowcon.db", "flowcon.db-wal"].map(|name| format!("{}/{name}", state.display()));
     let mut under = vec!["strace", "--daemonize", "--follow-forks", "--quiet=all", "--output=/dev/null"];
-    under.extend(["-e", "trace=fsync,fdatasync", "-e", &inject]);
+    under.extend(["-e", &trace, "-e", &inject]);
     files.iter().for_each(|file| under.extend(["-P", file]));
     daemon.launch_under(&under);
     eventually("the slow daemon answers", SOON, || daemon.flowctl(&["ps"]).status.success().then_some(()));
