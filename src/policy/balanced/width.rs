@@ -12,6 +12,12 @@ const SATISFIED_BELOW: f64 = 0.85;
 /// Waited for CPU for more than this part of the time (PSI): it wanted more.
 const WAITED: f64 = 0.1;
 
+/// How much of the way to what was used less is believed at once.
+const SHRINK: f64 = 0.25;
+
+/// What a job may use that used all that it was offered, in parts of that.
+const GROWTH: f64 = 1.5;
+
 /// What is offered beyond what can be used.
 const HEADROOM: f64 = 1.1;
 
@@ -48,10 +54,10 @@ impl Width {
         let satisfied = used < SATISFIED_BELOW * offered && waited.is_none_or(|waited| waited < WAITED);
         match self.usable {
             // A pause for loading or a checkpoint does not make it narrow at once.
-            Some(usable) if satisfied => self.usable = Some(used.max(0.5 * (used + usable))),
+            Some(usable) if satisfied => self.usable = Some(used.max(usable + SHRINK * (used - usable))),
             None if satisfied => self.usable = Some(used),
-            // It outgrew what was known of it: find out anew.
-            Some(usable) if used > HEADROOM * usable => self.usable = None,
+            // It outgrew what was known of it. Whoever used all that it was offered may use more.
+            Some(usable) if used > usable => self.usable = Some(if used > offered { GROWTH * used } else { used }),
             Some(_) | None => {}
         }
     }
@@ -59,5 +65,41 @@ impl Width {
     /// It may use this many cores until the next tick, whoever else is hungry. What was least since the mark counts.
     pub(super) fn offer(&mut self, cores: f64) {
         self.offered = Some(self.offered.map_or(cores, |before| before.min(cores)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is known after being offered so much and using so much, in cores, each second.
+    fn after(history: &[(f64, f64)]) -> Option<f64> {
+        let mut width = Width::default();
+        for (offered, used) in history {
+            width.offer(*offered);
+            width.judge(*used, None);
+        }
+        width.usable.map(|usable| (usable * 100.0).round() / 100.0)
+    }
+
+    #[test]
+    fn a_thread_that_now_and_then_waits_stays_one_thread() {
+        assert_eq!(after(&[(1.9, 0.98)]), Some(0.98));
+        assert_eq!(after(&[(1.9, 0.98), (1.08, 0.6)]), Some(0.89), "a pause makes it little narrower");
+        assert_eq!(after(&[(1.9, 0.98), (1.08, 0.6), (0.98, 0.97)]), Some(0.97), "and is forgotten at the next look");
+    }
+
+    #[test]
+    fn who_uses_all_that_it_is_offered_is_soon_as_wide_as_the_node() {
+        let mut known = 1.0;
+        let mut looks = 0;
+        let mut width = Width { usable: Some(known), ..Width::default() };
+        while known < 16.0 {
+            width.offer(HEADROOM * known);
+            width.judge(1.01 * HEADROOM * known, None); // what others leave idle comes on top
+            known = width.usable.expect("known");
+            looks += 1;
+        }
+        assert!(looks < 8, "{looks}");
     }
 }
