@@ -4,6 +4,12 @@
 """
 
 import argparse
+import os
+import sys
+
+# Its libraries read these when they are loaded, and count cores otherwise.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = sys.argv[sys.argv.index("--threads") + 1] if "--threads" in sys.argv else "1"
 
 import torch
 from torch import nn
