@@ -207,6 +207,10 @@ fn reading(page: &mut Page<'_>, container: &Container, explanation: &Explanation
     if let Some(quality) = reading.quality {
         page.line("curve", &curve(quality, reading.phase.as_deref(), reading.to_quality_s.as_ref()));
     }
+    if reading.earlier_runs > 0 {
+        let runs = if reading.earlier_runs == 1 { "run" } else { "runs" };
+        page.line("leans on", &format!("{} earlier {runs} of the same training", reading.earlier_runs));
+    }
 }
 
 fn curve(quality: f64, phase: Option<&str>, to_quality: Option<&Estimate>) -> String {

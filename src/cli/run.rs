@@ -118,7 +118,7 @@ async fn run_in(place: &Place, registration: &Registration, args: RunArgs, log: 
     let mut signals = Signals::listen()?;
     let mut child = doorman(&gate, &args.command, &signals).context("starting a process")?;
     let pid = child.id().context("the new process ended at once; try `flowctl doctor`")?;
-    let admitted = match prepare(place, registration, args.labels, gate, pid).await {
+    let admitted = match prepare(place, registration, &args, gate, pid).await {
         Ok(admitted) => admitted,
         Err(error) => {
             let _ = child.kill().await; // it is not the command yet
@@ -152,7 +152,7 @@ fn doorman(gate: &Gate, command: &[OsString], signals: &Signals) -> io::Result<C
 async fn prepare(
     place: &Place,
     registration: &Registration,
-    labels: Vec<(String, String)>,
+    args: &RunArgs,
     gate: Gate,
     pid: u32,
 ) -> anyhow::Result<Admitted> {
@@ -165,9 +165,9 @@ async fn prepare(
         }
     };
     let start = cgroup::start_time(pid).context("the new process ended at once; try `flowctl doctor`")?;
-    let mut labels: BTreeMap<String, String> = labels.into_iter().collect();
+    let mut labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
     labels.entry("flowcon.enable".to_owned()).or_insert_with(|| "true".to_owned());
-    registration.publish(labels, (pid, start.0), place.placement())?;
+    registration.publish(labels, (pid, start.0), place.placement(), &args.command)?;
     Ok(admitted)
 }
 

@@ -10,7 +10,7 @@ use super::target::{Target, same, standing, stands_in};
 use crate::host::docker::{Conversion, Engine, EngineInfo, EngineName};
 use crate::host::store::ReadPosition;
 use crate::host::systemd::Systemd;
-use crate::model::{Adoption, ContainerId, Limits, Runtime, Setting};
+use crate::model::{Adoption, ContainerId, Limits, Runtime, Setting, TrainingId};
 use futures_util::{StreamExt, stream};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
@@ -35,6 +35,8 @@ pub(super) enum Order {
     Disown { id: ContainerId, running: Option<Target> },
     /// Save how far these logs were read.
     Positions(Vec<(ContainerId, ReadPosition)>),
+    /// Keep the curve of a training that came to its end.
+    Learnt(TrainingId, String),
     /// Drop the positions of all containers but these.
     KeepPositions(Vec<ContainerId>),
     /// Put everything in the journal back and answer.
@@ -131,6 +133,10 @@ impl Task {
                 }
                 Order::Positions(batch) => {
                     tokio::task::block_in_place(|| self.journal.save_positions(&batch));
+                    continue;
+                }
+                Order::Learnt(training, curve) => {
+                    tokio::task::block_in_place(|| self.journal.save_precedent(training, &curve));
                     continue;
                 }
                 Order::KeepPositions(kept) => {

@@ -180,7 +180,7 @@ impl Governing {
 
     /// A container does not exist any more: nothing is left to be adopted.
     pub(super) fn removed(&mut self, id: &ContainerId) {
-        self.end(id);
+        self.end(id, None);
         self.adopted_ended(id);
         if self.adoptions.of(id).is_none() {
             return;
@@ -258,6 +258,7 @@ impl Governing {
         self.adoptions.known.remove(id);
         self.adoptions.tell_watcher();
         self.remembered.originals.remove(id);
+        self.logs.unfollow(id);
         self.dismiss(id, "is no longer governed: an operator disowned it");
     }
 }

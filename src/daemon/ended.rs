@@ -48,6 +48,13 @@ impl Ended {
         }
     }
 
+    /// Its log was read on after its end.
+    pub fn read_on(&mut self, job: &Job) {
+        if let Some(last) = self.last.get_mut(job.id()) {
+            last.place = job.place;
+        }
+    }
+
     /// Gives a container that was just found what was kept of its last run. What the journal said already stands.
     pub fn return_to(&mut self, job: &mut Job) {
         let Some(last) = self.last.remove(job.id()) else { return };

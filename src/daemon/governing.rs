@@ -7,6 +7,7 @@ use super::event::Event;
 use super::holdback::Blocks;
 use super::job::Job;
 use super::journal::Remembered;
+use super::library::{Departed, Library};
 use super::logs::{LogFeed, LogReader};
 use super::observe::{Node, status_of};
 use super::publish::Publisher;
@@ -48,6 +49,9 @@ pub(super) struct Governing {
     /// Boxed: a map's nodes are half empty, and a job is large.
     pub(super) jobs: BTreeMap<ContainerId, Box<Job>>,
     pub(super) remembered: Remembered,
+    pub(super) library: Library,
+    /// Jobs that ended a moment ago, whose logs are read to their ends.
+    pub(super) departed: BTreeMap<ContainerId, Departed>,
     pub(super) actuator: Actuator,
     pub(super) publisher: Publisher,
     pub(super) adoptions: Adoptions,
@@ -58,7 +62,7 @@ pub(super) struct Governing {
     /// Orders whose outcomes are awaited; no tick decides over limits that are being written.
     pub(super) in_flight: usize,
     governor: Governor,
-    logs: LogReader,
+    pub(super) logs: LogReader,
     pub(super) engine: Option<EngineInfo>,
     /// How the engine is, in words.
     pub(super) engine_state: String,
@@ -74,7 +78,7 @@ pub(super) struct Governing {
     /// No decision before.
     tick_from: Instant,
     pub(super) heard_of_engine: bool,
-    ended: Ended,
+    pub(super) ended: Ended,
     recorders: Recorders,
 }
 
@@ -88,12 +92,13 @@ impl Governing {
     pub fn new(
         settings: Settings,
         reread: Reread,
-        remembered: Remembered,
+        mut remembered: Remembered,
         actuator: Actuator,
         logs: LogReader,
         adoptions: Adoptions,
         mut publisher: Publisher,
     ) -> Governing {
+        let library = Library::of(std::mem::take(&mut remembered.precedents));
         remembered.notices.iter().for_each(|text| publisher.warn(text));
         let now = node::now();
         let engine_off = settings.engine == EngineChoice::Off;
@@ -106,6 +111,8 @@ impl Governing {
             reread,
             jobs: BTreeMap::new(),
             remembered,
+            library,
+            departed: BTreeMap::new(),
             actuator,
             publisher,
             adoptions,
@@ -163,7 +170,7 @@ impl Governing {
                 },
                 () = sleep_until(self.tick_at()), if self.in_flight == 0 => self.tick_in_its_time(),
                 () = sleep_until(self.look_at) => self.look(),
-                _ = saving.tick() => self.save_due_positions(node::now()),
+                _ = saving.tick() => self.learn_and_save(node::now()),
                 _ = alive.tick() => systemd::notify(&systemd::Notice::Alive),
                 () = sleep_until(ready_at), if !is_ready => {}
             }
@@ -202,7 +209,8 @@ impl Governing {
             Event::Logs(chunks) => {
                 let now = node::now();
                 for chunk in chunks {
-                    let Some(job) = self.jobs.get_mut(&chunk.id) else { continue };
+                    let departed = self.departed.get_mut(&chunk.id).map(|departed| &mut departed.job);
+                    let Some(job) = self.jobs.get_mut(&chunk.id).or(departed) else { continue };
                     job.tracker.push(&chunk.bytes, now);
                     job.place = chunk.place.or(job.place);
                     job.unsaved_since.get_or_insert(now);
@@ -236,16 +244,18 @@ impl Governing {
             if known.run == job.run {
                 return;
             }
-            self.end(id); // it was restarted, and its end was not told
+            self.end(id, None); // it was restarted, and its end was not told
         }
         if self.jobs.len() >= JOBS_AT_MOST {
             return self
                 .publisher
                 .warn(&format!("more than {JOBS_AT_MOST} containers: those beyond are left as they are"));
         }
+        self.learn_from_departed(|departed, _| departed == id);
         let stored = self.remembered.positions.remove(id);
         job.recall(self.remembered.originals.get(id), stored.as_ref());
         self.ended.return_to(&mut job);
+        job.tracker.lean_on(job.training.map(|training| self.library.runs_of(training)).unwrap_or_default());
         let now = node::now();
         let ran_before_us = job.target.started_unix_ms < self.since_unix_ms;
         if self.remembered.damaged.contains(id) || (self.remembered.lost && ran_before_us) {
@@ -263,8 +273,8 @@ impl Governing {
         self.tick_now();
     }
 
-    /// Forgets a container that ended.
-    pub(super) fn end(&mut self, id: &ContainerId) {
+    /// Forgets a container that ended, but not what it taught.
+    pub(super) fn end(&mut self, id: &ContainerId, exit_code: Option<i32>) {
         let Some(job) = self.dismiss(id, "ended") else { return };
         self.ended.keep(&job);
         if !job.target.ours.is_empty() {
@@ -273,13 +283,13 @@ impl Governing {
                 tracing::warn!(%id, "an ended container stays in the journal until the next restore");
             }
         }
+        self.depart(job, exit_code);
     }
 
-    /// Governs a container no longer, and says why.
+    /// Governs a container no longer, and says why; its log is the caller's to end.
     pub(super) fn dismiss(&mut self, id: &ContainerId, why: &str) -> Option<Box<Job>> {
         let job = self.jobs.remove(id)?;
         self.positions_outlive_jobs = true;
-        self.logs.unfollow(id);
         let name = &job.target.name;
         self.publisher.tell(EventKind::Ended, Some((id.as_str(), name)), format!("{name} {why}"));
         self.tick_now();
@@ -373,6 +383,7 @@ impl Governing {
 
     async fn stop(&mut self) {
         systemd::notify(&systemd::Notice::Stopping);
+        self.learn_from_departed(|_, _| true);
         self.save_all_positions().await;
         if self.settings.on_exit == OnExit::Keep {
             return;

@@ -14,7 +14,7 @@ use crate::host::store::{LogPlace, Original, ReadPosition};
 use crate::host::tail::{ContainerFile, Source};
 use crate::model::{
     Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, Hold, Learning, Limits, LogOrigin, Millis,
-    Notice, NoticeLevel, RunState, Runtime, Setting, Share, Usage,
+    Notice, NoticeLevel, RunState, Runtime, Setting, Share, TrainingId, Usage,
 };
 use crate::progress::Tracker;
 use std::collections::BTreeMap;
@@ -40,6 +40,8 @@ pub(super) struct Job {
     pub state: RunState,
     pub holds: Holds,
     pub tracker: Tracker,
+    /// What it is a run of.
+    pub training: Option<TrainingId>,
     /// Where its log is read on.
     pub place: Option<LogPlace>,
     /// When the first log bytes came since the place was saved.
@@ -112,6 +114,7 @@ impl Job {
         labels.extend(adopted.map(|adoption| adoption.labels.clone()).unwrap_or_default());
         let mut job = Job::new(target, &labels);
         job.adopted = adopted.cloned();
+        job.training = Some(container.training);
         let age = super::journal::unix_ms().saturating_sub(container.started_unix_ms);
         job.started = Millis(node::now().0.saturating_sub(age));
         job.state = if container.paused { RunState::Paused } else { RunState::Running };
@@ -141,6 +144,7 @@ impl Job {
         };
         let mut job = Job::new(target, &scope.labels);
         job.started = started;
+        job.training = scope.training;
         job.run = (scope.pid, scope.start_ticks);
         let feed = job.feed(scope.pid, &[]).or_else(|| {
             job.log_source = "output".to_owned();
@@ -177,6 +181,7 @@ impl Job {
             directives: Arc::new(directives),
             pinned: None,
             adopted: None,
+            training: None,
             tracker,
         };
         for problem in problems.iter().chain(job.tracker.problems().to_vec().iter()) {

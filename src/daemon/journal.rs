@@ -5,7 +5,7 @@
 use super::target::{Target, same_kind, standing, stands_in};
 use crate::host::node;
 use crate::host::store::{LogPlace, Original, ReadPosition, Store, StoreError};
-use crate::model::{Adoption, ContainerId, Limits, Setting};
+use crate::model::{Adoption, ContainerId, Limits, Setting, TrainingId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -26,6 +26,8 @@ pub(super) struct Remembered {
     pub adopted: BTreeMap<ContainerId, Adoption>,
     /// How far logs were read.
     pub positions: BTreeMap<ContainerId, ReadPosition>,
+    /// Curves of trainings that came to their end, the oldest first.
+    pub precedents: Vec<(TrainingId, String)>,
     /// The whole journal was damaged and set aside: what runs already has unknown originals.
     pub lost: bool,
     /// What an operator must know about it.
@@ -118,6 +120,14 @@ impl Journal {
         }
     }
 
+    /// Saves the curve of a training that came to its end; a failure only means that the next daemon does not know it.
+    pub fn save_precedent(&mut self, training: TrainingId, curve: &str) {
+        let Ok(store) = self.store.as_mut() else { return };
+        if let Err(error) = store.save_precedent(training, unix_ms(), curve) {
+            tracing::warn!(%error, "the curve of an ended training is not saved");
+        }
+    }
+
     /// Drops the log positions of all containers but these.
     pub fn keep_positions(&mut self, kept: &[ContainerId]) {
         let Ok(store) = self.store.as_mut() else { return };
@@ -136,6 +146,7 @@ fn recall(store: &Store, remembered: &mut Remembered) -> Result<(), StoreError> 
     remembered.damaged = originals.damaged.into_iter().collect();
     remembered.adopted = store.adopted()?;
     remembered.positions = store.positions()?;
+    remembered.precedents = store.precedents()?;
     Ok(())
 }
 

@@ -20,6 +20,7 @@ mod history;
 mod holdback;
 mod job;
 mod journal;
+mod library;
 mod limits;
 mod logs;
 mod observe;

@@ -16,7 +16,7 @@ impl Governing {
             EngineEvent::Started(container) => self.found(&container),
             EngineEvent::Ended(id, exit_code) => {
                 self.publisher.exited(&id, exit_code);
-                self.end(&id);
+                self.end(&id, exit_code);
                 self.adopted_ended(&id);
             }
             EngineEvent::Removed(id) => self.removed(&id),
@@ -32,7 +32,7 @@ impl Governing {
     pub(super) fn scope_told(&mut self, event: ScopeEvent) {
         match event {
             ScopeEvent::Started(scope) => self.begin(Job::of_scope(&scope), &scope.name.id()),
-            ScopeEvent::Ended(id) => self.end(&id),
+            ScopeEvent::Ended(id) => self.end(&id, None),
         }
     }
 
@@ -46,7 +46,7 @@ impl Governing {
             .map(|job| job.id().clone())
             .filter(|id| !present.contains(id))
             .collect();
-        gone.iter().for_each(|id| self.end(id));
+        gone.iter().for_each(|id| self.end(id, None));
         for container in containers {
             self.found(container);
             self.renamed(&container.id, container.name.clone());

@@ -137,8 +137,14 @@ pub struct Learning {
     pub progress: Option<Progress>,
     /// Progress units a second, observed lately.
     pub units_per_second: Option<f64>,
-    /// Units still to do until completion; `None` where the total is unknown.
+    /// Units still to do until completion; `None` where the total is unknown. As many as an earlier run did, before the first line.
     pub units_to_completion: Option<Estimate>,
-    /// The fitted curve, once there are enough evaluations.
+    /// The fitted curve, once there are enough evaluations; what earlier runs foretell, while there are none.
     pub curve: Option<Curve>,
+    /// Earlier runs of the same training that the curve leans on.
+    #[serde(default)]
+    pub earlier_runs: usize,
+    /// CPU-seconds of a progress unit in the latest of them, what the start cost included.
+    #[serde(default)]
+    pub earlier_price: Option<f64>,
 }

@@ -16,6 +16,7 @@ mod recording;
 mod settings;
 mod status;
 pub mod time;
+mod training;
 mod units;
 
 pub use change::{LimitChange, Setting};
@@ -32,4 +33,5 @@ pub use reason::Reason;
 pub use recording::{RECORDING_VERSION, RecordedTick, RecordingHeader, RecordingLine};
 pub use settings::{Enforcement, FlowconSettings, Objective, PolicyName, PolicySettings};
 pub use status::{DriftBy, JobStatus, LimitDrift, LogOrigin, NodeStatus, Notice, NoticeLevel};
+pub use training::TrainingId;
 pub use units::{Bytes, CpuTime, CpuWeight, Millis, Quota, Share};

@@ -5,6 +5,7 @@
 #[cfg(test)]
 mod formats_tests;
 mod history;
+mod precedent;
 #[cfg(test)]
 mod properties_tests;
 mod reader;
@@ -13,5 +14,6 @@ mod tracker;
 #[cfg(test)]
 mod tracker_tests;
 
+pub use precedent::Precedent;
 pub use survey::{LogReading, Observation, PrintedProgress, RankedSeries, Survey};
 pub use tracker::{Checkpoint, Tracker};

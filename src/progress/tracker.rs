@@ -1,11 +1,13 @@
 //! One job's log: the reader of its bytes and the history of its evaluations, behind one door.
 
 use super::history::History;
+use super::precedent::Precedent;
 use super::reader::{CountReading, Heard, Memory, Pattern, Reader, Sample, SeriesKey, View, Wishes};
 use super::survey::{EXCERPT_MAX, excerpt};
 use crate::model::{Direction, Directives, Evaluation, Learning, Millis, Progress, ProgressUnit};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Values of all series that wait for a choice; a choice that is revised begins with them.
 const WAITING: usize = 32;
@@ -77,6 +79,16 @@ impl Tracker {
     /// What [`Tracker::resume`] needs, a few KiB.
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint { reader: Some(self.reader.memory()), history: self.followed.history.clone() }
+    }
+
+    /// Earlier runs of the same training, which forecasts may lean on from now on.
+    pub fn lean_on(&mut self, precedents: Vec<Arc<Precedent>>) {
+        self.followed.history.lean_on(precedents);
+    }
+
+    /// This run's curve, for later runs of the same training, once it has come to its end; `None` if it did not clearly improve.
+    pub fn precedent(&self) -> Option<Precedent> {
+        self.followed.history.precedent()
     }
 
     /// Reads the next bytes of the log, in order, cut anywhere.

@@ -68,12 +68,12 @@ impl Contender {
             "las" => Decider::Rule(Rule::Las),
             "srpt" => Decider::Rule(Rule::Srpt),
             "edf" => Decider::Rule(Rule::Edf),
-            "oracle-balanced" => Decider::Rule(Rule::Oracle(0.5)),
-            "oracle-quality" => Decider::Rule(Rule::Oracle(0.0)),
+            "oracle-balanced" => Decider::Rule(Rule::Oracle(Objective::BALANCED.0)),
+            "oracle-quality" => Decider::Rule(Rule::Oracle(Objective::QUALITY.0)),
             "flowcon" => governed(PolicyName::Flowcon, settings.objective),
             "balanced" => governed(PolicyName::Balanced, settings.objective),
-            "completion" => governed(PolicyName::Balanced, Objective(1.0)),
-            "quality" => governed(PolicyName::Balanced, Objective(0.0)),
+            "completion" => governed(PolicyName::Balanced, Objective::COMPLETION),
+            "quality" => governed(PolicyName::Balanced, Objective::QUALITY),
             other => {
                 let names = CONTENDERS.map(|(name, _)| name).join(", ");
                 return Err(format!("unknown policy `{other}`; expected one of {names}"));

@@ -84,6 +84,8 @@ pub struct JobPlan {
     pub curve: LearningCurve,
     /// The curve that the log shows, where it is not the true one.
     pub shown: Option<LearningCurve>,
+    /// The curve that an earlier run of the same training showed to its end, while the governor looked on.
+    pub before: Option<LearningCurve>,
     /// What the log tells.
     pub reports: Reports,
 }
@@ -104,6 +106,8 @@ pub struct Job {
     pub marks: Vec<f64>,
     /// The value printed at the end of each unit.
     pub printed: Vec<f64>,
+    /// The same of the earlier run, if there was one.
+    pub printed_before: Option<Vec<f64>>,
     /// Core-seconds to [`QUALITY`] of the true final improvement.
     pub quality_work: f64,
 }
@@ -114,9 +118,10 @@ impl Job {
         let marks = unit_ends(&plan, draws);
         let shown = plan.shown.as_ref().unwrap_or(&plan.curve);
         let trained = |done: &f64| (done - plan.startup_work) / plan.work;
-        let printed = marks.iter().map(|done| shown.printed(trained(done), draws)).collect();
+        let mut print = |curve: &LearningCurve| marks.iter().map(|done| curve.printed(trained(done), draws)).collect();
+        let (printed, printed_before) = (print(shown), plan.before.as_ref().map(print));
         let quality_work = plan.startup_work + plan.curve.work_to(QUALITY) * plan.work;
-        Job { plan, marks, printed, quality_work }
+        Job { plan, marks, printed, printed_before, quality_work }
     }
 
     /// Core-seconds of all that it does.

@@ -3,7 +3,7 @@
 //! The settings' own serde form is the list of keys, so that a new setting can be set without a change here. Imports: model.
 
 use super::scenario::NodeShape;
-use crate::model::{Bytes, PolicySettings};
+use crate::model::{Bytes, Objective, PolicySettings};
 use serde_json::Value;
 
 /// Keys whose numbers are durations and want a unit.
@@ -60,9 +60,9 @@ fn value(key: &str, text: &str) -> Result<Value, String> {
         return millis.map(Value::from).ok_or_else(|| format!("--set {key}={text}: expected a duration such as 20s"));
     }
     Ok(match (text, key) {
-        ("completion", "objective") => Value::from(1.0),
-        ("balanced", "objective") => Value::from(0.5),
-        ("quality", "objective") => Value::from(0.0),
+        ("completion", "objective") => Value::from(Objective::COMPLETION.0),
+        ("balanced", "objective") => Value::from(Objective::BALANCED.0),
+        ("quality", "objective") => Value::from(Objective::QUALITY.0),
         _ => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
     })
 }

@@ -147,7 +147,7 @@ mod tests {
     use crate::sim::{Keep, simulate};
 
     fn settings(policy: PolicyName) -> PolicySettings {
-        PolicySettings { policy, objective: Objective(0.5), ..PolicySettings::default() }
+        PolicySettings { policy, objective: Objective::BALANCED, ..PolicySettings::default() }
     }
 
     fn ticks(policy: PolicyName) -> Vec<RecordedTick> {

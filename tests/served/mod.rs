@@ -260,6 +260,8 @@ fn learned(metric: &str, direction: Direction, value: f64, phase: Phase) -> Lear
             quality: 0.81,
             units_to_quality: Some(Estimate { low: 4.0, likely: 6.0, high: f64::INFINITY }),
         }),
+        earlier_runs: 0,
+        earlier_price: None,
     }
 }
 

@@ -194,6 +194,9 @@ pub struct Reading {
     pub quality: Option<f64>,
     /// Seconds until 95 % of the final improvement at the present rate.
     pub to_quality_s: Option<Estimate>,
+    /// Earlier runs of the same training that the curve leans on.
+    #[serde(default)]
+    pub earlier_runs: usize,
 }
 
 impl Reading {
@@ -216,6 +219,7 @@ impl Reading {
                 .and_then(|curve| curve.units_to_quality)
                 .zip(rate)
                 .and_then(|(units, rate)| Estimate::of(units, 1.0 / rate)),
+            earlier_runs: learning.earlier_runs,
         }
     }
 }

@@ -171,6 +171,7 @@ pub fn detail(name: &str, recent: &[f64], evaluations: u64, line: &str) -> Conta
                 phase: Some("improving".to_owned()),
                 quality: Some(0.81),
                 to_quality_s: None,
+                earlier_runs: 0,
             },
             drifts: Vec::new(),
             limits: Limits {

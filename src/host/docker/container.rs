@@ -3,7 +3,7 @@
 use super::engine::EngineName;
 use super::instant::unix_millis;
 use super::log_pieces::LogFormat;
-use crate::model::{ContainerId, EngineLimits};
+use crate::model::{ContainerId, EngineLimits, TrainingId};
 use bollard::models::{ContainerInspectResponse, DeviceRequest, HostConfig, MountPoint};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -36,6 +36,8 @@ pub struct EngineContainer {
     pub cgroup_parent: String,
     /// An update through the engine can take its GPUs away (legacy NVIDIA hook): write its cgroup instead.
     pub gpu_hook: bool,
+    /// What is run in it: its image and command.
+    pub training: TrainingId,
 }
 
 /// A row of the engine's list of containers.
@@ -110,6 +112,8 @@ impl EngineContainer {
         let id = found.id.filter(|id| is_container_id(id)).ok_or(NotGoverned::Lacks("a valid Id"))?;
         let host = found.host_config.unwrap_or_default();
         let config = found.config.unwrap_or_default();
+        let words = config.image.iter().chain(&found.path).chain(found.args.iter().flatten());
+        let training = TrainingId::of(words.map(String::as_str));
         Ok(EngineContainer {
             name: plain_name(found.name.as_deref().unwrap_or(&id)),
             labels: config.labels.unwrap_or_default().into_iter().collect(),
@@ -123,6 +127,7 @@ impl EngineContainer {
             gpu_hook: has_gpu_hook(&host),
             cgroup_parent: host.cgroup_parent.unwrap_or_default(),
             id: ContainerId::new(&id),
+            training,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! `scope.json`: what a scope says about itself, versioned and bounded.
 
 use super::ScopeError;
-use crate::model::ContainerId;
+use crate::model::{ContainerId, TrainingId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -97,6 +97,8 @@ pub struct Scope {
     pub log: PathBuf,
     /// The user it belongs to.
     pub uid: u32,
+    /// What is run in it: its user and command; `None` in a record of an earlier version.
+    pub training: Option<TrainingId>,
 }
 
 impl Scope {
@@ -122,6 +124,8 @@ struct Record {
     cgroups: Vec<PathBuf>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    training: Option<String>,
 }
 
 /// Which start of the machine this is: a record of another one stands for nothing.
@@ -149,6 +153,7 @@ pub(super) fn write(scope: &Scope, boot_id: Option<&str>) -> Vec<u8> {
         boot_id: boot_id.map(str::to_owned),
         cgroups,
         unit,
+        training: scope.training.map(|training| training.to_string()),
     };
     serde_json::to_vec(&record).expect("a record has only strings and numbers")
 }
@@ -173,6 +178,7 @@ pub(super) fn read(text: &[u8], folder: &Path, uid: u32, boot_id: Option<&str>) 
         start_ticks: record.start_ticks,
         placement,
         log: folder.join(OUTPUT),
+        training: record.training.and_then(|text| text.parse().ok()),
         uid,
         name,
     })
@@ -198,6 +204,7 @@ mod tests {
             placement: Placement::Cgroupfs(cgroups),
             log: "/run/x.scopes/mnist/output.log".into(),
             uid: 0,
+            training: Some(TrainingId::of(["python", "train.py"])),
             name,
         }
     }

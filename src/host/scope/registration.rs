@@ -3,7 +3,9 @@
 use super::folder::{Folder, NEW_RECORD};
 use super::record::{self, OUTPUT, RECORD};
 use super::{Placement, Scope, ScopeError, ScopeName};
+use crate::model::TrainingId;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -87,10 +89,15 @@ impl Registration {
         labels: BTreeMap<String, String>,
         (pid, start_ticks): (u32, u64),
         placement: Placement,
+        command: &[OsString],
     ) -> Result<(), ScopeError> {
         record::check_labels(&labels)?;
         let uid = rustix::process::geteuid().as_raw();
-        let scope = Scope { name: self.name.clone(), labels, pid, start_ticks, placement, log: self.log(), uid };
+        let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+        let user = format!("user {uid}");
+        let training = TrainingId::of(std::iter::once(user.as_str()).chain(words.iter().map(AsRef::as_ref)));
+        let (name, log, training) = (self.name.clone(), self.log(), Some(training));
+        let scope = Scope { name, labels, pid, start_ticks, placement, log, uid, training };
         let (temporary, record) = (self.folder.path().join(NEW_RECORD), self.folder.path().join(RECORD));
         let written = fs::write(&temporary, record::write(&scope, record::this_boot().as_deref()))
             .and_then(|()| fs::rename(&temporary, &record))
@@ -201,7 +208,7 @@ mod tests {
         let crashed = Registration::claim(dir.path(), &name()).unwrap();
         fs::write(crashed.log(), "old").unwrap();
         let nowhere = Placement::Cgroupfs(vec!["/sys/fs/cgroup/cpu/flowcon-job".into()]);
-        crashed.publish(BTreeMap::new(), (4_000_000, 1), nowhere).unwrap();
+        crashed.publish(BTreeMap::new(), (4_000_000, 1), nowhere, &[]).unwrap();
         crashed.leave();
         assert!(dir.path().join("job/scope.json").exists());
         let next = Registration::claim(dir.path(), &name()).unwrap();
@@ -213,7 +220,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let registration = Registration::claim(dir.path(), &name()).unwrap();
         let labels = [("flowcon.pattern".to_owned(), "x".repeat(1 << 20))].into();
-        let refused = registration.publish(labels, (2, 1), Placement::Cgroupfs(Vec::new()));
+        let refused = registration.publish(labels, (2, 1), Placement::Cgroupfs(Vec::new()), &[]);
         assert!(matches!(refused, Err(ScopeError::TooMuch { .. })));
     }
 

@@ -12,11 +12,13 @@ mod lock;
 mod migration;
 mod originals;
 mod positions;
+mod precedents;
 mod schema;
 
 pub use error::StoreError;
 pub use originals::{Original, Originals};
 pub use positions::{ApiMark, LogPlace, ReadPosition};
+pub use precedents::{PRECEDENTS_KEPT, RUNS_KEPT};
 
 use lock::Lock;
 use rusqlite::{Connection, OpenFlags, Row};

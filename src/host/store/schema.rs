@@ -1,7 +1,7 @@
 //! The database's tables, version by version. Imports: nothing.
 
 /// One step for each version, applied in order; a step that was released is never edited.
-pub(super) const STEPS: [&str; 3] = [
+pub(super) const STEPS: [&str; 4] = [
     "
     CREATE TABLE original (
         id                 TEXT PRIMARY KEY,
@@ -62,6 +62,14 @@ pub(super) const STEPS: [&str; 3] = [
         unix_ms INTEGER NOT NULL,
         -- A JSON object of strings.
         labels  TEXT NOT NULL
+    ) STRICT;
+",
+    "
+    CREATE TABLE precedent (
+        number   INTEGER PRIMARY KEY AUTOINCREMENT,
+        training TEXT NOT NULL,
+        unix_ms  INTEGER NOT NULL,
+        curve    TEXT NOT NULL
     ) STRICT;
 ",
 ];

@@ -64,7 +64,7 @@ pub(super) struct Prospect<'a> {
 /// The best credit per work of a job; `None` if nothing ahead of it can be told.
 pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Milestone> {
     let Prospect { container, work, .. } = prospect;
-    let completion = if objective.0.is_finite() { objective.0.clamp(0.0, 1.0) } else { 0.5 };
+    let completion = if objective.0.is_finite() { objective.0.clamp(0.0, 1.0) } else { Objective::BALANCED.0 };
     let quality = quality_ahead(container);
     let to_quality = match quality {
         Quality::After(units) | Quality::Typically(units) => Some(work.to(units)),
@@ -139,7 +139,9 @@ enum Quality {
 
 fn quality_ahead(container: &ContainerObservation) -> Quality {
     let learning = &container.learning;
-    if learning.evaluations == 0 || learning.confidence.is_nan() || learning.confidence < LEAST_CONFIDENCE {
+    let is_foretold = learning.evaluations == 0 && learning.earlier_runs > 0;
+    let is_read = learning.evaluations > 0 && learning.confidence >= LEAST_CONFIDENCE;
+    if !is_foretold && !is_read {
         return Quality::WithTheEnd;
     }
     if learning.curve.is_some_and(|curve| curve.phase == Phase::Diverging) {

@@ -4,7 +4,7 @@
 //!
 //! Two things about a training job are worth waiting for: that its model is good (95 % of the improvement that it will ever make) and that it
 //! is done. Each is a *milestone* with a *credit*: 1 − λ for quality and λ for completion, λ being the setting `objective`
-//! (`balanced` = ½, `quality` = 0, `completion` = 1). For each milestone ahead the policy estimates the *work*, in CPU-seconds:
+//! (`balanced` = 0.53, `quality` = 0, `completion` = 1). For each milestone ahead the policy estimates the *work*, in CPU-seconds:
 //! progress units to go × CPU per unit. The job's *index* is its best credit per work, over either horizon:
 //!
 //! ```text
@@ -38,6 +38,8 @@
 //!
 //! ## What it does when it does not know
 //!
+//! - Nothing printed yet: what earlier runs of the same training did, if there were any: units, their price, the point of 95 %. It is ranked by
+//!   them from its first second, and by its own as soon as it prints.
 //! - One report so far: the price of a unit may hold what the start cost, so the job puts in half ([`milestone::TRUST_IN_FIRST_PRICE`]); on the
 //!   floor alone a long first unit would take for ever to prove it wrong.
 //! - No fitted curve yet: quality at [`milestone::TYPICAL_QUALITY_AT`] of the whole work, as for a typical job.

@@ -349,3 +349,27 @@ fn an_equal_share_in_a_plain_block_does_not_make_a_job_narrow() {
     assert!(share_after(true) > 0.8, "{}", share_after(true));
     assert!(share_after(false) < 0.7, "governed, it is what it seems: {}", share_after(false));
 }
+
+#[test]
+fn a_training_that_ran_before_is_ranked_before_its_first_line() {
+    let mut silent = job("silent", 20.0, Some(60.0), Some(0.0));
+    silent.learning = crate::model::Learning {
+        units_to_completion: Some(exactly(60.0)),
+        curve: Some(Curve { phase: Phase::Unknown, quality: 0.0, units_to_quality: Some(exactly(30.0)) }),
+        earlier_runs: 1,
+        earlier_price: Some(1.0),
+        ..crate::model::Learning::default()
+    };
+    let unknown = ContainerObservation { learning: crate::model::Learning::default(), ..silent.clone() };
+    let long = || job("long", 100.0, Some(1000.0), Some(500.0));
+    let mut bench = Bench::new(0.5, vec![silent, long()]);
+    // It has used 20 of the 30 CPU-seconds that a good model took the last time; the first line is late by 19.
+    let plan = bench.tick();
+    assert_eq!(ranked(&plan, 0), ("95 % quality".to_owned(), 19.0, 1));
+    assert!(bench.shares()[0] > 0.9, "{:?}", bench.shares());
+    assert_eq!(
+        Bench::new(0.5, vec![unknown, long()]).shares(),
+        [0.5, 0.5],
+        "of whom nothing is known has its equal share"
+    );
+}

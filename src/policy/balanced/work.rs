@@ -1,8 +1,9 @@
 //! Work ahead of a job in CPU-seconds: progress units to go, times CPU used per unit.
 //!
 //! Progress is printed between ticks and CPU is counted at ticks, so CPU at the instant of a report is interpolated. The price of a
-//! unit is a decaying mean over the reports (a second phase may cost another price); before two reports it is what the container has
-//! used in all, divided by the units it says are done. What was used since the last report is work already done on the next unit.
+//! unit is a decaying mean over the reports (a second phase may cost another price); before two reports it is what an earlier run of the
+//! same training paid, or what the container has used in all, divided by the units it says are done. What was used since the last report is
+//! work already done on the next unit.
 
 use crate::model::{ContainerObservation, CpuTime, Millis, Progress};
 use serde::{Deserialize, Serialize};
@@ -43,7 +44,7 @@ pub(super) struct Work {
     since_report: f64,
     /// Price of a unit.
     pub(super) per_unit: f64,
-    /// Whether the price was measured between two reports: what was used before the first holds the cost of the start.
+    /// Whether the price was measured, between two reports or by an earlier run; what was used before the first holds the cost of the start.
     pub(super) is_measured: bool,
 }
 
@@ -61,7 +62,7 @@ impl Work {
 }
 
 impl WorkMeter {
-    /// Takes one tick's observation. `None` while the price of a unit is not known.
+    /// Takes one tick's observation. `None` while nobody knows the price of a unit.
     pub(super) fn measure(&mut self, now: Millis, container: &ContainerObservation) -> Option<Work> {
         let cpu = container.usage.cpu?;
         let present = CpuMark { at: now, cpu };
@@ -69,14 +70,20 @@ impl WorkMeter {
         if previous.is_some_and(|previous| previous.cpu > cpu || previous.at > now) {
             *self = WorkMeter { tick: Some(present), ..WorkMeter::default() };
         }
-        let progress = container.learning.progress.filter(|progress| progress.current.is_finite())?;
-        self.take_report(&progress, previous, present);
+        let earlier = container.learning.earlier_price;
+        if let Some(progress) = container.learning.progress.filter(|progress| progress.current.is_finite()) {
+            self.take_report(&progress, previous, present);
+        }
         let done = cpu.as_secs_f64();
-        let report = self.report?;
-        let is_measured = self.units > 0.0;
-        let per_unit = if is_measured { self.cpu / self.units } else { report.cpu / report.current };
+        let (per_unit, is_measured, reported_at) = match (self.report, earlier) {
+            (Some(report), _) if self.units > 0.0 => (self.cpu / self.units, true, report.cpu),
+            (Some(report), Some(price)) => (price, true, report.cpu),
+            (Some(report), None) => (report.cpu / report.current, false, report.cpu),
+            (None, Some(price)) => (price, true, 0.0),
+            (None, None) => return None,
+        };
         let is_price = per_unit.is_finite() && per_unit > 0.0;
-        is_price.then_some(Work { done, since_report: (done - report.cpu).max(0.0), per_unit, is_measured })
+        is_price.then_some(Work { done, since_report: (done - reported_at).max(0.0), per_unit, is_measured })
     }
 
     fn take_report(&mut self, progress: &Progress, previous: Option<CpuMark>, present: CpuMark) {

@@ -15,8 +15,9 @@
 //! Candidates × points: about 37 × 60 evaluations of an exponential, below 20 µs.
 
 use super::series::Point;
-use super::shape::{Shape, candidates};
+use super::shape::{Shape, candidates, stretched};
 use crate::model::Estimate;
+use crate::progress::precedent::Precedent;
 
 /// Quality that counts as reached, of the final improvement.
 const QUALITY: f64 = 0.95;
@@ -34,10 +35,16 @@ const LEAST_POINTS: usize = 4;
 const TYPICAL_CONSTANTS: f64 = 6.0;
 const ORDINARY_FOLDS: f64 = 1.3;
 
+/// Logarithm of how much more probable an earlier run's curve is than a formula.
+const PRECEDENT: f64 = 3.0;
+
+/// A precedent carries noise of its own, and formulas are chosen among many: its squared error may be so many times theirs.
+const PRECEDENT_ERROR: f64 = 3.0;
+
 /// One candidate with its coefficients.
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
-    shape: Shape,
+struct Candidate<'a> {
+    shape: Shape<'a>,
     base: f64,
     height: f64,
     weight: f64,
@@ -45,15 +52,20 @@ struct Candidate {
 
 /// A weighed set of curves. Values are improvements: up is better.
 #[derive(Clone, Debug)]
-pub(super) struct Fit {
+pub(super) struct Fit<'a> {
     start: f64,
-    candidates: Vec<Candidate>,
+    candidates: Vec<Candidate<'a>>,
 }
 
-impl Fit {
+impl<'a> Fit<'a> {
     /// Fits `points` (values turned so that up is better) from `start` units on. `None` while there are too few points, or when
     /// nothing rises.
-    pub(super) fn new(points: &[Point], start: f64, total: Option<f64>) -> Option<Fit> {
+    pub(super) fn new(
+        points: &[Point],
+        start: f64,
+        total: Option<f64>,
+        precedents: impl Iterator<Item = &'a Precedent>,
+    ) -> Option<Fit<'a>> {
         let last = points.last()?;
         let seen = last.x - start;
         if points.len() < LEAST_POINTS || !seen.is_finite() || seen <= 0.0 {
@@ -61,12 +73,17 @@ impl Fit {
         }
         let whole = total.map_or(seen, |total| total - start);
         let moments = Moments::of(points);
-        let mut tried: Vec<Candidate> = candidates(seen, whole)
-            .filter_map(|shape| {
+        let freedom = (points.len() as f64 - 2.0).max(1.0);
+        let formulas = candidates(seen, whole).map(|shape| (shape, log_prior(shape, whole, total.is_some())));
+        let in_favour = PRECEDENT + 0.5 * freedom * PRECEDENT_ERROR.ln();
+        let seen_before = precedents
+            .flat_map(|precedent| stretched(precedent, start, last.x, total))
+            .map(|(shape, prior)| (shape, prior + in_favour));
+        let mut tried: Vec<Candidate> = formulas
+            .chain(seen_before)
+            .filter_map(|(shape, prior)| {
                 let (base, height, sse) = moments.solve(points, |x| shape.level((x - start).max(0.0)))?;
-                let freedom = (points.len() as f64 - 2.0).max(1.0);
-                let weight = log_prior(shape, whole, total.is_some()) - 0.5 * freedom * sse.ln();
-                Some(Candidate { shape, base, height, weight })
+                Some(Candidate { shape, base, height, weight: prior - 0.5 * freedom * sse.ln() })
             })
             .collect();
         normalise(&mut tried);
@@ -96,7 +113,7 @@ impl Fit {
     }
 }
 
-impl Candidate {
+impl Candidate<'_> {
     fn value(&self, units: f64) -> f64 {
         self.base + self.height * self.shape.level(units)
     }
@@ -159,7 +176,7 @@ fn weight_of(point: &Point) -> f64 {
     point.count.sqrt()
 }
 
-fn log_prior(shape: Shape, whole: f64, total_known: bool) -> f64 {
+fn log_prior(shape: Shape<'_>, whole: f64, total_known: bool) -> f64 {
     let constants = whole * 3.0 / shape.units_to(QUALITY);
     let folds = (constants / TYPICAL_CONSTANTS).ln() / ORDINARY_FOLDS;
     let family = if matches!(shape, Shape::Power { .. }) { -2.0 } else { 0.0 };
@@ -173,6 +190,19 @@ fn normalise(candidates: &mut Vec<Candidate>) {
     candidates.retain(|c| c.weight > LEAST_WEIGHT);
     let sum: f64 = candidates.iter().map(|c| c.weight).sum();
     candidates.iter_mut().for_each(|c| c.weight /= sum);
+}
+
+/// Units on the counter at 95 % of the final improvement, as precedents alone have it: before a run has printed enough to fit anything.
+pub(super) fn foreseen<'a>(precedents: impl Iterator<Item = &'a Precedent>, total: Option<f64>) -> Option<Estimate> {
+    let answer = |(shape, prior): (Shape<'_>, f64)| {
+        let whole = total.map_or(1.0, |total| shape.level(total));
+        (shape.units_to(QUALITY * whole), prior.exp())
+    };
+    let mut answers: Vec<(f64, f64)> =
+        precedents.flat_map(|precedent| stretched(precedent, 0.0, 0.0, total)).map(answer).collect();
+    let sum: f64 = answers.iter().map(|(_, weight)| weight).sum();
+    answers.iter_mut().for_each(|(_, weight)| *weight /= sum);
+    (!answers.is_empty()).then(|| quantiles(answers))
 }
 
 /// The 10 %, 50 % and 90 % quantiles of weighted answers: each stands at the middle of its weight, straight lines between.

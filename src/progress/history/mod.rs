@@ -13,6 +13,9 @@
 //! from them as noise cannot explain: a long flat noisy run gains nothing, a sudden drop of the loss is a gain at once. Such a jump after a
 //! plateau (a learning rate that was lowered) begins a new *segment*, and curves are fitted to it alone.
 //!
+//! Where earlier runs of the same training are known, their curves are tried beside the formulas, and before the first line they are all
+//! that is known: how many units there will be, where the model will be good, and what a unit costs.
+//!
 //! ## Properties
 //!
 //! - Bounded: a few dozen points, whatever the run's length; constant work for each evaluation, one fit an interval.
@@ -22,19 +25,22 @@
 //! Pure. Imports: model only.
 
 mod fit;
+mod improvements;
 mod noise;
 mod pace;
 mod phase;
 mod series;
 mod shape;
 
-use crate::model::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Millis, Phase, Progress};
+use super::precedent::Precedent;
+use crate::model::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Millis, Phase, Progress, ProgressUnit};
 use fit::Fit;
+use improvements::Improvements;
 use noise::Noise;
 use pace::Pace;
 use serde::{Deserialize, Serialize};
-use series::Series;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Latest values kept for a sparkline.
 const RECENT: usize = 60;
@@ -56,25 +62,9 @@ pub(super) struct History {
     progress: Option<Progress>,
     pace: Pace,
     curve: Option<Forecast>,
-}
-
-/// Improvements against units.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Improvements {
-    /// The first value; improvements count from it.
-    first: Option<f64>,
-    series: Series,
-    /// Units before the first evaluation of the segment.
-    start: f64,
-    /// Improvement at the beginning of the whole run, once a segment of its own is fitted.
-    from: Option<f64>,
-    least: f64,
-    greatest: f64,
-    /// Mean of the latest few, decaying, and the best that it ever was.
-    level: f64,
-    best_level: f64,
-    units: f64,
-    counts: bool,
+    /// Earlier runs of the same training; whoever makes the tracker knows them.
+    #[serde(skip)]
+    precedents: Vec<Arc<Precedent>>,
 }
 
 /// The evaluations of an interval that has not ended yet.
@@ -112,7 +102,22 @@ impl History {
     /// Forgets the evaluations (another metric was chosen), keeps progress. No gain is known until two intervals have passed.
     pub(super) fn restart(&mut self, direction: Option<Direction>) {
         let (progress, pace) = (self.progress, std::mem::take(&mut self.pace));
-        *self = History { progress, pace, ..History::new(direction) };
+        let precedents = std::mem::take(&mut self.precedents);
+        *self = History { progress, pace, precedents, ..History::new(direction) };
+    }
+
+    /// Earlier runs of the same training, which fits may lean on from now on.
+    pub(super) fn lean_on(&mut self, precedents: Vec<Arc<Precedent>>) {
+        self.precedents = precedents;
+    }
+
+    /// This run's curve, for later ones, once it has come to its end.
+    pub(super) fn precedent(&self) -> Option<Precedent> {
+        let mut points: Vec<_> = self.improvements.whole().map(|point| (point.x, point.y, point.count)).collect();
+        if let Some((end, _, _)) = points.last_mut() {
+            *end = end.max(self.improvements.units); // a point stands at the mean of what was merged
+        }
+        Precedent::new(self.direction?, self.unit(), points, self.deviation())
     }
 
     /// Which way the evaluations improve, as far as it is known.
@@ -167,8 +172,9 @@ impl History {
             let present = ClosedInterval { mean, units, count: open.count, end: now };
             self.begin_segment_after_a_jump(&present);
             let fit = self.fit();
-            self.gain = self.closed.map(|earlier| self.gain_between(&earlier, &present, fit.as_ref()));
-            self.curve = Some(self.forecast(fit.as_ref()));
+            let gain = self.closed.map(|earlier| self.gain_between(&earlier, &present, fit.as_ref()));
+            let curve = self.forecast(fit.as_ref());
+            (self.gain, self.curve) = (gain, Some(curve));
             self.closed = Some(present);
         } else if self.not_finite >= phase::NOT_FINITE {
             self.curve = Some(self.forecast(None));
@@ -185,8 +191,10 @@ impl History {
             gain: self.gain,
             progress: self.progress,
             units_per_second: self.pace.units_per_second(now),
-            units_to_completion: self.progress.and_then(left_of),
-            curve: self.curve.map(|forecast| forecast.seen_from(self.improvements.units)),
+            units_to_completion: self.progress.map_or_else(|| self.foreseen_end(), left_of),
+            curve: self.curve.or_else(|| self.foreseen()).map(|forecast| forecast.seen_from(self.improvements.units)),
+            earlier_runs: self.comparable().count(),
+            earlier_price: self.comparable().last().and_then(|precedent| precedent.cpu_per_unit),
             ..Learning::default()
         }
     }
@@ -201,8 +209,41 @@ impl History {
         progress.total.filter(|total| total.is_finite() && *total >= progress.current)
     }
 
-    fn fit(&self) -> Option<Fit> {
-        Fit::new(self.improvements.series.points(), self.improvements.start, self.total())
+    fn fit(&self) -> Option<Fit<'_>> {
+        let points = self.improvements.series.points();
+        Fit::new(points, self.improvements.start, self.total(), self.comparable())
+    }
+
+    /// The precedents that count what this run counts; while it has printed nothing, what the latest of them counted.
+    fn comparable(&self) -> impl Iterator<Item = &Precedent> {
+        let latest = self.precedents.last().filter(|_| self.is_silent());
+        let (direction, unit) = match latest {
+            Some(latest) => (Some(latest.direction), latest.unit),
+            None => (self.direction, self.unit()),
+        };
+        let alike = move |p: &&Precedent| Some(p.direction) == direction && p.unit == unit;
+        self.precedents.iter().map(Arc::as_ref).filter(alike)
+    }
+
+    fn is_silent(&self) -> bool {
+        self.evaluations == 0 && self.progress.is_none()
+    }
+
+    /// What the evaluations are counted in.
+    fn unit(&self) -> Option<ProgressUnit> {
+        self.progress.filter(|_| self.improvements.counts).map(|progress| progress.unit)
+    }
+
+    /// Units that a run will do that has printed nothing yet: as many as the latest one did.
+    fn foreseen_end(&self) -> Option<Estimate> {
+        let end = self.comparable().filter(|_| self.is_silent()).last()?.end();
+        Some(Estimate { low: end, likely: end, high: end })
+    }
+
+    /// What earlier runs foretell of one that has printed nothing yet.
+    fn foreseen(&self) -> Option<Forecast> {
+        let quality_at = fit::foreseen(self.comparable().filter(|_| self.is_silent()), None)?;
+        Some(Forecast { phase: Phase::Unknown, quality: 0.0, quality_at: Some(quality_at) })
     }
 
     fn deviation(&self) -> f64 {
@@ -215,7 +256,7 @@ impl History {
     }
 
     /// FlowCon's P without the division by time: the improvement between two intervals as a fraction of the range.
-    fn gain_between(&self, earlier: &ClosedInterval, present: &ClosedInterval, fit: Option<&Fit>) -> Gain {
+    fn gain_between(&self, earlier: &ClosedInterval, present: &ClosedInterval, fit: Option<&Fit<'_>>) -> Gain {
         let expected = fit.map_or(0.0, |fit| fit.value(present.units) - fit.value(earlier.units));
         let surprise = present.mean - earlier.mean - expected;
         let error = self.deviation() * (1.0 / earlier.count + 1.0 / present.count).sqrt();
@@ -237,7 +278,7 @@ impl History {
         }
     }
 
-    fn forecast(&self, fit: Option<&Fit>) -> Forecast {
+    fn forecast(&self, fit: Option<&Fit<'_>>) -> Forecast {
         let improvements = &self.improvements;
         let units = improvements.units;
         let evidence = phase::Evidence {
@@ -251,66 +292,15 @@ impl History {
             points: improvements.series.points().len(),
         };
         let phase = phase::phase(&evidence);
-        let (quality, to_go) = match fit {
+        let (quality, quality_at) = match fit {
             Some(fit) => {
                 let (quality, to_go) = fit.forecast(improvements.from, units, self.total());
-                (quality, Some(to_go))
+                let at = |left: f64| units + left;
+                (quality, Some(Estimate { low: at(to_go.low), likely: at(to_go.likely), high: at(to_go.high) }))
             }
-            None => (0.0, None),
+            None => (0.0, fit::foreseen(self.comparable(), self.total())),
         };
-        let at = |left: f64| units + left;
-        let quality_at = to_go.map(|e| Estimate { low: at(e.low), likely: at(e.likely), high: at(e.high) });
         Forecast { phase, quality, quality_at }
-    }
-}
-
-impl Improvements {
-    /// Takes a value; returns its units and its improvement.
-    fn push(&mut self, direction: Direction, value: f64, counter: Option<f64>) -> (f64, f64) {
-        if counter.is_some() != self.counts && self.first.is_some() {
-            // The counter appeared or vanished: units before and after do not compare.
-            self.begin_again();
-        }
-        let is_first = self.series.points().is_empty();
-        self.counts = counter.is_some();
-        self.units = counter.unwrap_or(if is_first { 1.0 } else { self.units + 1.0 });
-        let improvement = direction.improvement(*self.first.get_or_insert(value), value);
-        if is_first {
-            self.start = if self.units <= 3.0 { 0.0 } else { self.units };
-            (self.least, self.greatest) = (improvement, improvement);
-            (self.level, self.best_level) = (improvement, improvement);
-        } else if let [only] = self.series.points() {
-            // A counter that began with its own stride began at zero.
-            let stride = self.units - only.x;
-            if only.x <= 1.5 * stride {
-                self.start = 0.0;
-            }
-        }
-        self.series.push(self.units, improvement);
-        self.least = self.least.min(improvement);
-        self.greatest = self.greatest.max(improvement);
-        self.level += phase::LEVEL_WEIGHT * (improvement - self.level);
-        self.best_level = self.best_level.max(self.level);
-        (self.units, improvement)
-    }
-
-    /// A counter that started again: the range seen stays, the curve is a new one.
-    fn begin_again(&mut self) {
-        self.series = Series::default();
-        self.from = None;
-        self.units = 0.0;
-    }
-
-    /// The new segment begins with the steepest rise since `since`.
-    fn begin_segment(&mut self, since: f64) {
-        let points = self.series.points();
-        let recent = points.windows(2).filter(|pair| pair[0].x >= since);
-        let steepest = recent.max_by(|a, b| (a[1].y - a[0].y).total_cmp(&(b[1].y - b[0].y)));
-        let Some(&[before, after]) = steepest else { return };
-        let beginning = points.first().map_or(0.0, |point| point.y);
-        self.from.get_or_insert(beginning);
-        self.series.forget_before(after.x);
-        self.start = before.x;
     }
 }
 

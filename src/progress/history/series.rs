@@ -55,10 +55,10 @@ impl Series {
         &self.points
     }
 
-    /// Forgets all points before `x`, except that the last one is kept.
-    pub(super) fn forget_before(&mut self, x: f64) {
+    /// Hands out all points before `x`, except that the last one is kept.
+    pub(super) fn forget_before(&mut self, x: f64) -> impl Iterator<Item = Point> {
         let kept = self.points.partition_point(|point| point.x < x).min(self.points.len().saturating_sub(1));
-        self.points.drain(..kept);
+        self.points.drain(..kept)
     }
 
     fn thin(&mut self) {

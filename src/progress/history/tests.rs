@@ -225,3 +225,74 @@ fn a_checkpoint_carries_the_history_over() {
     resumed.units = run.units;
     assert_eq!(resumed.interval(falling), run.interval(falling));
 }
+
+/// A whole run of `units` steps along `curve`, as a later one knows it.
+fn seen_before(units: u32, curve: impl Fn(f64) -> f64) -> Vec<Arc<Precedent>> {
+    let mut run = Run::new(Direction::Down, Some(f64::from(units)));
+    (0..units / 20).for_each(|_| drop(run.interval(&curve)));
+    vec![Arc::new(run.history.precedent().expect("it improved").costing(2.0 * f64::from(units)))]
+}
+
+/// Falls to the half, rests, and falls again after step 300: 95 % of the improvement comes at about step 347.
+fn in_two_steps(x: f64) -> f64 {
+    let noise = 0.01 * noise(x as u32);
+    if x < 300.0 { 1.0 + (-x / 20.0).exp() + noise } else { (-(x - 300.0) / 20.0).exp() + noise }
+}
+
+#[test]
+fn a_drop_that_the_last_run_had_is_expected_of_this_one() {
+    let mut knows = Run::new(Direction::Down, Some(400.0));
+    knows.history.lean_on(seen_before(400, |x| in_two_steps(x) * 3.0));
+    let mut alone = Run::new(Direction::Down, Some(400.0));
+    for seen in [60.0, 120.0, 240.0] {
+        let both = loop {
+            let both = [knows.interval(in_two_steps), alone.interval(in_two_steps)];
+            if f64::from(knows.units) >= seen {
+                break both;
+            }
+        };
+        let [knows_at, alone_at] =
+            both.map(|learning| seen + curve(&learning).units_to_quality.expect("fitted").likely);
+        assert!((300.0..390.0).contains(&knows_at), "at {seen}: {knows_at}");
+        assert!(alone_at < 300.0, "at {seen} a formula cannot know: {alone_at}");
+    }
+    let learning = knows.history.peek(Millis(0));
+    assert_eq!((learning.earlier_runs, learning.earlier_price), (1, Some(2.0)));
+}
+
+#[test]
+fn a_run_that_learns_otherwise_than_the_last_one_is_believed() {
+    let (quick, slow) = (|x: f64| (-x / 10.0).exp(), |x: f64| 5.0 * (-x / 120.0).exp());
+    let mut run = Run::new(Direction::Down, Some(800.0));
+    run.history.lean_on(seen_before(800, |x| quick(x) + 0.002 * noise(x as u32)));
+    let learning = (0..5).map(|_| run.interval(|x| slow(x) + 0.01 * noise(x as u32))).last().expect("five");
+    let at = 100.0 + curve(&learning).units_to_quality.expect("fitted").likely;
+    assert!((250.0..480.0).contains(&at), "95 % is at 360, the last run had it at 30: {at}");
+}
+
+#[test]
+fn before_the_first_line_the_last_run_foretells() {
+    let mut history = History::new(None);
+    assert_eq!(history.peek(Millis(0)), Learning::default());
+    history.lean_on(seen_before(400, in_two_steps));
+    let learning = history.peek(Millis(0));
+    assert_eq!(learning.units_to_completion.expect("foretold").likely, 400.0);
+    let at = curve(&learning).units_to_quality.expect("foretold").likely;
+    assert!((300.0..390.0).contains(&at), "{at}");
+    assert_eq!((learning.earlier_runs, learning.earlier_price), (1, Some(2.0)));
+
+    // Counts something else: nothing compares.
+    history.report(Progress { unit: ProgressUnit::Epoch, current: 1.0, total: Some(9.0), at: Millis(0) });
+    let learning = history.peek(Millis(0));
+    assert_eq!((learning.earlier_runs, learning.units_to_completion.expect("told").likely), (0, 8.0));
+}
+
+#[test]
+fn a_short_trial_says_nothing_about_a_long_run() {
+    let slow = |x: f64| (-x / 300.0).exp() + 0.001 * noise(x as u32);
+    let mut run = Run::new(Direction::Down, Some(2000.0));
+    run.history.lean_on(seen_before(40, slow));
+    let learning = (0..10).map(|_| run.interval(slow)).last().expect("ten");
+    let at = 200.0 + curve(&learning).units_to_quality.expect("fitted").likely;
+    assert!((600.0..1300.0).contains(&at), "95 % is at 898: {at}");
+}

@@ -10,10 +10,11 @@ use crate::model::{
     NodeObservation, PolicySettings, Pressure, Progress, RecordedTick, RunState, Runtime, Setting, Usage,
 };
 use crate::policy::{Governor, Holdback, diff};
-use crate::progress::Tracker;
+use crate::progress::{Precedent, Tracker};
 use crate::sim::job::Job;
 use crate::sim::scenario::NodeShape;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// What a job reads per second of an I/O wait.
 const DISK_BYTES_PER_SECOND: f64 = 100e6;
@@ -160,12 +161,9 @@ impl Container {
         let shown = job.plan.shown.as_ref().unwrap_or(&job.plan.curve);
         let directives =
             Directives { metric: Some("loss".to_owned()), direction: Some(shown.direction()), ..Directives::default() };
-        Container {
-            id: ContainerId::new(&format!("{number:012}")),
-            tracker: Tracker::new(&directives),
-            pipe: VecDeque::new(),
-            limits: UNTOUCHED,
-        }
+        let mut tracker = Tracker::new(&directives);
+        tracker.lean_on(precedent(&directives, job).into_iter().collect());
+        Container { id: ContainerId::new(&format!("{number:012}")), tracker, pipe: VecDeque::new(), limits: UNTOUCHED }
     }
 
     fn observe(&mut self, job: &Job, state: &State, now: f64, at: Millis) -> ContainerObservation {
@@ -223,6 +221,21 @@ impl Container {
             }
         }
     }
+}
+
+/// What the governor kept of the earlier run of this training.
+fn precedent(directives: &Directives, job: &Job) -> Option<Arc<Precedent>> {
+    let mut tracker = Tracker::new(directives);
+    let total = job.printed_total();
+    for (number, &value) in job.printed_before.as_ref()?.iter().enumerate() {
+        let (at, units) = (Millis(number as u64), (number + 1) as f64);
+        let current = job.plan.reports.progress.then_some(units);
+        if let Some(current) = current {
+            tracker.report(Progress { unit: job.plan.reports.unit, current, total, at });
+        }
+        tracker.evaluate(Evaluation { at, value, current, total });
+    }
+    tracker.precedent().map(|precedent| Arc::new(precedent.costing(job.whole_work())))
 }
 
 /// The first millisecond that is not before `seconds`; rounding errors of a millionth of one do not count.

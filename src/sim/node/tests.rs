@@ -25,6 +25,7 @@ fn job(start_s: f64, work: f64, parallelism: f64) -> JobPlan {
         unit_spread: 0.0,
         curve: LearningCurve { from: 1.0, to: 0.0, noise: 0.0, shape: Shape::Exponential { rate: 5.0 } },
         shown: None,
+        before: None,
         reports: Reports::default(),
     }
 }
@@ -272,6 +273,22 @@ fn who_tells_a_deadline_is_late_less_often_and_the_others_still_gain() {
     let ((before, plain), (after, hinted)) = (late("random-10"), late("random-10-deadlines"));
     assert!(after * 10 < before * 9, "{after} of those who told are late; {before} without telling");
     assert!(hinted < 1.1 * plain, "{hinted} against {plain}");
+}
+
+#[test]
+fn trainings_that_ran_before_are_good_sooner_and_done_no_later() {
+    let means = |scenario: &str| {
+        let scenario = Scenario::built_in(scenario).unwrap().unwrap();
+        let contender = Contender::named("balanced", &PolicySettings::default()).unwrap();
+        let runs = (0..20).map(|seed| simulate(&scenario.node, &scenario.draw(seed), &contender, Keep::default()));
+        let jobs: Vec<JobOutcome> = runs.flat_map(|run| run.jobs).collect();
+        let mean = |of: fn(&JobOutcome) -> f64| jobs.iter().map(of).sum::<f64>() / jobs.len() as f64;
+        (mean(|job| job.quality_s), mean(JobOutcome::completion_s))
+    };
+    let ((quality, completion), (seen_quality, seen_completion)) =
+        (means("random-10-mixed"), means("random-10-mixed-seen"));
+    assert!(seen_quality < 0.95 * quality, "{seen_quality} against {quality}");
+    assert!(seen_completion < completion, "{seen_completion} against {completion}");
 }
 
 /// The numbers in the names count from 1, before the jobs are ordered by start.

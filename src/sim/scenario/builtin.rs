@@ -15,7 +15,7 @@ use crate::sim::random::Stream;
 pub const BUILT_IN: [&str; 4] = ["fixed-3", "random-5", "random-10", "random-15"];
 
 /// Endings of a schedule's name, and what each changes.
-pub const VARIATIONS: [(&str, &str); 11] = [
+pub const VARIATIONS: [(&str, &str); 12] = [
     ("unknown", "the logs print no total: `i`, not `i of N`"),
     ("half-metric", "every other job prints progress but no metric"),
     ("half-silent", "every other job prints nothing at all"),
@@ -24,6 +24,10 @@ pub const VARIATIONS: [(&str, &str); 11] = [
     ("gamed", "every third job prints a beautiful loss that is not its own"),
     ("mixed", "power laws and plateaus besides exponential curves"),
     ("early", "jobs converge as early as the one of FlowCon's figure 1: 97 % after 15 % of the work"),
+    (
+        "seen",
+        "each training ran before, with another seed and a learning rate half to twice as high, and the governor saw it",
+    ),
     ("threads", "jobs can use one core to all cores"),
     ("io", "jobs load for some seconds and wait for I/O now and then"),
     ("deadlines", "every other job tells its deadline, twice to eight times the time that it takes alone"),
@@ -103,6 +107,7 @@ fn job(name: &str, node: &NodeShape, start_s: f64, size_node_s: f64, units: usiz
         unit_spread: 0.03,
         curve,
         shown: None,
+        before: None,
         reports: Reports::default(),
     }
 }
@@ -156,6 +161,7 @@ fn vary(plan: &mut JobPlan, variation: &str, number: usize, node: &NodeShape, dr
         "deadlines" if every_other => plan.reports.deadline = true,
         "late" => plan.reports.delay_s = draws.uniform(15.0, 60.0),
         "lying" => plan.reports.total_factor = draws.log_uniform(0.3, 3.0),
+        "seen" => plan.before = Some(quicker(&plan.curve, draws.log_uniform(0.5, 2.0))),
         "gamed" if number % 3 == 2 => plan.shown = Some(beautiful(&plan.curve)),
         "mixed" => plan.curve.shape = mixed_shape(plan.curve.shape.clone(), draws),
         "early" => plan.curve.shape = Shape::Exponential { rate: FIGURE_1_RATE * draws.log_uniform(0.5, 2.0) },
@@ -172,6 +178,19 @@ fn vary(plan: &mut JobPlan, variation: &str, number: usize, node: &NodeShape, dr
 /// Falls evenly, without noise, to the very end: always growing, never converged.
 fn beautiful(curve: &LearningCurve) -> LearningCurve {
     LearningCurve { noise: 0.0, shape: Shape::Samples([(0.0, 0.0), (1.0, 1.0)].into()), ..curve.clone() }
+}
+
+/// The same training at another learning rate.
+fn quicker(curve: &LearningCurve, times: f64) -> LearningCurve {
+    let shape = match curve.shape.clone() {
+        Shape::Exponential { rate } => Shape::Exponential { rate: rate * times },
+        Shape::Power { exponent, knee } => Shape::Power { exponent, knee: knee / times },
+        Shape::Plateaus(stages) => {
+            Shape::Plateaus(stages.into_iter().map(|stage| Stage { rate: stage.rate * times, ..stage }).collect())
+        }
+        samples @ Shape::Samples(_) => samples,
+    };
+    LearningCurve { shape, ..curve.clone() }
 }
 
 fn mixed_shape(exponential: Shape, draws: &mut Stream) -> Shape {

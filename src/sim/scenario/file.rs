@@ -38,6 +38,7 @@ pub(super) struct JobTemplate {
     unit_spread: f64,
     curve: LearningCurve,
     shown: Option<LearningCurve>,
+    before: Option<LearningCurve>,
     reports: Reports,
 }
 
@@ -87,6 +88,7 @@ fn template(check: &Checker, number: usize, job: &JobText) -> Result<JobTemplate
         unit_spread: check.within("unit_spread", &job.unit_spread, 0.0, 0.5)?,
         curve: curve::parse(check, &job.curve)?,
         shown: job.shown.as_ref().map(|shown| curve::parse(check, shown)).transpose()?,
+        before: job.before.as_ref().map(|before| curve::parse(check, before)).transpose()?,
         reports: reports(check, &job.reports)?,
     })
 }
@@ -128,6 +130,7 @@ fn plan(template: &JobTemplate, copy: usize, node: &NodeShape, draws: &mut Strea
         unit_spread: template.unit_spread,
         curve: template.curve.clone(),
         shown: template.shown.clone(),
+        before: template.before.clone(),
         reports: template.reports,
     }
 }

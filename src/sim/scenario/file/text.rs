@@ -64,6 +64,7 @@ pub(super) struct JobText {
     #[serde(default)]
     pub curve: CurveText,
     pub shown: Option<CurveText>,
+    pub before: Option<CurveText>,
     #[serde(default)]
     pub reports: ReportsText,
 }

@@ -1,0 +1,80 @@
+//! Curves of trainings that came to their end, for later runs of the same training.
+//!
+//! Bounded, and saved without waiting for the disk: what a power failure loses is learnt again. Imports: model, rusqlite.
+
+use super::{Store, StoreError, number, rows};
+use crate::model::TrainingId;
+use rusqlite::params;
+
+/// Runs of one training that are kept, the latest.
+pub const RUNS_KEPT: usize = 4;
+
+/// Runs that are kept in all.
+pub const PRECEDENTS_KEPT: usize = 512;
+
+/// A curve beyond this is not kept.
+const CURVE_LONGEST: usize = 16 << 10;
+
+impl Store {
+    /// Adds the curve of a run that ended now, its own JSON, and drops those beyond the bounds, the oldest first.
+    pub fn save_precedent(&mut self, training: TrainingId, unix_ms: u64, curve: &str) -> Result<(), StoreError> {
+        if curve.len() > CURVE_LONGEST {
+            return Ok(());
+        }
+        let training = training.to_string();
+        self.lazily("save a training's curve", |connection| {
+            let transaction = connection.transaction()?;
+            transaction.execute(
+                "INSERT INTO precedent (training, unix_ms, curve) VALUES (?1, ?2, ?3)",
+                params![training, number(unix_ms), curve],
+            )?;
+            transaction.execute(
+                "DELETE FROM precedent WHERE training = ?1 AND number NOT IN
+                 (SELECT number FROM precedent WHERE training = ?1 ORDER BY number DESC LIMIT ?2)",
+                params![training, RUNS_KEPT as i64],
+            )?;
+            transaction.execute(
+                "DELETE FROM precedent WHERE number NOT IN
+                 (SELECT number FROM precedent ORDER BY number DESC LIMIT ?1)",
+                [PRECEDENTS_KEPT as i64],
+            )?;
+            transaction.commit()
+        })
+    }
+
+    /// All that is kept, the oldest first; damaged rows are left out. Parse a curve as if a stranger had written it.
+    pub fn precedents(&self) -> Result<Vec<(TrainingId, String)>, StoreError> {
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?.parse().ok(), row.get::<_, String>(1)?));
+        let read = rows(&self.connection, "SELECT training, curve FROM precedent ORDER BY number", row);
+        let read = read.map_err(|error| self.error("read the trainings' curves", error))?;
+        let sound = |(training, curve): (Option<TrainingId>, String)| Some((training?, curve));
+        Ok(read.into_iter().filter_map(sound).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn training(number: usize) -> TrainingId {
+        format!("{number:032x}").parse().expect("hexadecimal")
+    }
+
+    #[test]
+    fn the_latest_curves_are_there_again_and_no_more_than_the_bounds() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let open = || Store::open(directory.path()).expect("it opens").store;
+        let mut store = open();
+        (0..7).for_each(|n| store.save_precedent(training(1), n, &format!("[{n}]")).expect("saved"));
+        store.save_precedent(training(2), 7, &"x".repeat(CURVE_LONGEST + 1)).expect("too long: left out");
+        store.connection.execute("INSERT INTO precedent VALUES (99, 'no digest', 0, '')", []).expect("damaged");
+        drop(store);
+        let mut store = open();
+        let kept: Vec<(TrainingId, String)> = (3..7).map(|n| (training(1), format!("[{n}]"))).collect();
+        assert_eq!(store.precedents().expect("read"), kept);
+
+        (0..PRECEDENTS_KEPT).for_each(|n| store.save_precedent(training(10 + n), 0, "[]").expect("saved"));
+        let kept = store.precedents().expect("read");
+        assert!(kept.len() == PRECEDENTS_KEPT && kept.iter().all(|(of, _)| *of != training(1)), "the oldest go first");
+    }
+}

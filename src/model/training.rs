@@ -1,0 +1,91 @@
+//! Which runs are runs of the same training.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A digest of what is run: the image and the command, numbers aside. Runs with the same digest are taken for the same training: another
+/// seed, another learning rate, more epochs. Commands can hold secrets, so they themselves are kept nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TrainingId(u128);
+
+impl TrainingId {
+    /// Of the words of a command line, after whatever else tells trainings apart (the image, the user).
+    pub fn of<'a>(words: impl IntoIterator<Item = &'a str>) -> TrainingId {
+        // FNV-1a, whose value never changes between versions and machines.
+        const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+        const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+        let mut digest = BASIS;
+        let mut take = |byte: u8| digest = (digest ^ u128::from(byte)).wrapping_mul(PRIME);
+        for word in words {
+            // A shell's script is one word of the command.
+            for piece in word.split_inclusive(|c: char| !c.is_alphanumeric() && !"._-+/".contains(c)) {
+                without_numbers(piece, &mut take);
+            }
+            take(0);
+        }
+        TrainingId(digest)
+    }
+}
+
+/// `1e-4` and `0.001` are both `#`, `resnet18` is `resnet#`.
+fn without_numbers(piece: &str, take: &mut impl FnMut(u8)) {
+    let end = piece.trim_end_matches(|c: char| !c.is_alphanumeric() && c != '.').len();
+    let (number, rest) = piece.split_at(end);
+    let word = if number.parse::<f64>().is_ok() { "#" } else { number };
+    let mut before = 0;
+    for byte in word.bytes().chain(rest.bytes()) {
+        let byte = if byte.is_ascii_digit() { b'#' } else { byte };
+        if byte != b'#' || before != b'#' {
+            take(byte);
+        }
+        before = byte;
+    }
+}
+
+impl fmt::Display for TrainingId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl FromStr for TrainingId {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        u128::from_str_radix(text, 16).map(TrainingId)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(line: &str) -> TrainingId {
+        TrainingId::of(line.split(' '))
+    }
+
+    #[test]
+    fn numbers_do_not_tell_trainings_apart_and_words_do() {
+        let training = id("image python train.py --lr=1e-4 --seed 7 --epochs 100");
+        assert_eq!(training, id("image python train.py --lr=0.003 --seed 12 --epochs 5"));
+        assert_eq!(id("sh -c 'train.py --lr=1e-4; true'"), id("sh -c 'train.py --lr=0.5; true'"));
+        assert_eq!(id("run /data/job-17/train.sh"), id("run /data/job-2041/train.sh"));
+        for other in [
+            "image python train.py --lr=1e-4 --seed 7 --epochs 100 --amp",
+            "image python eval.py --lr=1e-4 --seed 7 --epochs 100",
+            "image:v python train.py --lr=1e-4 --seed 7 --epochs 100",
+            "image python train.py --lr=adaptive --seed 7 --epochs 100",
+            "imagepython train.py --lr=1e-4 --seed 7 --epochs 100",
+        ] {
+            assert_ne!(training, id(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_is_read_again() {
+        let training = id("image sh -c 'python train.py'");
+        assert_eq!(training.to_string().parse(), Ok(training));
+        assert_eq!(training.to_string().len(), 32);
+        assert!("a training".parse::<TrainingId>().is_err());
+    }
+}

@@ -1,0 +1,90 @@
+//! Improvements against units: the points that curves are fitted to, and the range that they span.
+//!
+//! Imports: model's direction.
+
+use super::phase;
+use super::series::{Point, Series};
+use crate::model::Direction;
+use serde::{Deserialize, Serialize};
+
+/// Points kept of segments that are over.
+const EARLIER: usize = 120;
+
+/// Improvements against units.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Improvements {
+    /// The first value; improvements count from it.
+    first: Option<f64>,
+    pub(super) series: Series,
+    /// Units before the first evaluation of the segment.
+    pub(super) start: f64,
+    /// The points of segments that are over, the oldest first.
+    #[serde(default)]
+    earlier: Vec<Point>,
+    /// Improvement at the beginning of the whole run, once a segment of its own is fitted.
+    pub(super) from: Option<f64>,
+    pub(super) least: f64,
+    pub(super) greatest: f64,
+    /// Mean of the latest few, decaying, and the best that it ever was.
+    pub(super) level: f64,
+    pub(super) best_level: f64,
+    pub(super) units: f64,
+    pub(super) counts: bool,
+}
+
+impl Improvements {
+    /// Takes a value; returns its units and its improvement.
+    pub(super) fn push(&mut self, direction: Direction, value: f64, counter: Option<f64>) -> (f64, f64) {
+        if counter.is_some() != self.counts && self.first.is_some() {
+            // The counter appeared or vanished: units before and after do not compare.
+            self.begin_again();
+        }
+        let is_first = self.series.points().is_empty();
+        self.counts = counter.is_some();
+        self.units = counter.unwrap_or(if is_first { 1.0 } else { self.units + 1.0 });
+        let improvement = direction.improvement(*self.first.get_or_insert(value), value);
+        if is_first {
+            self.start = if self.units <= 3.0 { 0.0 } else { self.units };
+            (self.least, self.greatest) = (improvement, improvement);
+            (self.level, self.best_level) = (improvement, improvement);
+        } else if let [only] = self.series.points() {
+            // A counter that began with its own stride began at zero.
+            let stride = self.units - only.x;
+            if only.x <= 1.5 * stride {
+                self.start = 0.0;
+            }
+        }
+        self.series.push(self.units, improvement);
+        self.least = self.least.min(improvement);
+        self.greatest = self.greatest.max(improvement);
+        self.level += phase::LEVEL_WEIGHT * (improvement - self.level);
+        self.best_level = self.best_level.max(self.level);
+        (self.units, improvement)
+    }
+
+    /// The points of all segments, oldest first.
+    pub(super) fn whole(&self) -> impl Iterator<Item = &Point> {
+        self.earlier.iter().chain(self.series.points())
+    }
+
+    /// A counter that started again: the range seen stays, the curve is a new one.
+    pub(super) fn begin_again(&mut self) {
+        self.series = Series::default();
+        self.earlier = Vec::new();
+        self.from = None;
+        self.units = 0.0;
+    }
+
+    /// The new segment begins with the steepest rise since `since`.
+    pub(super) fn begin_segment(&mut self, since: f64) {
+        let points = self.series.points();
+        let recent = points.windows(2).filter(|pair| pair[0].x >= since);
+        let steepest = recent.max_by(|a, b| (a[1].y - a[0].y).total_cmp(&(b[1].y - b[0].y)));
+        let Some(&[before, after]) = steepest else { return };
+        let beginning = points.first().map_or(0.0, |point| point.y);
+        self.from.get_or_insert(beginning);
+        let room = EARLIER.saturating_sub(self.earlier.len());
+        self.earlier.extend(self.series.forget_before(after.x).take(room));
+        self.start = before.x;
+    }
+}

@@ -1,0 +1,197 @@
+//! How an earlier run of the same training learned: the best foresight there is for a run that has hardly begun.
+//!
+//! Trainings are run again and again, with another seed, another learning rate, more epochs. Where the last run bent says more about this
+//! one than any formula that is fitted to its first few values. So the curve of a run that came to its end is kept, and the fit of a
+//! later run tries it, stretched a little, beside the formulas. It wins only while it explains the values that this run prints.
+//!
+//! Imports: model.
+
+use crate::model::{Direction, ProgressUnit};
+use serde::{Deserialize, Serialize};
+
+/// Fewer points say too little about a curve.
+const LEAST_POINTS: usize = 8;
+
+/// The last part of the units, whose mean is where the run arrived; a single last value would be noise.
+const ARRIVED: f64 = 0.05;
+
+/// The whole improvement in deviations of one value; less could be noise alone.
+const LEAST_RISE: f64 = 4.0;
+
+/// The curve of a run that came to its end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Precedent {
+    pub(super) direction: Direction,
+    /// What is counted; `None` = printed evaluations.
+    pub(super) unit: Option<ProgressUnit>,
+    /// CPU-seconds of a unit, what the start cost included.
+    #[serde(default)]
+    pub(super) cpu_per_unit: Option<f64>,
+    /// (units, part of the whole improvement), both rising, from level 0 to level 1.
+    points: Vec<(f64, f64)>,
+}
+
+impl Precedent {
+    /// From (units, improvement, evaluations) of a whole run, `deviation` being the noise of one improvement. `None` if it did not
+    /// clearly improve.
+    pub(super) fn new(
+        direction: Direction,
+        unit: Option<ProgressUnit>,
+        mut points: Vec<(f64, f64, f64)>,
+        deviation: f64,
+    ) -> Option<Precedent> {
+        points.retain(|(x, y, _)| x.is_finite() && y.is_finite());
+        if points.len() < LEAST_POINTS {
+            return None;
+        }
+        arrive(&mut points);
+        let rising = rising(&points);
+        let (first, last) = (*rising.first()?, *rising.last()?);
+        let rise = last.1 - first.1;
+        if rise.is_nan() || rise <= LEAST_RISE * deviation || last.0 <= first.0 {
+            return None;
+        }
+        let mut points: Vec<(f64, f64)> = rising.iter().map(|(x, y)| (*x, (y - first.1) / rise)).collect();
+        drop_between_equals(&mut points);
+        Some(Precedent { direction, unit, cpu_per_unit: None, points })
+    }
+
+    /// With the CPU-seconds that the whole run took.
+    pub fn costing(self, cpu_s: f64) -> Precedent {
+        let cpu_per_unit = Some(cpu_s / self.end()).filter(|price| price.is_finite() && *price > 0.0);
+        Precedent { cpu_per_unit, ..self }
+    }
+
+    /// Whether what was stored can be used: rising from 0 to 1.
+    pub fn is_sound(&self) -> bool {
+        let sound = |(x, level): &(f64, f64)| x.is_finite() && (0.0..=1.0).contains(level);
+        let rising = |pair: &[(f64, f64)]| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1;
+        self.points.len() >= 2
+            && self.cpu_per_unit.is_none_or(|price| price.is_finite() && price > 0.0)
+            && self.points.iter().all(sound)
+            && self.points.windows(2).all(rising)
+            && self.points.first().is_some_and(|point| point.1 == 0.0)
+            && self.points.last().is_some_and(|point| point.1 == 1.0)
+    }
+
+    /// Units at its end.
+    pub(super) fn end(&self) -> f64 {
+        self.points.last().map_or(0.0, |point| point.0)
+    }
+
+    /// Part of its whole improvement at `units`; beyond its end it creeps on as it did over its second half, a doubling at a time.
+    pub(super) fn level(&self, units: f64) -> f64 {
+        let end = self.end();
+        if units > end {
+            return 1.0 + self.creep() * (units / end).log2();
+        }
+        self.within(units)
+    }
+
+    /// The least units at which `level` is reached; infinite if it never is.
+    pub(super) fn units_to(&self, level: f64) -> f64 {
+        if level > 1.0 {
+            let creep = self.creep();
+            return if creep > 0.0 { self.end() * ((level - 1.0) / creep).exp2() } else { f64::INFINITY };
+        }
+        let after = self.points.partition_point(|point| point.1 < level);
+        let (Some(&(x1, y1)), Some(&(x0, y0))) =
+            (self.points.get(after), after.checked_sub(1).and_then(|before| self.points.get(before)))
+        else {
+            return self.points.first().map_or(0.0, |point| point.0);
+        };
+        x0 + (x1 - x0) * (level - y0) / (y1 - y0)
+    }
+
+    /// Level gained over the last doubling.
+    fn creep(&self) -> f64 {
+        1.0 - self.within(0.5 * self.end())
+    }
+
+    fn within(&self, units: f64) -> f64 {
+        let after = self.points.partition_point(|point| point.0 < units);
+        match (after.checked_sub(1).and_then(|before| self.points.get(before)), self.points.get(after)) {
+            (Some(&(x0, y0)), Some(&(x1, y1))) => y0 + (y1 - y0) * (units - x0) / (x1 - x0),
+            (None, _) => 0.0,
+            (Some(_), None) => 1.0,
+        }
+    }
+}
+
+/// Of points at one level the first and the last say it all.
+fn drop_between_equals(points: &mut Vec<(f64, f64)>) {
+    let all = std::mem::take(points);
+    for (at, point) in all.iter().enumerate() {
+        let level_at = |at: usize| all.get(at).map(|(_, level)| *level);
+        let is_between = at > 0 && level_at(at - 1) == Some(point.1) && level_at(at + 1) == Some(point.1);
+        if !is_between {
+            points.push(*point);
+        }
+    }
+}
+
+/// Gives the last points their mean.
+fn arrive(points: &mut [(f64, f64, f64)]) {
+    let (Some((first, _, _)), Some((last, _, _))) = (points.first().copied(), points.last().copied()) else { return };
+    let from = points.partition_point(|(x, _, _)| *x < last - ARRIVED * (last - first));
+    let arrived = &mut points[from..];
+    let count: f64 = arrived.iter().map(|(_, _, count)| count).sum();
+    let mean = arrived.iter().map(|(_, y, count)| y * count).sum::<f64>() / count;
+    arrived.iter_mut().for_each(|(_, y, _)| *y = mean);
+}
+
+/// The rising curve that is nearest to the points (isotonic regression): neighbours that fall are pooled. Noise would otherwise cross every level
+/// too early.
+fn rising(points: &[(f64, f64, f64)]) -> Vec<(f64, f64)> {
+    // (mean value, evaluations, how many points)
+    let mut pools: Vec<(f64, f64, usize)> = Vec::new();
+    for (_, y, count) in points {
+        pools.push((*y, *count, 1));
+        while let [.., before, last] = pools.as_mut_slice()
+            && before.0 > last.0
+        {
+            let count = before.1 + last.1;
+            before.0 += (last.0 - before.0) * (last.1 / count);
+            (before.1, before.2) = (count, before.2 + last.2);
+            pools.pop();
+        }
+    }
+    let levels = pools.iter().flat_map(|(y, _, points)| std::iter::repeat_n(*y, *points));
+    points.iter().zip(levels).map(|((x, _, _), y)| (*x, y)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn precedent(values: impl Iterator<Item = (f64, f64)>) -> Option<Precedent> {
+        Precedent::new(Direction::Down, None, values.map(|(x, y)| (x, y, 1.0)).collect(), 0.01)
+    }
+
+    #[test]
+    fn a_level_is_reached_where_the_curve_has_it_within_the_run_and_beyond() {
+        let curve = precedent((1..=50).map(|n| (f64::from(n), 1.0 - 0.9f64.powi(n)))).expect("it rises");
+        assert!(curve.is_sound());
+        for level in [0.01, 0.3, 0.95, 1.0, 1.002] {
+            assert!((curve.level(curve.units_to(level)) - level).abs() < 1e-9, "{level}");
+        }
+        assert!(curve.level(100.0) > 1.0 && curve.level(100.0) < 1.2, "it creeps on");
+    }
+
+    #[test]
+    fn noise_does_not_cross_a_level_early() {
+        // Reaches 95 % of the improvement at 76 of 200; single values stand above that from 50 on.
+        let noise = |n: u32| (f64::from(n * 7919 % 1009) / 1009.0 - 0.5) * 0.2;
+        let curve = precedent((0..200).map(|n| (f64::from(n), 1.0 - (-0.04 * f64::from(n)).exp() + noise(n))));
+        let at = curve.expect("it rises").units_to(0.95);
+        assert!((60.0..110.0).contains(&at), "{at}");
+    }
+
+    #[test]
+    fn what_did_not_improve_is_no_precedent() {
+        assert_eq!(precedent((0..50).map(|n| (f64::from(n), 0.01 * f64::from(n * 7919 % 5)))), None, "noise");
+        assert_eq!(precedent((0..50).map(|n| (f64::from(n), -f64::from(n)))), None, "it falls");
+        assert_eq!(precedent((0..5).map(|n| (f64::from(n), f64::from(n)))), None, "too short");
+        assert_eq!(precedent((0..50).map(|n| (3.0, f64::from(n)))), None, "nothing is counted");
+    }
+}
