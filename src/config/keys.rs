@@ -20,7 +20,8 @@ const POLICIES: &[(&str, PolicyName)] =
     &[("flowcon", PolicyName::Flowcon), ("balanced", PolicyName::Balanced), ("fair", PolicyName::Fair)];
 const ENFORCEMENTS: &[(&str, Enforcement)] = &[("weight", Enforcement::Weight), ("quota", Enforcement::Quota)];
 const EXITS: &[(&str, OnExit)] = &[("restore", OnExit::Restore), ("keep", OnExit::Keep)];
-const OBJECTIVES: &[(&str, f64)] = &[("quality", 0.0), ("balanced", 0.5), ("completion", 1.0)];
+const OBJECTIVES: &[(&str, f64)] =
+    &[("quality", Objective::QUALITY.0), ("balanced", Objective::BALANCED.0), ("completion", Objective::COMPLETION.0)];
 
 /// Every key, in the order of `config/flowcond.toml`.
 pub const KEYS: &[Key] = &[

@@ -11,19 +11,19 @@ pub struct Contender {
     pub name: &'static str,
     policy: PolicyName,
     /// [λ] of the default policy.
-    objective: f64,
+    objective: Objective,
 }
 
 /// Plain sharing, against which everything is measured.
-pub const FAIR: Contender = Contender { name: "fair", policy: PolicyName::Fair, objective: 0.5 };
+pub const FAIR: Contender = Contender { name: "fair", policy: PolicyName::Fair, objective: Objective::BALANCED };
 
 /// All that there are.
 const CONTENDERS: [Contender; 5] = [
     FAIR,
-    Contender { name: "flowcon", policy: PolicyName::Flowcon, objective: 0.5 },
-    Contender { name: "balanced", policy: PolicyName::Balanced, objective: 0.5 },
-    Contender { name: "completion", policy: PolicyName::Balanced, objective: 1.0 },
-    Contender { name: "quality", policy: PolicyName::Balanced, objective: 0.0 },
+    Contender { name: "flowcon", policy: PolicyName::Flowcon, objective: Objective::BALANCED },
+    Contender { name: "balanced", policy: PolicyName::Balanced, objective: Objective::BALANCED },
+    Contender { name: "completion", policy: PolicyName::Balanced, objective: Objective::COMPLETION },
+    Contender { name: "quality", policy: PolicyName::Balanced, objective: Objective::QUALITY },
 ];
 
 impl Contender {
@@ -38,7 +38,7 @@ impl Contender {
 
     /// What its governor is told.
     pub fn settings(&self, interval: Millis) -> PolicySettings {
-        let objective = Objective(self.objective);
+        let objective = self.objective;
         PolicySettings { policy: self.policy, objective, interval, ..PolicySettings::default() }
     }
 }

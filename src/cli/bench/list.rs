@@ -47,12 +47,26 @@ struct JobText {
     mounts: Vec<String>,
 }
 
-/// Reads a list. `scale` multiplies epochs and start times; `cores` is how many threads a training gets that asks for none.
+/// What one run of a list makes of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Making {
+    /// Multiplies epochs and start times.
+    pub scale: f64,
+    /// How many threads a training gets that asks for none.
+    pub cores: usize,
+    /// Which repeat this is, 0 the first: each has seeds of its own.
+    pub repeat: u64,
+}
+
+/// Between the seeds of two repeats.
+const SEEDS_APART: u64 = 1000;
+
+/// Reads a list.
 ///
 /// # Errors
 /// `PATH:LINE:COLUMN: what is wrong; what is expected`.
-pub fn parse(path: &Path, text: &str, scale: f64, cores: usize) -> Result<Vec<Job>, String> {
-    let reader = Reader { path, text, scale, cores };
+pub fn parse(path: &Path, text: &str, making: Making) -> Result<Vec<Job>, String> {
+    let reader = Reader { path, text, making };
     let list: ListText = toml::from_str(text).map_err(|error| {
         let place = error.span().map_or(0, |span| span.start);
         reader.at(place, error.message())
@@ -75,8 +89,7 @@ pub fn parse(path: &Path, text: &str, scale: f64, cores: usize) -> Result<Vec<Jo
 struct Reader<'a> {
     path: &'a Path,
     text: &'a str,
-    scale: f64,
-    cores: usize,
+    making: Making,
 }
 
 impl Reader<'_> {
@@ -100,7 +113,7 @@ impl Reader<'_> {
         let start = self.number(&job.start_s, "start_s", 0.0, 0.0, LATEST_START_S)?;
         let labels = job.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         let work = self.work(entry)?;
-        Ok(Job { name: name.clone(), start: Duration::from_secs_f64(start * self.scale), labels, work })
+        Ok(Job { name: name.clone(), start: Duration::from_secs_f64(start * self.making.scale), labels, work })
     }
 
     fn work(&self, entry: &Spanned<JobText>) -> Result<Work, String> {
@@ -128,12 +141,18 @@ impl Reader<'_> {
             }
             line[place] = self.epochs(job, 1)?.to_string();
         }
+        let seed = self.seed(job.seed.unwrap_or(1)).to_string();
+        line.iter_mut().filter(|word| *word == "{seed}").for_each(|word| word.clone_from(&seed));
         Ok(Work::Command { line, mounts: job.mounts.iter().map(|word| self.beside(word)).collect() })
+    }
+
+    fn seed(&self, seed: u64) -> u64 {
+        seed.saturating_add(SEEDS_APART * self.making.repeat)
     }
 
     fn epochs(&self, job: &JobText, usual: usize) -> Result<usize, String> {
         let epochs = self.whole(&job.epochs, "epochs", usual, 1..=EPOCHS_AT_MOST)?;
-        Ok(((epochs as f64 * self.scale).round() as usize).max(1))
+        Ok(((epochs as f64 * self.making.scale).round() as usize).max(1))
     }
 
     /// A word that begins with `./` is a path beside the list.
@@ -149,8 +168,8 @@ impl Reader<'_> {
         Ok(Amount {
             epochs: self.epochs(job, usual.epochs)?,
             size: self.whole(&job.size, "size", usual.size, SIZES)?,
-            threads: self.whole(&job.threads, "threads", self.cores, 1..=256)?,
-            seed: job.seed.unwrap_or(usual.seed),
+            threads: self.whole(&job.threads, "threads", self.making.cores, 1..=256)?,
+            seed: self.seed(job.seed.unwrap_or(usual.seed)),
         })
     }
 
@@ -190,7 +209,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Vec<Job>, String> {
-        parse(Path::new("jobs.toml"), text, 0.5, 2)
+        parse(Path::new("jobs.toml"), text, Making { scale: 0.5, cores: 2, repeat: 0 })
     }
 
     #[test]
@@ -210,6 +229,19 @@ mod tests {
     }
 
     #[test]
+    fn each_repeat_has_seeds_of_its_own() {
+        let list = "[[job]]\nname = \"a\"\ntrain = \"vae\"\nseed = 3\n\
+                    [[job]]\nname = \"b\"\ncommand = [\"x\", \"--seed\", \"{seed}\"]\nseed = 9\n";
+        let seeds = |repeat| {
+            let jobs =
+                parse(Path::new("jobs.toml"), list, Making { scale: 1.0, cores: 2, repeat }).expect("a good list");
+            jobs.iter().map(|job| job.work.command_line("flowctl").pop()).collect::<Vec<_>>()
+        };
+        assert_eq!(seeds(0), ["3", "9"].map(|seed| Some(seed.to_owned())));
+        assert_eq!(seeds(2), ["2003", "2009"].map(|seed| Some(seed.to_owned())));
+    }
+
+    #[test]
     fn the_lists_that_come_with_the_program_are_good() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/config/bench");
         let mut sizes = Vec::new();
@@ -219,7 +251,8 @@ mod tests {
                 continue;
             }
             let text = std::fs::read_to_string(&path).expect("text");
-            sizes.push(parse(&path, &text, 1.0, 2).expect("a good list").len());
+            let making = Making { scale: 1.0, cores: 2, repeat: 0 };
+            sizes.push(parse(&path, &text, making).expect("a good list").len());
         }
         sizes.sort_unstable();
         assert_eq!(sizes, [3, 3, 5, 5, 10, 10, 15, 15], "with the built-in trainings and with frameworks");

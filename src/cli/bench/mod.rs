@@ -23,7 +23,8 @@ use crate::model::Millis;
 use anyhow::{Context, Result};
 use clap::Args;
 use contender::{Contender, FAIR};
-use std::path::{Path, PathBuf};
+use list::Making;
+use std::path::PathBuf;
 use std::time::Duration;
 use summary::Bench;
 
@@ -38,6 +39,9 @@ pub struct BenchArgs {
     /// How often each policy runs
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeats: u32,
+    /// Show the governors each training once before, with another seed, as where trainings are run again and again; that run does not count
+    #[arg(long)]
+    seen_before: bool,
     /// Where the jobs run
     #[arg(long, value_enum, default_value_t, value_name = "RUNTIME")]
     runtime: RuntimeChoice,
@@ -67,20 +71,32 @@ fn scale(text: &str) -> Result<f64, String> {
 pub fn run(args: &BenchArgs, look: &Look) -> Result<(), Failure> {
     let most = args.cores.map_or(usize::MAX, |cores| cores as usize);
     let cores = Cores::at_most(most).context("ask which cores may be used").map_err(failed)?;
-    let jobs = read_list(&args.jobs, args.scale, cores.count())?;
+    let list = List::read(args, cores.count())?;
     let runtime = tokio::runtime::Runtime::new().context("start the benchmark's threads").map_err(failed)?;
-    runtime.block_on(measure(args, look, &cores, &jobs))
+    runtime.block_on(measure(args, look, &cores, &list))
 }
 
-fn read_list(path: &Path, scale: f64, cores: usize) -> Result<Vec<Job>, Failure> {
-    let usage = |message: String| Failure::new(Exit::Usage, message, "config/bench/fixed-3.toml shows all keys");
-    let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| usage(format!("{shown}: {error}")))?;
-    list::parse(path, &text, scale, cores).map_err(usage)
+/// The jobs of each repeat.
+struct List {
+    repeats: Vec<Vec<Job>>,
+    /// Those of the run before all, with seeds that no repeat has.
+    before: Option<Vec<Job>>,
+}
+
+impl List {
+    fn read(args: &BenchArgs, cores: usize) -> Result<List, Failure> {
+        let usage = |message: String| Failure::new(Exit::Usage, message, "config/bench/fixed-3.toml shows all keys");
+        let path = &args.jobs;
+        let text = std::fs::read_to_string(path).map_err(|error| usage(format!("{}: {error}", path.display())))?;
+        let repeats = u64::from(args.repeats);
+        let jobs = |repeat| list::parse(path, &text, Making { scale: args.scale, cores, repeat }).map_err(usage);
+        let before = args.seen_before.then(|| jobs(repeats)).transpose()?;
+        Ok(List { repeats: (0..repeats).map(jobs).collect::<Result<_, _>>()?, before })
+    }
 }
 
 /// Opens the stage, runs everything, and clears up whatever happened, also on Ctrl-C.
-async fn measure(args: &BenchArgs, look: &Look, cores: &Cores, jobs: &[Job]) -> Result<(), Failure> {
+async fn measure(args: &BenchArgs, look: &Look, cores: &Cores, list: &List) -> Result<(), Failure> {
     let room = Room::new().map_err(failed)?;
     let stage = tokio::select! {
         stage = Stage::open(args.runtime, &room, cores) => stage?,
@@ -89,19 +105,19 @@ async fn measure(args: &BenchArgs, look: &Look, cores: &Cores, jobs: &[Job]) -> 
     let governing = Governing::default();
     let board = Board::on_stdout();
     let ended = tokio::select! {
-        runs = run_all(args, jobs, &room, &stage, &governing, &board) => runs.map_err(failed),
+        runs = run_all(args, list, &room, &stage, &governing, &board) => runs.map_err(failed),
         interruption = trial::interrupted() => Err(interruption),
     };
     let runtime = stage.name();
     stage.close().await;
     governing.stop().await;
-    let bench = Bench::new(&args.jobs.display().to_string(), runtime, jobs, ended?);
+    let bench = Bench::new(&args.jobs.display().to_string(), runtime, args.seen_before, &list.repeats[0], ended?);
     conclude(args, look, &board, &bench).map_err(failed)
 }
 
 async fn run_all(
     args: &BenchArgs,
-    jobs: &[Job],
+    list: &List,
     room: &Room,
     stage: &Stage,
     governing: &Governing,
@@ -114,15 +130,29 @@ async fn run_all(
         }
     }
     let interval = Millis(args.interval.as_millis() as u64);
+    let run = async |contender: Contender, jobs: &[Job], state_dir: PathBuf| {
+        let governor = governing.start(room, state_dir, contender.settings(interval), stage).await?;
+        let outcome = trial::run(stage, &governor, jobs, board).await;
+        stage.clear().await;
+        governing.stop().await;
+        outcome
+    };
+    let known = match &list.before {
+        Some(jobs) => {
+            board.say("each training once before, with another seed: fair");
+            let state_dir = room.new_state_dir();
+            run(FAIR, jobs, state_dir.clone()).await?;
+            Some(state_dir)
+        }
+        None => None,
+    };
     let mut runs = Vec::new();
-    for repeat in 1..=args.repeats {
+    for (repeat, jobs) in list.repeats.iter().enumerate() {
         for &contender in &contenders {
-            board.say(&format!("repeat {repeat} of {}: {}", args.repeats, contender.name));
-            let governor = governing.start(room, contender.settings(interval), stage).await?;
-            let outcome = trial::run(stage, &governor, jobs, board).await;
-            stage.clear().await;
-            governing.stop().await;
-            runs.push((contender, outcome?));
+            board.say(&format!("repeat {} of {}: {}", repeat + 1, args.repeats, contender.name));
+            let state_dir =
+                known.as_ref().map_or_else(|| Ok(room.new_state_dir()), |known| room.state_dir_like(known))?;
+            runs.push((contender, run(contender, jobs, state_dir).await?));
         }
     }
     Ok(runs)

@@ -17,6 +17,7 @@ const SPOILT_ABOVE: f64 = 0.05;
 pub struct Bench {
     list: String,
     runtime: &'static str,
+    seen_before: bool,
     job_names: Vec<String>,
     /// In the order in which they ran.
     pub runs: Vec<(Contender, RunOutcome)>,
@@ -60,6 +61,8 @@ pub struct Summary {
     pub list: String,
     /// `docker` or `scope`.
     pub runtime: &'static str,
+    /// Each training had run once before, with another seed, and the governors had seen it.
+    pub seen_before: bool,
     /// The jobs' names.
     pub jobs: Vec<String>,
     /// Plain sharing first.
@@ -68,14 +71,21 @@ pub struct Summary {
 
 impl Bench {
     /// The runs of `list` on `runtime`.
-    pub fn new(list: &str, runtime: &'static str, jobs: &[Job], runs: Vec<(Contender, RunOutcome)>) -> Bench {
+    pub fn new(
+        list: &str,
+        runtime: &'static str,
+        seen_before: bool,
+        jobs: &[Job],
+        runs: Vec<(Contender, RunOutcome)>,
+    ) -> Bench {
         let job_names = jobs.iter().map(|job| job.name.clone()).collect();
-        Bench { list: list.to_owned(), runtime, job_names, runs }
+        Bench { list: list.to_owned(), runtime, seen_before, job_names, runs }
     }
 
     /// The list's path and the runtime, for a title.
     pub fn title(&self) -> String {
-        format!("{} on {}", self.list, self.runtime)
+        let seen = if self.seen_before { ", each training seen once before with another seed" } else { "" };
+        format!("{} on {}{seen}", self.list, self.runtime)
     }
 
     fn contenders(&self) -> Vec<Contender> {
@@ -96,7 +106,8 @@ impl Bench {
     pub fn summary(&self) -> Summary {
         let fair = completions(&self.runs_of(FAIR));
         let policies = self.contenders().into_iter().map(|contender| self.policy_summary(contender, &fair)).collect();
-        Summary { list: self.list.clone(), runtime: self.runtime, jobs: self.job_names.clone(), policies }
+        let (list, runtime, seen_before) = (self.list.clone(), self.runtime, self.seen_before);
+        Summary { list, runtime, seen_before, jobs: self.job_names.clone(), policies }
     }
 
     fn policy_summary(&self, contender: Contender, fair: &[f64]) -> PolicySummary {
@@ -270,7 +281,13 @@ mod tests {
             (FAIR, run([40.0, 20.0], Foreign::default())),
             (flowcon, run([90.0, 14.0], busy)),
         ];
-        Bench { list: "x.toml".into(), runtime: "scope", job_names: vec!["job-0".into(), "job-1".into()], runs }
+        Bench {
+            list: "x.toml".into(),
+            runtime: "scope",
+            seen_before: false,
+            job_names: vec!["job-0".into(), "job-1".into()],
+            runs,
+        }
     }
 
     #[test]

@@ -165,7 +165,7 @@ impl Demo<'_> {
         };
         let interval = self.args.interval.as_secs_f64();
         self.board.say(&format!("\n{title}: policy {}, a decision every {interval} s", trial::policy_word(policy)));
-        let governor = self.governing.start(self.room, settings, &self.stage).await?;
+        let governor = self.governing.start(self.room, self.room.new_state_dir(), settings, &self.stage).await?;
         let outcome = trial::run(&self.stage, &governor, jobs, &self.board).await;
         self.stage.clear().await;
         self.governing.stop().await;

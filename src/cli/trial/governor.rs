@@ -10,6 +10,7 @@ use crate::config::{EngineChoice, HistorySettings, OnExit, Settings};
 use crate::daemon::{self, Control, DaemonError};
 use crate::model::PolicySettings;
 use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -37,12 +38,18 @@ pub struct Governor {
 }
 
 impl Governing {
-    /// Starts a governor that knows nothing yet and will see the stage's jobs only.
+    /// Starts a governor that knows what is kept in `state_dir` and will see the stage's jobs only.
     ///
     /// # Errors
     /// It cannot listen, keep its journal, or use the engine's address.
-    pub async fn start(&self, room: &Room, policy: PolicySettings, stage: &Stage) -> Result<Governor> {
-        let settings = settings(room, policy, stage);
+    pub async fn start(
+        &self,
+        room: &Room,
+        state_dir: PathBuf,
+        policy: PolicySettings,
+        stage: &Stage,
+    ) -> Result<Governor> {
+        let settings = settings(room, state_dir, policy, stage);
         let socket = settings.socket.clone();
         let same = settings.clone();
         let (control, orders) = mpsc::channel(4);
@@ -87,11 +94,11 @@ impl Running {
     }
 }
 
-fn settings(room: &Room, policy: PolicySettings, stage: &Stage) -> Settings {
+fn settings(room: &Room, state_dir: PathBuf, policy: PolicySettings, stage: &Stage) -> Settings {
     let (key, value) = room.label();
     Settings {
         socket: room.socket(),
-        state_dir: room.new_state_dir(),
+        state_dir,
         on_exit: OnExit::Restore,
         policy,
         engine: match stage {

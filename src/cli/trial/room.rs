@@ -5,7 +5,7 @@
 use anyhow::{Context, Result};
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The directory; dropping it removes it with all that is in it.
@@ -37,6 +37,20 @@ impl Room {
     pub fn new_state_dir(&self) -> PathBuf {
         let number = self.governors.fetch_add(1, Ordering::Relaxed);
         self.path.join(format!("state-{number}"))
+    }
+
+    /// A further such place that begins with all that is kept in `known`, whose governor has ended.
+    ///
+    /// # Errors
+    /// A file cannot be copied.
+    pub fn state_dir_like(&self, known: &Path) -> Result<PathBuf> {
+        let copy = self.new_state_dir();
+        fs::DirBuilder::new().mode(0o700).create(&copy).with_context(|| format!("create {}", copy.display()))?;
+        for entry in fs::read_dir(known).with_context(|| format!("read {}", known.display()))? {
+            let entry = entry?;
+            fs::copy(entry.path(), copy.join(entry.file_name())).context("copy what a governor knew")?;
+        }
+        Ok(copy)
     }
 
     /// The label by which the demo's governor knows its jobs, and no other governor does.
