@@ -162,7 +162,7 @@ fn offer(node: &NodeObservation, memories: &mut [&mut Memory], shares: &[f64]) {
         false => Vec::new(),
     };
     let offered = if node.is_plain() { plain.as_slice() } else { shares };
-    memories.iter_mut().zip(offered).for_each(|(memory, share)| memory.width.offer(share * node.cores));
+    memories.iter_mut().zip(offered).for_each(|(memory, share)| memory.width.offer(node.now, share * node.cores));
 }
 
 /// What plain sharing by the owners' weights gives each: parts of the node. A frozen container has the part that it had if it thawed.

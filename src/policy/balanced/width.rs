@@ -21,6 +21,12 @@ const GROWTH: f64 = 1.5;
 /// What is offered beyond what can be used.
 const HEADROOM: f64 = 1.1;
 
+/// The kernel's mean of the last ten seconds still tells of the time when a job was offered less.
+const PRESSURE_LAGS: Millis = Millis::from_secs(10);
+
+/// An offer so many times the last one is a new one.
+const MORE: f64 = 1.5;
+
 /// Shorter intervals say too little.
 const LEAST_INTERVAL: Millis = Millis(1000);
 
@@ -28,8 +34,11 @@ const LEAST_INTERVAL: Millis = Millis(1000);
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Width {
     mark: Option<(Millis, CpuTime)>,
-    /// Cores that it has been offered since the mark.
-    offered: Option<f64>,
+    /// Cores that it has been offered since the mark, least and most.
+    offered: Option<(f64, f64)>,
+    /// The last offer, and since when it has been about as much.
+    #[serde(default)]
+    latest: Option<(f64, Millis)>,
     /// Cores that it can use, where it ever had more than enough.
     usable: Option<f64>,
 }
@@ -44,27 +53,30 @@ impl Width {
         } else if now.since(at) >= LEAST_INTERVAL {
             self.mark = Some((now, cpu));
             let used = cpu.since(before).as_secs_f64() / now.since(at).as_secs_f64();
-            self.judge(used, container.usage.pressure.cpu);
+            let lags = self.latest.is_some_and(|(_, since)| now.since(since) < PRESSURE_LAGS);
+            self.judge(used, container.usage.pressure.cpu.filter(|_| !lags));
         }
         self.usable.map(|usable| HEADROOM * usable)
     }
 
     fn judge(&mut self, used: f64, waited: Option<f64>) {
-        let Some(offered) = self.offered.take() else { return };
-        let satisfied = used < SATISFIED_BELOW * offered && waited.is_none_or(|waited| waited < WAITED);
+        let Some((least, most)) = self.offered.take() else { return };
+        let satisfied = used < SATISFIED_BELOW * least && waited.is_none_or(|waited| waited < WAITED);
         match self.usable {
             // A pause for loading or a checkpoint does not make it narrow at once.
             Some(usable) if satisfied => self.usable = Some(used.max(usable + SHRINK * (used - usable))),
             None if satisfied => self.usable = Some(used),
             // It outgrew what was known of it. Whoever used all that it was offered may use more.
-            Some(usable) if used > usable => self.usable = Some(if used > offered { GROWTH * used } else { used }),
+            Some(usable) if used > usable => self.usable = Some(if used > most { GROWTH * used } else { used }),
             Some(_) | None => {}
         }
     }
 
-    /// It may use this many cores until the next tick, whoever else is hungry. What was least since the mark counts.
-    pub(super) fn offer(&mut self, cores: f64) {
-        self.offered = Some(self.offered.map_or(cores, |before| before.min(cores)));
+    /// It may use this many cores from `now` until the next tick, whoever else is hungry.
+    pub(super) fn offer(&mut self, now: Millis, cores: f64) {
+        self.offered = Some(self.offered.map_or((cores, cores), |(least, most)| (least.min(cores), most.max(cores))));
+        let since = self.latest.filter(|(before, _)| cores <= MORE * before).map_or(now, |(_, since)| since);
+        self.latest = Some((cores, since));
     }
 }
 
@@ -76,7 +88,7 @@ mod tests {
     fn after(history: &[(f64, f64)]) -> Option<f64> {
         let mut width = Width::default();
         for (offered, used) in history {
-            width.offer(*offered);
+            width.offer(Millis(0), *offered);
             width.judge(*used, None);
         }
         width.usable.map(|usable| (usable * 100.0).round() / 100.0)
@@ -90,12 +102,39 @@ mod tests {
     }
 
     #[test]
+    fn pressure_of_the_time_on_the_floor_does_not_hide_that_one_thread_is_enough() {
+        let mut job = crate::policy::testing::container("a");
+        job.usage.pressure.cpu = Some(0.6); // it waited for most of the last ten seconds
+        let mut width = Width::default();
+        let mut look = |second: u64, cores_used: f64, offered: f64| {
+            let used = job.usage.cpu.unwrap_or_default().0 + (cores_used * 3e6) as u64;
+            job.usage.cpu = Some(CpuTime(used));
+            let usable = width.after(Millis::from_secs(second), &job);
+            width.offer(Millis::from_secs(second), offered);
+            usable
+        };
+        look(0, 0.0, 0.02);
+        assert_eq!(look(20, 0.1, 1.9), None, "favoured from now on");
+        assert!((1.0..1.2).contains(&look(23, 0.98, 1.9).expect("known at the next look")));
+
+        // Offered as much for long, and kept waiting all the same by somebody outside: that is no width.
+        let mut width = Width::default();
+        let mut outsider = crate::policy::testing::container("b");
+        outsider.usage.pressure.cpu = Some(0.6);
+        for second in [0, 20, 40, 60] {
+            outsider.usage.cpu = Some(CpuTime(second * 300_000));
+            assert_eq!(width.after(Millis::from_secs(second), &outsider), None);
+            width.offer(Millis::from_secs(second), 1.0);
+        }
+    }
+
+    #[test]
     fn who_uses_all_that_it_is_offered_is_soon_as_wide_as_the_node() {
         let mut known = 1.0;
         let mut looks = 0;
         let mut width = Width { usable: Some(known), ..Width::default() };
         while known < 16.0 {
-            width.offer(HEADROOM * known);
+            width.offer(Millis(0), HEADROOM * known);
             width.judge(1.01 * HEADROOM * known, None); // what others leave idle comes on top
             known = width.usable.expect("known");
             looks += 1;
