@@ -70,12 +70,15 @@ fn in_a_plain_block_limits_are_the_originals_also_after_a_kill_and_afterwards_ou
     let mut daemon = Daemon::start(&engine.address(), &SETTINGS);
     eventually("flat is limited in a governed block", SOON, is_ours);
 
-    let (until, ()) = in_a_plain_block(&daemon, "the original stands in a plain block", is_original);
+    let (until, ()) =
+        in_a_plain_block(&daemon, "the original stands in a plain block, and the policy looks on", || {
+            let looks_on = daemon.job("flat").is_some_and(|flat| flat["list"] == "completing");
+            is_original().filter(|()| looks_on)
+        });
     let status = daemon.told(&["status"]);
     assert!(status.contains("PLAIN until ") && status.contains("original limits stand"), "{status}");
     let explained = daemon.told(&["explain", "flat"]);
     assert!(explained.contains("This is a plain block: until "), "{explained}");
-    assert_eq!(daemon.job("flat").unwrap()["list"], "completing", "the policy looks on");
 
     // Killed within the block: the next daemon finds itself in the same one, and nothing is lost.
     daemon.end("KILL");
