@@ -1,7 +1,5 @@
 //! Runs of one training learn from each other: a real engine, real logs, a daemon that is restarted in between.
 
-#![allow(clippy::unwrap_used)] // a test fails by panicking
-
 mod support;
 
 use serde_json::Value;

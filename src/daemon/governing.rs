@@ -209,8 +209,7 @@ impl Governing {
             Event::Logs(chunks) => {
                 let now = node::now();
                 for chunk in chunks {
-                    let departed = self.departed.get_mut(&chunk.id).map(|departed| &mut departed.job);
-                    let Some(job) = self.jobs.get_mut(&chunk.id).or(departed) else { continue };
+                    let Some(job) = self.job_that_wrote(&chunk.id) else { continue };
                     job.tracker.push(&chunk.bytes, now);
                     job.place = chunk.place.or(job.place);
                     job.unsaved_since.get_or_insert(now);

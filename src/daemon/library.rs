@@ -1,6 +1,6 @@
 //! What earlier runs of the same training looked like, for the forecasts of those that begin.
 //!
-//! Imports: the actuator, progress, model.
+//! Imports: the actuator, host's clock and store, progress, model.
 
 use super::actuator::Order;
 use super::governing::Governing;
@@ -82,6 +82,12 @@ impl Governing {
     pub(super) fn learn_and_save(&mut self, now: Millis) {
         self.learn_from_departed(|_, departed| now >= departed.until);
         self.save_due_positions(now);
+    }
+
+    /// The job whose log this is, also for a moment after its end.
+    pub(super) fn job_that_wrote(&mut self, id: &ContainerId) -> Option<&mut Job> {
+        let departed = &mut self.departed;
+        self.jobs.get_mut(id).or_else(|| Some(&mut departed.get_mut(id)?.job)).map(Box::as_mut)
     }
 
     /// Reads on in the log of a job that ended.

@@ -12,7 +12,7 @@
 //!
 //! ## Cost
 //!
-//! Candidates × points: about 37 × 60 evaluations of an exponential, below 20 µs.
+//! Candidates × points: about 50 × 60 evaluations of a formula, below 20 µs, and for each precedent 6 × 60 searches in its points.
 
 use super::series::Point;
 use super::shape::{Shape, candidates, stretched};

@@ -207,33 +207,32 @@ impl Container {
 
     /// Hands the tracker the lines that have arrived by now, as the log reader would.
     fn read_log(&mut self, job: &Job, now: f64) {
-        let reports = &job.plan.reports;
-        while let Some(&(printed, unit)) = self.pipe.front().filter(|(printed, _)| *printed + reports.delay_s <= now) {
+        let delay_s = job.plan.reports.delay_s;
+        while let Some(&(printed, unit)) = self.pipe.front().filter(|(printed, _)| *printed + delay_s <= now) {
             self.pipe.pop_front();
-            let at = millis_before(printed + reports.delay_s);
-            let current = reports.progress.then_some((unit + 1) as f64);
-            let total = job.printed_total();
-            if let Some(current) = current {
-                self.tracker.report(Progress { unit: reports.unit, current, total, at });
-            }
-            if reports.metric {
-                self.tracker.evaluate(Evaluation { at, value: job.printed[unit], current, total });
-            }
+            tell(&mut self.tracker, job, unit, job.printed[unit], millis_before(printed + delay_s));
         }
+    }
+}
+
+/// The line at the end of a unit, as far as the job's log tells it.
+fn tell(tracker: &mut Tracker, job: &Job, unit: usize, value: f64, at: Millis) {
+    let reports = &job.plan.reports;
+    let current = reports.progress.then_some((unit + 1) as f64);
+    let total = job.printed_total();
+    if let Some(current) = current {
+        tracker.report(Progress { unit: reports.unit, current, total, at });
+    }
+    if reports.metric {
+        tracker.evaluate(Evaluation { at, value, current, total });
     }
 }
 
 /// What the governor kept of the earlier run of this training.
 fn precedent(directives: &Directives, job: &Job) -> Option<Arc<Precedent>> {
     let mut tracker = Tracker::new(directives);
-    let total = job.printed_total();
-    for (number, &value) in job.printed_before.as_ref()?.iter().enumerate() {
-        let (at, units) = (Millis(number as u64), (number + 1) as f64);
-        let current = job.plan.reports.progress.then_some(units);
-        if let Some(current) = current {
-            tracker.report(Progress { unit: job.plan.reports.unit, current, total, at });
-        }
-        tracker.evaluate(Evaluation { at, value, current, total });
+    for (unit, &value) in job.printed_before.as_ref()?.iter().enumerate() {
+        tell(&mut tracker, job, unit, value, Millis(unit as u64));
     }
     tracker.precedent().map(|precedent| Arc::new(precedent.costing(job.whole_work())))
 }
