@@ -57,8 +57,8 @@
 //! - No job gets less than `floor` of an equal share (owners' upper bounds aside), and only a trusted one more than an equal share.
 //! - Estimates are not smoothed over time: a job's credit ends when its milestone is reached, and smoothing would hold the CPU past that
 //!   point. Shares are continuous in the index instead, so that near-equal jobs do not flap.
-//! - It looks again when the favoured job should be half way to its milestone, or while a job that just started has not shown what its work
-//!   costs, at most ten times in an interval.
+//! - It looks again when the favoured job should be half way to its milestone, or a second after a job is favoured for the first time, to see
+//!   how wide it is, or while a job that just started has not shown what its work costs: at most ten times in an interval.
 
 mod lag;
 mod milestone;
@@ -149,7 +149,8 @@ pub(super) fn decide<'a>(
     let wait = if is_awaiting_a_price(node, &candidates, settings.interval) {
         soonest(settings.interval)
     } else {
-        wait(&candidates, &shares, &entitled, node.cores, settings.interval)
+        let first_width = first_width(node.now, &memories, &shares, &entitled, settings.interval);
+        wait(&candidates, &shares, &entitled, node.cores, settings.interval).min(first_width)
     };
     let decisions = decisions(&node.containers, &candidates, &shares, &entitled);
     Answer { decisions, wait }
@@ -277,6 +278,14 @@ fn wait(candidates: &[Option<Candidate>], shares: &[f64], entitled: &[f64], core
         .fold(f64::INFINITY, f64::min);
     let millis = (LOOK_AGAIN * seconds * 1000.0).clamp(0.0, interval.0 as f64) as u64;
     Millis(millis).max(soonest(interval))
+}
+
+/// A job that is favoured for the first time takes the whole node with it: nobody knows how much of it it can use. Until a look may tell.
+fn first_width(now: Millis, memories: &[&mut Memory], shares: &[f64], entitled: &[f64], interval: Millis) -> Millis {
+    let mut favoured =
+        memories.iter().zip(shares.iter().zip(entitled)).filter(|(_, (share, entitled))| share > entitled);
+    let is_near = favoured.any(|(memory, _)| memory.width.is_about_to_show(now));
+    if is_near { soonest(interval).max(width::LEAST_INTERVAL) } else { interval }
 }
 
 fn soonest(interval: Millis) -> Millis {

@@ -28,12 +28,15 @@ const PRESSURE_LAGS: Millis = Millis::from_secs(10);
 const MORE: f64 = 1.5;
 
 /// Shorter intervals say too little.
-const LEAST_INTERVAL: Millis = Millis(1000);
+pub(super) const LEAST_INTERVAL: Millis = Millis(1000);
 
 /// Follows one container.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Width {
     mark: Option<(Millis, CpuTime)>,
+    /// The last look.
+    #[serde(default)]
+    seen: Option<(Millis, CpuTime)>,
     /// Cores that it has been offered since the mark, least and most.
     offered: Option<(f64, f64)>,
     /// The last offer, and since when it has been about as much.
@@ -47,6 +50,7 @@ impl Width {
     /// Takes one tick's observation. Cores worth offering; `None` = as many as there are.
     pub(super) fn after(&mut self, now: Millis, container: &ContainerObservation) -> Option<f64> {
         let cpu = container.usage.cpu?;
+        self.seen = Some((now, cpu));
         let (at, before) = *self.mark.get_or_insert((now, cpu));
         if at > now || before > cpu || container.state != RunState::Running {
             self.mark = Some((now, cpu));
@@ -72,11 +76,19 @@ impl Width {
         }
     }
 
-    /// It may use this many cores from `now` until the next tick, whoever else is hungry.
+    /// It may use this many cores from `now` until the next tick, whoever else is hungry. What it used of less than that says nothing.
     pub(super) fn offer(&mut self, now: Millis, cores: f64) {
+        let since = self.latest.filter(|(before, _)| cores <= MORE * before).map(|(_, since)| since);
+        if since.is_none() {
+            (self.mark, self.offered) = (self.seen, None);
+        }
         self.offered = Some(self.offered.map_or((cores, cores), |(least, most)| (least.min(cores), most.max(cores))));
-        let since = self.latest.filter(|(before, _)| cores <= MORE * before).map_or(now, |(_, since)| since);
-        self.latest = Some((cores, since));
+        self.latest = Some((cores, since.unwrap_or(now)));
+    }
+
+    /// Whether the next look, [`LEAST_INTERVAL`] from now, may be the first to tell how wide it is.
+    pub(super) fn is_about_to_show(&self, now: Millis) -> bool {
+        self.usable.is_none() && self.latest.is_some_and(|(_, since)| now.since(since) < LEAST_INTERVAL)
     }
 }
 
