@@ -287,6 +287,18 @@ fn what_a_narrow_job_cannot_use_goes_to_the_next_in_rank() {
 }
 
 #[test]
+fn who_is_favoured_for_the_first_time_is_looked_at_soon_to_see_how_wide_it_is() {
+    let jobs = ["a", "b", "c", "d"].map(|id| job(id, 100.0, Some(if id == "a" { 500.0 } else { 9000.0 }), Some(0.0)));
+    let mut bench = Bench::new(1.0, jobs.into());
+    let wait = |plan: NodePlan| plan.next_tick.since(plan.at);
+    let plan = bench.tick();
+    assert!(plan.containers[0].share.fraction() > 0.9);
+    assert_eq!(wait(plan), Millis::from_secs(2), "no more than ten looks in an interval");
+    bench.goes_on(0, job("a", 137.0, Some(500.0), Some(0.0)));
+    assert_eq!(wait(bench.tick()), INTERVAL, "it used all that it was offered: that is looked at as ever");
+}
+
+#[test]
 fn a_narrow_job_that_takes_as_long_as_everything_comes_first_with_two_equal_shares() {
     let others = |id: &str| job(id, 100.0, Some(140.0), Some(0.0));
     let shares = |total: f64| {

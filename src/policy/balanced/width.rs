@@ -141,6 +141,22 @@ mod tests {
     }
 
     #[test]
+    fn a_higher_offer_is_measured_from_its_own_beginning() {
+        let mut job = crate::policy::testing::container("a");
+        job.usage.pressure.cpu = None;
+        let mut width = Width::default();
+        let mut look = |at: Millis, cpu_seconds: f64, offered: f64| {
+            job.usage.cpu = Some(CpuTime((cpu_seconds * 1e6) as u64));
+            let usable = width.after(at, &job);
+            width.offer(at, offered);
+            (usable, width.is_about_to_show(at))
+        };
+        look(Millis(0), 0.0, 0.02);
+        assert_eq!(look(Millis(900), 0.02, 1.9), (None, true), "favoured, too soon after the last look to measure");
+        assert_eq!(look(Millis(1900), 1.0, 1.9), (Some(HEADROOM * 0.98), false));
+    }
+
+    #[test]
     fn who_uses_all_that_it_is_offered_is_soon_as_wide_as_the_node() {
         let mut known = 1.0;
         let mut looks = 0;
