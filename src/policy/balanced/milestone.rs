@@ -1,7 +1,7 @@
 //! What a job can reach, what that is worth, and what it costs: the index of Smith's rule over milestones.
 
 use super::work::Work;
-use crate::model::{ContainerObservation, Objective, Phase};
+use crate::model::{ContainerObservation, Estimate, Objective, Phase};
 use crate::policy::sane_weight;
 
 /// Part of the whole work at which a job reaches 95 % quality: until its own curve says where that is, and, where the log does not say
@@ -25,6 +25,10 @@ const YOUNG: f64 = 3.0;
 
 /// A milestone without credit in the objective still ranks above nothing.
 const LEAST_CREDIT: f64 = 0.02;
+
+/// How far towards the late end of its interval a good model is expected that earlier runs foretell. Quality that is late was paid for by
+/// everybody else, and quality that is early is seen when it comes.
+const CAUTION: f64 = 0.3;
 
 /// Readings of the log that are less sure than this name no quality.
 const LEAST_CONFIDENCE: f64 = 0.3;
@@ -150,9 +154,15 @@ fn quality_ahead(container: &ContainerObservation) -> Quality {
     match learning.curve.and_then(|curve| curve.units_to_quality) {
         // Sure to be there only when the unlucky end of the interval is there too.
         Some(units) if units.high <= 0.0 => Quality::Reached,
-        Some(units) => Quality::After(units.likely.max(0.0)),
+        Some(units) => Quality::After(if learning.earlier_runs > 0 { cautious(units) } else { units.likely }.max(0.0)),
         None => typical_units(container).map_or(Quality::WithTheEnd, Quality::Typically),
     }
+}
+
+/// What earlier runs foretell is believed with [`CAUTION`]: their interval is narrow and was seen, that of a formula is mostly a guess.
+fn cautious(units: Estimate) -> f64 {
+    let later = units.likely + CAUTION * (units.high - units.likely);
+    if later.is_finite() { later } else { units.likely }
 }
 
 fn typical_units(container: &ContainerObservation) -> Option<f64> {

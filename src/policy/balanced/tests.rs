@@ -374,11 +374,22 @@ fn a_training_that_ran_before_is_ranked_before_its_first_line() {
     };
     let unknown = ContainerObservation { learning: crate::model::Learning::default(), ..silent.clone() };
     let long = || job("long", 100.0, Some(1000.0), Some(500.0));
-    let mut bench = Bench::new(0.5, vec![silent, long()]);
+    let mut bench = Bench::new(0.5, vec![silent.clone(), long()]);
     // It has used 20 of the 30 CPU-seconds that a good model took the last time; the first line is late by 19.
     let plan = bench.tick();
     assert_eq!(ranked(&plan, 0), ("95 % quality".to_owned(), 19.0, 1));
     assert!(bench.shares()[0] > 0.9, "{:?}", bench.shares());
+    let mut vague = silent.clone();
+    vague.learning.curve = Some(Curve {
+        units_to_quality: Some(Estimate { low: 28.0, likely: 30.0, high: 62.0 }),
+        ..silent.learning.curve.expect("foretold")
+    });
+    let plan = Bench::new(0.5, vec![vague, long()]).tick();
+    let (name, work, _) = ranked(&plan, 0);
+    assert!(
+        name == "95 % quality" && (work - 19.6).abs() < 1e-9,
+        "expected after 39.6 units, of which 20 are paid: {work}"
+    );
     assert_eq!(
         Bench::new(0.5, vec![unknown, long()]).shares(),
         [0.5, 0.5],
