@@ -132,6 +132,14 @@ mod tests {
     }
 
     #[test]
+    fn what_an_engine_does_late_of_what_was_asked_is_nobodys_will() {
+        let limits = |weight: f64| Limits { cpu_weight: Some(CpuWeight::clamped(weight)), ..Limits::default() };
+        let original = [Setting::CpuWeight(CpuWeight::clamped(100.0))];
+        assert_eq!(drift(&limits(100.0), &[], &weight(), &limits(252.0)), Some(Drift::Reverted(original.to_vec())));
+        assert!(matches!(drift(&limits(100.0), &[], &[], &limits(252.0)), Some(Drift::Foreign(_))));
+    }
+
+    #[test]
     fn a_reversion_is_told_once_until_it_was_written_again() {
         let mut drifts = Drifts::default();
         assert_eq!(drifts.reverted(&weight(), Millis::from_secs(1000), INTERVAL, LONGEST), Some(Millis(0)));

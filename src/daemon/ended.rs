@@ -11,11 +11,18 @@ use crate::host::store::LogPlace;
 use crate::model::{ContainerId, EngineLimits, Limits, Millis, Runtime, Setting};
 use std::collections::BTreeMap;
 
-/// An engine that was restarted meanwhile may have put the record of the last run back by then, in the middle of the new one.
-const RETURN_AT_LATEST: Millis = Millis::from_secs(60);
+/// What was asked of an engine that went down waits at its socket: the next one may still do it, in the middle of the new run. Until then.
+const LATE_AT_MOST: Millis = Millis::from_secs(60);
 
 /// Containers beyond this many are forgotten, the oldest id first.
 const KEPT_AT_MOST: usize = 4096;
+
+/// What an engine may still do that we asked of it for the last run, or the return of what that run had.
+#[derive(Debug)]
+pub(super) struct Late {
+    pub until: Millis,
+    pub asked: Vec<Setting>,
+}
 
 #[derive(Default)]
 pub(super) struct Ended {
@@ -28,19 +35,25 @@ struct LastRun {
     place: Option<LogPlace>,
     original: Limits,
     engine_limits: Option<EngineLimits>,
-    /// What we wrote, and what we asked for without knowing what became of it.
+    /// What we wrote.
     ours: Vec<Setting>,
+    /// What we asked for without knowing what became of it.
+    unsettled: Vec<Setting>,
 }
 
 impl Ended {
     /// Keeps what a next run of this container needs.
     pub fn keep(&mut self, job: &Job) {
-        let of_engine = job.target.runtime == Runtime::Docker;
+        let of_engine = |settings: &[Setting]| match job.target.runtime {
+            Runtime::Docker => settings.to_vec(),
+            Runtime::Scope => Vec::new(),
+        };
         let last = LastRun {
             place: job.place,
             original: job.target.original,
             engine_limits: job.target.engine_limits,
-            ours: if of_engine { job.target.ours.iter().chain(&job.unsettled).copied().collect() } else { Vec::new() },
+            ours: of_engine(&job.target.ours),
+            unsettled: of_engine(&job.unsettled),
         };
         self.last.insert(job.id().clone(), last);
         if self.last.len() > KEPT_AT_MOST {
@@ -63,8 +76,10 @@ impl Ended {
             return;
         }
         let (original, leftover) = last.taken_off(&job.target.original);
+        if !leftover.is_empty() || !last.unsettled.is_empty() {
+            job.late = Some(Late { until: node::now().after(LATE_AT_MOST), asked: last.unsettled });
+        }
         if !leftover.is_empty() {
-            job.returning_until = Some(node::now().after(RETURN_AT_LATEST));
             job.target.original = original;
             job.target.engine_limits = last.engine_limits;
             job.target.ours = leftover;
@@ -75,7 +90,8 @@ impl Ended {
 impl LastRun {
     /// The limits that stand in the new run without what we left in them, and that.
     fn taken_off(&self, stands: &Limits) -> (Limits, Vec<Setting>) {
-        let leftover: Vec<Setting> = self.ours.iter().copied().filter(|ours| stands_in(stands, *ours)).collect();
+        let leftover: Vec<Setting> =
+            self.ours.iter().chain(&self.unsettled).copied().filter(|ours| stands_in(stands, *ours)).collect();
         let mut original = *stands;
         for setting in &leftover {
             match setting {
@@ -109,6 +125,13 @@ mod tests {
         let (original, leftover) = last_run().taken_off(&limits(117.0, 20));
         assert_eq!(original, limits(30.0, 20));
         assert_eq!(leftover, [Setting::CpuWeight(CpuWeight::clamped(117.0))]);
+    }
+
+    #[test]
+    fn what_was_asked_of_an_engine_that_went_down_may_stand_in_the_next_run_too() {
+        let unsettled = vec![Setting::CpuWeight(CpuWeight::clamped(159.0))];
+        let last = LastRun { unsettled: unsettled.clone(), ..last_run() };
+        assert_eq!(last.taken_off(&limits(159.0, 20)), (limits(30.0, 20), unsettled));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One governed container as the loop knows it.
 
 use super::drift::{self, Drift, Drifts};
+use super::ended::Late;
 use super::logs::LogFeed;
 use super::publish::notice;
 use super::restore::unit;
@@ -50,8 +51,8 @@ pub(super) struct Job {
     pub unsettled: Vec<Setting>,
     /// What others did to its limits.
     pub drifts: Drifts,
-    /// Until then its original may come back by our own hand, late.
-    pub returning_until: Option<Millis>,
+    /// What may still come of its last run, by our own hand.
+    pub late: Option<Late>,
     pub usage: Usage,
     /// What stood when last read: at a tick, after a write of ours, or when somebody else wrote.
     pub limits: Limits,
@@ -165,7 +166,7 @@ impl Job {
             place: None,
             unsaved_since: None,
             drifts: Drifts::default(),
-            returning_until: None,
+            late: None,
             unsettled: Vec::new(),
             usage: Usage::default(),
             limits,
@@ -284,9 +285,16 @@ impl Job {
         self.limits = self.target.cgroup().limits();
     }
 
+    /// Whether what was asked for its last run may still be done.
+    pub fn is_returning(&self, now: Millis) -> bool {
+        self.late.as_ref().is_some_and(|late| now < late.until)
+    }
+
     /// Compares what stands with what should.
-    pub fn drift(&self) -> Option<Drift> {
-        drift::drift(&self.target.original, &self.target.ours, &self.unsettled, &self.limits)
+    pub fn drift(&self, now: Millis) -> Option<Drift> {
+        let late = self.late.as_ref().filter(|_| self.is_returning(now)).map_or(&[][..], |late| &late.asked);
+        let unsettled: Vec<Setting> = self.unsettled.iter().chain(late).copied().collect();
+        drift::drift(&self.target.original, &self.target.ours, &unsettled, &self.limits)
     }
 
     /// Takes note of what is about to be written.

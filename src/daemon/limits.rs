@@ -111,10 +111,10 @@ impl Governing {
         if job.holds.foreign.is_some() || matches!(job.holds.strongest(now, self.paused), Some(Hold::Operator)) {
             return;
         }
-        let text = match job.drift() {
+        let text = match job.drift(now) {
             None => return job.drifts.written(),
             Some(Drift::Foreign(text)) => text,
-            Some(Drift::Reverted(_)) if told && job.returning_until.is_none_or(|until| now >= until) => {
+            Some(Drift::Reverted(_)) if told && !job.is_returning(now) => {
                 "its original limits were put back by somebody else".to_owned()
             }
             Some(Drift::Reverted(settings)) => return self.reverted(id, &settings, now),
