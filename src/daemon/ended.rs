@@ -2,7 +2,7 @@
 //!
 //! An engine keeps our update over a restart of the container. Its record is put back when the container ends, but an engine that
 //! is going down itself, or slow, lets the container start again first: then what stands in the new run is our leftover, and its
-//! original is the one of the run before. Imports: model.
+//! original is the one of the run before. Imports: host's clock and store, model.
 
 use super::job::Job;
 use super::target::stands_in;

@@ -34,7 +34,7 @@ pub(super) const LEAST_INTERVAL: Millis = Millis(1000);
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Width {
     mark: Option<(Millis, CpuTime)>,
-    /// The last look.
+    /// The last look, if it told.
     #[serde(default)]
     seen: Option<(Millis, CpuTime)>,
     /// Cores that it has been offered since the mark, least and most.
@@ -49,8 +49,8 @@ pub(super) struct Width {
 impl Width {
     /// Takes one tick's observation. Cores worth offering; `None` = as many as there are.
     pub(super) fn after(&mut self, now: Millis, container: &ContainerObservation) -> Option<f64> {
-        let cpu = container.usage.cpu?;
-        self.seen = Some((now, cpu));
+        self.seen = container.usage.cpu.map(|cpu| (now, cpu));
+        let (_, cpu) = self.seen?;
         let (at, before) = *self.mark.get_or_insert((now, cpu));
         if at > now || before > cpu || container.state != RunState::Running {
             self.mark = Some((now, cpu));
@@ -154,6 +154,21 @@ mod tests {
         look(Millis(0), 0.0, 0.02);
         assert_eq!(look(Millis(900), 0.02, 1.9), (None, true), "favoured, too soon after the last look to measure");
         assert_eq!(look(Millis(1900), 1.0, 1.9), (Some(HEADROOM * 0.98), false));
+    }
+
+    #[test]
+    fn an_offer_at_a_look_that_told_nothing_is_not_measured_from_an_older_one() {
+        let mut job = crate::policy::testing::container("a");
+        let mut width = Width::default();
+        let mut look = |second: u64, cpu_seconds: Option<u64>, offered: f64| {
+            job.usage.cpu = cpu_seconds.map(|seconds| CpuTime(seconds * 1_000_000));
+            let usable = width.after(Millis::from_secs(second), &job);
+            width.offer(Millis::from_secs(second), offered);
+            usable
+        };
+        look(0, Some(0), 0.02);
+        look(20, None, 1.9);
+        assert_eq!(look(22, Some(4), 1.9), None, "4 CPU-seconds in 2 seconds, not in 22");
     }
 
     #[test]
