@@ -152,7 +152,9 @@ async fn run_all(
             board.say(&format!("repeat {} of {}: {}", repeat + 1, args.repeats, contender.name));
             let state_dir =
                 known.as_ref().map_or_else(|| Ok(room.new_state_dir()), |known| room.state_dir_like(known))?;
-            runs.push((contender, run(contender, jobs, state_dir).await?));
+            let outcome = run(contender, jobs, state_dir).await?;
+            board.say(&summary::line(contender, &outcome));
+            runs.push((contender, outcome));
         }
     }
     Ok(runs)

@@ -4,7 +4,7 @@
 
 use super::super::trial::outcome::RunOutcome;
 use super::super::trial::picture::{PanelSize, panel};
-use super::summary::{Bench, is_spoilt};
+use super::summary::Bench;
 use crate::cli::screen::Look;
 use crate::sim::report::svg::{Margins, Plot, STYLE, escaped, series};
 
@@ -22,7 +22,7 @@ pub fn html(bench: &Bench) -> String {
         .iter()
         .enumerate()
         .map(|(number, (contender, run))| {
-            let spoilt = if is_spoilt(run) { " (spoilt)" } else { "" };
+            let spoilt = if bench.spoilt(run).is_some() { " (spoilt)" } else { "" };
             let name = format!("run {}: {}{spoilt}", number + 1, contender.name);
             let size = PanelSize { width: WIDTH, height: HEIGHT, longest };
             let shares = panel(run, &name, &size).inline(&name);

@@ -14,6 +14,10 @@ use serde::Serialize;
 /// which each log line passes, the governor, the writes of limits, and the first and last second of each job, which no look sees.
 const SPOILT_ABOVE: f64 = 0.08;
 
+/// Runs whose jobs used this many times the CPU-seconds of the thriftiest run say little: the work is the same, so the machine was slower
+/// (a host gives and takes speed without telling its guests of stolen time).
+const SLOW_ABOVE: f64 = 1.10;
+
 /// A whole benchmark.
 pub struct Bench {
     list: String,
@@ -45,6 +49,8 @@ pub struct PolicySummary {
     pub makespan_s: f64,
     /// Largest ratio of a job's completion to its completion under plain sharing, less one.
     pub worst_vs_fair: f64,
+    /// CPU-seconds that the jobs used.
+    pub cpu_s: f64,
     /// Part of the node's CPU that the jobs used.
     pub cpu_used: f64,
     /// Part of the node's CPU that other processes used.
@@ -119,13 +125,14 @@ impl Bench {
         PolicySummary {
             policy: contender.name,
             runs: runs.len(),
-            spoilt_runs: runs.iter().filter(|run| is_spoilt(run)).count(),
+            spoilt_runs: runs.iter().filter(|run| self.spoilt(run).is_some()).count(),
             mean_completion_s: median(runs.iter().map(|run| run.mean_completion_s)).unwrap_or(0.0),
             mean_t90_s,
             mean_t95_s,
             mean_t99_s,
             makespan_s: median(runs.iter().map(|run| run.makespan_s)).unwrap_or(0.0),
             worst_vs_fair: ratios.fold(f64::NEG_INFINITY, f64::max),
+            cpu_s: median(runs.iter().map(|run| run.cpu_s)).unwrap_or(0.0),
             cpu_used: median(runs.iter().map(|run| run.foreign.ours)).unwrap_or(0.0),
             foreign_load: median(runs.iter().map(|run| run.foreign.others)).unwrap_or(0.0),
             stolen: median(runs.iter().map(|run| run.foreign.stolen)).unwrap_or(0.0),
@@ -138,27 +145,45 @@ impl Bench {
         let summary = self.summary();
         let mut page = format!("{}\n\n{}\n{}", self.title(), by_policy(&summary, look), by_job(&summary, look));
         for (number, (contender, run)) in self.runs.iter().enumerate() {
-            if is_spoilt(run) {
-                let (others, stolen) = (100.0 * run.foreign.others, 100.0 * run.foreign.stolen);
-                page.push_str(&format!(
-                    "\nspoilt: run {} ({}): other processes used {others:.0} % of the CPU, the hypervisor took {stolen:.0} %",
-                    number + 1,
-                    contender.name
-                ));
+            if let Some(why) = self.spoilt(run) {
+                page.push_str(&format!("\nspoilt: run {} ({}): {why}", number + 1, contender.name));
             }
         }
         page
     }
+
+    /// Why a run says little: something else had a noticeable part of the machine, or the machine was slow.
+    pub fn spoilt(&self, run: &RunOutcome) -> Option<String> {
+        let least = self.runs.iter().map(|(_, run)| run.cpu_s).fold(f64::INFINITY, f64::min);
+        let (others, stolen) = (100.0 * run.foreign.others, 100.0 * run.foreign.stolen);
+        if run.foreign.others + run.foreign.stolen > SPOILT_ABOVE {
+            Some(format!("other processes used {others:.0} % of the CPU, the hypervisor took {stolen:.0} %"))
+        } else if run.cpu_s > SLOW_ABOVE * least {
+            let more = 100.0 * (run.cpu_s / least - 1.0);
+            Some(format!("the same work took {more:.0} % more CPU-seconds than in another run: the machine was slower"))
+        } else {
+            None
+        }
+    }
 }
 
-/// Whether something else had a noticeable part of the machine.
-pub fn is_spoilt(run: &RunOutcome) -> bool {
-    run.foreign.others + run.foreign.stolen > SPOILT_ABOVE
+/// One run in a line, told when it ends: whoever breaks the benchmark off keeps what was measured.
+pub fn line(contender: Contender, run: &RunOutcome) -> String {
+    let quality = mean_quality_time(&[run], 0.95).map_or_else(|| "never".to_owned(), |time| format!("{time:.1} s"));
+    format!(
+        "  {}: mean completion {:.1} s, to 95 % {quality}, makespan {:.1} s, {:.0} CPU-seconds, {:.0} % of the CPU foreign, {:.0} % stolen",
+        contender.name,
+        run.mean_completion_s,
+        run.makespan_s,
+        run.cpu_s,
+        100.0 * run.foreign.others,
+        100.0 * run.foreign.stolen
+    )
 }
 
 fn by_policy(summary: &Summary, look: &Look) -> String {
     let titles =
-        ["RUNS", "COMPLETION", "TO 90 %", "TO 95 %", "TO 99 %", "MAKESPAN", "WORST", "CPU", "FOREIGN", "STOLEN"];
+        ["RUNS", "COMPLETION", "TO 90 %", "TO 95 %", "TO 99 %", "MAKESPAN", "WORST", "CPU TIME", "CPU", "FOREIGN", "STOLEN"];
     let columns: Vec<Column> =
         std::iter::once(Column::left("POLICY")).chain(titles.into_iter().map(Column::right)).collect();
     let fair = &summary.policies[0];
@@ -180,6 +205,7 @@ fn by_policy(summary: &Summary, look: &Look) -> String {
                 versus(own.mean_t99_s, fair.mean_t99_s),
                 versus(Some(own.makespan_s), Some(fair.makespan_s)),
                 Cell::plain(&format!("{:+.0} %", 100.0 * own.worst_vs_fair)),
+                versus(Some(own.cpu_s), Some(fair.cpu_s)),
                 Cell::plain(&percent(own.cpu_used)),
                 Cell::plain(&percent(own.foreign_load)),
                 Cell::plain(&percent(own.stolen)),
@@ -268,7 +294,7 @@ mod tests {
         let curve = |start: f64, time: f64| vec![(start, 1.0), (start + time / 2.0, 0.06), (start + time, 0.0)];
         let curves = vec![curve(0.0, times[0]), curve(10.0, times[1])];
         let jobs = times.into_iter().enumerate().map(job).collect();
-        RunOutcome { curves, ..RunOutcome::new(jobs, Vec::new(), foreign) }
+        RunOutcome { curves, cpu_s: 50.0, ..RunOutcome::new(jobs, Vec::new(), foreign) }
     }
 
     fn bench() -> Bench {
@@ -307,5 +333,22 @@ mod tests {
         let page = bench().page(&Look { columns: None, color: false });
         assert!(page.contains("3 (1 spoilt)") && page.contains("27.0 s (-10 %)"), "{page}");
         assert!(page.contains("spoilt: run 6 (flowcon): other processes used 30 %"), "{page}");
+    }
+
+    #[test]
+    fn the_same_work_at_a_higher_price_tells_of_a_slower_machine() {
+        let mut bench = bench();
+        bench.runs[1].1.cpu_s = 60.0;
+        bench.runs[2].1.cpu_s = 54.0;
+        let summary = bench.summary();
+        assert_eq!([summary.policies[0].spoilt_runs, summary.policies[1].spoilt_runs], [0, 2]);
+        let page = bench.page(&Look { columns: None, color: false });
+        assert!(page.contains("spoilt: run 2 (flowcon): the same work took 20 % more CPU-seconds"), "{page}");
+    }
+
+    #[test]
+    fn a_run_is_told_in_a_line() {
+        let text = line(FAIR, &run([40.0, 20.0], Foreign::default()));
+        assert!(text.contains("fair: mean completion 30.0 s, to 95 % 30.0 s, makespan 40.0 s, 50 CPU-seconds"), "{text}");
     }
 }

@@ -89,8 +89,12 @@ pub async fn run(stage: &Stage, governor: &Governor, jobs: &[Job], board: &Board
     }
     let outcomes: Vec<JobOutcome> = outcomes.into_iter().flatten().collect();
     let cpu = cpu_before.zip(CpuTime::now(stage.cores()));
-    let foreign = cpu.map(|(before, after)| foreign_load(after.since(&before), &watch.samples)).unwrap_or_default();
-    Ok(RunOutcome { curves: watch.curves, ..RunOutcome::new(outcomes, watch.samples, foreign) })
+    let used = core_seconds(&watch.samples);
+    let length = watch.samples.last().map_or(0.0, |sample| sample.at.as_secs_f64());
+    let foreign =
+        cpu.map(|(before, after)| foreign_load(after.since(&before), used / length.max(1e-3))).unwrap_or_default();
+    let cpu_s = used * stage.cores().count() as f64;
+    Ok(RunOutcome { curves: watch.curves, cpu_s, ..RunOutcome::new(outcomes, watch.samples, foreign) })
 }
 
 async fn run_job(stage: Stage, job: Job, index: usize, began: Instant, tell: mpsc::Sender<News>) -> Result<()> {
@@ -216,16 +220,19 @@ pub async fn interrupted() -> Failure {
     }
 }
 
-/// What the cores did besides the jobs: what the kernel counted less what the samples add up to.
-fn foreign_load(cpu: CpuParts, samples: &[Sample]) -> Foreign {
-    let length = samples.last().map_or(0.0, |sample| sample.at.as_secs_f64());
+/// What the samples add up to: seconds of all cores together.
+fn core_seconds(samples: &[Sample]) -> f64 {
     let mut since = 0.0;
-    let mut ours = 0.0;
+    let mut seconds = 0.0;
     for sample in samples {
         let at = sample.at.as_secs_f64();
-        ours += (at - since) * sample.used.iter().sum::<f64>();
+        seconds += (at - since) * sample.used.iter().sum::<f64>();
         since = at;
     }
-    let ours = if length > 0.0 { ours / length } else { 0.0 };
+    seconds
+}
+
+/// What the cores did besides the jobs, which used the part `ours`: what the kernel counted less that.
+fn foreign_load(cpu: CpuParts, ours: f64) -> Foreign {
     Foreign { ours, stolen: cpu.stolen, others: (cpu.busy - ours).max(0.0) }
 }

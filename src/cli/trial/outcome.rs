@@ -33,6 +33,9 @@ pub struct RunOutcome {
     /// Each job's evaluations as the governor read them, (seconds since the run's beginning, value), in the schedule's order.
     #[serde(skip)]
     pub curves: Vec<Vec<(f64, f64)>>,
+    /// CPU-seconds that the jobs used. The work being the same in each run, more of them tell of a slower machine.
+    #[serde(skip)]
+    pub cpu_s: f64,
     /// Part of the run in which the cores were not the jobs': stolen by the hypervisor, or used by others.
     #[serde(skip)]
     pub foreign: Foreign,
@@ -71,6 +74,7 @@ impl RunOutcome {
             jobs,
             samples,
             curves: Vec::new(),
+            cpu_s: 0.0,
             foreign,
         }
     }
