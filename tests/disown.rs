@@ -17,6 +17,8 @@ use support::daemon::{Daemon, eventually};
 use support::engine::{CONVERGED, Engine, GROWING, RunSpec};
 
 const SOON: Duration = Duration::from_secs(30);
+/// What waits for a journal that is made slow: its first looks write dozens of pages, each of which takes a part of a second.
+const SLOWLY_SOON: Duration = Duration::from_secs(180);
 
 /// A group and a user that every Debian has, and that are nobody's.
 const LOOKERS: (&str, u32) = ("games", 60);
@@ -120,7 +122,7 @@ fn a_daemon_that_is_killed_while_it_disowns_leaves_a_container_that_is_adopted_o
         limited();
         daemon.end("KILL");
         begin_slowly(&mut daemon);
-        daemon.job_that("flat", "is known to the slow daemon", SOON, |job| job["metric"].is_object());
+        daemon.job_that("flat", "is known to the slow daemon", SLOWLY_SOON, |job| job["metric"].is_object());
         assert!(engine.cpu_weight(&flat) < 150, "what stood stands");
 
         let mut flowctl = Command::new(env!("CARGO_BIN_EXE_flowctl"));
@@ -131,7 +133,7 @@ fn a_daemon_that_is_killed_while_it_disowns_leaves_a_container_that_is_adopted_o
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let mut asking = flowctl.spawn().unwrap();
-        let until = Instant::now() + SOON;
+        let until = Instant::now() + SLOWLY_SOON;
         let is_there = || match moment {
             Moment::LimitsAreBack => engine.cpu_weight(&flat) == 200,
             Moment::OriginalIsForgotten => on_disk(&daemon, &flat).1 == 0,
@@ -179,6 +181,6 @@ fn begin_slowly(daemon: &mut Daemon) {
     under.extend(["-e", &trace, "-e", &inject]);
     files.iter().for_each(|file| under.extend(["-P", file]));
     daemon.launch_under(&under);
-    eventually("the slow daemon answers", SOON, || daemon.flowctl(&["ps"]).status.success().then_some(()));
+    eventually("the slow daemon answers", SLOWLY_SOON, || daemon.flowctl(&["ps"]).status.success().then_some(()));
     is_connected(daemon);
 }

@@ -6,6 +6,7 @@
 pub mod board;
 pub mod confine;
 pub mod governor;
+mod hearing;
 pub mod job;
 pub mod launch;
 pub mod outcome;
@@ -19,6 +20,7 @@ use crate::model::PolicyName;
 use anyhow::{Context, Result};
 use board::{Board, RunView, View};
 use governor::Governor;
+use hearing::Hearing;
 use job::Job;
 use launch::Stage;
 use outcome::{Foreign, JobOutcome, RunOutcome, Sample};
@@ -31,10 +33,13 @@ use tokio::task::JoinSet;
 /// Between two looks at the governor's status.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// Evaluations: (seconds since the run's beginning, value).
+type Curve = Vec<(f64, f64)>;
+
 /// What a job's own task tells the trial.
 enum News {
     Started(usize, Duration),
-    Ended(usize, Duration, JobOutcome),
+    Ended(usize, Duration, JobOutcome, Curve),
 }
 
 /// Runs all jobs to their end.
@@ -57,10 +62,9 @@ pub async fn run(stage: &Stage, governor: &Governor, jobs: &[Job], board: &Board
         stage,
         running: vec![false; jobs.len()],
         samples: Vec::new(),
-        curves: vec![Vec::new(); jobs.len()],
         last: Duration::ZERO,
     };
-    let mut outcomes: Vec<Option<JobOutcome>> = vec![None; jobs.len()];
+    let mut outcomes: Vec<Option<(JobOutcome, Curve)>> = vec![None; jobs.len()];
     let mut look = tokio::time::interval(LOOK_EVERY);
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -71,10 +75,10 @@ pub async fn run(stage: &Stage, governor: &Governor, jobs: &[Job], board: &Board
                     watch.running[job] = true;
                     view.started(job, at);
                 }
-                Some(News::Ended(job, at, outcome)) => {
+                Some(News::Ended(job, at, outcome, curve)) => {
                     watch.running[job] = false;
                     view.ended(job, at, Duration::from_secs_f64(outcome.completion_s), outcome.exit_code);
-                    outcomes[job] = Some(outcome);
+                    outcomes[job] = Some((outcome, curve));
                 }
             },
             _ = look.tick() => {
@@ -87,14 +91,14 @@ pub async fn run(stage: &Stage, governor: &Governor, jobs: &[Job], board: &Board
     while let Some(ended) = tasks.join_next().await {
         ended.context("a job's task ended unexpectedly")??;
     }
-    let outcomes: Vec<JobOutcome> = outcomes.into_iter().flatten().collect();
+    let (outcomes, curves): (Vec<JobOutcome>, Vec<Curve>) = outcomes.into_iter().flatten().unzip();
     let cpu = cpu_before.zip(CpuTime::now(stage.cores()));
     let used = core_seconds(&watch.samples);
     let length = watch.samples.last().map_or(0.0, |sample| sample.at.as_secs_f64());
     let foreign =
         cpu.map(|(before, after)| foreign_load(after.since(&before), used / length.max(1e-3))).unwrap_or_default();
     let cpu_s = used * stage.cores().count() as f64;
-    Ok(RunOutcome { curves: watch.curves, cpu_s, ..RunOutcome::new(outcomes, watch.samples, foreign) })
+    Ok(RunOutcome { curves, cpu_s, ..RunOutcome::new(outcomes, watch.samples, foreign) })
 }
 
 async fn run_job(stage: Stage, job: Job, index: usize, began: Instant, tell: mpsc::Sender<News>) -> Result<()> {
@@ -103,15 +107,16 @@ async fn run_job(stage: Stage, job: Job, index: usize, began: Instant, tell: mps
     let started = stage.start(&job).await?;
     // The trial hears all or is gone; a job does not end because nobody listens.
     let _ = tell.send(News::Started(index, start)).await;
-    let exit_code = started.wait().await?;
-    let end = began.elapsed();
+    let mut hearing = Hearing::of(&job);
+    let ended = started.wait(|bytes| hearing.hear(bytes, began.elapsed())).await?;
+    let end = ended.at - began;
     let outcome = JobOutcome {
         name: job.name,
         start_s: start.as_secs_f64(),
         completion_s: (end - start).as_secs_f64(),
-        exit_code,
+        exit_code: ended.exit_code,
     };
-    let _ = tell.send(News::Ended(index, end, outcome)).await;
+    let _ = tell.send(News::Ended(index, end, outcome, hearing.curve())).await;
     Ok(())
 }
 
@@ -121,7 +126,6 @@ struct Watch<'a> {
     stage: &'a Stage,
     running: Vec<bool>,
     samples: Vec<Sample>,
-    curves: Vec<Vec<(f64, f64)>>,
     last: Duration,
 }
 
@@ -141,12 +145,6 @@ impl Watch<'_> {
             })
             .collect();
         view.update(at, &views);
-        for (curve, view) in self.curves.iter_mut().zip(&views) {
-            let value = view.as_ref().and_then(|view| view.metric.as_ref()).map(|(_, value)| *value);
-            if let Some(value) = value.filter(|value| curve.last().is_none_or(|(_, last)| last != value)) {
-                curve.push((at.as_secs_f64(), value));
-            }
-        }
         if at > self.last {
             let used = views.iter().map(|view| view.as_ref().and_then(|view| view.used).unwrap_or(0.0)).collect();
             self.samples.push(Sample { at, used });

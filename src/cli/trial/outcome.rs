@@ -30,7 +30,7 @@ pub struct RunOutcome {
     /// What each job used over time, for the picture.
     #[serde(skip)]
     pub samples: Vec<Sample>,
-    /// Each job's evaluations as the governor read them, (seconds since the run's beginning, value), in the schedule's order.
+    /// Each job's evaluations as it printed them, (seconds since the run's beginning, value), in the schedule's order.
     #[serde(skip)]
     pub curves: Vec<Vec<(f64, f64)>>,
     /// CPU-seconds that the jobs used. The work being the same in each run, more of them tell of a slower machine.

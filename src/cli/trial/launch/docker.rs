@@ -4,19 +4,19 @@
 
 use super::super::confine::Cores;
 use super::super::job::{Job, Work};
-use super::image;
+use super::{Ended, LAST_OUTPUT, image};
 use anyhow::{Context, Result, bail};
 use bollard::errors::Error;
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, CreateImageOptionsBuilder, RemoveContainerOptionsBuilder, RemoveImageOptionsBuilder,
-    StartContainerOptions, WaitContainerOptions,
+    CreateContainerOptionsBuilder, CreateImageOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder,
+    RemoveImageOptionsBuilder, StartContainerOptions, WaitContainerOptions,
 };
 use bollard::{API_DEFAULT_VERSION, Docker, body_full};
 use futures_util::StreamExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A training may take this long at most before the engine's answer is no longer waited for.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
@@ -133,8 +133,29 @@ impl DockerStage {
         }
     }
 
-    /// Waits for a container's end; its exit code.
-    pub async fn wait(&self, name: &str) -> Result<i32> {
+    /// Waits for a container's end; `hear` is given its output.
+    pub async fn wait(&self, name: &str, mut hear: impl FnMut(&[u8])) -> Result<Ended> {
+        let options = LogsOptionsBuilder::new().follow(true).stdout(true).stderr(true).build();
+        let mut pieces = Box::pin(self.engine.logs(name, Some(options)));
+        let mut output = Box::pin(async {
+            while let Some(Ok(piece)) = pieces.next().await {
+                hear(piece.as_ref());
+            }
+        });
+        let mut end = Box::pin(self.exit_code(name));
+        let (exit_code, is_heard) = tokio::select! {
+            exit_code = &mut end => (exit_code?, false),
+            () = &mut output => (end.await?, true),
+        };
+        let at = Instant::now();
+        if !is_heard {
+            // Whatever does not come is not heard.
+            let _ = tokio::time::timeout(LAST_OUTPUT, output).await;
+        }
+        Ok(Ended { exit_code, at })
+    }
+
+    async fn exit_code(&self, name: &str) -> Result<i32> {
         let mut answers = self.engine.wait_container(name, None::<WaitContainerOptions>);
         match answers.next().await {
             Some(Ok(answer)) => Ok(answer.status_code as i32),

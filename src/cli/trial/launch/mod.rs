@@ -16,6 +16,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 pub use docker::DockerStage;
 pub use scope::ScopeStage;
+use std::time::{Duration, Instant};
 
 /// Where the jobs run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -37,6 +38,17 @@ pub enum Stage {
     /// `flowctl run`.
     Scope(ScopeStage),
 }
+
+/// A job's end.
+pub struct Ended {
+    /// 128 + signal when one ended it.
+    pub exit_code: i32,
+    /// When.
+    pub at: Instant,
+}
+
+/// After a job's end its output may come for this long.
+const LAST_OUTPUT: Duration = Duration::from_secs(10);
 
 /// A job that was started.
 pub enum Started {
@@ -122,11 +134,14 @@ impl Stage {
 }
 
 impl Started {
-    /// Waits for the job's end; its exit code.
-    pub async fn wait(self) -> Result<i32> {
+    /// Waits for the job's end; `hear` is given its output, both streams, as it comes.
+    ///
+    /// # Errors
+    /// The engine or the operating system does not tell of the end. Output that cannot be had is left out.
+    pub async fn wait(self, hear: impl FnMut(&[u8])) -> Result<Ended> {
         match self {
-            Started::Docker(stage, name) => stage.wait(&name).await,
-            Started::Scope(command) => command.wait().await,
+            Started::Docker(stage, name) => stage.wait(&name, hear).await,
+            Started::Scope(command) => command.wait(hear).await,
         }
     }
 }

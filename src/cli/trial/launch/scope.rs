@@ -4,22 +4,23 @@
 
 use super::super::confine::Cores;
 use super::super::job::Job;
+use super::{Ended, LAST_OUTPUT};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-use tokio::io::{AsyncReadExt, BufReader};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Child;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// `flowctl run` gets this long to end its command and remove the cgroup before it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Of what `flowctl run` says on its error output, this much is kept for a message.
-const COMPLAINT_AT_MOST: u64 = 4096;
+const COMPLAINT_AT_MOST: usize = 4096;
 
 /// Starts commands on this machine.
 #[derive(Clone)]
@@ -40,6 +41,7 @@ pub struct ScopeStage {
 pub struct Command {
     name: String,
     end: oneshot::Receiver<(ExitStatus, String)>,
+    output: mpsc::UnboundedReceiver<Vec<u8>>,
 }
 
 impl ScopeStage {
@@ -95,7 +97,7 @@ impl ScopeStage {
             command.arg("--label").arg(format!("{key}={value}"));
         }
         command.arg("--").args(what);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         command
     }
 
@@ -109,9 +111,10 @@ impl ScopeStage {
             .and_then(|spawned| spawned)
             .with_context(|| format!("start {} run for {name}", self.program.display()))?;
         let (tell, end) = oneshot::channel();
-        let task = tokio::spawn(look_after(child, self.stop.subscribe(), tell));
+        let (pour, output) = mpsc::unbounded_channel();
+        let task = tokio::spawn(look_after(child, self.stop.subscribe(), tell, pour));
         self.running.lock().unwrap_or_else(PoisonError::into_inner).push(task);
-        Ok(Command { name: name.to_owned(), end })
+        Ok(Command { name: name.to_owned(), end, output })
     }
 
     /// Ends what still runs and waits until it is gone.
@@ -125,16 +128,16 @@ impl ScopeStage {
 }
 
 /// Waits for the child, or ends it when told to; either way the child is reaped here.
-async fn look_after(mut child: Child, mut stop: watch::Receiver<()>, tell: oneshot::Sender<(ExitStatus, String)>) {
-    let complaint = child.stderr.take().map(|stderr| {
-        tokio::spawn(async move {
-            let mut text = Vec::new();
-            let mut stderr = BufReader::new(stderr);
-            let _ = (&mut stderr).take(COMPLAINT_AT_MOST).read_to_end(&mut text).await;
-            let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
-            String::from_utf8_lossy(&text).trim().to_owned()
-        })
-    });
+async fn look_after(
+    mut child: Child,
+    mut stop: watch::Receiver<()>,
+    tell: oneshot::Sender<(ExitStatus, String)>,
+    pour: mpsc::UnboundedSender<Vec<u8>>,
+) {
+    if let Some(stdout) = child.stdout.take() {
+        tokio::spawn(drain(stdout, pour.clone()));
+    }
+    let complaint = child.stderr.take().map(|stderr| tokio::spawn(drain(stderr, pour)));
     let ended_by_itself = tokio::select! {
         status = child.wait() => Some(status),
         _ = stop.changed() => None,
@@ -144,13 +147,25 @@ async fn look_after(mut child: Child, mut stop: watch::Receiver<()>, tell: onesh
         None => end(&mut child).await,
     };
     let complaint = match complaint {
-        Some(text) => text.await.unwrap_or_default(),
+        Some(beginning) => String::from_utf8_lossy(&beginning.await.unwrap_or_default()).trim().to_owned(),
         None => String::new(),
     };
     if let Ok(status) = status {
         // Nobody may be waiting any more.
         let _ = tell.send((status, complaint));
     }
+}
+
+/// Reads a stream to its end, whether anybody listens or not, so that its writer never waits; its beginning.
+async fn drain(mut from: impl AsyncRead + Unpin, pour: mpsc::UnboundedSender<Vec<u8>>) -> Vec<u8> {
+    let mut beginning = Vec::new();
+    let mut piece = vec![0; 16 << 10];
+    while let Ok(count @ 1..) = from.read(&mut piece).await {
+        let kept = count.min(COMPLAINT_AT_MOST.saturating_sub(beginning.len()));
+        beginning.extend_from_slice(&piece[..kept]);
+        let _ = pour.send(piece[..count].to_vec());
+    }
+    beginning
 }
 
 async fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
@@ -169,13 +184,28 @@ async fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
 }
 
 impl Command {
-    /// Waits for its end; the exit code, 128 + signal when one ended it.
-    pub async fn wait(self) -> Result<i32> {
-        let (status, complaint) = self.end.await.with_context(|| format!("wait for {}", self.name))?;
-        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-        if code != 0 && !complaint.is_empty() {
-            eprintln!("flowctl: {} ended with {code}: {complaint}", self.name);
+    /// Waits for its end; `hear` is given its output.
+    pub async fn wait(self, mut hear: impl FnMut(&[u8])) -> Result<Ended> {
+        let Command { name, mut end, mut output } = self;
+        let ended = loop {
+            tokio::select! {
+                ended = &mut end => break ended,
+                Some(piece) = output.recv() => hear(&piece),
+            }
+        };
+        let at = Instant::now();
+        let (status, complaint) = ended.with_context(|| format!("wait for {name}"))?;
+        let rest = async {
+            while let Some(piece) = output.recv().await {
+                hear(&piece);
+            }
+        };
+        // Whatever does not come is not heard.
+        let _ = tokio::time::timeout(LAST_OUTPUT, rest).await;
+        let exit_code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        if exit_code != 0 && !complaint.is_empty() {
+            eprintln!("flowctl: {name} ended with {exit_code}: {complaint}");
         }
-        Ok(code)
+        Ok(Ended { exit_code, at })
     }
 }
