@@ -22,7 +22,7 @@ pub fn html(bench: &Bench) -> String {
         .iter()
         .enumerate()
         .map(|(number, (contender, run))| {
-            let spoilt = if bench.spoilt(run).is_some() { " (spoilt)" } else { "" };
+            let spoilt = if bench.spoilt(*contender, run).is_some() { " (spoilt)" } else { "" };
             let name = format!("run {}: {}{spoilt}", number + 1, contender.name);
             let size = PanelSize { width: WIDTH, height: HEIGHT, longest };
             let shares = panel(run, &name, &size).inline(&name);

@@ -57,13 +57,7 @@ pub async fn run(stage: &Stage, governor: &Governor, jobs: &[Job], board: &Board
     drop(tell);
 
     let mut view = board.run(jobs);
-    let mut watch = Watch {
-        jobs,
-        stage,
-        running: vec![false; jobs.len()],
-        samples: Vec::new(),
-        last: Duration::ZERO,
-    };
+    let mut watch = Watch { jobs, stage, running: vec![false; jobs.len()], samples: Vec::new(), last: Duration::ZERO };
     let mut outcomes: Vec<Option<(JobOutcome, Curve)>> = vec![None; jobs.len()];
     let mut look = tokio::time::interval(LOOK_EVERY);
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
