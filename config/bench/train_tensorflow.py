@@ -100,6 +100,15 @@ def birnn(samples, random):
 MODELS = {"vae": vae, "cnn": cnn, "gru": gru, "birnn": birnn}
 
 
+def reading_with(threads):
+    """What fit makes of arrays itself hands each batch through threads of its own, on whatever cores there are."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.threading.private_threadpool_size = threads
+    options.threading.max_intra_op_parallelism = threads
+    return options
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("model", choices=MODELS)
@@ -111,8 +120,9 @@ def main():
     tf.config.threading.set_intra_op_parallelism_threads(args.threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     keras.utils.set_random_seed(args.seed)
-    model, inputs, targets = MODELS[args.model](args.samples, np.random.default_rng(args.seed))
-    model.fit(inputs, targets, batch_size=128, epochs=args.epochs, verbose=2)
+    model, *data = MODELS[args.model](args.samples, np.random.default_rng(args.seed))
+    batches = tf.data.Dataset.from_tensor_slices(tuple(data)).shuffle(args.samples, args.seed).batch(128)
+    model.fit(batches.with_options(reading_with(args.threads)), shuffle=False, epochs=args.epochs, verbose=2)
 
 
 if __name__ == "__main__":

@@ -79,8 +79,9 @@ impl WorkMeter {
             (Some(report), _) if self.units > 0.0 => (self.cpu / self.units, true, report.cpu),
             (Some(report), Some(price)) => (price, true, report.cpu),
             (Some(report), None) => (report.cpu / report.current, false, report.cpu),
-            (None, Some(price)) => (price, true, 0.0),
-            (None, None) => return None,
+            // Where evaluations are counted and nothing else, nobody knows which of the work belongs to the next.
+            (None, Some(price)) if container.learning.evaluations == 0 => (price, true, 0.0),
+            (None, _) => return None,
         };
         let is_price = per_unit.is_finite() && per_unit > 0.0;
         is_price.then_some(Work { done, since_report: (done - reported_at).max(0.0), per_unit, is_measured })
@@ -111,4 +112,21 @@ fn cpu_at(at: Millis, previous: Option<CpuMark>, present: CpuMark) -> f64 {
     let part = at.since(previous.at).as_secs_f64() / present.at.since(previous.at).as_secs_f64();
     let before = previous.cpu.as_secs_f64();
     before + (now - before) * part.clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_earlier_price_holds_until_evaluations_come_without_a_count_of_units() {
+        let mut job = crate::policy::testing::container("a");
+        job.usage.cpu = Some(CpuTime(3_000_000));
+        job.learning.earlier_price = Some(2.0);
+        let mut meter = WorkMeter::default();
+        let work = meter.measure(Millis(0), &job).expect("as the last run paid");
+        assert_eq!((work.per_unit, work.to(10.0)), (2.0, 17.0));
+        job.learning.evaluations = 5;
+        assert_eq!(meter.measure(Millis(1000), &job), None);
+    }
 }
