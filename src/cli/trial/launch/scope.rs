@@ -40,8 +40,16 @@ pub struct ScopeStage {
 /// A command that was started.
 pub struct Command {
     name: String,
-    end: oneshot::Receiver<(ExitStatus, String)>,
+    end: oneshot::Receiver<End>,
     output: mpsc::UnboundedReceiver<Vec<u8>>,
+}
+
+/// How a command ended.
+struct End {
+    status: ExitStatus,
+    at: Instant,
+    /// The beginning of its error output.
+    complaint: String,
 }
 
 impl ScopeStage {
@@ -74,8 +82,8 @@ impl ScopeStage {
         let command = self.command(&format!("{}-trial", self.tag), &[], &nothing);
         let child = self.spawn(command, "nothing")?;
         match child.end.await.context("wait for a command that does nothing")? {
-            (status, _) if status.success() => Ok(()),
-            (_, complaint) => {
+            End { status, .. } if status.success() => Ok(()),
+            End { complaint, .. } => {
                 let first = complaint.lines().next().unwrap_or("no reason was given");
                 bail!("{}", first.trim_start_matches("flowctl: "))
             }
@@ -131,7 +139,7 @@ impl ScopeStage {
 async fn look_after(
     mut child: Child,
     mut stop: watch::Receiver<()>,
-    tell: oneshot::Sender<(ExitStatus, String)>,
+    tell: oneshot::Sender<End>,
     pour: mpsc::UnboundedSender<Vec<u8>>,
 ) {
     if let Some(stdout) = child.stdout.take() {
@@ -146,13 +154,16 @@ async fn look_after(
         Some(status) => status,
         None => end(&mut child).await,
     };
+    let at = Instant::now();
     let complaint = match complaint {
-        Some(beginning) => String::from_utf8_lossy(&beginning.await.unwrap_or_default()).trim().to_owned(),
-        None => String::new(),
+        // What it left running may hold its error output open.
+        Some(beginning) => tokio::time::timeout(LAST_OUTPUT, beginning).await.ok().and_then(Result::ok),
+        None => None,
     };
+    let complaint = String::from_utf8_lossy(&complaint.unwrap_or_default()).trim().to_owned();
     if let Ok(status) = status {
         // Nobody may be waiting any more.
-        let _ = tell.send((status, complaint));
+        let _ = tell.send(End { status, at, complaint });
     }
 }
 
@@ -193,8 +204,7 @@ impl Command {
                 Some(piece) = output.recv() => hear(&piece),
             }
         };
-        let at = Instant::now();
-        let (status, complaint) = ended.with_context(|| format!("wait for {name}"))?;
+        let End { status, at, complaint } = ended.with_context(|| format!("wait for {name}"))?;
         let rest = async {
             while let Some(piece) = output.recv().await {
                 hear(&piece);
@@ -207,5 +217,26 @@ impl Command {
             eprintln!("flowctl: {name} ended with {exit_code}: {complaint}");
         }
         Ok(Ended { exit_code, at })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_command_leaves_running_does_not_keep_it_from_its_end() {
+        let mut command = tokio::process::Command::new("sh");
+        command.args(["-c", "exec 3<&0; cat <&3 & exit 3"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("a shell");
+        let held_open = child.stdin.take();
+        let (tell, end) = oneshot::channel();
+        let (pour, output) = mpsc::unbounded_channel();
+        let stop = watch::Sender::new(());
+        tokio::spawn(look_after(child, stop.subscribe(), tell, pour));
+        let ended = Command { name: "job".into(), end, output }.wait(|_| ()).await.expect("its end");
+        assert_eq!(ended.exit_code, 3);
+        drop(held_open);
     }
 }
