@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A tailer, and what it has read of each log.
@@ -169,7 +170,7 @@ fn cpu_time() -> Duration {
 #[test]
 fn two_hundred_logs_with_a_line_a_second_cost_little() {
     // In a process of its own: the other tests' work is not this one's cost. The writer is another process again.
-    let measured = std::process::Command::new(std::env::current_exe().unwrap())
+    let measured = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "measures_two_hundred_logs", "--nocapture"])
         .output()
         .unwrap();
@@ -189,7 +190,7 @@ fn measures_two_hundred_logs() {
     }
     let script =
         "while :; do for i in $(seq 0 199); do echo 'epoch 1 loss 0.1' >> $1/$i/output.log; done; sleep 1; done";
-    let mut writer = std::process::Command::new("sh").args(["-c", script, "writer"]).arg(dir.path()).spawn().unwrap();
+    let mut writer = Command::new("sh").args(["-c", script, "writer"]).arg(dir.path()).spawn().unwrap();
     let mut measure = |seconds: u64| {
         let (from, began) = (cpu_time(), Instant::now());
         let polls = reader.polls;
@@ -208,4 +209,35 @@ fn measures_two_hundred_logs() {
     assert!(polls <= 5.0, "{polls} polls a second");
     // An unoptimised build may take several times what the service takes.
     assert!(cores < 0.05, "{cores} of a core");
+}
+
+/// In a user namespace of its own, where the kernel's table of watches is as short as wanted.
+#[test]
+fn without_watches_logs_are_read_all_the_same_and_the_reason_is_told() {
+    let script = "echo 1 >/proc/sys/user/max_inotify_watches && exec \"$0\" --ignored --exact one_watch_for_two_logs";
+    let this = std::env::current_exe().expect("a test is a program");
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "sh", "-c", script]).arg(this);
+    let inside = command.output().expect("util-linux");
+    assert!(inside.status.success(), "{}", String::from_utf8_lossy(&[inside.stdout, inside.stderr].concat()));
+}
+
+#[test]
+#[ignore = "the test above runs it where the kernel has one watch left"]
+fn one_watch_for_two_logs() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut reader = Reader::new(Budget::default());
+    let first = reader.follow("first", &log_in(dir.path(), "first"));
+    assert_eq!(reader.tailer.watch_problem(), None);
+    let log = log_in(dir.path(), "second");
+    let second = reader.follow("second", &log);
+    let problem = reader.tailer.watch_problem().expect("there is one watch only");
+    assert!(problem.contains("fs.inotify.max_user_watches"), "{problem}");
+
+    append(&log, "by the clock\n");
+    reader.until("the second log is read", |read| read[&second] == b"by the clock\n");
+    reader.tailer.unfollow(&first);
+    append(&log, "watched\n");
+    reader.until("the rest of it", |read| read[&second].ends_with(b"watched\n"));
+    assert_eq!(reader.tailer.watch_problem(), None, "its watch is the second's now");
 }

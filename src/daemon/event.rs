@@ -28,6 +28,14 @@ pub(super) enum Event {
     Adopted { id: ContainerId, adoption: Adoption, problem: Option<String> },
     /// A container has its originals and is no longer adopted, unless there was a problem.
     Disowned { id: ContainerId, problem: Option<String> },
-    /// What is wrong with the history now; `None` = it is well again.
-    History(Option<String>),
+    /// What is wrong with a part of the daemon now; `None` = it is well again.
+    Health(Part, Option<String>),
+}
+
+/// A part of the daemon that goes on, somehow, when something is wrong with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    History,
+    /// Watching the logs.
+    Watch,
 }

@@ -229,7 +229,7 @@ impl Governing {
             Event::Candidate(candidate) => self.consider(*candidate),
             Event::Adopted { id, adoption, problem } => self.adopted(id, adoption, problem),
             Event::Disowned { id, problem } => self.disowned(&id, problem),
-            Event::History(problem) => self.publisher.history_told(problem),
+            Event::Health(part, problem) => self.publisher.health(part, problem),
         }
     }
 

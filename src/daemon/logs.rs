@@ -2,7 +2,7 @@
 //!
 //! What arrives at the loop are the job's own bytes with the place to go on from, so that place and tracker are saved together.
 
-use super::event::Event;
+use super::event::{Event, Part};
 use super::journal::file_place;
 use crate::host::docker::{Engine, LogFormat, LogMark, LogPosition, logs as engine_logs};
 use crate::host::store::{ApiMark, LogPlace};
@@ -64,6 +64,7 @@ impl LogReader {
                 decoders: BTreeMap::new(),
                 events: told,
                 said: BTreeMap::new(),
+                said_of_watch: None,
             }
             .run(&orders);
         };
@@ -185,6 +186,8 @@ struct Tailing {
     events: mpsc::Sender<Event>,
     /// The problem that was last told for a container.
     said: BTreeMap<ContainerId, String>,
+    /// The problem with watching that was last told.
+    said_of_watch: Option<String>,
 }
 
 impl Tailing {
@@ -258,6 +261,11 @@ impl Tailing {
                 };
                 let _ = self.events.blocking_send(Event::LogHealth(id.clone(), problem));
             }
+        }
+        let problem = self.tailer.watch_problem();
+        if self.said_of_watch.as_deref() != problem {
+            self.said_of_watch = problem.map(str::to_owned);
+            let _ = self.events.blocking_send(Event::Health(Part::Watch, self.said_of_watch.clone()));
         }
     }
 }

@@ -1,11 +1,12 @@
 //! What the daemon tells: snapshots, numbered events, and notices said once.
 
+use super::event::Part;
 use super::history::{History, Pace, SLOW};
 use super::journal::unix_ms;
 use crate::api::{Feed, HistoryRequest, RecordingRequest, Request};
 use crate::config::Settings;
 use crate::model::{ContainerId, Event, EventKind, Millis, NodeStatus, Notice, NoticeLevel, PolicySettings, Pressure};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{broadcast, mpsc, watch};
 
@@ -24,8 +25,8 @@ pub(super) struct Publisher {
     recordings: mpsc::Sender<RecordingRequest>,
     questions: mpsc::Sender<HistoryRequest>,
     history: History,
-    /// What is wrong with the history.
-    history_problem: Option<String>,
+    /// What is wrong with parts of the daemon.
+    problems: BTreeMap<Part, String>,
     sequence: u64,
     notices: VecDeque<Notice>,
 }
@@ -47,7 +48,7 @@ impl Publisher {
             recordings,
             questions,
             history,
-            history_problem: None,
+            problems: BTreeMap::new(),
             sequence: 0,
             notices: VecDeque::new(),
         }
@@ -78,15 +79,15 @@ impl Publisher {
         }
     }
 
-    /// Takes note of what is wrong with the history, or that nothing is any more.
-    pub fn history_told(&mut self, problem: Option<String>) {
-        if let Some(text) = self.history_problem.take() {
+    /// Takes note of what is wrong with a part of the daemon, or that nothing is any more.
+    pub fn health(&mut self, part: Part, problem: Option<String>) {
+        if let Some(text) = self.problems.remove(&part) {
             self.unwarn(&text);
         }
-        if let Some(text) = &problem {
-            self.warn(text);
+        if let Some(text) = problem {
+            self.warn(&text);
+            self.problems.insert(part, text);
         }
-        self.history_problem = problem;
     }
 
     /// With what a container ended, for the history: told before its end.

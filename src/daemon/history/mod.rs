@@ -14,7 +14,7 @@ mod recorder_tests;
 mod week_tests;
 mod windows;
 
-use super::event::Event as Told;
+use super::event::{Event as Told, Part};
 use crate::api::HistoryRequest;
 use crate::config::Settings;
 use crate::host::store::history::HistoryLimits;
@@ -81,7 +81,8 @@ impl History {
         let (end, ended) = sync_channel(1);
         let limits = limits(settings);
         let keeping = thread("history", move || {
-            let tell = move |problem| drop(loops.blocking_send(Told::History(problem))); // the loop is gone: nobody to tell
+            // The loop may be gone: nobody to tell.
+            let tell = move |problem| drop(loops.blocking_send(Told::Health(Part::History, problem)));
             Keeper::new(directory, limits, tell).keep(&given, &waiting);
             drop(end);
         });

@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 const BUFFER: usize = 16 << 10;
 /// More events than the kernel's queue usually holds are not read at once: by then everything must be looked at anyway.
 const EVENTS_AT_MOST: usize = 20_000;
+/// No more folders can be watched. `flowctl doctor` tells the same and how to raise it.
+const NO_WATCHES: &str =
+    "inotify: no watches left; raise fs.inotify.max_user_watches: until then some logs are looked at by the clock";
 /// What changes a log, or which file has its name; opening and reading do not.
 const CHANGES: WatchFlags =
     WatchFlags::MODIFY.union(WatchFlags::CREATE).union(WatchFlags::MOVED_TO).union(WatchFlags::MOVED_FROM);
@@ -23,7 +26,10 @@ const CHANGES: WatchFlags =
 /// The watched logs. A log is watched through its directory, so that a rename is seen.
 pub(super) struct Watch {
     queue: Option<OwnedFd>,
-    problem: Option<String>,
+    /// Nothing can be watched, and why.
+    broken: Option<String>,
+    /// Logs for which no watch was left.
+    refused: HashSet<PathBuf>,
     directories: HashMap<PathBuf, Directory>,
     by_descriptor: HashMap<i32, PathBuf>,
     wanted: HashSet<PathBuf>,
@@ -47,10 +53,13 @@ pub(super) struct Dirty {
 impl Watch {
     pub(super) fn new() -> Watch {
         let queue = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC);
-        let problem = queue.as_ref().err().map(|error| format!("inotify: {error}"));
+        let broken = queue.as_ref().err().map(|error| {
+            format!("inotify: {error}; raise fs.inotify.max_user_instances and restart flowcond: until then logs are looked at by the clock")
+        });
         Watch {
             queue: queue.ok(),
-            problem,
+            broken,
+            refused: HashSet::new(),
             directories: HashMap::new(),
             by_descriptor: HashMap::new(),
             wanted: HashSet::new(),
@@ -59,7 +68,7 @@ impl Watch {
 
     /// Why logs are only looked at by the clock, if so.
     pub(super) fn problem(&self) -> Option<&str> {
-        self.problem.as_deref()
+        self.broken.as_deref().or((!self.refused.is_empty()).then_some(NO_WATCHES))
     }
 
     /// Whether there is anything to ask for.
@@ -79,19 +88,21 @@ impl Watch {
                     self.directories.insert(directory.to_owned(), Directory { descriptor, logs: 1 });
                     self.by_descriptor.insert(descriptor, directory.to_owned());
                 }
-                // A folder that is not there yet is looked for by the clock; a full table of watches is worth a word.
-                Err(error) => {
-                    if matches!(error, Errno::NOSPC | Errno::NOMEM) {
-                        self.problem = Some(format!("inotify: {error}; raise fs.inotify.max_user_watches"));
-                    }
+                // A full table of watches is worth a word.
+                Err(Errno::NOSPC | Errno::NOMEM) => {
+                    self.refused.insert(log.to_owned());
                     return;
                 }
+                // A folder that is not there yet is looked for by the clock.
+                Err(_) => return,
             },
         }
+        self.refused.remove(log);
         self.wanted.insert(log.to_owned());
     }
 
     pub(super) fn remove(&mut self, log: &Path) {
+        self.refused.remove(log);
         if !self.wanted.remove(log) {
             return;
         }
