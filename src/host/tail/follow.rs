@@ -4,11 +4,11 @@ mod opened;
 
 use super::Position;
 use super::open::{ContainerFile, TailError, open_on_host};
-use opened::Open;
+use opened::{Identity, Open};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// How much is read at a time, and when reading on is hopeless.
@@ -112,7 +112,7 @@ pub(super) struct Followed {
     /// Another file has the log's name; the current one gets one more look before it is left.
     leaving: bool,
     /// The files that were read and left, youngest last.
-    left: VecDeque<(u64, u64)>,
+    left: VecDeque<Identity>,
     /// Looks without news since the name was last followed, inside a container.
     idle_looks: u32,
 }
@@ -316,7 +316,7 @@ impl Followed {
     fn next_rotated(&mut self) -> bool {
         let Some(next) = self.next.pop_front() else { return false };
         if let Some(left) = self.current.replace(next) {
-            self.left.push_back((left.device, left.inode));
+            self.left.push_back(left.identity);
             if self.left.len() > ROTATED_AT_MOST as usize {
                 self.left.pop_front();
             }
@@ -374,7 +374,7 @@ impl Followed {
             let Ok(meta) = file.metadata() else { break };
             let Ok(written) = meta.modified() else { break };
             // Within one tick of the file system's clock, only memory tells.
-            let known = written == last_written && self.left.contains(&(meta.dev(), meta.ino()));
+            let known = written == last_written && self.left.contains(&Identity::of(&meta));
             if old.is(&meta) || written < last_written || known {
                 break;
             }

@@ -4,15 +4,32 @@ use super::super::Position;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::SystemTime;
 
 /// A line's beginning is looked for no further back.
 const LINE_AT_MOST: u64 = 64 * 1024;
+
+/// Which file it is, also after it was deleted and its number given to another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+    /// Not every file system knows it.
+    born: Option<SystemTime>,
+}
+
+impl Identity {
+    pub(super) fn of(meta: &Metadata) -> Identity {
+        Identity { device: meta.dev(), inode: meta.ino(), born: meta.created().ok() }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) file: File,
     pub(super) device: u64,
     pub(super) inode: u64,
+    pub(super) identity: Identity,
     pub(super) offset: u64,
     /// The bytes just before the offset, to notice that the file was cut and has grown past the offset again.
     pub(super) remembered: Vec<u8>,
@@ -46,7 +63,8 @@ impl Open {
 
     pub(super) fn new(file: File, offset: u64) -> io::Result<Open> {
         let meta = file.metadata()?;
-        Ok(Open { device: meta.dev(), inode: meta.ino(), offset, remembered: Vec::new(), file })
+        let identity = Identity::of(&meta);
+        Ok(Open { device: meta.dev(), inode: meta.ino(), identity, offset, remembered: Vec::new(), file })
     }
 
     pub(super) fn position(&self) -> Position {
