@@ -34,11 +34,12 @@ impl Podman {
         fs::write(dir.path().join("containers.conf"), containers).unwrap();
         let unique = dir.path().file_name().unwrap().to_string_lossy().replace("flowcon-podman-", "");
         let address = format!("unix://{at}/podman.sock");
+        // First: two podmans that find an empty store at once disturb each other.
+        import_image(dir.path());
         let mut service = command(dir.path());
         service.args(["system", "service", "--time", "0", &address]).stdout(Stdio::null()).stderr(Stdio::null());
         let service = service.spawn().unwrap();
         let podman = Podman { cgroup_parent: format!("/flowcon-podman-{unique}"), service, dir };
-        podman.import_image();
         let began = Instant::now();
         while !podman.dir.path().join("podman.sock").exists() {
             assert!(began.elapsed() < Duration::from_secs(30), "podman system service makes no socket");
@@ -65,14 +66,6 @@ impl Podman {
         assert!(output.status.success(), "podman {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
-
-    fn import_image(&self) {
-        let mut import = command(self.dir.path());
-        import.args(["import", "--change", "ENV PATH=/bin", "-", IMAGE]).stdin(Stdio::piped());
-        let mut import = import.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        import.stdin.take().unwrap().write_all(&super::engine::root_file_system()).unwrap();
-        assert!(import.wait().unwrap().success(), "podman import");
-    }
 }
 
 impl Drop for Podman {
@@ -82,6 +75,16 @@ impl Drop for Podman {
         let _ = self.service.wait();
         super::engine::sweep(self.dir.path(), &self.cgroup_parent);
     }
+}
+
+fn import_image(dir: &Path) {
+    let mut import = command(dir);
+    import.args(["import", "--change", "ENV PATH=/bin", "-", IMAGE]).stdin(Stdio::piped());
+    let mut import = import.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    // Whoever refuses the image says why.
+    let given = import.stdin.take().unwrap().write_all(&super::engine::root_file_system());
+    let ended = import.wait_with_output().unwrap();
+    assert!(given.is_ok() && ended.status.success(), "podman import: {}", String::from_utf8_lossy(&ended.stderr));
 }
 
 fn command(dir: &Path) -> Command {
