@@ -199,7 +199,7 @@ impl Followed {
                 self.align = newest.mid_line(size);
                 Ok(newest.at(size))
             }
-            Start::At(position) if (position.device, position.inode) == (newest.device, newest.inode) => {
+            Start::At(position) if newest.is_at(position) => {
                 // A shorter file was cut while nobody looked.
                 let offset = if position.offset <= size { newest.line_beginning(position.offset) } else { 0 };
                 Ok(newest.at(offset))
@@ -219,7 +219,7 @@ impl Followed {
         let mut younger = VecDeque::new();
         for number in 1..=ROTATED_AT_MOST {
             let open = Open::new(self.open_rotated(number)?, 0).ok()?;
-            if (open.device, open.inode) == (position.device, position.inode) {
+            if open.is_at(position) {
                 self.next = younger;
                 let line = open.line_beginning(position.offset);
                 return Some(open.at(line));

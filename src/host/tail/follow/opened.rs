@@ -12,8 +12,8 @@ const LINE_AT_MOST: u64 = 64 * 1024;
 /// Which file it is, also after it was deleted and its number given to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Identity {
-    device: u64,
-    inode: u64,
+    pub(super) device: u64,
+    pub(super) inode: u64,
     /// Not every file system knows it.
     born: Option<SystemTime>,
 }
@@ -27,8 +27,6 @@ impl Identity {
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) file: File,
-    pub(super) device: u64,
-    pub(super) inode: u64,
     pub(super) identity: Identity,
     pub(super) offset: u64,
     /// The bytes just before the offset, to notice that the file was cut and has grown past the offset again.
@@ -63,15 +61,21 @@ impl Open {
 
     pub(super) fn new(file: File, offset: u64) -> io::Result<Open> {
         let meta = file.metadata()?;
-        let identity = Identity::of(&meta);
-        Ok(Open { device: meta.dev(), inode: meta.ino(), identity, offset, remembered: Vec::new(), file })
+        Ok(Open { identity: Identity::of(&meta), offset, remembered: Vec::new(), file })
+    }
+
+    /// Whether it is the file of a stored position.
+    pub(super) fn is_at(&self, position: Position) -> bool {
+        (self.identity.device, self.identity.inode) == (position.device, position.inode)
     }
 
     pub(super) fn position(&self) -> Position {
-        Position { device: self.device, inode: self.inode, offset: self.offset }
+        let Identity { device, inode, .. } = self.identity;
+        Position { device, inode, offset: self.offset }
     }
 
+    /// Whether it is this file, whose number nobody else can get while it is open.
     pub(super) fn is(&self, meta: &Metadata) -> bool {
-        (self.device, self.inode) == (meta.dev(), meta.ino())
+        (self.identity.device, self.identity.inode) == (meta.dev(), meta.ino())
     }
 }
