@@ -12,8 +12,8 @@ const LINE_AT_MOST: u64 = 64 * 1024;
 /// Which file it is, also after it was deleted and its number given to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Identity {
-    pub(super) device: u64,
-    pub(super) inode: u64,
+    device: u64,
+    inode: u64,
     /// Not every file system knows it.
     born: Option<SystemTime>,
 }
