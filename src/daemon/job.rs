@@ -15,7 +15,7 @@ use crate::host::store::{LogPlace, Original, ReadPosition};
 use crate::host::tail::{ContainerFile, Source};
 use crate::model::{
     Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, Hold, Learning, Limits, LogOrigin, Millis,
-    Notice, NoticeLevel, RunState, Runtime, Setting, Share, TrainingId, Usage,
+    Notice, NoticeLevel, Place, RunState, Runtime, Setting, Share, TrainingId, Usage,
 };
 use crate::progress::Tracker;
 use std::collections::BTreeMap;
@@ -43,6 +43,8 @@ pub(super) struct Job {
     pub tracker: Tracker,
     /// What it is a run of.
     pub training: Option<TrainingId>,
+    /// Where it may run.
+    pub runs_on: Arc<Place>,
     /// Where its log is read on.
     pub place: Option<LogPlace>,
     /// When the first log bytes came since the place was saved.
@@ -58,6 +60,7 @@ pub(super) struct Job {
     pub limits: Limits,
     refreshed: Millis,
     refreshed_whole: Millis,
+    located: Millis,
     /// The last two readings of its CPU counter.
     pub cpu_sample: Option<(Millis, CpuTime)>,
     /// Cores used between them.
@@ -163,6 +166,7 @@ impl Job {
             started: node::now(),
             state: RunState::Running,
             holds: Holds::default(),
+            runs_on: Arc::default(),
             place: None,
             unsaved_since: None,
             drifts: Drifts::default(),
@@ -172,6 +176,7 @@ impl Job {
             limits,
             refreshed: Millis(0),
             refreshed_whole: Millis(0),
+            located: Millis(0),
             cpu_sample: None,
             cores_used: None,
             plan: None,
@@ -277,6 +282,19 @@ impl Job {
             }
             Some(_) => {}
             None => self.cpu_sample = Some((now, cpu)),
+        }
+    }
+
+    /// Reads where it may run: seldom, because that asks each of its processes; often while it starts, because then it is being set.
+    pub fn locate(&mut self, now: Millis) {
+        let is_young = now.since(self.started) < WHOLE_AT_LATEST;
+        if self.located > Millis(0) && !is_young && now.since(self.located) < WHOLE_AT_LATEST {
+            return;
+        }
+        self.located = now;
+        let place = self.target.cgroup().place();
+        if place != *self.runs_on {
+            self.runs_on = Arc::new(place);
         }
     }
 

@@ -4,6 +4,7 @@ use super::job::Job;
 use crate::host::{cgroup, node};
 use crate::model::{Bytes, ContainerId, ContainerObservation, JobStatus, Millis, NodeObservation, RunState, Share};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What of the node does not change from tick to tick.
 #[derive(Clone, Copy, Debug)]
@@ -28,17 +29,23 @@ pub(super) fn observe(
 ) -> NodeObservation {
     let containers = jobs.values_mut().map(|job| observe_job(job, now, paused, close)).collect();
     let Node { cores, memory } = node;
-    NodeObservation { now, cores, memory, pressure: cgroup::node_pressure(), holdback: None, containers }
+    // What a look publishes does not need it.
+    let idle = if close { node::idle() } else { Vec::new() };
+    NodeObservation { now, cores, idle, memory, pressure: cgroup::node_pressure(), holdback: None, containers }
 }
 
 fn observe_job(job: &mut Job, now: Millis, paused: bool, close: bool) -> ContainerObservation {
     job.refresh(now, close);
+    if close {
+        job.locate(now);
+    }
     ContainerObservation {
         id: job.id().clone(),
         name: job.target.name.clone(),
         runtime: job.target.runtime,
         started: job.started,
         state: job.state,
+        place: Arc::clone(&job.runs_on),
         hold: job.holds.strongest(now, paused),
         bounds: job.bounds(),
         weight: job.directives.weight,

@@ -1,6 +1,6 @@
 //! The machine itself: cores, memory, clock, boot, and this process's place on it. Imports: model only.
 
-use crate::model::{Bytes, Millis, Quota};
+use crate::model::{Bytes, CpuTime, Millis, Quota};
 use rustix::process::Resource;
 use rustix::time::ClockId;
 use std::fs;
@@ -53,6 +53,29 @@ pub fn cores(quota: Option<Quota>) -> f64 {
     quota.map_or(allowed, |Quota(millis)| allowed.min(millis as f64 / 1000.0)).max(0.01)
 }
 
+/// How long each processor has been idle since the machine started, by its number; empty where `/proc/stat` does not say.
+pub fn idle() -> Vec<CpuTime> {
+    fs::read_to_string("/proc/stat")
+        .map(|stat| idle_of(&stat, rustix::param::clock_ticks_per_second()))
+        .unwrap_or_default()
+}
+
+/// `cpu3 user nice system idle iowait …`, a processor a line. One that is switched off has no line and stays as it is.
+fn idle_of(stat: &str, ticks_per_second: u64) -> Vec<CpuTime> {
+    const PROCESSORS_AT_MOST: usize = 1 << 16;
+    let mut idle = Vec::new();
+    for line in stat.lines().take_while(|line| line.starts_with("cpu")) {
+        let mut fields = line.split_ascii_whitespace();
+        let number = fields.next().and_then(|name| name.strip_prefix("cpu")?.parse::<usize>().ok());
+        let ticks: u64 = fields.skip(3).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+        if let Some(number) = number.filter(|number| *number < PROCESSORS_AT_MOST) {
+            idle.resize(idle.len().max(number + 1), CpuTime(0));
+            idle[number] = CpuTime(ticks.saturating_mul(1_000_000) / ticks_per_second.max(1));
+        }
+    }
+    idle
+}
+
 /// Now, on a clock that never jumps and goes on while the machine sleeps (`CLOCK_BOOTTIME`): the same for every process, and
 /// across a restart of the daemon.
 pub fn now() -> Millis {
@@ -92,6 +115,13 @@ mod tests {
         assert!(all >= 1.0);
         assert_eq!(cores(Some(Quota(500))), 0.5);
         assert_eq!(cores(Some(Quota(1_000_000_000))), all);
+    }
+
+    #[test]
+    fn idle_time_is_told_by_processor_and_waiting_for_a_disk_is_idle() {
+        let stat = "cpu  9 9 9 9 9 9\ncpu0 5 5 5 100 20 3 0 0\ncpu2 1 1 1 50 0 0 0 0\nintr 99 1 2\n";
+        assert_eq!(idle_of(stat, 100), [1_200_000, 0, 500_000].map(CpuTime));
+        assert!(!idle().is_empty());
     }
 
     #[test]

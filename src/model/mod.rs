@@ -10,6 +10,7 @@ mod holdback;
 mod learning;
 mod number;
 mod observation;
+mod place;
 mod plan;
 mod reason;
 mod recording;
@@ -18,6 +19,7 @@ mod status;
 pub mod time;
 mod training;
 mod units;
+mod unlimited;
 
 pub use change::{LimitChange, Setting};
 pub use container::{Adoption, Bounds, ContainerId, Directives, EngineLimits, Hold, RunState, Runtime};
@@ -28,7 +30,8 @@ pub use history::{
 pub use holdback::HoldbackBlock;
 pub use learning::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Phase, Progress, ProgressUnit};
 pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};
-pub use plan::{ContainerPlan, GrowthEfficiency, List, NodePlan, PlannedLimits};
+pub use place::{InvalidNumbers, Numbers, Place};
+pub use plan::{ContainerPlan, Contention, GrowthEfficiency, List, NodePlan, PlannedLimits};
 pub use reason::Reason;
 pub use recording::{RECORDING_VERSION, RecordedTick, RecordingHeader, RecordingLine};
 pub use settings::{Enforcement, FlowconSettings, Objective, PolicyName, PolicySettings};

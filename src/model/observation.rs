@@ -1,9 +1,11 @@
 //! What was seen of the node at one instant. Missing is a value: every reading that can fail is an `Option`.
 
 use super::{
-    Bounds, Bytes, ContainerId, CpuTime, CpuWeight, Hold, HoldbackBlock, Learning, Millis, Quota, RunState, Runtime,
+    Bounds, Bytes, ContainerId, CpuTime, CpuWeight, Hold, HoldbackBlock, Learning, Millis, Place, Quota, RunState,
+    Runtime,
 };
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The whole node at one instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -12,6 +14,9 @@ pub struct NodeObservation {
     pub now: Millis,
     /// Cores that may be used (fractions on a node that is itself limited).
     pub cores: f64,
+    /// Idle time of each processor by its number, a counter; empty = unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub idle: Vec<CpuTime>,
     /// Main memory.
     pub memory: Bytes,
     /// Node-wide pressure.
@@ -54,6 +59,9 @@ pub struct ContainerObservation {
     pub started: Millis,
     /// Whether its processes can run.
     pub state: RunState,
+    /// Where it may run.
+    #[serde(default)]
+    pub place: Arc<Place>,
     /// Why its limits must be left alone, if so.
     pub hold: Option<Hold>,
     /// The owner's bounds.
@@ -101,10 +109,12 @@ pub struct Limits {
     /// `cpu.weight`, or `cpu.shares` on that scale.
     pub cpu_weight: Option<CpuWeight>,
     /// `cpu.max`; inner `None` = unlimited.
+    #[serde(default, with = "super::unlimited")]
     pub cpu_quota: Option<Option<Quota>>,
     /// `memory.low`, or the soft limit of v1; 0 = unprotected.
     pub memory_low: Option<Bytes>,
     /// `memory.high`; inner `None` = `max`.
+    #[serde(default, with = "super::unlimited")]
     pub memory_high: Option<Option<Bytes>>,
     /// `io.weight` or `blkio.weight`, 1 ..= 10,000 on the scale of v2.
     pub io_weight: Option<u16>,

@@ -46,8 +46,11 @@ pub struct NodePlan {
 pub struct ContainerPlan {
     /// Whose.
     pub id: ContainerId,
-    /// Its list; `None` under a policy without lists.
+    /// Its list. Under `flowcon` lists decide; under the other policies they are information. `None` in recordings of earlier versions.
     pub list: Option<List>,
+    /// Whom it competes with.
+    #[serde(default)]
+    pub contention: Contention,
     /// Its growth efficiency in the last measured interval.
     pub growth: GrowthEfficiency,
     /// The limit L in the policy's own terms: 1 = free competition.
@@ -58,6 +61,17 @@ pub struct ContainerPlan {
     pub limits: Option<PlannedLimits>,
     /// Why.
     pub reason: Reason,
+}
+
+/// A container's contention domain: those that compete with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Contention {
+    /// Containers in the domain, itself included.
+    pub containers: usize,
+    /// Cores that they can have together, as last measured: what they used and what was idle.
+    pub cores: f64,
+    /// Cores that it could use if it were alone: those that it may run on, less quotas.
+    pub most: f64,
 }
 
 /// What must stand in the cgroup; each `None` means the original value.

@@ -7,8 +7,8 @@
 use super::{NodeObservation, NodePlan, PolicySettings};
 use serde::{Deserialize, Serialize};
 
-/// Version of the format that is written here.
-pub const RECORDING_VERSION: u32 = 1;
+/// Version of the format that is written here. Version 1 did not tell an unknown limit from none, nor where a container may run.
+pub const RECORDING_VERSION: u32 = 2;
 
 /// One line of a recording; `G` is the governor (or a reference to it, for writing).
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,34 +1,33 @@
-//! From limits to shares of the node and integer weights.
+//! From limits to shares of a contention domain and integer weights.
 //!
 //! ## Problem
 //!
 //! A policy says in what proportion the governed containers shall share the CPU. The kernel takes an integer weight for each
-//! cgroup, and divides among *all* that are hungry, governed or not. Owners set bounds. Some containers must be left alone.
+//! cgroup, and divides among *all* siblings that are hungry, governed or not. Owners set bounds. Some containers must be left alone.
 //!
 //! ## Units
 //!
-//! - *claim*: limit L times the owner's weight; only proportions matter.
-//! - *share*: part of the node's CPU that the container gets when every governed container wants more than that.
-//! - *weight*: `cpu.weight`; weight = share × scale, scale = sum of the weights of all governed containers that run.
+//! - *claim*: limit L times the owner's weight and the container's original one; only proportions matter.
+//! - *share*: part of the domain's CPU that the container gets when every governed container there wants more than that. Bounds, and what is
+//!   shown to people, are parts of the node: share × the domain's part of the node.
+//! - *weight*: `cpu.weight`; weight = share × scale, scale = sum of the weights of all governed containers of the domain that run.
 //!
 //! ## Approach
 //!
-//! n free containers divide 100·n, the sum that they had by default; a held container keeps the weight that stands and counts
+//! The free containers of a domain divide the sum of their original weights; a held container keeps the weight that stands and counts
 //! in the scale. The budget is poured over the claims; a container that reaches a bound stays there and the rest flows to the
 //! others (water-filling). Integers by largest remainder.
 //!
 //! ## Properties
 //!
-//! - Σ weights = 100·n unless owners' upper bounds leave something over: ungoverned neighbours neither gain nor lose.
+//! - Σ weights of a domain is what it was unless owners' upper bounds leave something over: ungoverned neighbours neither gain nor lose.
 //! - Every weight is in 1 ..= 10,000, and shares lie within the owner's bounds to the precision of one weight unit.
 //! - Lower bounds that add up to more than there is are scaled down together; a lower bound above the upper one wins.
 //! - What is not a number claims like everybody else.
 
-use super::sane_weight;
-use crate::model::{Bounds, ContainerObservation, CpuWeight, RunState, Share};
-
-/// The weight that a container has by default, and the sum per container that is preserved.
-const WEIGHT_EACH: f64 = 100.0;
+use super::domain::Domain;
+use super::importance;
+use crate::model::{Bounds, ContainerObservation, CpuWeight, NodeObservation, RunState, Share};
 
 const GREATEST_WEIGHT: f64 = 10_000.0;
 
@@ -40,10 +39,12 @@ const FIXED_AT_MOST: f64 = 0.95;
 pub(super) struct Allocation {
     /// Part of the node.
     pub(super) share: f64,
-    /// Part that the claims alone would have given.
+    /// Part of the node that the claims alone would have given.
     pub(super) wanted: f64,
     /// The weight to set; the standing one for a container that is held or frozen.
     pub(super) weight: CpuWeight,
+    /// `io.weight` in the same proportion.
+    pub(super) io_weight: u16,
 }
 
 /// How a container takes part.
@@ -62,19 +63,56 @@ struct Claim {
     most: f64,
 }
 
-/// Divides the node. `limits` are the policy's L, in the order of the containers; `floor` is the share nobody falls below.
-pub(super) fn allocate(containers: &[ContainerObservation], limits: &[f64], floor: f64) -> Vec<Allocation> {
-    let parts: Vec<Part> = containers.iter().map(part_of).collect();
-    let free = parts.iter().filter(|part| **part == Part::Free).count() as f64;
-    let scale = scale(containers);
+/// A rule of division inside one domain.
+type Division<'a> = &'a dyn Fn(&Domain, &[&ContainerObservation]) -> Vec<Allocation>;
+
+/// Divides each domain by itself; the answer is in the order of the node's containers.
+fn divide(node: &NodeObservation, domains: &[Domain], division: Division<'_>) -> Vec<Allocation> {
+    let nothing = Allocation { share: 0.0, wanted: 0.0, weight: CpuWeight::DEFAULT, io_weight: 100 };
+    let mut all = vec![nothing; node.containers.len()];
+    for domain in domains {
+        let containers: Vec<&ContainerObservation> = domain.containers(node).collect();
+        for (&index, inside) in domain.members.iter().zip(division(domain, &containers)) {
+            all[index] =
+                Allocation { share: inside.share * domain.part, wanted: inside.wanted * domain.part, ..inside };
+        }
+    }
+    all
+}
+
+/// Divides the node. `limits` are the policy's L, in the order of the containers.
+pub(super) fn allocate(node: &NodeObservation, domains: &[Domain], limits: &[f64]) -> Vec<Allocation> {
+    divide(node, domains, &|domain, containers| {
+        let limits: Vec<f64> = domain.members.iter().map(|&index| limits[index]).collect();
+        allocate_inside(containers, &limits, domain.part)
+    })
+}
+
+/// What each container gets from its original weight, when nothing is planned.
+pub(super) fn untouched(node: &NodeObservation, domains: &[Domain]) -> Vec<Allocation> {
+    divide(node, domains, &|_, containers| untouched_inside(containers))
+}
+
+/// What each container gets in a plain block: as [`untouched`], but a fixed share is what its owner or an operator said.
+pub(super) fn plain(node: &NodeObservation, domains: &[Domain]) -> Vec<Allocation> {
+    divide(node, domains, &|domain, containers| plain_inside(containers, domain.part))
+}
+
+/// `part` of the node is what the containers divide; bounds are parts of the node.
+fn allocate_inside(containers: &[&ContainerObservation], limits: &[f64], part: f64) -> Vec<Allocation> {
+    let parts: Vec<Part> = containers.iter().map(|container| part_of(container)).collect();
+    let scale = scale(containers.iter().copied());
+    let free = || containers.iter().zip(&parts).filter(|(_, part)| **part == Part::Free).map(|(c, _)| *c);
     let claims: Vec<Claim> = containers
         .iter()
         .zip(limits)
         .zip(&parts)
         .filter(|(_, part)| **part == Part::Free)
-        .map(|((container, limit), _)| claim(container, *limit, floor, scale))
+        .map(|((container, limit), _)| claim(container, *limit, scale, part))
         .collect();
-    let budget = WEIGHT_EACH * free / scale;
+    let sum: f64 = free().map(original_weight).sum();
+    let io_sum: f64 = free().map(|container| f64::from(container.original.io_weight.unwrap_or(100))).sum();
+    let budget = sum / scale;
     let wanted = proportional(&claims, budget);
     let shares = pour(&claims, &wanted, budget);
     let weights = whole_weights(&shares, scale);
@@ -84,23 +122,24 @@ pub(super) fn allocate(containers: &[ContainerObservation], limits: &[f64], floo
         .zip(&parts)
         .map(|(container, part)| {
             let standing = standing_weight(container);
+            let io_standing = container.limits.io_weight.unwrap_or(100);
             match part {
                 Part::Free => {
                     let ((share, wanted), weight) = given.next().expect("one claim for each free container");
-                    Allocation { share, wanted, weight }
+                    let io_weight = (io_sum * share / budget).round().clamp(1.0, GREATEST_WEIGHT) as u16;
+                    Allocation { share, wanted, weight, io_weight }
                 }
                 Part::Held => {
                     let share = f64::from(standing.number()) / scale;
-                    Allocation { share, wanted: share, weight: standing }
+                    Allocation { share, wanted: share, weight: standing, io_weight: io_standing }
                 }
-                Part::Frozen => Allocation { share: 0.0, wanted: 0.0, weight: standing },
+                Part::Frozen => Allocation { share: 0.0, wanted: 0.0, weight: standing, io_weight: io_standing },
             }
         })
         .collect()
 }
 
-/// What each container gets from its original weight, when nothing is planned.
-pub(super) fn untouched(containers: &[ContainerObservation]) -> Vec<Allocation> {
+fn untouched_inside(containers: &[&ContainerObservation]) -> Vec<Allocation> {
     let weight = |c: &ContainerObservation| match part_of(c) {
         Part::Free => c.original.cpu_weight.unwrap_or(CpuWeight::DEFAULT),
         Part::Held | Part::Frozen => standing_weight(c),
@@ -111,20 +150,19 @@ pub(super) fn untouched(containers: &[ContainerObservation]) -> Vec<Allocation> 
         .iter()
         .map(|c| {
             let share = if runs(c) { f64::from(weight(c).number()) / scale } else { 0.0 };
-            Allocation { share, wanted: share, weight: weight(c) }
+            Allocation { share, wanted: share, weight: weight(c), io_weight: c.original.io_weight.unwrap_or(100) }
         })
         .collect()
 }
 
-/// What each container gets in a plain block: as [`untouched`], but a fixed share is what its owner or an operator said.
-///
 /// Fixed shares that leave nothing to the others are scaled down together, so that there is something to measure.
-pub(super) fn plain(containers: &[ContainerObservation]) -> Vec<Allocation> {
-    let mut given = untouched(containers);
-    let fixed: Vec<Option<f64>> = containers
-        .iter()
-        .map(|container| container.bounds.fixed().filter(|_| part_of(container) == Part::Free).map(Share::fraction))
-        .collect();
+fn plain_inside(containers: &[&ContainerObservation], part: f64) -> Vec<Allocation> {
+    let mut given = untouched_inside(containers);
+    let fixed_share = |container: &&ContainerObservation| {
+        let fixed = container.bounds.fixed().filter(|_| part_of(container) == Part::Free);
+        fixed.map(|share| (share.fraction() / part).min(1.0))
+    };
+    let fixed: Vec<Option<f64>> = containers.iter().map(fixed_share).collect();
     let all: f64 = fixed.iter().flatten().sum();
     if all <= 0.0 {
         return given;
@@ -134,7 +172,7 @@ pub(super) fn plain(containers: &[ContainerObservation]) -> Vec<Allocation> {
         containers.iter().zip(&given).zip(&fixed).filter(|((container, _), fixed)| fixed.is_none() && runs(container));
     let others: f64 = others.map(|((_, allocation), _)| f64::from(allocation.weight.number())).sum();
     if others <= 0.0 {
-        return allocate(containers, &vec![1.0; containers.len()], 0.0);
+        return allocate_inside(containers, &vec![1.0; containers.len()], part);
     }
     let scaled = (FIXED_AT_MOST / all).min(1.0);
     let unit = others / (1.0 - all * scaled);
@@ -151,16 +189,24 @@ pub(super) fn plain(containers: &[ContainerObservation]) -> Vec<Allocation> {
     given
 }
 
-/// The sum of the weights of all containers that run: 100 for each free one, and what stands for each held one.
-pub(super) fn scale(containers: &[ContainerObservation]) -> f64 {
+/// The sum of the weights of a domain's containers that run: the original one of each free container, and what stands for each held one.
+pub(super) fn scale<'a>(containers: impl Iterator<Item = &'a ContainerObservation>) -> f64 {
     containers
-        .iter()
         .map(|container| match part_of(container) {
-            Part::Free => WEIGHT_EACH,
+            Part::Free => original_weight(container),
             Part::Held => f64::from(standing_weight(container).number()),
             Part::Frozen => 0.0,
         })
         .sum()
+}
+
+/// The sum of the weights that the free ones among them divide.
+pub(super) fn free_weight<'a>(containers: impl Iterator<Item = &'a ContainerObservation>) -> f64 {
+    containers.filter(|container| part_of(container) == Part::Free).map(original_weight).sum()
+}
+
+fn original_weight(container: &ContainerObservation) -> f64 {
+    f64::from(container.original.cpu_weight.unwrap_or(CpuWeight::DEFAULT).number())
 }
 
 fn part_of(container: &ContainerObservation) -> Part {
@@ -175,12 +221,13 @@ fn standing_weight(container: &ContainerObservation) -> CpuWeight {
     container.limits.cpu_weight.unwrap_or(CpuWeight::DEFAULT)
 }
 
-fn claim(container: &ContainerObservation, limit: f64, floor: f64, scale: f64) -> Claim {
+fn claim(container: &ContainerObservation, limit: f64, scale: f64, part: f64) -> Claim {
     let limit = if limit.is_finite() && limit > 0.0 { limit } else { 1.0 };
     let Bounds { min, max } = container.bounds;
-    let most = max.fraction().min(GREATEST_WEIGHT / scale);
-    let least = min.fraction().max(floor.min(most)).max(1.0 / scale);
-    Claim { amount: limit * sane_weight(container.weight), least, most: most.max(least) }
+    let inside = |bound: Share| (bound.fraction() / part).min(1.0);
+    let most = inside(max).min(GREATEST_WEIGHT / scale);
+    let least = inside(min).max(1.0 / scale);
+    Claim { amount: limit * importance(container), least, most: most.max(least) }
 }
 
 /// Shares in proportion to the claims, without bounds.
@@ -236,11 +283,58 @@ fn whole_weights(shares: &[f64], scale: f64) -> Vec<CpuWeight> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Hold, Share};
-    use crate::policy::testing::container;
+    use crate::model::Hold;
+    use crate::policy::domain::domains;
+    use crate::policy::testing::{container, node};
+
+    fn allocated(containers: &[ContainerObservation], limits: &[f64]) -> Vec<Allocation> {
+        let node = node(containers.to_vec());
+        allocate(&node, &domains(&node), limits)
+    }
 
     fn weights(containers: &[ContainerObservation], limits: &[f64]) -> Vec<u32> {
-        allocate(containers, limits, 0.0).iter().map(|a| a.weight.number()).collect()
+        allocated(containers, limits).iter().map(|a| a.weight.number()).collect()
+    }
+
+    #[test]
+    fn the_sum_of_original_weights_is_kept_and_their_proportion_is_plain_sharing() {
+        let mut jobs = ["a", "b", "c"].map(container);
+        jobs.iter_mut().for_each(|job| job.original.cpu_weight = Some(CpuWeight::clamped(400.0)));
+        assert_eq!(weights(&jobs, &[1.0, 1.0, 1.0]), [400, 400, 400], "against their neighbours nothing changes");
+        assert_eq!(weights(&jobs, &[3.0, 2.0, 1.0]), [600, 400, 200]);
+        jobs[0].original.cpu_weight = Some(CpuWeight::DEFAULT);
+        assert_eq!(weights(&jobs, &[1.0, 1.0, 1.0]), [100, 400, 400], "free competition is what the owners set up");
+    }
+
+    #[test]
+    fn io_weights_keep_their_own_sum() {
+        let mut jobs = ["a", "b"].map(container);
+        jobs.iter_mut().for_each(|job| job.original.io_weight = Some(500));
+        let io: Vec<u16> = allocated(&jobs, &[3.0, 1.0]).iter().map(|a| a.io_weight).collect();
+        assert_eq!(io, [750, 250]);
+    }
+
+    #[test]
+    fn each_parent_keeps_its_sum() {
+        let mut jobs = ["a", "b", "c", "d"].map(container);
+        for (job, parent) in jobs.iter_mut().zip(["/a.slice", "/b.slice", "/a.slice", "/b.slice"]) {
+            std::sync::Arc::make_mut(&mut job.place).parent = Some(parent.into());
+        }
+        assert_eq!(weights(&jobs, &[0.9, 0.1, 0.3, 0.1]), [150, 100, 50, 100]);
+        let shares: f64 = allocated(&jobs, &[0.9, 0.1, 0.3, 0.1]).iter().map(|a| a.share).sum();
+        assert!((shares - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_bound_is_a_part_of_the_node_also_where_a_domain_is_less_of_it() {
+        let mut jobs = ["a", "b", "c"].map(container);
+        for (job, cpus) in jobs.iter_mut().zip(["0", "0", "1"]) {
+            std::sync::Arc::make_mut(&mut job.place).cpus = Some(cpus.parse().expect("a list"));
+        }
+        jobs[0].bounds.min = Share::clamped(0.4);
+        let given = allocated(&jobs, &[0.001, 1.0, 1.0]);
+        assert!((given[0].share - 0.4).abs() < 1e-9 && (given[1].share - 0.1).abs() < 1e-9, "{given:?}");
+        assert_eq!(given.iter().map(|a| a.weight.number()).collect::<Vec<_>>(), [160, 40, 100]);
     }
 
     #[test]
@@ -265,7 +359,7 @@ mod tests {
         let mut jobs = ["a", "b", "c", "d"].map(container);
         jobs[0].bounds.max = Share::clamped(0.3);
         jobs[3].bounds.min = Share::clamped(0.2);
-        let given = allocate(&jobs, &[1.0, 0.1, 0.1, 0.01], 0.0);
+        let given = allocated(&jobs, &[1.0, 0.1, 0.1, 0.01]);
         assert_eq!(given.iter().map(|a| a.weight.number()).collect::<Vec<_>>(), [120, 100, 100, 80]);
         assert!(given[0].wanted > 0.8 && (given[0].share - 0.3).abs() < 1e-9);
     }
@@ -293,7 +387,7 @@ mod tests {
         let mut jobs = ["a", "b", "c"].map(container);
         jobs[1].hold = Some(Hold::Foreign("cpu.weight".to_owned()));
         jobs[1].limits.cpu_weight = Some(CpuWeight::clamped(200.0));
-        let given = allocate(&jobs, &[3.0, 7.0, 1.0], 0.0);
+        let given = allocated(&jobs, &[3.0, 7.0, 1.0]);
         assert_eq!(given.iter().map(|a| a.weight.number()).collect::<Vec<_>>(), [150, 200, 50]);
         assert!((given[1].share - 0.5).abs() < 1e-12 && (given[0].share - 0.375).abs() < 1e-12);
     }
@@ -302,16 +396,8 @@ mod tests {
     fn a_frozen_container_takes_no_share() {
         let mut jobs = ["a", "b"].map(container);
         jobs[0].state = RunState::Paused;
-        let given = allocate(&jobs, &[1.0, 1.0], 0.0);
+        let given = allocated(&jobs, &[1.0, 1.0]);
         assert_eq!((given[0].share, given[1].share), (0.0, 1.0));
         assert_eq!(given[1].weight, CpuWeight::DEFAULT);
-    }
-
-    #[test]
-    fn the_floor_is_kept_by_everybody() {
-        let jobs = ["a", "b", "c", "d", "e"].map(container);
-        let given = allocate(&jobs, &[1.0, 0.0001, 0.0001, 0.0001, 0.0001], 0.02);
-        assert!(given.iter().all(|a| a.share >= 0.02 - 1e-9));
-        assert_eq!(given[1].weight.number(), 10);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Property tests run it over random observations, and the daemon runs it over each plan in debug builds.
 
-use super::allocation::scale;
+use super::allocation::{free_weight, scale};
+use super::domain::{Domain, domains};
 use super::memory;
 use crate::model::{
     ContainerId, ContainerObservation, ContainerPlan, NodeObservation, NodePlan, PlannedLimits, Reason, RunState, Share,
@@ -59,9 +60,12 @@ pub fn check(plan: &NodePlan, observation: &NodeObservation) -> Vec<Violation> {
         violations.push(Violation::NextTickNotLater);
     }
     check_sums(plan, observation, &mut violations);
-    let bounds = SharedBounds::of(observation);
-    for (planned, container) in plan.containers.iter().zip(&observation.containers) {
-        check_one(planned, container, &bounds, observation, &mut violations);
+    for domain in domains(observation) {
+        let bounds = SharedBounds::of(&domain, observation);
+        for &index in &domain.members {
+            let (planned, container) = (&plan.containers[index], &observation.containers[index]);
+            check_one(planned, container, &bounds, observation, &mut violations);
+        }
     }
     violations
 }
@@ -78,18 +82,21 @@ fn check_sums(plan: &NodePlan, observation: &NodeObservation, violations: &mut V
     }
 }
 
-/// What the owners' bounds of all containers mean together.
+/// What the owners' bounds of a domain's containers mean together.
 struct SharedBounds {
     scale: f64,
+    /// The domain's part of the node.
+    part: f64,
     lower_bounds_fit: bool,
 }
 
 impl SharedBounds {
-    fn of(observation: &NodeObservation) -> Self {
-        let scale = scale(&observation.containers);
-        let free = observation.containers.iter().filter(|c| c.state == RunState::Running && c.hold.is_none());
-        let (count, least) = free.fold((0.0, 0.0), |(n, sum), c| (n + 1.0, sum + c.bounds.min.fraction() + 0.01));
-        SharedBounds { scale, lower_bounds_fit: scale > 0.0 && least <= 100.0 * count / scale }
+    fn of(domain: &Domain, observation: &NodeObservation) -> Self {
+        let (scale, part) = (scale(domain.containers(observation)), domain.part);
+        let free = domain.containers(observation).filter(|c| c.state == RunState::Running && c.hold.is_none());
+        let least: f64 = free.map(|c| (c.bounds.min.fraction() / part).min(1.0) + 1.0 / scale).sum();
+        let lower_bounds_fit = scale > 0.0 && least <= free_weight(domain.containers(observation)) / scale;
+        SharedBounds { scale, part, lower_bounds_fit }
     }
 }
 
@@ -141,12 +148,13 @@ fn check_cpu(
     violations: &mut Vec<Violation>,
 ) {
     let Some(weight) = limits.cpu_weight else { return };
-    let share = planned.share.fraction();
+    let share = planned.share.fraction() / bounds.part;
     let unit = 1.0 / bounds.scale;
     if (f64::from(weight.number()) - share * bounds.scale).abs() > 1.0 + 1e-6 {
         violations.push(Violation::WeightNotShare(container.id.clone()));
     }
-    let (min, max) = (container.bounds.min.fraction(), container.bounds.max.fraction());
+    let inside = |bound: Share| (bound.fraction() / bounds.part).min(1.0);
+    let (min, max) = (inside(container.bounds.min), inside(container.bounds.max));
     if share > max.max(min) + unit + 1e-6 {
         violations.push(Violation::AboveBound(container.id.clone(), planned.share));
     }

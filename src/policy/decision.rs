@@ -6,8 +6,8 @@ use crate::model::{HoldbackBlock, List, Reason};
 /// A policy's answer for one container.
 #[derive(Clone, Debug)]
 pub(super) struct Decision {
-    /// Its list, under a policy with lists.
-    pub(super) list: Option<List>,
+    /// Its list.
+    pub(super) list: List,
     /// The limit L in (0, 1]: only proportions between containers matter.
     pub(super) limit: f64,
     /// What its memory is worth.
@@ -18,8 +18,8 @@ pub(super) struct Decision {
 
 impl Decision {
     /// The policy only watches.
-    pub(super) fn observe_only() -> Self {
-        Decision { list: None, limit: 1.0, role: MemoryRole::Leave, reason: Reason::ObserveOnly }
+    pub(super) fn listed(list: List) -> Self {
+        Decision { list, limit: 1.0, role: MemoryRole::Leave, reason: Reason::ObserveOnly }
     }
 
     /// The policy decided, and nothing of it counts in a plain block.

@@ -104,6 +104,7 @@ mod tests {
             .map(|(id, limits)| ContainerPlan {
                 id: container(id).id,
                 list: None,
+                contention: Default::default(),
                 growth: GrowthEfficiency::default(),
                 limit: Share::ALL,
                 share: Share::ALL,

@@ -82,7 +82,7 @@ pub(super) fn decisions(
     entries
         .iter()
         .map(|entry| Decision {
-            list: Some(entry.standing.list),
+            list: entry.standing.list,
             limit: entry.standing.limit,
             role: role(entry.standing),
             reason: reason(entry, all_completing, interval, floor),

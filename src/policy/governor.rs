@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! recall      what is remembered of each observed container; who is new, who is gone (Algorithm 2)
-//! measure     growth of each                                          growth
+//! measure     growth of each, and what each domain has to divide      growth, capacity, domain
 //! decide      a limit, a list, a memory role and a reason for each    flowcon, …: one file a policy
 //! allocate    limits → shares → weights, within bounds                allocation
 //! enforce     quota, memory, I/O                                      quota, memory
@@ -14,14 +14,18 @@
 use super::allocation::{self, Allocation};
 use super::backoff::Backoff;
 use super::balanced::{self, Answer};
+use super::capacity::{Capacities, CapacityMemory, CapacityMeter};
 use super::decision::Decision;
+use super::diff::diff;
+use super::domain::Domain;
 use super::flowcon;
 use super::growth::{GrowthMeter, Measurement};
 use super::memory::{self, MemoryPlan, MemoryRole, PlannedMemory};
 use super::quota::{self, QuotaMemory};
 use crate::model::{
-    ContainerId, ContainerObservation, ContainerPlan, Enforcement, GrowthEfficiency, Hold, HoldbackBlock, Millis,
-    NodeObservation, NodePlan, Phase, PlannedLimits, PolicyName, PolicySettings, Pressure, Reason, RunState, Share,
+    ContainerId, ContainerObservation, ContainerPlan, Contention, Enforcement, GrowthEfficiency, Hold, HoldbackBlock,
+    List, Millis, NodeObservation, NodePlan, Phase, PlannedLimits, PolicyName, PolicySettings, Pressure, Reason,
+    RunState, Share,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -34,10 +38,21 @@ pub struct Governor {
     /// Boxed: a tick takes everything out and puts it back.
     remembered: BTreeMap<ContainerId, Box<Remembered>>,
     backoff: Backoff,
+    #[serde(default)]
+    capacity: CapacityMeter,
     last_tick: Option<Millis>,
     /// Whether the last tick fell into a plain block.
     #[serde(default)]
     plain: bool,
+}
+
+/// What a policy answers for all containers.
+struct Decided {
+    decisions: Vec<Decision>,
+    /// How long to wait; `None` = by whether anything changes.
+    interval: Option<Millis>,
+    /// What a policy expects sooner than that.
+    at_most: Millis,
 }
 
 /// What is known of one container between ticks.
@@ -46,17 +61,39 @@ struct Remembered {
     meter: GrowthMeter,
     standing: flowcon::Standing,
     state: Option<RunState>,
-    phase: Option<Phase>,
+    #[serde(default)]
+    situation: Situation,
+    #[serde(default)]
+    capacity: CapacityMemory,
     quota: QuotaMemory,
     planned: PlannedMemory,
     balanced: balanced::Memory,
+}
+
+/// What of a job ends a back-off when it changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Situation {
+    phase: Option<Phase>,
+    /// It prints something that tells how far it is.
+    prints: bool,
+    /// How long it will train is known.
+    has_end: bool,
+    /// Its model is good: the milestone is behind it.
+    is_good: bool,
 }
 
 impl Governor {
     /// A governor that has seen nothing yet.
     pub fn new(settings: PolicySettings) -> Self {
         let backoff = Backoff::new(&settings);
-        Governor { settings, remembered: BTreeMap::new(), backoff, last_tick: None, plain: false }
+        Governor {
+            settings,
+            remembered: BTreeMap::new(),
+            backoff,
+            capacity: CapacityMeter::default(),
+            last_tick: None,
+            plain: false,
+        }
     }
 
     /// The settings in force.
@@ -80,14 +117,16 @@ impl Governor {
             .zip(&mut remembered)
             .map(|(container, memory)| memory.meter.measure(observation, container, self.settings.interval))
             .collect();
-        let (mut decisions, interval) = self.decide(observation, &mut remembered, &measurements, disturbed);
+        let Capacities { domains, kept } = self.measure_capacity(observation, &mut remembered);
+        let Decided { mut decisions, interval, at_most } =
+            self.decide(observation, &domains, &kept, &mut remembered, &measurements, disturbed);
         if let Some(block) = self.plain_block(observation) {
             decisions = decisions.into_iter().map(|decision| decision.held_back(block)).collect();
         }
-        let allocations = self.allocate(observation, &decisions);
+        let allocations = self.allocate(observation, &domains, &decisions);
         explain_bounds(&mut decisions, &allocations, &observation.containers);
         let limits = self.enforce(observation, &mut remembered, &decisions, &allocations);
-        let containers = observation
+        let mut containers: Vec<ContainerPlan> = observation
             .containers
             .iter()
             .zip(decisions)
@@ -95,7 +134,8 @@ impl Governor {
             .zip(allocations.iter().zip(limits))
             .map(|(((container, decision), measurement), (allocation, limits))| ContainerPlan {
                 id: container.id.clone(),
-                list: decision.list,
+                list: Some(decision.list),
+                contention: Contention::default(),
                 growth: growth_of(measurement),
                 limit: Share::clamped(decision.limit),
                 share: Share::clamped(allocation.share),
@@ -103,11 +143,18 @@ impl Governor {
                 reason: reason_of(container, decision.reason),
             })
             .collect();
+        note_contention(&domains, &observation.containers, &mut containers);
         self.remember(observation, remembered);
-        let next_tick = observation.now.after(interval);
-        let turns = observation.holdback.map(|block| block.until).filter(|until| *until > observation.now);
-        let next_tick = turns.map_or(next_tick, |turns| turns.min(next_tick));
-        NodePlan { at: observation.now, containers, next_tick, interval }
+        let at = observation.now;
+        let mut plan = NodePlan { at, containers, next_tick: at, interval: self.settings.interval };
+        plan.interval = interval.unwrap_or_else(|| {
+            let nothing_changes = diff(&plan, observation).is_empty();
+            self.wait(nothing_changes, disturbed, observation.pressure)
+        });
+        let turns = observation.holdback.map(|block| block.until).filter(|until| *until > at);
+        plan.next_tick = at.after(plan.interval.min(at_most));
+        plan.next_tick = turns.map_or(plan.next_tick, |turns| turns.min(plan.next_tick));
+        plan
     }
 
     /// Whether a tick should come before the planned one: a container started, ended, froze or thawed; a plain block began or ended; or,
@@ -135,7 +182,7 @@ impl Governor {
             || observation.containers.iter().any(|container| {
                 self.remembered
                     .get(&container.id)
-                    .is_some_and(|memory| phase_changed(memory.phase, phase_of(container)))
+                    .is_some_and(|memory| memory.situation.changed(Situation::of(container)))
             })
     }
 
@@ -170,7 +217,7 @@ impl Governor {
             .iter()
             .zip(recalled)
             .map(|(container, mut memory)| {
-                (memory.state, memory.phase) = (Some(container.state), phase_of(container));
+                (memory.state, memory.situation) = (Some(container.state), Situation::of(container));
                 (container.id.clone(), memory)
             })
             .collect();
@@ -181,48 +228,59 @@ impl Governor {
         observation.holdback.as_ref().filter(|block| block.plain && self.settings.policy != PolicyName::Fair)
     }
 
-    /// A decision for each container, and how long it holds.
+    fn measure_capacity(&mut self, observation: &NodeObservation, remembered: &mut [Box<Remembered>]) -> Capacities {
+        let mut memories: Vec<&mut CapacityMemory> = remembered.iter_mut().map(|memory| &mut memory.capacity).collect();
+        self.capacity.measure(observation, &mut memories)
+    }
+
+    /// A decision for each container. Lists are kept under every policy.
     fn decide(
         &mut self,
         observation: &NodeObservation,
+        domains: &[Domain],
+        kept: &[f64],
         remembered: &mut [Box<Remembered>],
         measurements: &[Measurement],
         disturbed: bool,
-    ) -> (Vec<Decision>, Millis) {
+    ) -> Decided {
+        let mut entries = entries(&observation.containers, remembered, measurements);
+        let all_completing = flowcon::run(&mut entries, &self.settings.flowcon);
+        let lists = entries.iter().map(|entry| entry.standing.list);
         match self.settings.policy {
             PolicyName::Flowcon => {
-                let mut entries = entries(&observation.containers, remembered, measurements);
-                let all_completing = flowcon::run(&mut entries, &self.settings.flowcon);
                 let interval = self.wait(all_completing, disturbed, observation.pressure);
-                (flowcon::decisions(&entries, all_completing, interval, &self.settings.flowcon), interval)
-            }
-            PolicyName::Balanced => {
-                let memories = remembered.iter_mut().map(|memory| &mut memory.balanced);
-                let Answer { decisions, wait } = balanced::decide(observation, memories, &self.settings);
-                let interval = self.wait(false, disturbed, observation.pressure);
-                (decisions, interval.min(wait))
+                let decisions = flowcon::decisions(&entries, all_completing, interval, &self.settings.flowcon);
+                Decided { decisions, interval: Some(interval), at_most: interval }
             }
             PolicyName::Fair => {
-                let decisions = observation.containers.iter().map(|_| Decision::observe_only()).collect();
-                (decisions, self.wait(false, disturbed, observation.pressure))
+                let decisions = lists.map(Decision::listed).collect();
+                Decided { decisions, interval: None, at_most: Millis(u64::MAX) }
+            }
+            PolicyName::Balanced => {
+                let lists: Vec<List> = lists.collect();
+                let each = remembered.iter_mut().zip(lists).zip(kept);
+                let mut entries: Vec<balanced::Entry<'_>> = each
+                    .map(|((memory, list), kept)| balanced::Entry { memory: &mut memory.balanced, list, kept: *kept })
+                    .collect();
+                let Answer { decisions, wait } = balanced::decide(observation, domains, &mut entries, &self.settings);
+                Decided { decisions, interval: None, at_most: wait }
             }
         }
     }
 
-    fn wait(&mut self, all_converged: bool, disturbed: bool, pressure: Pressure) -> Millis {
-        self.backoff.next(all_converged, disturbed, pressure, &self.settings)
+    fn wait(&mut self, nothing_changes: bool, disturbed: bool, pressure: Pressure) -> Millis {
+        self.backoff.next(nothing_changes, disturbed, pressure, &self.settings)
     }
 
-    fn allocate(&self, observation: &NodeObservation, decisions: &[Decision]) -> Vec<Allocation> {
-        let containers = &observation.containers;
+    fn allocate(&self, observation: &NodeObservation, domains: &[Domain], decisions: &[Decision]) -> Vec<Allocation> {
         if self.settings.policy == PolicyName::Fair {
-            return allocation::untouched(containers);
+            return allocation::untouched(observation, domains);
         }
         if observation.is_plain() {
-            return allocation::plain(containers);
+            return allocation::plain(observation, domains);
         }
         let limits: Vec<f64> = decisions.iter().map(|decision| decision.limit).collect();
-        allocation::allocate(containers, &limits, 0.0)
+        allocation::allocate(observation, domains, &limits)
     }
 
     /// What must stand in each cgroup; `None` for a container that is to be left alone.
@@ -273,7 +331,6 @@ impl Governor {
             memory.planned = PlannedMemory::default();
             MemoryPlan::default()
         };
-        let io_weight = || u16::try_from(allocation.weight.number()).ok().filter(|_| s.govern_io);
         if container.hold.is_some() {
             return None;
         }
@@ -290,7 +347,7 @@ impl Governor {
             cpu_quota,
             memory_low: low,
             memory_high: high,
-            io_weight: io_weight(),
+            io_weight: s.govern_io.then_some(allocation.io_weight),
         })
     }
 }
@@ -350,10 +407,34 @@ fn growth_of(measurement: Measurement) -> GrowthEfficiency {
     }
 }
 
-fn phase_of(container: &ContainerObservation) -> Option<Phase> {
-    container.learning.curve.map(|curve| curve.phase).filter(|phase| *phase != Phase::Unknown)
+fn note_contention(domains: &[Domain], containers: &[ContainerObservation], plans: &mut [ContainerPlan]) {
+    for domain in domains {
+        for (member, &index) in domain.members.iter().enumerate() {
+            plans[index].contention = Contention {
+                containers: domain.members.len(),
+                cores: domain.cores,
+                most: domain.most(member, &containers[index]),
+            };
+        }
+    }
 }
 
-fn phase_changed(before: Option<Phase>, now: Option<Phase>) -> bool {
-    before.zip(now).is_some_and(|(before, now)| before != now)
+impl Situation {
+    fn of(container: &ContainerObservation) -> Situation {
+        let learning = &container.learning;
+        let to_quality = learning.curve.and_then(|curve| curve.units_to_quality);
+        Situation {
+            phase: learning.curve.map(|curve| curve.phase).filter(|phase| *phase != Phase::Unknown),
+            prints: learning.progress.is_some() || learning.evaluations > 0,
+            has_end: learning.units_to_completion.is_some(),
+            is_good: to_quality.is_some_and(|units| units.high <= 0.0),
+        }
+    }
+
+    /// A phase that is not known any more, or not yet, is no change.
+    fn changed(self, now: Situation) -> bool {
+        let phases = self.phase.zip(now.phase);
+        phases.is_some_and(|(before, now)| before != now)
+            || Situation { phase: None, ..self } != Situation { phase: None, ..now }
+    }
 }

@@ -6,9 +6,11 @@
 mod allocation;
 mod backoff;
 mod balanced;
+mod capacity;
 mod check;
 mod decision;
 mod diff;
+mod domain;
 mod flowcon;
 mod governor;
 mod growth;
@@ -23,10 +25,18 @@ mod scenarios;
 #[cfg(test)]
 mod testing;
 
+use crate::model::{ContainerObservation, CpuWeight};
+
 pub use check::{Violation, check};
 pub use diff::diff;
 pub use governor::Governor;
 pub use holdback::Holdback;
+
+/// What plain sharing divides by: the owner's weight, times the weight that the container was started with, in parts of the default.
+fn importance(container: &ContainerObservation) -> f64 {
+    let original = container.original.cpu_weight.unwrap_or(CpuWeight::DEFAULT);
+    sane_weight(container.weight) * f64::from(original.number()) / f64::from(CpuWeight::DEFAULT.number())
+}
 
 /// The owner's weight as a number that can be multiplied with: what is no sensible number counts as 1.
 fn sane_weight(weight: f64) -> f64 {

@@ -208,7 +208,8 @@ fn fair_puts_every_original_back() {
     story.job(0).original.cpu_weight = Some(CpuWeight::clamped(300.0));
     story.pass_and_tick(20, &[Some(0.0); 2]);
     story.pass_and_tick(20, &[Some(0.01), Some(0.03)]);
-    assert_eq!(story.job(1).limits.cpu_weight, Some(CpuWeight::clamped(150.0)));
+    // A quarter and three quarters of the growth, times 3 and 1: half of the 400 that they were started with.
+    assert_eq!(story.job(1).limits.cpu_weight, Some(CpuWeight::clamped(200.0)));
     story.governor.reconfigure(PolicySettings { policy: PolicyName::Fair, ..*story.governor.settings() });
     let plan = story.pass_and_tick(20, &[Some(0.01), Some(0.03)]);
     for job in &story.node.containers {

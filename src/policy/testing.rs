@@ -20,6 +20,7 @@ pub(super) fn container(id: &str) -> ContainerObservation {
         runtime: Runtime::Docker,
         started: Millis(0),
         state: RunState::Running,
+        place: Default::default(),
         hold: None,
         bounds: Bounds::default(),
         weight: 1.0,
@@ -37,6 +38,7 @@ pub(super) fn node(containers: Vec<ContainerObservation>) -> NodeObservation {
     NodeObservation {
         now: Millis(0),
         cores: 2.0,
+        idle: Vec::new(),
         memory: Bytes(8 << 30),
         pressure: Pressure { cpu: Some(0.0), memory: Some(0.0), io: Some(0.0) },
         holdback: None,

@@ -4,7 +4,7 @@
 
 use super::curve::LearningCurve;
 use super::random::Stream;
-use crate::model::{Bounds, Bytes, ProgressUnit};
+use crate::model::{Bounds, Bytes, CpuWeight, Numbers, ProgressUnit};
 
 /// The quality whose time is measured: this part of the final improvement of the true curve.
 pub const QUALITY: f64 = 0.95;
@@ -20,6 +20,8 @@ pub struct Reports {
     pub total: bool,
     /// The printed total is the true one times this.
     pub total_factor: f64,
+    /// Its command says the total, times this, where the log does not.
+    pub claimed: Option<f64>,
     /// Seconds from the print to the reader: buffering.
     pub delay_s: f64,
     /// What one count is.
@@ -35,6 +37,7 @@ impl Default for Reports {
             progress: true,
             total: true,
             total_factor: 1.0,
+            claimed: None,
             delay_s: 0.0,
             unit: ProgressUnit::Epoch,
             deadline: false,
@@ -64,6 +67,12 @@ pub struct JobPlan {
     pub startup_work: f64,
     /// Cores that it can use at once.
     pub parallelism: f64,
+    /// Processors that it may run on; `None` = all.
+    pub cpus: Option<Numbers>,
+    /// The cgroup that it is below; all of them have the same weight.
+    pub parent: Option<String>,
+    /// `cpu.weight` with which it was started.
+    pub cpu_weight: CpuWeight,
     /// The owner's weight.
     pub weight: f64,
     /// The owner's bounds.

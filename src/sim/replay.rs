@@ -222,7 +222,7 @@ mod tests {
         let good = write(&settings(PolicyName::Fair), Vec::new()).unwrap();
         let error = replayed(&format!("{good}{{\"tick\":{{\"observation\":3}}}}\n")).unwrap_err();
         assert!(error.starts_with("r.jsonl:2:"), "{error}");
-        let newer = good.replace("\"version\":1", "\"version\":2");
-        assert!(replayed(&newer).unwrap_err().contains("version 2; expected 1"));
+        let newer = good.replace("\"version\":2", "\"version\":3");
+        assert!(replayed(&newer).unwrap_err().contains("version 3; expected 2"));
     }
 }

@@ -20,6 +20,7 @@ pub(super) fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> 
             runtime: Runtime::Docker,
             started: Millis(1_000),
             state: RunState::Running,
+            place: Default::default(),
             hold: None,
             bounds: Bounds::default(),
             weight: 1.0,
@@ -38,6 +39,7 @@ pub(super) fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> 
         plan: Some(ContainerPlan {
             id,
             list: None,
+            contention: Default::default(),
             growth: GrowthEfficiency::default(),
             limit: Share::ALL,
             share: Share::clamped(share),

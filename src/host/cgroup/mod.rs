@@ -17,6 +17,7 @@ mod error;
 mod hierarchy;
 mod limits;
 mod network;
+mod place;
 mod pressure;
 mod process;
 mod usage;
@@ -28,7 +29,7 @@ pub use hierarchy::{Version, own_quota};
 pub use pressure::node_pressure;
 pub use process::{StartTime, start_time};
 
-use crate::model::{Limits, Setting, Usage};
+use crate::model::{Limits, Place, Setting, Usage};
 use directory::Directory;
 use hierarchy::{Controller, Hierarchies};
 use network::Network;
@@ -41,6 +42,8 @@ use usage::Meter;
 /// reads and writes reach the cgroup that was opened, or fail.
 #[derive(Debug)]
 pub struct Cgroup {
+    /// The process by which it was found.
+    pid: u32,
     directories: Directories,
     meter: Meter,
     network: Option<Network>,
@@ -71,7 +74,7 @@ impl Cgroup {
         let directories = Hierarchies::of_host()?.directories_of(pid)?;
         let network = Network::of_process(pid);
         process::living(pid, Some(before))?;
-        Ok(Cgroup::new(directories, network))
+        Ok(Cgroup::new(pid, directories, network))
     }
 
     /// Opens the cgroup called `name` that process `pid` lives in, as of a scope, and nothing else: in a hierarchy where the
@@ -85,8 +88,8 @@ impl Cgroup {
         if cgroup.directories.all().next().is_none() { Err(CgroupError::Root { pid }) } else { Ok(cgroup) }
     }
 
-    fn new(directories: Directories, network: Option<Network>) -> Cgroup {
-        Cgroup { directories, meter: Meter::default(), network }
+    fn new(pid: u32, directories: Directories, network: Option<Network>) -> Cgroup {
+        Cgroup { pid, directories, meter: Meter::default(), network }
     }
 
     /// What the container has used so far and uses now. Never fails: what cannot be read is `None`.
@@ -99,6 +102,11 @@ impl Cgroup {
     /// Brings the CPU time, the memory and the pressure on it in a reading of before up to date: a third of the cost of a whole one.
     pub fn glance(&mut self, usage: &mut Usage) {
         self.meter.glance(&self.directories, usage);
+    }
+
+    /// Where its processes may run, and below which cgroup its weight counts. Never fails: what cannot be read is `None`.
+    pub fn place(&self) -> Place {
+        place::read(&self.directories, self.pid)
     }
 
     /// The limits that stand now. Never fails: what cannot be read is `None`.

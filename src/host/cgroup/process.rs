@@ -23,11 +23,21 @@ pub(super) fn living(pid: u32, expected: Option<StartTime>) -> Result<StartTime,
     Ok(found)
 }
 
-/// Fields are counted after the last `)`: a command's name may hold anything, brackets and spaces too.
+/// CPU time that process `pid` has used, in clock ticks; `None` when there is no such process.
+pub(super) fn cpu_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(field(&stat, 14)?.saturating_add(field(&stat, 15)?))
+}
+
 fn parse(stat: &str) -> Option<StartTime> {
-    const AFTER_NAME: usize = 22 - 3;
-    let fields = &stat[stat.rfind(')')? + 1..];
-    fields.split_ascii_whitespace().nth(AFTER_NAME)?.parse().ok().map(StartTime)
+    field(stat, 22).map(StartTime)
+}
+
+/// A number of `/proc/PID/stat` by its place in `proc(5)`. Fields are counted after the last `)`: a command's name may hold anything,
+/// brackets and spaces too.
+fn field(stat: &str, place: usize) -> Option<u64> {
+    let after_name = &stat[stat.rfind(')')? + 1..];
+    after_name.split_ascii_whitespace().nth(place - 3)?.parse().ok()
 }
 
 #[cfg(test)]

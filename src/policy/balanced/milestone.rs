@@ -2,7 +2,7 @@
 
 use super::work::Work;
 use crate::model::{ContainerObservation, Estimate, Objective, Phase};
-use crate::policy::sane_weight;
+use crate::policy::importance;
 
 /// Part of the whole work at which a job reaches 95 % quality: until its own curve says where that is, and, where the log does not say
 /// what the whole is, the other way round.
@@ -60,7 +60,7 @@ pub(super) struct Prospect<'a> {
     pub(super) behind: f64,
     /// Seconds until the owner's deadline, if there is one.
     pub(super) deadline: Option<f64>,
-    /// Cores of the node, and of an equal share.
+    /// Cores that it could use alone, and those of an equal share.
     pub(super) cores: f64,
     pub(super) equal: f64,
 }
@@ -78,7 +78,7 @@ pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Mile
     let trust = if to_end.is_some() { 1.0 } else { prospect.trust_without_total() };
     let trust = if work.is_measured { trust } else { TRUST_IN_FIRST_PRICE * trust };
     let whole = to_end.unwrap_or_else(|| prospect.work_to_some_end());
-    let weight = sane_weight(container.weight);
+    let weight = importance(container);
     let offer = |name, credit: f64, work: f64| {
         let log_index = (weight * credit.max(LEAST_CREDIT) / work).ln();
         log_index.is_finite().then_some(Milestone { name, work, log_index, trust, to_end: whole })

@@ -18,12 +18,12 @@
 //! A deadline (`flowcon.deadline`) is a soft hint: while a job needs more than an equal share to end in time, the credit of its completion counts
 //! as many times as it needs equal shares. When the whole node would not be enough any more, it is ranked like the others.
 //!
-//! The index becomes a share of the node:
+//! The index becomes cores, in each contention domain by itself ([`super::domain`], [`pool`]):
 //!
 //! ```text
-//! entitled = weight / Σ weights                                   1/n where all weights are equal
+//! entitled = cores · weight / Σ weights                           cores/n where all weights are equal
 //! put in   = trust · (1 − floor) · entitled
-//! share    = entitled − put in + pool · index⁸ / Σ index⁸
+//! given    = entitled − put in + pool · index⁸ / Σ index⁸
 //! ```
 //!
 //! Every job has its equal share to start with, what plain sharing by its owner's weight would give it. It puts into the pool as
@@ -33,8 +33,8 @@
 //! those who put it in. A job about which nothing is known (no progress in its log) puts in nothing, takes nothing and has its
 //! equal share. Shares are soft: what a job cannot use (it waits for I/O, it has one thread) flows to the next.
 //!
-//! Narrow jobs have a price: the longest of them would run alone in the end on a node that is half idle. So a narrow job whose work takes about
-//! as long as everything together comes first, with two equal shares at most.
+//! Narrow jobs have a price: the longest of them would run alone in the end on a domain that is half idle. So a narrow job whose work takes
+//! about as long as everything together comes first, with two equal shares at most.
 //!
 //! ## What it does when it does not know
 //!
@@ -62,27 +62,23 @@
 
 mod lag;
 mod milestone;
+mod pool;
 mod trust;
 mod width;
 mod work;
 
 use super::allocation;
 use super::decision::Decision;
+use super::domain::Domain;
+use super::importance;
 use super::memory::MemoryRole;
-use super::sane_weight;
-use crate::model::{ContainerObservation, Millis, NodeObservation, PolicySettings, Reason, RunState};
+use crate::model::{ContainerObservation, List, Millis, NodeObservation, PolicySettings, Reason, RunState};
 use lag::Lag;
 use milestone::{Milestone, Prospect};
 use serde::{Deserialize, Serialize};
 use trust::Trust;
 use width::Width;
 use work::WorkMeter;
-
-/// How sharply the pool prefers the best index: twice the index gets 2⁸ times the share.
-const SHARPNESS: f64 = 8.0;
-
-/// Comes before every rank.
-const CRITICAL_CLAIM: f64 = 1e6;
 
 /// Part of the time that everything takes together from which on a narrow job is critical.
 const CRITICAL_ABOVE: f64 = 0.9;
@@ -112,7 +108,7 @@ struct Candidate {
     milestone: Milestone,
     /// Trust that is left after broken promises, 0 ..= 1.
     honesty: f64,
-    /// The part of the node that it can use.
+    /// Cores that it can use.
     usable: f64,
     /// Every further delay of it delays the end of all.
     is_critical: bool,
@@ -122,82 +118,165 @@ struct Candidate {
 
 /// Decisions for all containers, and how long they hold.
 pub(super) struct Answer {
+    /// In the order of the observation.
     pub(super) decisions: Vec<Decision>,
+    /// At most so long.
     pub(super) wait: Millis,
 }
 
-/// Decides for every container.
-pub(super) fn decide<'a>(
+/// One container's part in a decision.
+pub(super) struct Entry<'a> {
+    pub(super) memory: &'a mut Memory,
+    /// Its list, which this policy shows and does not act on.
+    pub(super) list: List,
+    /// What there was of the capacity that was last planned with.
+    pub(super) kept: f64,
+}
+
+/// One domain with its ranked containers, in the order of its members.
+struct Contest<'a> {
+    domain: &'a Domain,
+    candidates: Vec<Option<Candidate>>,
+    /// Cores that plain sharing gives each.
+    entitled: Vec<f64>,
+    /// Cores that are given to each.
+    given: Vec<f64>,
+}
+
+/// Decides for every container. `domains` have the capacity to plan with.
+pub(super) fn decide(
     node: &NodeObservation,
-    memories: impl Iterator<Item = &'a mut Memory>,
+    domains: &[Domain],
+    entries: &mut [Entry<'_>],
     settings: &PolicySettings,
 ) -> Answer {
-    let mut memories: Vec<&mut Memory> = memories.collect();
-    let running = node.containers.iter().filter(|container| container.state == RunState::Running).count();
-    let running = running.max(1) as f64;
-    let entitled = entitled(&node.containers);
-    let mut candidates: Vec<Option<Candidate>> = node
-        .containers
-        .iter()
-        .zip(&mut memories)
-        .zip(&entitled)
-        .map(|((container, memory), entitled)| memory.rank(container, node, node.cores * entitled, settings))
-        .collect();
-    mark_critical(&mut candidates, &entitled, running, node.cores);
-    let shares = shares(&candidates, &entitled, settings.floor.fraction());
-    offer(node, &mut memories, &shares);
-    let wait = if is_awaiting_a_price(node, &candidates, settings.interval) {
+    let contests: Vec<Contest<'_>> =
+        domains.iter().map(|domain| Contest::new(node, domain, entries, settings)).collect();
+    offer(node, domains, &contests, entries);
+    let wait = if contests.iter().any(|contest| contest.is_awaiting_a_price(node, settings.interval)) {
         soonest(settings.interval)
     } else {
-        let first_width = first_width(node.now, &memories, &shares, &entitled, settings.interval);
-        wait(&candidates, &shares, &entitled, node.cores, settings.interval).min(first_width)
+        let each = contests.iter().map(|contest| contest.wait(node.now, entries, settings.interval));
+        each.min().unwrap_or(settings.max_interval.max(settings.interval))
     };
-    let decisions = decisions(&node.containers, &candidates, &shares, &entitled);
+    let mut decisions: Vec<Decision> = entries.iter().map(|entry| Decision::listed(entry.list)).collect();
+    for contest in &contests {
+        for (member, &index) in contest.domain.members.iter().enumerate() {
+            contest.decide(member, &node.containers[index], &mut decisions[index]);
+        }
+    }
     Answer { decisions, wait }
 }
 
 /// What each may use until the next tick: in a plain block that is not what was decided.
-fn offer(node: &NodeObservation, memories: &mut [&mut Memory], shares: &[f64]) {
-    let plain: Vec<f64> = match node.is_plain() {
-        true => allocation::plain(&node.containers).iter().map(|allocation| allocation.share).collect(),
-        false => Vec::new(),
-    };
-    let offered = if node.is_plain() { plain.as_slice() } else { shares };
-    memories.iter_mut().zip(offered).for_each(|(memory, share)| memory.width.offer(node.now, share * node.cores));
-}
-
-/// What plain sharing by the owners' weights gives each: parts of the node. A frozen container has the part that it had if it thawed.
-fn entitled(containers: &[ContainerObservation]) -> Vec<f64> {
-    let weight = |container: &ContainerObservation| sane_weight(container.weight);
-    let running = containers.iter().filter(|container| container.state == RunState::Running);
-    let whole: f64 = running.map(weight).sum();
-    containers.iter().map(|container| weight(container) / whole.max(weight(container))).collect()
+fn offer(node: &NodeObservation, domains: &[Domain], contests: &[Contest<'_>], entries: &mut [Entry<'_>]) {
+    let plain = node.is_plain().then(|| allocation::plain(node, domains));
+    for contest in contests {
+        for (&index, given) in contest.domain.members.iter().zip(&contest.given) {
+            let cores = match &plain {
+                Some(plain) => plain[index].share / contest.domain.part * contest.domain.cores,
+                None => *given,
+            };
+            entries[index].memory.width.offer(node.now, cores);
+        }
+    }
 }
 
 impl Memory {
-    /// `None`: nothing is known about its work, or it is frozen. `equal` is an equal share in cores.
+    /// `None`: nothing is known about its work, or it is frozen. `equal` and `most` are cores: an equal share, and what it could use alone.
     fn rank(
         &mut self,
         container: &ContainerObservation,
         node: &NodeObservation,
-        equal: f64,
+        kept: f64,
+        (equal, most): (f64, f64),
         settings: &PolicySettings,
     ) -> Option<Candidate> {
-        let width = self.width.after(node.now, container);
-        let behind = self.lag.after(node.now, container, width.map_or(equal, |width| width.min(equal)));
+        let width = self.width.after(node.now, container, kept).map_or(most, |width| width.min(most));
+        let behind = self.lag.after(node.now, container, width.min(equal));
         let work = self.meter.measure(node.now, container)?;
         self.good_at = milestone::good_at(&work, container, self.good_at);
         if container.state != RunState::Running {
             return None;
         }
         let deadline = container.deadline.map(|deadline| deadline.since(node.now).as_secs_f64());
-        let (good_at, cores) = (self.good_at, node.cores);
-        let prospect = Prospect { container, work, good_at, behind, deadline, cores, equal };
+        let prospect = Prospect { container, work, good_at: self.good_at, behind, deadline, cores: most, equal };
         let milestone = milestone::best(&prospect, settings.objective)?;
         let honesty = self.trust.after(&work, &milestone);
         // Whatever is wrong with what it seems to use, it may have an equal share.
-        let usable = width.map_or(1.0, |width| width.max(equal) / node.cores);
+        let usable = width.max(equal);
         Some(Candidate { milestone, honesty, usable, is_critical: false, is_measured: work.is_measured })
+    }
+}
+
+impl<'a> Contest<'a> {
+    fn new(node: &NodeObservation, domain: &'a Domain, entries: &mut [Entry<'_>], settings: &PolicySettings) -> Self {
+        let plain = domain.plain_sharing(node);
+        let mut entitled = vec![0.0; domain.members.len()];
+        for (atom, given) in domain.atoms.iter().zip(&plain) {
+            atom.members.iter().zip(given).for_each(|(&member, cores)| entitled[member] += cores);
+        }
+        let mut candidates: Vec<Option<Candidate>> = domain
+            .members
+            .iter()
+            .zip(&entitled)
+            .enumerate()
+            .map(|(member, (&index, &equal))| {
+                let (container, entry) = (&node.containers[index], &mut entries[index]);
+                let cores = (equal, domain.most(member, container));
+                entry.memory.rank(container, node, entry.kept, cores, settings)
+            })
+            .collect();
+        let running = domain.containers(node).filter(|container| container.state == RunState::Running).count();
+        mark_critical(&mut candidates, &entitled, running.max(1) as f64, domain.cores);
+        let given = pool::divide(domain, &candidates, &plain, settings.floor.fraction());
+        Contest { domain, candidates, entitled, given }
+    }
+
+    fn is_favoured(&self, member: usize) -> bool {
+        self.given[member] > self.entitled[member]
+    }
+
+    /// Whether a job that has just started has not shown yet what its units cost. What it shows soon is used soon; who shows nothing
+    /// for an interval is looked at like all others.
+    fn is_awaiting_a_price(&self, node: &NodeObservation, interval: Millis) -> bool {
+        self.domain.containers(node).zip(&self.candidates).any(|(container, candidate)| {
+            container.state == RunState::Running
+                && node.now.since(container.started) < interval
+                && candidate.as_ref().is_none_or(|candidate| !candidate.is_measured)
+        })
+    }
+
+    /// Until the first favoured job should be half way to its milestone, or shows how wide it is.
+    fn wait(&self, now: Millis, entries: &[Entry<'_>], interval: Millis) -> Millis {
+        let favoured = || (0..self.given.len()).filter(|&member| self.is_favoured(member));
+        let seconds = favoured()
+            .filter_map(|member| Some(self.candidates[member].as_ref()?.milestone.work / self.given[member]))
+            .fold(f64::INFINITY, f64::min);
+        // Nobody knows how much of the node a job can use that is favoured for the first time. Until a look may tell.
+        let shows = |member: usize| entries[self.domain.members[member]].memory.width.is_about_to_show(now);
+        let first_width =
+            if favoured().any(shows) { soonest(interval).max(width::LEAST_INTERVAL) } else { Millis(u64::MAX) };
+        let half_way = (LOOK_AGAIN * seconds * 1000.0).clamp(0.0, u64::MAX as f64) as u64;
+        Millis(half_way).max(soonest(interval)).min(first_width)
+    }
+
+    fn decide(&self, member: usize, container: &ContainerObservation, decision: &mut Decision) {
+        let candidate = self.candidates[member].as_ref();
+        let ranked = || self.candidates.iter().flatten();
+        let is_favoured = candidate.is_some() && self.given[member] >= self.entitled[member];
+        decision.role = if is_favoured { MemoryRole::Protect } else { MemoryRole::Leave };
+        // The allocation multiplies by what the container matters, which is in what it is given already.
+        decision.limit = self.given[member] / self.domain.cores / importance(container);
+        decision.reason = match candidate {
+            Some(Candidate { milestone, .. }) => Reason::Ranked {
+                milestone: milestone.name.into(),
+                work: milestone.work,
+                rank: 1 + ranked().filter(|other| other.milestone.log_index > milestone.log_index).count(),
+                of: ranked().count(),
+            },
+            None => Reason::Unranked,
+        };
     }
 }
 
@@ -211,126 +290,16 @@ fn mark_critical(candidates: &mut [Option<Candidate>], entitled: &[f64], running
     let everything = ahead / known * running / cores;
     let with_part =
         candidates.iter_mut().zip(entitled).filter_map(|(candidate, part)| Some((candidate.as_mut()?, part)));
-    for (candidate, entitled) in with_part.filter(|(c, _)| c.usable < 1.0 && c.honesty >= 1.0) {
-        let alone = candidate.milestone.to_end / (candidate.usable * cores);
-        if alone >= CRITICAL_ABOVE * everything {
+    for (candidate, entitled) in with_part.filter(|(c, _)| c.usable < cores && c.honesty >= 1.0) {
+        if candidate.milestone.to_end / candidate.usable >= CRITICAL_ABOVE * everything {
             candidate.is_critical = true;
             candidate.usable = candidate.usable.min(CRITICAL_SHARES * entitled);
         }
     }
 }
 
-/// The part of the node that each container shall have.
-fn shares(candidates: &[Option<Candidate>], entitled: &[f64], floor: f64) -> Vec<f64> {
-    let ranked = || candidates.iter().flatten();
-    let best = ranked().map(|c| c.milestone.log_index).fold(f64::NEG_INFINITY, f64::max);
-    let rank = |c: &Candidate| (SHARPNESS * (c.milestone.log_index - best)).exp();
-    let claim = |c: &Candidate| if c.is_critical { CRITICAL_CLAIM } else { rank(c) };
-    let claims: f64 = ranked().map(claim).sum();
-    if claims.is_nan() || claims <= 0.0 {
-        return entitled.to_vec();
-    }
-    let take = |c: &Candidate| c.honesty * claim(c) / claims;
-    let takes: Vec<f64> = candidates.iter().map(|candidate| candidate.as_ref().map_or(0.0, take)).collect();
-    let taken: f64 = takes.iter().sum();
-    let put_in = |c: &Candidate, entitled: f64| taken * c.honesty * c.milestone.trust * (1.0 - floor) * entitled;
-    let puts: Vec<f64> = candidates
-        .iter()
-        .zip(entitled)
-        .map(|(candidate, entitled)| candidate.as_ref().map_or(0.0, |candidate| put_in(candidate, *entitled)))
-        .collect();
-    let mut shares: Vec<f64> = entitled.iter().zip(&puts).map(|(entitled, put_in)| entitled - put_in).collect();
-    hand_out(puts.iter().sum(), &takes, candidates, entitled, &mut shares);
-    shares
-}
-
-/// Adds `pool` to the shares in proportion to `takes`; what a job cannot use goes to the others in the same proportion.
-fn hand_out(pool: f64, takes: &[f64], candidates: &[Option<Candidate>], entitled: &[f64], shares: &mut [f64]) {
-    let usable = |index: usize| candidates[index].as_ref().map_or(0.0, |candidate| candidate.usable);
-    let mut open: Vec<usize> = (0..takes.len()).filter(|&index| takes[index] > 0.0).collect();
-    let mut left = pool;
-    while !open.is_empty() {
-        let whole: f64 = open.iter().map(|&index| takes[index]).sum();
-        let level = left / whole;
-        let full = |index: &usize| shares[*index] + level * takes[*index] > usable(*index);
-        let (capped, rest): (Vec<usize>, Vec<usize>) = open.iter().partition(|index| full(index));
-        if capped.is_empty() {
-            open.iter().for_each(|&index| shares[index] += level * takes[index]);
-            return;
-        }
-        for index in capped {
-            left -= (usable(index) - shares[index]).max(0.0);
-            shares[index] = shares[index].max(usable(index));
-        }
-        open = rest;
-    }
-    // Nobody can use it: plain sharing of what is left is as good as anything.
-    shares.iter_mut().zip(entitled).for_each(|(share, entitled)| *share += left.max(0.0) * entitled);
-}
-
-/// Until the first favoured job should be half way to its milestone.
-fn wait(candidates: &[Option<Candidate>], shares: &[f64], entitled: &[f64], cores: f64, interval: Millis) -> Millis {
-    let seconds = candidates
-        .iter()
-        .zip(shares.iter().zip(entitled))
-        .filter(|(_, (share, entitled))| share > entitled)
-        .filter_map(|(candidate, (share, _))| Some(candidate.as_ref()?.milestone.work / (share * cores)))
-        .fold(f64::INFINITY, f64::min);
-    let millis = (LOOK_AGAIN * seconds * 1000.0).clamp(0.0, interval.0 as f64) as u64;
-    Millis(millis).max(soonest(interval))
-}
-
-/// A job that is favoured for the first time takes the whole node with it: nobody knows how much of it it can use. Until a look may tell.
-fn first_width(now: Millis, memories: &[&mut Memory], shares: &[f64], entitled: &[f64], interval: Millis) -> Millis {
-    let mut favoured =
-        memories.iter().zip(shares.iter().zip(entitled)).filter(|(_, (share, entitled))| share > entitled);
-    let is_near = favoured.any(|(memory, _)| memory.width.is_about_to_show(now));
-    if is_near { soonest(interval).max(width::LEAST_INTERVAL) } else { interval }
-}
-
 fn soonest(interval: Millis) -> Millis {
     Millis((interval.0 / TICKS_AN_INTERVAL).max(1))
-}
-
-/// Whether a job that has just started has not shown yet what its units cost. What it shows soon is used soon; who shows nothing
-/// for an interval is looked at like all others.
-fn is_awaiting_a_price(node: &NodeObservation, candidates: &[Option<Candidate>], interval: Millis) -> bool {
-    node.containers.iter().zip(candidates).any(|(container, candidate)| {
-        container.state == RunState::Running
-            && node.now.since(container.started) < interval
-            && candidate.as_ref().is_none_or(|candidate| !candidate.is_measured)
-    })
-}
-
-fn decisions(
-    containers: &[ContainerObservation],
-    candidates: &[Option<Candidate>],
-    shares: &[f64],
-    entitled: &[f64],
-) -> Vec<Decision> {
-    let mut indices: Vec<f64> = candidates.iter().flatten().map(|c| c.milestone.log_index).collect();
-    indices.sort_by(|a, b| b.total_cmp(a));
-    let reason = |candidate: &Option<Candidate>| match candidate {
-        Some(Candidate { milestone, .. }) => Reason::Ranked {
-            milestone: milestone.name.into(),
-            work: milestone.work,
-            rank: 1 + indices.partition_point(|index| *index > milestone.log_index),
-            of: indices.len(),
-        },
-        None => Reason::Unranked,
-    };
-    containers
-        .iter()
-        .zip(candidates)
-        .zip(shares.iter().zip(entitled))
-        .map(|((container, candidate), (share, entitled))| {
-            let is_favoured = candidate.is_some() && share >= entitled;
-            let role = if is_favoured { MemoryRole::Protect } else { MemoryRole::Leave };
-            // The allocation multiplies by the owner's weight, which is in the share already.
-            let limit = share / sane_weight(container.weight);
-            Decision { list: None, limit, role, reason: reason(candidate) }
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -47,8 +47,9 @@ pub(super) struct Width {
 }
 
 impl Width {
-    /// Takes one tick's observation. Cores worth offering; `None` = as many as there are.
-    pub(super) fn after(&mut self, now: Millis, container: &ContainerObservation) -> Option<f64> {
+    /// Takes one tick's observation. Cores worth offering; `None` = as many as there are. `kept` is the part of the last offer that was really
+    /// there: others, whom nobody governs, may have taken the rest.
+    pub(super) fn after(&mut self, now: Millis, container: &ContainerObservation, kept: f64) -> Option<f64> {
         self.seen = container.usage.cpu.map(|cpu| (now, cpu));
         let (_, cpu) = self.seen?;
         let (at, before) = *self.mark.get_or_insert((now, cpu));
@@ -58,13 +59,14 @@ impl Width {
             self.mark = Some((now, cpu));
             let used = cpu.since(before).as_secs_f64() / now.since(at).as_secs_f64();
             let lags = self.latest.is_some_and(|(_, since)| now.since(since) < PRESSURE_LAGS);
-            self.judge(used, container.usage.pressure.cpu.filter(|_| !lags));
+            self.judge(used, container.usage.pressure.cpu.filter(|_| !lags), kept);
         }
         self.usable.map(|usable| HEADROOM * usable)
     }
 
-    fn judge(&mut self, used: f64, waited: Option<f64>) {
+    fn judge(&mut self, used: f64, waited: Option<f64>, kept: f64) {
         let Some((least, most)) = self.offered.take() else { return };
+        let least = kept * least;
         let satisfied = used < SATISFIED_BELOW * least && waited.is_none_or(|waited| waited < WAITED);
         match self.usable {
             // A pause for loading or a checkpoint does not make it narrow at once.
@@ -101,7 +103,7 @@ mod tests {
         let mut width = Width::default();
         for (offered, used) in history {
             width.offer(Millis(0), *offered);
-            width.judge(*used, None);
+            width.judge(*used, None, 1.0);
         }
         width.usable.map(|usable| (usable * 100.0).round() / 100.0)
     }
@@ -121,7 +123,7 @@ mod tests {
         let mut look = |second: u64, cores_used: f64, offered: f64| {
             let used = job.usage.cpu.unwrap_or_default().0 + (cores_used * 3e6) as u64;
             job.usage.cpu = Some(CpuTime(used));
-            let usable = width.after(Millis::from_secs(second), &job);
+            let usable = width.after(Millis::from_secs(second), &job, 1.0);
             width.offer(Millis::from_secs(second), offered);
             usable
         };
@@ -135,7 +137,7 @@ mod tests {
         outsider.usage.pressure.cpu = Some(0.6);
         for second in [0, 20, 40, 60] {
             outsider.usage.cpu = Some(CpuTime(second * 300_000));
-            assert_eq!(width.after(Millis::from_secs(second), &outsider), None);
+            assert_eq!(width.after(Millis::from_secs(second), &outsider, 1.0), None);
             width.offer(Millis::from_secs(second), 1.0);
         }
     }
@@ -147,7 +149,7 @@ mod tests {
         let mut width = Width::default();
         let mut look = |at: Millis, cpu_seconds: f64, offered: f64| {
             job.usage.cpu = Some(CpuTime((cpu_seconds * 1e6) as u64));
-            let usable = width.after(at, &job);
+            let usable = width.after(at, &job, 1.0);
             width.offer(at, offered);
             (usable, width.is_about_to_show(at))
         };
@@ -162,7 +164,7 @@ mod tests {
         let mut width = Width::default();
         let mut look = |second: u64, cpu_seconds: Option<u64>, offered: f64| {
             job.usage.cpu = cpu_seconds.map(|seconds| CpuTime(seconds * 1_000_000));
-            let usable = width.after(Millis::from_secs(second), &job);
+            let usable = width.after(Millis::from_secs(second), &job, 1.0);
             width.offer(Millis::from_secs(second), offered);
             usable
         };
@@ -178,7 +180,7 @@ mod tests {
         let mut width = Width { usable: Some(known), ..Width::default() };
         while known < 16.0 {
             width.offer(Millis(0), HEADROOM * known);
-            width.judge(1.01 * HEADROOM * known, None); // what others leave idle comes on top
+            width.judge(1.01 * HEADROOM * known, None, 1.0); // what others leave idle comes on top
             known = width.usable.expect("known");
             looks += 1;
         }

@@ -3,11 +3,11 @@
 //! Logs reach the same [`Tracker`], observations are built as the daemon builds them, and the changes that [`diff`] names are
 //! all that ever changes a limit. Imports: model, policy, progress.
 
-use super::Claim;
 use super::state::State;
+use super::{Claim, Idle};
 use crate::model::{
     Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Directives, Evaluation, LimitChange, Limits, Millis,
-    NodeObservation, PolicySettings, Pressure, Progress, RecordedTick, RunState, Runtime, Setting, Usage,
+    NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, RunState, Runtime, Setting, Usage,
 };
 use crate::policy::{Governor, Holdback, diff};
 use crate::progress::{Precedent, Tracker};
@@ -28,12 +28,27 @@ const UNTOUCHED: Limits = Limits {
     io_weight: Some(100),
 };
 
+/// The daemon looks this often between ticks.
+const LOOK_EVERY: Millis = Millis::from_secs(1);
+
+/// What of the node a governor sees.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'a> {
+    pub(super) shape: &'a NodeShape,
+    pub(super) idle: &'a Idle,
+    pub(super) jobs: &'a [Job],
+    pub(super) states: &'a [State],
+    pub(super) present: &'a [usize],
+}
+
 /// The governor and everything that it sees and sets.
 pub(super) struct Governed {
     governor: Governor,
     holdback: Option<Holdback>,
     containers: Vec<Container>,
     next_tick: Millis,
+    /// Not looked at again before.
+    look_at: Millis,
     ticks: u64,
     recording: Option<Vec<RecordedTick>>,
 }
@@ -44,6 +59,8 @@ struct Container {
     /// Printed and not yet read: when the reader gets it, and which unit.
     pipe: VecDeque<(f64, usize)>,
     limits: Limits,
+    original: Limits,
+    place: Arc<Place>,
 }
 
 impl Governed {
@@ -54,6 +71,7 @@ impl Governed {
             governor: Governor::new(settings),
             containers: jobs.iter().enumerate().map(|(number, job)| Container::new(number, job)).collect(),
             next_tick: Millis(0),
+            look_at: Millis(0),
             ticks: 0,
             recording: record.then(Vec::new),
         }
@@ -73,6 +91,19 @@ impl Governed {
         self.containers[number].pipe.push_back((now, unit));
     }
 
+    /// Between ticks, as the daemon does once a second: whether something cannot wait for the next one. Cheap where it is near.
+    pub(super) fn look(&mut self, node: &Seen<'_>, now: f64) {
+        let at = millis_from(now);
+        if at < self.look_at || self.next_tick.since(at) <= self.governor.settings().interval {
+            return;
+        }
+        self.look_at = at.after(LOOK_EVERY);
+        let observation = self.observe(node, now, false);
+        if self.governor.is_disturbed(&observation) {
+            self.pull(now);
+        }
+    }
+
     /// The claim that the container's limits make on the cores.
     pub(super) fn claim(&self, number: usize, parallelism: f64) -> Claim {
         let limits = &self.containers[number].limits;
@@ -88,15 +119,8 @@ impl Governed {
     }
 
     /// Observe, decide, apply. Whether a limit changed.
-    pub(super) fn tick(
-        &mut self,
-        shape: &NodeShape,
-        jobs: &[Job],
-        states: &[State],
-        present: &[usize],
-        now: f64,
-    ) -> bool {
-        let observation = self.observe(shape, jobs, states, present, now);
+    pub(super) fn tick(&mut self, node: &Seen<'_>, now: f64) -> bool {
+        let observation = self.observe(node, now, true);
         let plan = self.governor.tick(&observation);
         let changes = diff(&plan, &observation);
         for change in &changes {
@@ -110,20 +134,16 @@ impl Governed {
         !changes.is_empty()
     }
 
-    fn observe(
-        &mut self,
-        shape: &NodeShape,
-        jobs: &[Job],
-        states: &[State],
-        present: &[usize],
-        now: f64,
-    ) -> NodeObservation {
+    /// `close` ends the trackers' intervals, which a tick does and a look does not.
+    fn observe(&mut self, node: &Seen<'_>, now: f64, close: bool) -> NodeObservation {
+        let Seen { shape, idle, jobs, states, present } = *node;
         let wanted: f64 = present.iter().map(|&number| jobs[number].plan.parallelism).sum();
         let memory: u64 = present.iter().map(|&number| jobs[number].plan.memory.0).sum();
         let at = millis_from(now);
         NodeObservation {
             now: at,
             cores: shape.cores,
+            idle: idle.seconds.iter().map(|seconds| CpuTime((seconds * 1e6) as u64)).collect(),
             memory: shape.memory,
             pressure: Pressure {
                 cpu: Some(excess(wanted, shape.cores)),
@@ -133,7 +153,7 @@ impl Governed {
             holdback: self.holdback.map(|blocks| blocks.block_at(at.0, at)),
             containers: present
                 .iter()
-                .map(|&number| self.containers[number].observe(&jobs[number], &states[number], now, at))
+                .map(|&number| self.containers[number].observe(&jobs[number], &states[number], now, at, close))
                 .collect(),
         }
     }
@@ -163,10 +183,14 @@ impl Container {
             Directives { metric: Some("loss".to_owned()), direction: Some(shown.direction()), ..Directives::default() };
         let mut tracker = Tracker::new(&directives);
         tracker.lean_on(precedent(&directives, job).into_iter().collect());
-        Container { id: ContainerId::new(&format!("{number:012}")), tracker, pipe: VecDeque::new(), limits: UNTOUCHED }
+        let original = Limits { cpu_weight: Some(job.plan.cpu_weight), ..UNTOUCHED };
+        let parent = job.plan.parent.as_deref().map(Arc::from);
+        let place = Arc::new(Place { cpus: job.plan.cpus.clone(), parent, ..Place::default() });
+        let id = ContainerId::new(&format!("{number:012}"));
+        Container { id, tracker, pipe: VecDeque::new(), limits: original, original, place }
     }
 
-    fn observe(&mut self, job: &Job, state: &State, now: f64, at: Millis) -> ContainerObservation {
+    fn observe(&mut self, job: &Job, state: &State, now: f64, at: Millis, close: bool) -> ContainerObservation {
         self.read_log(job, now);
         let plan = &job.plan;
         ContainerObservation {
@@ -175,6 +199,7 @@ impl Container {
             runtime: Runtime::Docker,
             started: millis_from(plan.start_s),
             state: RunState::Running,
+            place: Arc::clone(&self.place),
             hold: None,
             bounds: plan.bounds,
             weight: plan.weight,
@@ -182,8 +207,8 @@ impl Container {
             deadline: plan.told_deadline_s().map(|seconds| millis_from(plan.start_s + seconds)),
             usage: self.usage(job, state),
             limits: self.limits,
-            original: UNTOUCHED,
-            learning: self.tracker.close_interval(at),
+            original: self.original,
+            learning: if close { self.tracker.close_interval(at) } else { self.tracker.peek(at) },
         }
     }
 

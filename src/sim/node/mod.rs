@@ -6,6 +6,7 @@
 //! Order within one instant: jobs, starts, reference rule, governor. Imports: model, policy, progress.
 
 mod governed;
+mod places;
 mod rules;
 mod state;
 
@@ -14,7 +15,8 @@ use super::job::Job;
 use super::outcome::{History, JobOutcome, Outcome};
 use super::scenario::NodeShape;
 use super::sharing::{Claim, in_order, water_fill};
-use governed::Governed;
+use governed::{Governed, Seen};
+use places::Places;
 use rules::Ruled;
 use state::{Stage, State};
 
@@ -46,6 +48,29 @@ enum Next {
     Tick,
 }
 
+/// A rule that gives a job nothing for now still lets it have what nobody else can reach.
+const LEAST_CLAIM: f64 = 1e-6;
+
+/// Idle time of each processor in seconds, up to `since`; from there on the rates apply.
+struct Idle {
+    since: f64,
+    seconds: Vec<f64>,
+    rates: Vec<f64>,
+}
+
+impl Idle {
+    fn new(cores: f64) -> Idle {
+        let processors = (cores.ceil() as usize).max(1);
+        Idle { since: 0.0, seconds: vec![0.0; processors], rates: vec![cores / processors as f64; processors] }
+    }
+
+    fn settle(&mut self, now: f64) {
+        let passed = now - self.since;
+        self.seconds.iter_mut().zip(&self.rates).for_each(|(seconds, rate)| *seconds += rate * passed);
+        self.since = now;
+    }
+}
+
 struct Node<'a> {
     shape: NodeShape,
     jobs: &'a [Job],
@@ -60,6 +85,9 @@ struct Node<'a> {
     driver: Driver,
     events: u64,
     history: Option<History>,
+    /// Where the jobs may run, unless all may run everywhere.
+    places: Option<Places>,
+    idle: Idle,
     claims: Vec<Claim>,
     running: Vec<usize>,
     shares: Vec<f64>,
@@ -85,6 +113,8 @@ impl<'a> Node<'a> {
             driver,
             events: 0,
             history: keep.history.then(History::default),
+            places: Places::of(shape.cores, jobs),
+            idle: Idle::new(shape.cores),
             claims: Vec::new(),
             running: Vec::new(),
             shares: Vec::new(),
@@ -157,6 +187,11 @@ impl<'a> Node<'a> {
                 history.prints.push((self.now, number, job.printed[unit]));
             }
         }
+        if let Driver::Governed(governed) = &mut self.driver {
+            let Node { shape, idle, jobs, states, present, .. } = self;
+            governed.look(&Seen { shape, idle, jobs, states, present }, self.now);
+        }
+        let state = &mut self.states[number];
         if state.is_done(job) {
             state.end(self.now);
             self.present.remove(slot);
@@ -185,8 +220,10 @@ impl<'a> Node<'a> {
         for &number in &self.present {
             self.states[number].settle(self.now);
         }
+        self.idle.settle(self.now);
+        let Node { shape, idle, jobs, states, present, .. } = self;
         if let Driver::Governed(governed) = &mut self.driver
-            && governed.tick(&self.shape, self.jobs, &self.states, &self.present, self.now)
+            && governed.tick(&Seen { shape, idle, jobs, states, present }, self.now)
         {
             self.share_out();
         }
@@ -210,6 +247,7 @@ impl<'a> Node<'a> {
                 self.recheck = self.now + horizon;
             }
         }
+        self.share_out_places();
         let speed = self.speed();
         for (&number, &cores) in self.running.iter().zip(&self.shares) {
             let squeeze = match &self.driver {
@@ -224,6 +262,25 @@ impl<'a> Node<'a> {
         self.note_shares();
     }
 
+    /// Where jobs may not run everywhere, what was shared out as if they did is what they claim on the processors that they have.
+    fn share_out_places(&mut self) {
+        self.idle.settle(self.now);
+        match &self.places {
+            Some(places) => {
+                if matches!(self.driver, Driver::Ruled(_)) {
+                    let weighed = self.claims.iter_mut().zip(&self.shares);
+                    weighed.for_each(|(claim, share)| claim.weight = share.max(LEAST_CLAIM));
+                }
+                places.fill(&self.running, &self.claims, &mut self.shares, &mut self.idle.rates);
+            }
+            None => {
+                let left = (self.shape.cores - self.shares.iter().sum::<f64>()).max(0.0);
+                let each = left / self.idle.rates.len() as f64;
+                self.idle.rates.fill(each);
+            }
+        }
+    }
+
     fn collect_claims(&mut self) {
         self.claims.clear();
         self.running.clear();
@@ -235,7 +292,9 @@ impl<'a> Node<'a> {
                 self.running.push(number);
                 self.claims.push(match &self.driver {
                     Driver::Governed(governed) => governed.claim(number, parallelism),
-                    Driver::Ruled(_) => Claim { weight: 1.0, cap: parallelism },
+                    Driver::Ruled(_) => {
+                        Claim { weight: f64::from(self.jobs[number].plan.cpu_weight.number()), cap: parallelism }
+                    }
                 });
             }
         }

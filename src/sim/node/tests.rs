@@ -1,7 +1,7 @@
 //! The node against answers computed by hand and against single-server theory.
 
 use super::*;
-use crate::model::{Bounds, Bytes, ContainerId, Millis, PlannedLimits, PolicySettings, RecordedTick, Share};
+use crate::model::{Bounds, Bytes, ContainerId, CpuWeight, Millis, PlannedLimits, PolicySettings, RecordedTick, Share};
 use crate::sim::curve::{LearningCurve, Shape};
 use crate::sim::job::{JobPlan, Reports, Waits};
 use crate::sim::random::Stream;
@@ -14,6 +14,9 @@ fn job(start_s: f64, work: f64, parallelism: f64) -> JobPlan {
         start_s,
         work,
         parallelism,
+        cpus: None,
+        parent: None,
+        cpu_weight: CpuWeight::DEFAULT,
         weight: 1.0,
         bounds: Bounds::default(),
         deadline_s: None,

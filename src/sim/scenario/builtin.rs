@@ -6,7 +6,7 @@
 //! Imports: model.
 
 use super::NodeShape;
-use crate::model::{Bounds, Bytes, ProgressUnit};
+use crate::model::{Bounds, Bytes, CpuWeight, ProgressUnit};
 use crate::sim::curve::{LearningCurve, Shape, Stage};
 use crate::sim::job::{JobPlan, Reports, Waits};
 use crate::sim::random::Stream;
@@ -15,8 +15,13 @@ use crate::sim::random::Stream;
 pub const BUILT_IN: [&str; 4] = ["fixed-3", "random-5", "random-10", "random-15"];
 
 /// Endings of a schedule's name, and what each changes.
-pub const VARIATIONS: [(&str, &str); 12] = [
+pub const VARIATIONS: [(&str, &str); 14] = [
     ("unknown", "the logs print no total: `i`, not `i of N`"),
+    (
+        "claimed",
+        "the logs print no total and the commands tell it; for every fourth job it is wrong by a factor of two",
+    ),
+    ("sockets", "the jobs are pinned to two halves of the node in turn"),
     ("half-metric", "every other job prints progress but no metric"),
     ("half-silent", "every other job prints nothing at all"),
     ("late", "what is printed reaches the reader 15 to 60 s later"),
@@ -96,6 +101,9 @@ fn job(name: &str, node: &NodeShape, start_s: f64, size_node_s: f64, units: usiz
         start_s,
         work: size_node_s * node.cores,
         parallelism: node.cores,
+        cpus: None,
+        parent: None,
+        cpu_weight: CpuWeight::DEFAULT,
         weight: 1.0,
         bounds: Bounds::default(),
         deadline_s: Some(4.0 * size_node_s),
@@ -153,6 +161,17 @@ fn vary(plan: &mut JobPlan, variation: &str, number: usize, node: &NodeShape, dr
     let every_other = number % 2 == 1;
     match variation {
         "unknown" => plan.reports.total = false,
+        "claimed" => {
+            plan.reports.total = false;
+            let wrong = if draws.below(2) == 0 { 0.5 } else { 2.0 };
+            plan.reports.claimed = Some(if number % 4 == 3 { wrong } else { 1.0 });
+        }
+        "sockets" => {
+            let half = (node.cores / 2.0).floor().max(1.0) as usize;
+            let first = if every_other { half } else { 0 };
+            plan.cpus = Some((first..first + half).collect());
+            plan.parallelism = plan.parallelism.min(half as f64);
+        }
         "half-metric" if every_other => plan.reports.metric = false,
         "half-silent" if every_other => {
             plan.reports.metric = false;

@@ -7,7 +7,7 @@ mod curve;
 mod text;
 
 use super::NodeShape;
-use crate::model::{Bounds, Share};
+use crate::model::{Bounds, CpuWeight, Numbers, Share};
 use crate::sim::curve::LearningCurve;
 use crate::sim::job::{JobPlan, Reports, Waits};
 use crate::sim::random::Stream;
@@ -27,6 +27,9 @@ pub(super) struct JobTemplate {
     work: Range,
     startup_work: Range,
     cores: Option<Range>,
+    cpus: Option<Numbers>,
+    parent: Option<String>,
+    cpu_weight: CpuWeight,
     weight: f64,
     bounds: Bounds,
     deadline_s: Option<Range>,
@@ -54,11 +57,11 @@ pub(super) fn parse(path: &str, text: &str) -> Result<(String, NodeShape, Vec<Jo
         memory: crate::model::Bytes(check.bytes("memory", &file.node.memory)?),
         contention: check.within("contention", &file.node.contention, 0.0, 1.0)?,
     };
-    let jobs: Result<Vec<_>, _> = file.job.iter().enumerate().map(|(n, job)| template(&check, n, job)).collect();
+    let jobs: Result<Vec<_>, _> = file.job.iter().enumerate().map(|(n, job)| template(&check, &node, n, job)).collect();
     Ok((file.name.unwrap_or_else(|| path.to_owned()), node, jobs?))
 }
 
-fn template(check: &Checker, number: usize, job: &JobText) -> Result<JobTemplate, String> {
+fn template(check: &Checker, node: &NodeShape, number: usize, job: &JobText) -> Result<JobTemplate, String> {
     let bounds = Bounds {
         min: Share::clamped(check.within("min_share", &job.min_share, 0.0, 1.0)?),
         max: Share::clamped(check.within("max_share", &job.max_share, 0.0, 1.0)?),
@@ -77,6 +80,9 @@ fn template(check: &Checker, number: usize, job: &JobText) -> Result<JobTemplate
         start_s: check.range("start_s", &job.start_s, 0.0)?,
         work: check.positive_range("work", &job.work)?,
         cores: job.cores.as_ref().map(|cores| check.range("cores", cores, LEAST_CORES)).transpose()?,
+        cpus: job.cpus.as_ref().map(|cpus| check.processors(cpus, node)).transpose()?,
+        parent: job.parent.clone(),
+        cpu_weight: CpuWeight::clamped(check.within("cpu_weight", &job.cpu_weight, 1.0, 10_000.0)?),
         weight: check.within("weight", &job.weight, 0.01, 100.0)?,
         bounds,
         deadline_s: job.deadline_s.as_ref().map(|range| check.range("deadline_s", range, 0.0)).transpose()?,
@@ -99,6 +105,7 @@ fn reports(check: &Checker, text: &ReportsText) -> Result<Reports, String> {
         progress: text.progress,
         total: text.total,
         total_factor: check.positive("total_factor", &text.total_factor)?,
+        claimed: text.claimed.as_ref().map(|factor| check.positive("claimed", factor)).transpose()?,
         delay_s: check.at_least("delay_s", &text.delay_s, 0.0)?,
         unit: text.unit,
         deadline: text.deadline,
@@ -114,11 +121,15 @@ pub(super) fn plans(templates: &[JobTemplate], node: &NodeShape, draws: &mut Str
 fn plan(template: &JobTemplate, copy: usize, node: &NodeShape, draws: &mut Stream) -> JobPlan {
     let mut draw = |range: &Range| draws.uniform(range.low, range.high);
     let name = &template.name;
+    let reach = template.cpus.as_ref().map_or(node.cores, |cpus| cpus.count() as f64);
     JobPlan {
         name: if template.count == 1 { name.clone() } else { format!("{name}-{}", copy + 1) },
         start_s: draw(&template.start_s),
         work: draw(&template.work) * node.cores,
-        parallelism: template.cores.as_ref().map_or(node.cores, &mut draw).min(node.cores),
+        parallelism: template.cores.as_ref().map_or(node.cores, &mut draw).min(reach),
+        cpus: template.cpus.clone(),
+        parent: template.parent.clone(),
+        cpu_weight: template.cpu_weight,
         weight: template.weight,
         bounds: template.bounds,
         deadline_s: template.deadline_s.as_ref().map(&mut draw),

@@ -1,8 +1,10 @@
 //! Turns values with their places into valid ones, or into a complaint `FILE:LINE:COLUMN: what; expected …`.
 //!
-//! Imports: nothing of this crate.
+//! Imports: model.
 
+use super::super::NodeShape;
 use super::text::{Amount, Number, Range};
+use crate::model::Numbers;
 use std::ops::Range as Place;
 use toml::Spanned;
 
@@ -50,6 +52,19 @@ impl Checker<'_> {
             return Ok(number);
         }
         Err(self.at(value.span(), &format!("{key} = {number}; expected a number above 0, at most {MOST}")))
+    }
+
+    /// Processors of the node, `0-3,8`.
+    pub fn processors(&self, value: &Spanned<String>, node: &NodeShape) -> Result<Numbers, String> {
+        let cpus: Numbers =
+            value.get_ref().parse().map_err(|error| self.at(value.span(), &format!("cpus: {error}")))?;
+        let there = node.cores.ceil() as usize;
+        if cpus.is_empty() || cpus.iter().last().is_some_and(|last| last >= there) {
+            return Err(
+                self.at(value.span(), &format!("cpus = \"{cpus}\"; expected some of 0-{}, the node's", there - 1))
+            );
+        }
+        Ok(cpus)
     }
 
     pub fn count(&self, key: &str, value: &Spanned<Number>, most: usize) -> Result<usize, String> {

@@ -43,6 +43,10 @@ pub(super) struct JobText {
     pub start_s: Spanned<Range>,
     pub work: Spanned<Range>,
     pub cores: Option<Spanned<Range>>,
+    pub cpus: Option<Spanned<String>>,
+    pub parent: Option<String>,
+    #[serde(default = "hundred")]
+    pub cpu_weight: Spanned<Number>,
     #[serde(default = "one")]
     pub weight: Spanned<Number>,
     #[serde(default = "zero")]
@@ -83,6 +87,7 @@ pub(super) struct ReportsText {
     pub progress: bool,
     pub total: bool,
     pub total_factor: Spanned<Number>,
+    pub claimed: Option<Spanned<Number>>,
     pub delay_s: Spanned<Number>,
     pub unit: ProgressUnit,
     pub deadline: bool,
@@ -95,6 +100,7 @@ impl Default for ReportsText {
             progress: true,
             total: true,
             total_factor: one(),
+            claimed: None,
             delay_s: zero(),
             unit: ProgressUnit::Epoch,
             deadline: false,
@@ -177,6 +183,10 @@ fn amount(bytes: u64) -> Spanned<Amount> {
 
 fn zero() -> Spanned<Number> {
     plain(0.0)
+}
+
+fn hundred() -> Spanned<Number> {
+    plain(100.0)
 }
 
 fn one() -> Spanned<Number> {

@@ -1,0 +1,367 @@
+//! Contention domains: which containers compete, for which processors, and for how much of them.
+//!
+//! ## Problem
+//!
+//! A share is worth something only among containers that want the same processors, and the kernel compares weights only between children
+//! of one cgroup. Containers pinned to different sockets do not compete; two slices are divided by the slices' own weights before anything
+//! that is planned inside them counts.
+//!
+//! ## Terms
+//!
+//! - *domain*: the containers below one cgroup whose processors overlap, directly or through others of them. Shares and the sum of weights
+//!   are planned a domain at a time.
+//! - *atom*: processors of a domain that the same containers may use. Two containers on 0–7 and one on 4–11 make three: 0–3, 4–7, 8–11.
+//!   Nearly every domain is a single atom.
+//! - *capacity*: cores that a domain can have. At most those that its containers may run on, less a quota above them; of these, what they
+//!   used and what was idle. What neighbours use that are not governed is not there to be planned.
+//!
+//! ## Properties
+//!
+//! - Each container is in exactly one domain. What is not known of its place separates it from nobody.
+//! - The parts of the node that domains have add up to no more than the node.
+
+use super::importance;
+use crate::model::{ContainerObservation, NodeObservation, Numbers, Place, Quota, RunState};
+
+/// Shorter intervals say too little about the capacity.
+const LEAST_SECONDS: f64 = 0.5;
+
+/// A domain is never planned for less than this part of its processors, whatever its neighbours use.
+const LEAST_CAPACITY: f64 = 0.05;
+
+/// Rounds in which plain sharing over several atoms settles.
+const ROUNDS: usize = 100;
+
+/// Containers that compete.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Domain {
+    /// Their places in the observation, ascending.
+    pub(super) members: Vec<usize>,
+    /// Their processors.
+    pub(super) atoms: Vec<Atom>,
+    /// Cores that they may use together, whoever else wants them.
+    pub(super) cores: f64,
+    /// The part of the node that this is, after what cgroups beside theirs are entitled to.
+    pub(super) part: f64,
+    /// The numbers of the processors; `None` = all of the node's.
+    cpus: Option<Numbers>,
+    parent_weight: f64,
+}
+
+/// Processors that the same containers may use.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Atom {
+    pub(super) cores: f64,
+    /// Which of the domain's members: indices into [`Domain::members`], ascending.
+    pub(super) members: Vec<usize>,
+}
+
+/// Containers of one parent and one set of processors.
+struct Class<'a> {
+    place: &'a Place,
+    members: Vec<usize>,
+    domain: usize,
+}
+
+/// The domains of a node, ordered by their first container.
+pub(super) fn domains(node: &NodeObservation) -> Vec<Domain> {
+    let mut classes: Vec<Class<'_>> = Vec::new();
+    for (index, container) in node.containers.iter().enumerate() {
+        let place = &*container.place;
+        match classes.iter_mut().find(|class| class.place.parent == place.parent && class.place.cpus == place.cpus) {
+            Some(class) => class.members.push(index),
+            None => classes.push(Class { place, members: vec![index], domain: classes.len() }),
+        }
+    }
+    for one in 1..classes.len() {
+        for other in 0..one {
+            if competes(classes[one].place, classes[other].place) {
+                let (from, to) = (classes[one].domain, classes[other].domain);
+                classes.iter_mut().filter(|class| class.domain == from).for_each(|class| class.domain = to);
+            }
+        }
+    }
+    let mut domains: Vec<Domain> = (0..classes.len())
+        .map(|number| classes.iter().filter(|class| class.domain == number).collect::<Vec<_>>())
+        .filter(|classes| !classes.is_empty())
+        .map(|classes| domain(node, &classes))
+        .collect();
+    domains.sort_by_key(|domain| domain.members[0]);
+    share_the_node(&mut domains, node.cores);
+    domains
+}
+
+fn competes(one: &Place, other: &Place) -> bool {
+    one.parent == other.parent && overlap(one.cpus.as_ref(), other.cpus.as_ref())
+}
+
+/// Unknown processors are all of them.
+fn overlap(one: Option<&Numbers>, other: Option<&Numbers>) -> bool {
+    one.zip(other).is_none_or(|(one, other)| one.meets(other))
+}
+
+fn domain(node: &NodeObservation, classes: &[&Class<'_>]) -> Domain {
+    let mut members: Vec<usize> = classes.iter().flat_map(|class| class.members.iter().copied()).collect();
+    members.sort_unstable();
+    let cpus = classes.iter().map(|class| class.place.cpus.as_ref()).collect::<Option<Vec<_>>>().map(|sets| {
+        let mut all = Numbers::default();
+        sets.into_iter().for_each(|set| all.extend(set.iter()));
+        all
+    });
+    let place = classes[0].place;
+    let mut atoms = match classes {
+        [class] => {
+            let cores = class.place.cpus.as_ref().map_or(node.cores, |cpus| cpus.count() as f64);
+            vec![Atom { cores, members: (0..members.len()).collect() }]
+        }
+        _ => atoms(node, classes, &members),
+    };
+    let there: f64 = atoms.iter().map(|atom| atom.cores).sum();
+    let cores = place.parent_quota.map_or(there, |Quota(millis)| there.min(millis as f64 / 1000.0));
+    if cores < there {
+        atoms.iter_mut().for_each(|atom| atom.cores *= cores / there);
+    }
+    let parent_weight = place.parent_weight.map_or(100.0, f64::from).max(1.0);
+    Domain { members, atoms, cores, part: 1.0, cpus, parent_weight }
+}
+
+/// Processors by which of the classes may use them.
+fn atoms(node: &NodeObservation, classes: &[&Class<'_>], members: &[usize]) -> Vec<Atom> {
+    let named = classes.iter().filter_map(|class| class.place.cpus.as_ref()).flat_map(|cpus| cpus.iter().last()).max();
+    let count = (node.cores.clamp(0.0, 1e6).ceil() as usize).max(named.map_or(0, |last| last + 1));
+    let mut found: Vec<(Vec<bool>, f64)> = Vec::new();
+    for cpu in 0..count {
+        let users: Vec<bool> =
+            classes.iter().map(|class| class.place.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu))).collect();
+        match found.iter_mut().find(|(known, _)| *known == users) {
+            Some((_, cores)) => *cores += 1.0,
+            None if users.contains(&true) => found.push((users, 1.0)),
+            None => {}
+        }
+    }
+    let member = |index: &usize| members.binary_search(index).expect("each class's containers are the domain's");
+    let atom = |(users, cores): (Vec<bool>, f64)| {
+        let using = classes.iter().zip(users).filter(|(_, uses)| *uses);
+        let mut members: Vec<usize> = using.flat_map(|(class, _)| class.members.iter().map(member)).collect();
+        members.sort_unstable();
+        Atom { cores, members }
+    };
+    let mut atoms: Vec<Atom> = found.into_iter().map(atom).collect();
+    // A job fills first what few others want.
+    atoms.sort_by_key(|atom| atom.members.len());
+    atoms
+}
+
+/// Cgroups that want the same processors have parts of them by their own weights.
+fn share_the_node(domains: &mut [Domain], node_cores: f64) {
+    let parts: Vec<f64> = domains
+        .iter()
+        .map(|domain| {
+            let rivals = domains.iter().filter(|other| overlap(domain.cpus.as_ref(), other.cpus.as_ref()));
+            domain.parent_weight / rivals.map(|rival| rival.parent_weight).sum::<f64>()
+        })
+        .collect();
+    let whole: f64 = domains.iter().zip(&parts).map(|(domain, part)| part * domain.cores).sum();
+    let whole = whole.max(node_cores);
+    for (domain, part) in domains.iter_mut().zip(parts) {
+        let part = part * domain.cores / whole;
+        domain.part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 1.0 };
+    }
+}
+
+impl Domain {
+    /// The containers themselves.
+    pub(super) fn containers<'a>(
+        &'a self,
+        node: &'a NodeObservation,
+    ) -> impl Iterator<Item = &'a ContainerObservation> {
+        self.members.iter().map(|&index| &node.containers[index])
+    }
+
+    /// Cores that its containers could have had together over the last `seconds`: what they used and what nobody did. `used` are the cores
+    /// used by each container of the node, `idle` those of each processor. `None` when that is not known.
+    pub(super) fn capacity(
+        &self,
+        node: &NodeObservation,
+        seconds: f64,
+        used: &[Option<f64>],
+        idle: &[f64],
+    ) -> Option<f64> {
+        if seconds < LEAST_SECONDS || idle.is_empty() {
+            return None;
+        }
+        let mut there: f64 = match &self.cpus {
+            Some(cpus) => cpus.iter().map(|cpu| idle.get(cpu).copied()).sum::<Option<f64>>()?,
+            None => idle.iter().sum(),
+        };
+        for &index in self.members.iter().filter(|&&index| node.containers[index].state == RunState::Running) {
+            there += used[index]?;
+        }
+        there.is_finite().then(|| there.clamp(LEAST_CAPACITY * self.cores, self.cores))
+    }
+
+    /// The same domain with so many cores.
+    pub(super) fn with_capacity(mut self, cores: f64) -> Domain {
+        let scale = cores / self.cores;
+        if scale.is_finite() && scale > 0.0 {
+            self.atoms.iter_mut().for_each(|atom| atom.cores *= scale);
+            self.cores = cores;
+        }
+        self
+    }
+
+    /// Cores that the member could use if it were alone in the domain.
+    pub(super) fn most(&self, member: usize, container: &ContainerObservation) -> f64 {
+        let there: f64 =
+            self.atoms.iter().filter(|atom| atom.members.binary_search(&member).is_ok()).map(|a| a.cores).sum();
+        let own_quota = container.original.cpu_quota.flatten();
+        own_quota.map_or(there, |Quota(millis)| there.min(millis as f64 / 1000.0))
+    }
+
+    /// Cores of each atom that plain sharing gives each of its members: what each has when all of them want more. In the order of
+    /// [`Atom::members`]. A frozen container has the part that it would have if it thawed.
+    pub(super) fn plain_sharing(&self, node: &NodeObservation) -> Vec<Vec<f64>> {
+        let weights: Vec<f64> = self.containers(node).map(importance).collect();
+        let runs: Vec<bool> = self.containers(node).map(|container| container.state == RunState::Running).collect();
+        let all = |_: usize| 1.0;
+        if let [atom] = self.atoms.as_slice() {
+            return vec![divided(atom, &weights, &runs, all)];
+        }
+        // Each spreads its weight over its processors in proportion to what it gets there; who finds others there moves on.
+        let mut spread: Vec<Vec<f64>> = self
+            .atoms
+            .iter()
+            .map(|atom| {
+                let part = |&member: &usize| atom.cores / self.cores_open_to(member);
+                atom.members.iter().map(part).collect()
+            })
+            .collect();
+        let mut given = Vec::new();
+        for _ in 0..ROUNDS {
+            given = self
+                .atoms
+                .iter()
+                .zip(&spread)
+                .map(|(atom, part)| divided(atom, &weights, &runs, |at| part[at]))
+                .collect();
+            let mut sums = vec![0.0; self.members.len()];
+            for (atom, given) in self.atoms.iter().zip(&given) {
+                atom.members.iter().zip(given).for_each(|(&member, cores)| sums[member] += cores);
+            }
+            for ((atom, given), spread) in self.atoms.iter().zip(&given).zip(&mut spread) {
+                for ((&member, cores), part) in atom.members.iter().zip(given).zip(spread) {
+                    *part = cores / sums[member];
+                }
+            }
+        }
+        given
+    }
+
+    fn cores_open_to(&self, member: usize) -> f64 {
+        self.atoms.iter().filter(|atom| atom.members.binary_search(&member).is_ok()).map(|atom| atom.cores).sum()
+    }
+}
+
+/// One atom's cores by the weights that its members have there: `part` of their whole weight.
+fn divided(atom: &Atom, weights: &[f64], runs: &[bool], part: impl Fn(usize) -> f64) -> Vec<f64> {
+    let weight = |(at, &member): (usize, &usize)| weights[member] * part(at);
+    let running = atom.members.iter().enumerate().filter(|(_, member)| runs[**member]);
+    let whole: f64 = running.map(weight).sum();
+    let cores = |claim: f64| atom.cores * claim / whole.max(claim).max(f64::MIN_POSITIVE);
+    atom.members.iter().enumerate().map(weight).map(cores).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::testing::{container, node};
+    use std::sync::Arc;
+
+    /// Containers by their processors and the cgroup above them.
+    fn placed(places: &[(&str, &str)]) -> NodeObservation {
+        let placed = |(number, (cpus, parent)): (usize, &(&str, &str))| {
+            let mut c = container(&format!("{number}"));
+            let cpus = Some(*cpus).filter(|cpus| !cpus.is_empty()).map(|cpus| cpus.parse().expect("a list"));
+            c.place = Arc::new(Place { cpus, parent: Some(Arc::from(*parent)), ..Place::default() });
+            c
+        };
+        NodeObservation { cores: 12.0, ..node(places.iter().enumerate().map(placed).collect()) }
+    }
+
+    fn members(node: &NodeObservation) -> Vec<Vec<usize>> {
+        domains(node).into_iter().map(|domain| domain.members).collect()
+    }
+
+    #[test]
+    fn who_can_meet_competes_and_who_cannot_does_not() {
+        assert_eq!(members(&placed(&[("", "/a"), ("0-3", "/a"), ("4-7", "/a")])), [vec![0, 1, 2]]);
+        assert_eq!(members(&placed(&[("0-3", "/a"), ("4-7", "/a"), ("2", "/a")])), [vec![0, 2], vec![1]]);
+        assert_eq!(
+            members(&placed(&[("0-3", "/a"), ("4-7", "/a"), ("3-4", "/a")])),
+            [vec![0, 1, 2]],
+            "through the third"
+        );
+        assert_eq!(members(&placed(&[("0-3", "/a"), ("0-3", "/b"), ("0-3", "/a")])), [vec![0, 2], vec![1]]);
+        assert_eq!(members(&placed(&[])), Vec::<Vec<usize>>::new());
+    }
+
+    #[test]
+    fn overlapping_sets_are_cut_where_their_users_change() {
+        let node = placed(&[("0-7", "/a"), ("0-7", "/a"), ("4-11", "/a")]);
+        let [domain] = <[Domain; 1]>::try_from(domains(&node)).expect("one domain");
+        let atoms: Vec<(f64, Vec<usize>)> = domain.atoms.iter().map(|a| (a.cores, a.members.clone())).collect();
+        assert_eq!(atoms, [(4.0, vec![2]), (4.0, vec![0, 1]), (4.0, vec![0, 1, 2])]);
+        assert_eq!((domain.cores, domain.most(0, &node.containers[0])), (12.0, 8.0));
+    }
+
+    #[test]
+    fn plain_sharing_lets_each_have_the_same_where_the_sets_allow_it() {
+        let cores = |places: &[(&str, &str)]| {
+            let node = placed(places);
+            let domain = domains(&node).remove(0);
+            let mut cores = vec![0.0; domain.members.len()];
+            for (atom, given) in domain.atoms.iter().zip(domain.plain_sharing(&node)) {
+                atom.members.iter().zip(given).for_each(|(&member, given)| cores[member] += given);
+            }
+            cores
+        };
+        let near = |cores: Vec<f64>, expected: &[f64]| {
+            let off = cores.iter().zip(expected).map(|(cores, expected)| (cores - expected).abs()).fold(0.0, f64::max);
+            assert!(cores.len() == expected.len() && off < 0.05, "{cores:?}, expected {expected:?}");
+        };
+        near(cores(&[("0-7", "/a"), ("0-7", "/a"), ("4-11", "/a")]), &[4.0, 4.0, 4.0]);
+        near(cores(&[("0", "/a"), ("0-3", "/a")]), &[1.0, 3.0]);
+        near(cores(&[("", "/a"), ("", "/a")]), &[6.0, 6.0]);
+    }
+
+    #[test]
+    fn cgroups_on_the_same_processors_have_parts_by_their_own_weights() {
+        let mut node = placed(&[("", "/a"), ("", "/b"), ("", "/a")]);
+        Arc::make_mut(&mut node.containers[1].place).parent_weight = Some(300);
+        let parts: Vec<f64> = domains(&node).iter().map(|domain| domain.part).collect();
+        assert_eq!(parts, [0.25, 0.75]);
+        let apart: Vec<f64> = domains(&placed(&[("0-2", "/a"), ("3-11", "/a")])).iter().map(|d| d.part).collect();
+        assert_eq!(apart, [0.25, 0.75]);
+    }
+
+    #[test]
+    fn a_quota_above_is_the_capacity_of_all_below_it() {
+        let mut node = placed(&[("0-3", "/a"), ("2-5", "/a")]);
+        node.containers.iter_mut().for_each(|c| Arc::make_mut(&mut c.place).parent_quota = Some(Quota(3000)));
+        let domain = domains(&node).remove(0);
+        assert_eq!(domain.cores, 3.0);
+        assert_eq!(domain.atoms.iter().map(|atom| atom.cores).sum::<f64>(), 3.0);
+    }
+
+    #[test]
+    fn what_neighbours_use_is_not_there_to_be_planned() {
+        let node = placed(&[("0-1", "/a"), ("0-1", "/a"), ("2-3", "/b")]);
+        let domain = domains(&node).remove(0);
+        let capacity = |used: [Option<f64>; 3], idle: &[f64]| domain.capacity(&node, 20.0, &used, idle);
+        assert_eq!(capacity([Some(0.75), Some(0.5), Some(2.0)], &[0.0, 0.25, 1.0, 1.0]), Some(1.5));
+        assert_eq!(capacity([Some(9.0), Some(0.5), None], &[0.0; 4]), Some(2.0), "never more than there are");
+        assert_eq!(capacity([Some(0.0), Some(0.0), None], &[0.0; 4]), Some(0.1), "never nothing");
+        assert_eq!(capacity([None, Some(0.5), Some(0.0)], &[0.0; 4]), None);
+        assert_eq!(capacity([Some(0.5), Some(0.5), None], &[0.0]), None, "a processor that /proc/stat does not list");
+    }
+}
