@@ -118,7 +118,32 @@ pub struct Curve {
     pub units_to_quality: Option<Estimate>,
 }
 
-/// All that the log of one container says at one instant.
+/// Where a total is claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClaimOrigin {
+    /// The command line of one of the job's processes.
+    Command,
+    /// The environment of one of them.
+    Environment,
+    /// A configuration file that a command line names.
+    ConfigFile,
+}
+
+/// How long the job will train, as its command or its configuration has it, where the log does not say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TotalClaim {
+    /// Units to do, in the units of [`Learning::progress`]; in printed evaluations, where the log counts nothing.
+    pub total: f64,
+    /// The option or variable that says so, as written: `--epochs`.
+    pub key: String,
+    /// Where it stands.
+    pub origin: ClaimOrigin,
+    /// How sure it is that the key means this total, 0 ..= 1.
+    pub confidence: f64,
+}
+
+/// All that is known of the learning of one container at one instant, nearly all of it from its log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Learning {
     /// The evaluation function's name, where one was found.
@@ -137,7 +162,8 @@ pub struct Learning {
     pub progress: Option<Progress>,
     /// Progress units a second, observed lately.
     pub units_per_second: Option<f64>,
-    /// Units still to do until completion; `None` where the total is unknown. As many as an earlier run did, before the first line.
+    /// Units still to do until completion, by the log's total or else by the claimed one; `None` where both are unknown. Before the
+    /// first line: as many as an earlier run did, or as are claimed in the unit that it counted.
     pub units_to_completion: Option<Estimate>,
     /// The fitted curve, once there are enough evaluations; what earlier runs foretell, while there are none.
     pub curve: Option<Curve>,
@@ -147,4 +173,7 @@ pub struct Learning {
     /// CPU-seconds of a progress unit in the latest of them, what the start cost included.
     #[serde(default)]
     pub earlier_price: Option<f64>,
+    /// The total that the job's command claims, where its log does not say one and the job has not run past it.
+    #[serde(default)]
+    pub claim: Option<TotalClaim>,
 }

@@ -28,7 +28,9 @@ pub use history::{
     BlockWork, HistoryAnswer, HistoryQuery, Moment, PastBlock, PastDecision, PastInstant, PastJob, PastNode, Span,
 };
 pub use holdback::HoldbackBlock;
-pub use learning::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Phase, Progress, ProgressUnit};
+pub use learning::{
+    ClaimOrigin, Curve, Direction, Estimate, Evaluation, Gain, Learning, Phase, Progress, ProgressUnit, TotalClaim,
+};
 pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};
 pub use place::{InvalidNumbers, Numbers, Place};
 pub use plan::{ContainerPlan, Contention, GrowthEfficiency, List, NodePlan, PlannedLimits};

@@ -2,6 +2,7 @@
 //!
 //! Pure, bounded, and it never fails: what cannot be read is counted. Imports: model only.
 
+pub mod claim;
 #[cfg(test)]
 mod formats_tests;
 mod history;

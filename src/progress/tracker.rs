@@ -1,5 +1,6 @@
 //! One job's log: the reader of its bytes and the history of its evaluations, behind one door.
 
+use super::claim::Claim;
 use super::history::History;
 use super::precedent::Precedent;
 use super::reader::{CountReading, Heard, Memory, Pattern, Reader, Sample, SeriesKey, View, Wishes};
@@ -84,6 +85,11 @@ impl Tracker {
     /// Earlier runs of the same training, which forecasts may lean on from now on.
     pub fn lean_on(&mut self, precedents: Vec<Arc<Precedent>>) {
         self.followed.history.lean_on(precedents);
+    }
+
+    /// Totals that the job's command, environment or configuration claims, instead of those claimed before.
+    pub fn claims(&mut self, claims: Vec<Claim>) {
+        self.followed.history.claims(claims);
     }
 
     /// This run's curve, for later runs of the same training, once it has come to its end; `None` if it did not clearly improve.

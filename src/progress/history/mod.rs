@@ -16,6 +16,8 @@
 //! Where earlier runs of the same training are known, their curves are tried beside the formulas, and before the first line they are all
 //! that is known: how many units there will be, where the model will be good, and what a unit costs.
 //!
+//! Where the log prints no total, one that the job's command claims is the end, while the job has not run past it ([`claimed`]).
+//!
 //! ## Properties
 //!
 //! - Bounded: a few dozen points, whatever the run's length; constant work for each evaluation, one fit an interval.
@@ -24,6 +26,7 @@
 //!
 //! Pure. Imports: model only.
 
+mod claimed;
 mod fit;
 mod improvements;
 mod noise;
@@ -32,6 +35,7 @@ mod phase;
 mod series;
 mod shape;
 
+use super::claim::Claim;
 use super::precedent::Precedent;
 use crate::model::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Millis, Phase, Progress, ProgressUnit};
 use fit::Fit;
@@ -65,6 +69,9 @@ pub(super) struct History {
     /// Earlier runs of the same training; whoever makes the tracker knows them.
     #[serde(skip)]
     precedents: Vec<Arc<Precedent>>,
+    /// Totals found outside of the log; whoever makes the tracker finds them again.
+    #[serde(skip)]
+    claims: Vec<Claim>,
 }
 
 /// The evaluations of an interval that has not ended yet.
@@ -102,8 +109,8 @@ impl History {
     /// Forgets the evaluations (another metric was chosen), keeps progress. No gain is known until two intervals have passed.
     pub(super) fn restart(&mut self, direction: Option<Direction>) {
         let (progress, pace) = (self.progress, std::mem::take(&mut self.pace));
-        let precedents = std::mem::take(&mut self.precedents);
-        *self = History { progress, pace, precedents, ..History::new(direction) };
+        let (precedents, claims) = (std::mem::take(&mut self.precedents), std::mem::take(&mut self.claims));
+        *self = History { progress, pace, precedents, claims, ..History::new(direction) };
     }
 
     /// Earlier runs of the same training, which fits may lean on from now on.
@@ -191,10 +198,11 @@ impl History {
             gain: self.gain,
             progress: self.progress,
             units_per_second: self.pace.units_per_second(now),
-            units_to_completion: self.progress.map_or_else(|| self.foreseen_end(), left_of),
+            units_to_completion: self.units_to_completion(),
             curve: self.curve.or_else(|| self.foreseen()).map(|forecast| forecast.seen_from(self.improvements.units)),
             earlier_runs: self.comparable().count(),
             earlier_price: self.comparable().last().and_then(|precedent| precedent.cpu_per_unit),
+            claim: self.claim(),
             ..Learning::default()
         }
     }
@@ -204,9 +212,13 @@ impl History {
         self.recent.iter().copied().collect()
     }
 
+    /// The end of the axis that curves are fitted over.
     fn total(&self) -> Option<f64> {
-        let progress = self.progress.filter(|_| self.improvements.counts)?;
-        progress.total.filter(|total| total.is_finite() && *total >= progress.current)
+        let printed = self
+            .progress
+            .filter(|_| self.improvements.counts)
+            .and_then(|progress| progress.total.filter(|total| total.is_finite() && *total >= progress.current));
+        printed.or_else(|| self.claimed_end())
     }
 
     fn fit(&self) -> Option<Fit<'_>> {
@@ -234,6 +246,16 @@ impl History {
         self.progress.filter(|_| self.improvements.counts).map(|progress| progress.unit)
     }
 
+    fn units_to_completion(&self) -> Option<Estimate> {
+        if let Some(Progress { current, total: Some(total), .. }) = self.progress {
+            return left(current, total);
+        }
+        match self.claimed() {
+            Some((claim, _)) => left(self.done(), claim.total),
+            None => self.foreseen_end(),
+        }
+    }
+
     /// Units that a run will do that has printed nothing yet: as many as the latest one did.
     fn foreseen_end(&self) -> Option<Estimate> {
         let end = self.comparable().filter(|_| self.is_silent()).last()?.end();
@@ -242,7 +264,7 @@ impl History {
 
     /// What earlier runs foretell of one that has printed nothing yet.
     fn foreseen(&self) -> Option<Forecast> {
-        let quality_at = fit::foreseen(self.comparable().filter(|_| self.is_silent()), None)?;
+        let quality_at = fit::foreseen(self.comparable().filter(|_| self.is_silent()), self.claimed_end())?;
         Some(Forecast { phase: Phase::Unknown, quality: 0.0, quality_at: Some(quality_at) })
     }
 
@@ -318,8 +340,8 @@ fn beyond_noise(surprise: f64, error: f64) -> f64 {
 }
 
 /// Work left is as certain as the counter itself; a counter past its total says nothing.
-fn left_of(progress: Progress) -> Option<Estimate> {
-    let left = progress.total? - progress.current;
+fn left(done: f64, total: f64) -> Option<Estimate> {
+    let left = total - done;
     (left.is_finite() && left >= 0.0).then_some(Estimate { low: left, likely: left, high: left })
 }
 

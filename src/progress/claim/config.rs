@@ -1,0 +1,96 @@
+//! Totals in a configuration file: JSON, TOML and YAML, with sections.
+//!
+//! Lists say nothing here: what stands in one is one of several stages, callbacks or data sets. Imports: model, its siblings.
+
+use super::command::claim;
+use super::key::{is_about_something_else, key};
+use super::{Claim, gathered, number, yaml};
+use crate::model::ClaimOrigin;
+
+/// The file may be a default that the command overrides.
+const FILE: f64 = 0.9;
+/// Sections in sections.
+const DEPTH_AT_MOST: usize = 8;
+/// Settings looked at.
+const SETTINGS_AT_MOST: usize = 10_000;
+
+/// How a configuration file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ConfigFormat {
+    Json,
+    Yaml,
+    Toml,
+}
+
+/// The format that the ending of a path tells.
+pub(super) fn format_of(path: &str) -> Option<ConfigFormat> {
+    match path.rsplit_once('.')?.1.to_ascii_lowercase().as_str() {
+        "json" => Some(ConfigFormat::Json),
+        "yaml" | "yml" => Some(ConfigFormat::Yaml),
+        "toml" => Some(ConfigFormat::Toml),
+        _ => None,
+    }
+}
+
+/// What the file at `path`, with this text, claims. Text that is not what the ending says claims nothing.
+pub fn of_config(path: &str, text: &str) -> Vec<Claim> {
+    let mut settings = Settings::default();
+    match format_of(path) {
+        Some(ConfigFormat::Json) => {
+            if let Ok(root) = serde_json::from_str(text) {
+                settings.walk(&mut Vec::new(), &root);
+            }
+        }
+        Some(ConfigFormat::Toml) => {
+            if let Ok(root) = toml::from_str(text) {
+                settings.walk(&mut Vec::new(), &root);
+            }
+        }
+        Some(ConfigFormat::Yaml) => {
+            yaml::settings(text, SETTINGS_AT_MOST, &mut |path, value| settings.take(path, value))
+        }
+        None => {}
+    }
+    gathered(settings.found)
+}
+
+#[derive(Default)]
+struct Settings {
+    found: Vec<Claim>,
+    seen: usize,
+}
+
+impl Settings {
+    fn walk(&mut self, path: &mut Vec<String>, value: &serde_json::Value) {
+        self.seen += 1;
+        if path.len() > DEPTH_AT_MOST || self.seen > SETTINGS_AT_MOST {
+            return;
+        }
+        match value {
+            serde_json::Value::Object(entries) => {
+                for (name, value) in entries {
+                    path.push(name.clone());
+                    self.walk(path, value);
+                    path.pop();
+                }
+            }
+            serde_json::Value::Number(number) => self.take(path, &number.to_string()),
+            serde_json::Value::String(text) => self.take(path, text),
+            _ => {}
+        }
+    }
+
+    fn take(&mut self, path: &[String], value: &str) {
+        let Some((name, sections)) = path.split_last() else { return };
+        let Some(total) = number::total(value) else { return };
+        if sections.iter().any(|section| is_about_something_else(section)) {
+            return;
+        }
+        // A section with a name that is no identifier says nothing, and is not shown.
+        let whole = key(&path.join("."));
+        let shown = whole.or_else(|| key(name).filter(|_| !name.contains(['.', '-', '+'])));
+        if let Some(key) = shown {
+            self.found.extend(claim(key, total, ClaimOrigin::ConfigFile, FILE));
+        }
+    }
+}
