@@ -3,6 +3,7 @@
 //! Imports: the trial's jobs, workload.
 
 use super::super::trial::job::{Job, Work};
+use super::placeholder::{self, KNOWN};
 use crate::workload::{Amount, Kind};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -32,7 +33,9 @@ struct JobText {
     #[serde(default)]
     train: Option<Spanned<String>>,
     #[serde(default)]
-    command: Option<Spanned<Vec<String>>>,
+    command: Option<Spanned<Vec<Spanned<String>>>>,
+    #[serde(default)]
+    env: BTreeMap<Spanned<String>, Spanned<String>>,
     #[serde(default)]
     epochs: Option<Spanned<u64>>,
     #[serde(default)]
@@ -118,6 +121,9 @@ impl Reader<'_> {
 
     fn work(&self, entry: &Spanned<JobText>) -> Result<Work, String> {
         let job = entry.get_ref();
+        if let (None, Some(name)) = (&job.command, job.env.keys().next()) {
+            return Err(self.at(name.span().start, "env: a built-in training reads none; expected it beside a command"));
+        }
         match (&job.train, &job.command) {
             (Some(kind), None) => {
                 let kind: Kind = kind.get_ref().parse().map_err(|error: String| self.at(kind.span().start, &error))?;
@@ -131,19 +137,53 @@ impl Reader<'_> {
         }
     }
 
-    fn command(&self, command: &Spanned<Vec<String>>, job: &JobText) -> Result<Work, String> {
-        let mut line: Vec<String> = command.get_ref().iter().map(|word| self.beside(word)).collect();
-        if let Some(place) = line.iter().position(|word| word == "{epochs}") {
-            if job.epochs.is_none() {
-                return Err(
-                    self.at(command.span().start, "command: {epochs} stands for the key epochs; expected epochs = N")
-                );
-            }
-            line[place] = self.epochs(job, 1)?.to_string();
+    fn command(&self, command: &Spanned<Vec<Spanned<String>>>, job: &JobText) -> Result<Work, String> {
+        let line: Result<Vec<String>, String> = command.get_ref().iter().map(|word| self.filled(word, job)).collect();
+        let environment =
+            job.env.iter().map(|(name, value)| self.variable(name, value, job)).collect::<Result<_, _>>()?;
+        let mounts = job.mounts.iter().map(|word| self.beside(word)).collect();
+        Ok(Work::Command { line: line?.iter().map(|word| self.beside(word)).collect(), mounts, environment })
+    }
+
+    fn variable(
+        &self,
+        name: &Spanned<String>,
+        value: &Spanned<String>,
+        job: &JobText,
+    ) -> Result<(String, String), String> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let is_name = name.get_ref().chars().all(fits) && name.get_ref().starts_with(|c: char| !c.is_ascii_digit());
+        if !is_name {
+            return Err(self.at(name.span().start, "env: expected NAME = \"value\", NAME of letters, digits and `_`"));
         }
-        let seed = self.seed(job.seed.unwrap_or(1)).to_string();
-        line.iter_mut().filter(|word| *word == "{seed}").for_each(|word| word.clone_from(&seed));
-        Ok(Work::Command { line, mounts: job.mounts.iter().map(|word| self.beside(word)).collect() })
+        let filled = self.filled(value, job)?;
+        Ok((name.get_ref().clone(), self.beside(&filled)))
+    }
+
+    /// A word of the list with its placeholders replaced.
+    fn filled(&self, word: &Spanned<String>, job: &JobText) -> Result<String, String> {
+        if word.get_ref().contains('\0') {
+            return Err(self.at(word.span().start, "a word with a NUL character; expected text"));
+        }
+        placeholder::filled(word.get_ref(), |name| match name {
+            "epochs" if job.epochs.is_some() => Ok(self.epochs(job, 1)?.to_string()),
+            "seed" => Ok(self.seed(job.seed.unwrap_or(1)).to_string()),
+            "epochs" => {
+                Err(self.at(self.place_of(name, word), "{epochs} stands for the key epochs; expected epochs = N"))
+            }
+            _ => {
+                let known = KNOWN.map(|known| format!("{{{known}}}")).join(" or ");
+                let what = format!("{{{name}}}; expected {known}, or {{{{{name}}}}} for the text {{{name}}}");
+                Err(self.at(self.place_of(name, word), &what))
+            }
+        })
+    }
+
+    /// Where a placeholder stands in the list.
+    fn place_of(&self, name: &str, word: &Spanned<String>) -> usize {
+        let place = word.span();
+        let within = self.text.get(place.clone()).and_then(|text| text.find(&format!("{{{name}}}")));
+        place.start + within.unwrap_or(0)
     }
 
     fn seed(&self, seed: u64) -> u64 {
@@ -222,7 +262,7 @@ mod tests {
         let Work::Training(Kind::Vae, amount) = &jobs[0].work else { panic!("{jobs:?}") };
         assert_eq!((amount.epochs, amount.threads), (5, 2));
         assert_eq!(jobs[1].start, Duration::from_secs(4));
-        let Work::Command { line, mounts } = &jobs[1].work else { panic!("{jobs:?}") };
+        let Work::Command { line, mounts, .. } = &jobs[1].work else { panic!("{jobs:?}") };
         let script = std::path::absolute("x.py").unwrap().display().to_string();
         assert_eq!((line.clone(), mounts.len()), (vec!["python3".to_owned(), script, "4".to_owned()], 1));
         assert_eq!(jobs[1].labels, [("flowcon.total".to_owned(), "4".to_owned())]);
@@ -239,6 +279,20 @@ mod tests {
         };
         assert_eq!(seeds(0), ["3", "9"].map(|seed| Some(seed.to_owned())));
         assert_eq!(seeds(2), ["2003", "2009"].map(|seed| Some(seed.to_owned())));
+    }
+
+    #[test]
+    fn placeholders_are_replaced_inside_words_and_in_the_environment() {
+        let jobs = read(
+            "[[job]]\nname = \"a\"\ncommand = [\"./train\", \"epochs={epochs}\", \"{\\\"a\\\":{seed}}\"]\nepochs = 8\nseed = 3\n\
+             env = { EPOCHS = \"{epochs}\", CONFIG = \"./a.yaml\", KEEP = \"{{epochs}}\" }\n",
+        )
+        .expect("a good list");
+        let Work::Command { line, environment, .. } = &jobs[0].work else { panic!("{jobs:?}") };
+        assert_eq!(line[1..], ["epochs=4", "{\"a\":3}"]);
+        let value = |name| environment.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
+        let config = std::path::absolute("a.yaml").unwrap().display().to_string();
+        assert_eq!(["EPOCHS", "CONFIG", "KEEP"].map(value), [Some("4"), Some(config.as_str()), Some("{epochs}")]);
     }
 
     #[test]
@@ -270,7 +324,23 @@ mod tests {
             ("[[job]]\nname = \"a\"\ncommand = []\n", "jobs.toml:3:11: command: expected a program"),
             (
                 "[[job]]\nname = \"a\"\ncommand = [\"x\", \"{epochs}\"]\n",
-                "jobs.toml:3:11: command: {epochs} stands for",
+                "jobs.toml:3:18: {epochs} stands for the key epochs; expected epochs = N",
+            ),
+            (
+                "[[job]]\nname = \"a\"\ncommand = [\"x\",\n  \"--lr={rate}\"]\n",
+                "jobs.toml:4:9: {rate}; expected {epochs} or {seed}, or {{rate}} for the text {rate}",
+            ),
+            (
+                "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nenv = { N = \"{epoch}\" }\n",
+                "jobs.toml:4:14: {epoch}; expected {epochs} or",
+            ),
+            (
+                "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nenv = { \"A=B\" = \"1\" }\n",
+                "jobs.toml:4:9: env: expected NAME",
+            ),
+            (
+                "[[job]]\nname = \"a\"\ntrain = \"vae\"\nenv = { A = \"1\" }\n",
+                "jobs.toml:4:9: env: a built-in training",
             ),
             (
                 "[[job]]\nname = \"a\"\ntrain = \"vae\"\n[[job]]\nname = \"a\"\ntrain = \"mlp\"\n",

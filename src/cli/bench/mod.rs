@@ -5,6 +5,7 @@
 
 mod contender;
 mod list;
+mod placeholder;
 mod quality;
 mod report;
 mod summary;
@@ -18,7 +19,7 @@ use super::trial::job::Job;
 use super::trial::launch::{RuntimeChoice, Stage};
 use super::trial::outcome::RunOutcome;
 use super::trial::room::Room;
-use super::trial::{self, failed};
+use super::trial::{self, JobFailed, OnFailure, failed};
 use crate::model::Millis;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -105,7 +106,7 @@ async fn measure(args: &BenchArgs, look: &Look, cores: &Cores, list: &List) -> R
     let governing = Governing::default();
     let board = Board::on_stdout();
     let ended = tokio::select! {
-        runs = run_all(args, list, &room, &stage, &governing, &board) => runs.map_err(failed),
+        runs = run_all(args, list, &room, &stage, &governing, &board) => runs.map_err(ended_early),
         interruption = trial::interrupted() => Err(interruption),
     };
     let runtime = stage.name();
@@ -113,6 +114,14 @@ async fn measure(args: &BenchArgs, look: &Look, cores: &Cores, list: &List) -> R
     governing.stop().await;
     let bench = Bench::new(&args.jobs.display().to_string(), runtime, args.seen_before, &list.repeats[0], ended?);
     conclude(args, look, &board, &bench).map_err(failed)
+}
+
+fn ended_early(error: anyhow::Error) -> Failure {
+    if error.chain().any(|cause| cause.is::<JobFailed>()) {
+        let next = "mend the job; `--scale 0.01 --repeats 1 --policy fair` tries a list quickly";
+        return Failure::new(Exit::Failed, format!("{error:#}; everything was removed"), next);
+    }
+    failed(error)
 }
 
 async fn run_all(
@@ -132,7 +141,7 @@ async fn run_all(
     let interval = Millis(args.interval.as_millis() as u64);
     let run = async |contender: Contender, jobs: &[Job], state_dir: PathBuf| {
         let governor = governing.start(room, state_dir, contender.settings(interval), stage).await?;
-        let outcome = trial::run(stage, &governor, jobs, board).await;
+        let outcome = trial::run(stage, &governor, jobs, board, OnFailure::Stop).await;
         stage.clear().await;
         governing.stop().await;
         outcome
@@ -149,10 +158,11 @@ async fn run_all(
     let mut runs = Vec::new();
     for (repeat, jobs) in list.repeats.iter().enumerate() {
         for &contender in &contenders {
-            board.say(&format!("repeat {} of {}: {}", repeat + 1, args.repeats, contender.name));
+            let which = || format!("repeat {} of {}: {}", repeat + 1, args.repeats, contender.name);
+            board.say(&which());
             let state_dir =
                 known.as_ref().map_or_else(|| Ok(room.new_state_dir()), |known| room.state_dir_like(known))?;
-            let outcome = run(contender, jobs, state_dir).await?;
+            let outcome = run(contender, jobs, state_dir).await.with_context(which)?;
             board.say(&summary::line(contender, &outcome));
             runs.push((contender, outcome));
         }

@@ -17,7 +17,7 @@ use super::trial::job::Job;
 use super::trial::launch::{RuntimeChoice, Stage};
 use super::trial::outcome::RunOutcome;
 use super::trial::room::Room;
-use super::trial::{self, failed};
+use super::trial::{self, OnFailure, failed};
 use crate::model::{Millis, PolicyName, PolicySettings};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -166,7 +166,7 @@ impl Demo<'_> {
         let interval = self.args.interval.as_secs_f64();
         self.board.say(&format!("\n{title}: policy {}, a decision every {interval} s", trial::policy_word(policy)));
         let governor = self.governing.start(self.room, self.room.new_state_dir(), settings, &self.stage).await?;
-        let outcome = trial::run(&self.stage, &governor, jobs, &self.board).await;
+        let outcome = trial::run(&self.stage, &governor, jobs, &self.board, OnFailure::GoOn).await;
         self.stage.clear().await;
         self.governing.stop().await;
         outcome

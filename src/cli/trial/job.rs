@@ -29,10 +29,28 @@ pub enum Work {
         line: Vec<String>,
         /// Directories that it needs besides `/usr` and `/etc`; a container sees them at the same paths, read-only.
         mounts: Vec<String>,
+        /// Variables of its own, (name, value); they may hold secrets and are shown nowhere.
+        environment: Vec<(String, String)>,
     },
 }
 
+/// Every command has these, unless it says otherwise: Python holds lines back where nobody watches.
+const USUAL_ENVIRONMENT: (&str, &str) = ("PYTHONUNBUFFERED", "1");
+
 impl Work {
+    /// The variables of a command, on either runtime; none for a built-in training.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        match self {
+            Work::Training(..) => Vec::new(),
+            Work::Command { environment, .. } => {
+                let (name, value) = USUAL_ENVIRONMENT;
+                let usual = (name.to_owned(), value.to_owned());
+                let is_own = environment.iter().any(|(own, _)| own == name);
+                (!is_own).then_some(usual).into_iter().chain(environment.iter().cloned()).collect()
+            }
+        }
+    }
+
     /// The command line, `flowctl` being what this program is called where it will run.
     pub fn command_line(&self, flowctl: &str) -> Vec<String> {
         match self {
@@ -56,6 +74,18 @@ impl Work {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_may_say_otherwise_about_its_usual_environment() {
+        let environment_of = |environment: &[(&str, &str)]| {
+            let environment =
+                environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let work = Work::Command { line: vec!["x".into()], mounts: Vec::new(), environment };
+            work.environment().iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
+        };
+        assert_eq!(environment_of(&[("EPOCHS", "3")]), ["PYTHONUNBUFFERED=1", "EPOCHS=3"]);
+        assert_eq!(environment_of(&[("PYTHONUNBUFFERED", "")]), ["PYTHONUNBUFFERED="]);
+    }
 
     #[test]
     fn a_trainings_command_line_says_every_amount() {

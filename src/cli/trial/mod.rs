@@ -8,6 +8,7 @@ pub mod confine;
 pub mod governor;
 mod hearing;
 pub mod job;
+mod last_lines;
 pub mod launch;
 pub mod outcome;
 pub mod picture;
@@ -22,6 +23,7 @@ use board::{Board, RunView, View};
 use governor::Governor;
 use hearing::Hearing;
 use job::Job;
+use last_lines::LastLines;
 use launch::Stage;
 use outcome::{Foreign, JobOutcome, RunOutcome, Sample};
 use stat::{CpuParts, CpuTime};
@@ -42,17 +44,53 @@ enum News {
     Ended(usize, Duration, JobOutcome, Curve),
 }
 
+/// What becomes of a run in which a job ends with another exit code than 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFailure {
+    /// The others go on, and the outcome tells.
+    GoOn,
+    /// The run ends with [`JobFailed`].
+    Stop,
+}
+
+/// A job ended with another exit code than 0.
+#[derive(Debug, thiserror::Error)]
+#[error("the job {name} ended with exit code {exit_code}{}", last_words(last_lines))]
+pub struct JobFailed {
+    /// The job.
+    name: String,
+    /// 128 + signal when one ended it.
+    exit_code: i32,
+    /// The end of its output.
+    last_lines: Vec<String>,
+}
+
+fn last_words(lines: &[String]) -> String {
+    match lines {
+        [] => " and printed nothing".to_owned(),
+        lines => format!("; its last lines:\n    {}", lines.join("\n    ")),
+    }
+}
+
 /// Runs all jobs to their end.
 ///
 /// # Errors
-/// A job could not be started or waited for. Dropping the future leaves jobs running: clear the stage then.
-pub async fn run(stage: &Stage, governor: &Governor, jobs: &[Job], board: &Board) -> Result<RunOutcome> {
+/// A job could not be started or waited for, or it failed and that is to stop the run. Jobs are left running then, as when the
+/// future is dropped: clear the stage.
+pub async fn run(
+    stage: &Stage,
+    governor: &Governor,
+    jobs: &[Job],
+    board: &Board,
+    on_failure: OnFailure,
+) -> Result<RunOutcome> {
     let began = Instant::now();
     let cpu_before = CpuTime::now(stage.cores());
     let (tell, mut news) = mpsc::channel(2 * jobs.len().max(1));
     let mut tasks = JoinSet::new();
     for (index, job) in jobs.iter().enumerate() {
-        tasks.spawn(run_job(stage.clone(), job.clone(), index, began, tell.clone()));
+        let run = OneRun { began, on_failure, tell: tell.clone() };
+        tasks.spawn(run_job(stage.clone(), job.clone(), index, run));
     }
     drop(tell);
 
@@ -75,6 +113,7 @@ pub async fn run(stage: &Stage, governor: &Governor, jobs: &[Job], board: &Board
                     outcomes[job] = Some((outcome, curve));
                 }
             },
+            Some(ended) = tasks.join_next() => ended.context("a job's task ended unexpectedly")??,
             _ = look.tick() => {
                 if let Some(status) = governor.status().await {
                     watch.look(began.elapsed(), &status, &mut view);
@@ -95,14 +134,33 @@ pub async fn run(stage: &Stage, governor: &Governor, jobs: &[Job], board: &Board
     Ok(RunOutcome { curves, cpu_s, ..RunOutcome::new(outcomes, watch.samples, foreign) })
 }
 
-async fn run_job(stage: Stage, job: Job, index: usize, began: Instant, tell: mpsc::Sender<News>) -> Result<()> {
+/// What the task of each job knows of the run.
+struct OneRun {
+    began: Instant,
+    on_failure: OnFailure,
+    tell: mpsc::Sender<News>,
+}
+
+async fn run_job(stage: Stage, job: Job, index: usize, run: OneRun) -> Result<()> {
+    let OneRun { began, on_failure, tell } = run;
     tokio::time::sleep(job.start.saturating_sub(began.elapsed())).await;
     let start = began.elapsed();
     let started = stage.start(&job).await?;
     // The trial hears all or is gone; a job does not end because nobody listens.
     let _ = tell.send(News::Started(index, start)).await;
-    let mut hearing = Hearing::of(&job);
-    let ended = started.wait(|bytes| hearing.hear(bytes, began.elapsed())).await?;
+    let (mut hearing, mut last_lines) = (Hearing::of(&job), LastLines::default());
+    let hear = |bytes: &[u8]| {
+        hearing.hear(bytes, began.elapsed());
+        last_lines.push(bytes);
+    };
+    let ended = started.wait(hear).await?;
+    if ended.exit_code != 0 {
+        let failed = JobFailed { name: job.name.clone(), exit_code: ended.exit_code, last_lines: last_lines.lines() };
+        match on_failure {
+            OnFailure::Stop => return Err(failed.into()),
+            OnFailure::GoOn => eprintln!("flowctl: {failed}"),
+        }
+    }
     let end = ended.at - began;
     let outcome = JobOutcome {
         name: job.name,

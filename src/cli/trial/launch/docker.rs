@@ -111,17 +111,18 @@ impl DockerStage {
     }
 
     fn body(&self, job: &Job) -> ContainerCreateBody {
+        let own = job.work.environment().into_iter().map(|(name, value)| format!("{name}={value}")).collect();
         let (variant, environment, binds) = match &job.work {
-            Work::Training(..) => (TRAININGS, image::ENVIRONMENT, None),
+            Work::Training(..) => (TRAININGS, vec![image::ENVIRONMENT.to_owned()], None),
             Work::Command { mounts, .. } => {
                 let all = ["/usr", "/etc"].into_iter().chain(mounts.iter().map(String::as_str));
-                (HOST, "PYTHONUNBUFFERED=1", Some(all.map(|path| format!("{path}:{path}:ro")).collect()))
+                (HOST, own, Some(all.map(|path| format!("{path}:{path}:ro")).collect()))
             }
         };
         ContainerCreateBody {
             image: Some(format!("{}:{variant}", self.tag)),
             cmd: Some(job.work.command_line(image::PROGRAM)),
-            env: Some(vec![environment.to_owned()]),
+            env: Some(environment),
             labels: Some(self.labels.iter().chain(&job.labels).cloned().collect()),
             host_config: Some(HostConfig {
                 network_mode: Some("none".into()),

@@ -94,7 +94,9 @@ impl ScopeStage {
     pub fn start(&self, job: &Job) -> Result<Command> {
         let name = self.container_name(job);
         let what = job.work.command_line(&self.program.to_string_lossy());
-        self.spawn(self.command(&name, &job.labels, &what), &name)
+        let mut command = self.command(&name, &job.labels, &what);
+        command.envs(job.work.environment());
+        self.spawn(command, &name)
     }
 
     /// `flowctl run … -- …`, out of the terminal's process group: Ctrl-C is for the caller to handle.
@@ -204,7 +206,7 @@ impl Command {
                 Some(piece) = output.recv() => hear(&piece),
             }
         };
-        let End { status, at, complaint } = ended.with_context(|| format!("wait for {name}"))?;
+        let End { status, at, .. } = ended.with_context(|| format!("wait for {name}"))?;
         let rest = async {
             while let Some(piece) = output.recv().await {
                 hear(&piece);
@@ -213,9 +215,6 @@ impl Command {
         // Whatever does not come is not heard.
         let _ = tokio::time::timeout(LAST_OUTPUT, rest).await;
         let exit_code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-        if exit_code != 0 && !complaint.is_empty() {
-            eprintln!("flowctl: {name} ended with {exit_code}: {complaint}");
-        }
         Ok(Ended { exit_code, at })
     }
 }
