@@ -474,6 +474,10 @@ fn lists_and_scenarios_run() {
         "flowsim run config/scenarios/random-10-frameworks.toml --policy fair,flowcon,balanced,completion --set interval=3s",
         &[],
     )));
+    assert!(policies(
+        &machine
+            .does("flowsim run config/scenarios/unseen.toml --policy fair,flowcon,balanced --set interval=5s", &[],)
+    ));
     // Little work, once and under one policy: that they run, not what they measure.
     let brief = "20 --scale 0.001 --repeats 1 --policy fair --runtime scope";
     let told = machine.does("flowctl bench config/bench/fixed-3.toml --interval 20", &[("20", brief)]);

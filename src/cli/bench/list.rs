@@ -309,7 +309,7 @@ mod tests {
             sizes.push(parse(&path, &text, making).expect("a good list").len());
         }
         sizes.sort_unstable();
-        assert_eq!(sizes, [3, 3, 5, 5, 10, 10, 15, 15], "with the built-in trainings and with frameworks");
+        assert_eq!(sizes, [3, 3, 5, 5, 10, 10, 10, 15, 15], "built-in trainings, frameworks, and unseen ones");
     }
 
     #[test]
