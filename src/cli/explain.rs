@@ -5,7 +5,9 @@
 use super::screen::{Look, Tone};
 use super::table::{Cell, Column, table};
 use super::text::{self, clean};
-use crate::api::wire::{Container, ContainerDetail, Estimate, Explanation, GrowthEfficiency, Limit, Limits, Trend};
+use crate::api::wire::{
+    Container, ContainerDetail, Domain, Estimate, Explanation, GrowthEfficiency, Limit, Limits, Trend,
+};
 use std::fmt::Write as _;
 
 /// Columns of the labels on the left.
@@ -79,6 +81,9 @@ fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanatio
         );
         page.line("share", &words);
     }
+    if let Some(domain) = explanation.domain.as_ref().filter(|domain| domain.containers > 0) {
+        page.line("competes", &competition(domain));
+    }
     if let Some(pin) = container.pinned_share {
         let words = format!(
             "to {} of the node by an operator; ends: `flowctl unpin {}`",
@@ -106,6 +111,30 @@ fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanatio
         text::duration(explanation.interval_s)
     );
     page.line("next", &words);
+}
+
+fn competition(domain: &Domain) -> String {
+    let cores = text::number_text((domain.cores * 100.0).round() / 100.0);
+    let cores = if cores == "1" { "1 core".to_owned() } else { format!("{cores} cores") };
+    let mut words = match domain.containers - 1 {
+        0 => format!("with no other job; it can have {cores}"),
+        others => format!("with {} for {cores}", text::count(others, "other job")),
+    };
+    if domain.most_cores + 0.005 < domain.cores {
+        let _ = write!(words, ", of which it can use {}", text::number_text(domain.most_cores));
+    }
+    let details: Vec<String> = [
+        domain.processors.as_ref().map(|processors| format!("processors {processors}")),
+        domain.memory_nodes.as_ref().map(|nodes| format!("memory nodes {nodes}")),
+        domain.parent.as_ref().map(|parent| format!("below {parent}")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if !details.is_empty() {
+        let _ = write!(words, " ({})", details.join(", "));
+    }
+    words
 }
 
 fn bounds(explanation: &Explanation) -> String {

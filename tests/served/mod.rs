@@ -195,6 +195,7 @@ pub fn job(id: &str, name: &str) -> JobStatus {
         runtime: Runtime::Docker,
         started: Millis::from_secs(280),
         state: RunState::Running,
+        place: Default::default(),
         hold: None,
         bounds: Bounds::default(),
         weight: 1.0,
@@ -230,6 +231,7 @@ fn planned(job: &mut JobStatus, list: List, growth: f64, limit: f64, share: f64,
     job.plan = Some(ContainerPlan {
         id: job.observed.id.clone(),
         list: Some(list),
+        contention: Default::default(),
         growth: GrowthEfficiency { cpu: Some(growth), memory: Some(growth * 2.0), ..GrowthEfficiency::default() },
         limit: Share::clamped(limit),
         share: Share::clamped(share),
@@ -262,6 +264,7 @@ fn learned(metric: &str, direction: Direction, value: f64, phase: Phase) -> Lear
         }),
         earlier_runs: 0,
         earlier_price: None,
+        claim: None,
     }
 }
 

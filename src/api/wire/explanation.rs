@@ -30,6 +30,9 @@ pub struct Explanation {
     pub policy: String,
     /// The rule that decided with its numbers; null before the first decision.
     pub decision: Option<Decision>,
+    /// Whom it competes with, and for what; null before the first decision.
+    #[serde(default)]
+    pub domain: Option<Domain>,
     /// Growth efficiency of every resource.
     pub growth: GrowthEfficiency,
     /// Below this growth a container moves towards the completing list, per node-CPU-second.
@@ -73,6 +76,7 @@ impl Explanation {
         Explanation {
             policy: super::word(status.settings.policy),
             decision: plan.map(|plan| Decision::of(&plan.reason)),
+            domain: plan.map(|plan| Domain::of(&plan.contention, &observed.place)),
             growth: GrowthEfficiency::of(plan.map(|plan| plan.growth).unwrap_or_default()),
             growth_threshold: status.settings.flowcon.growth_threshold,
             growth_of_all: growths.clone().map(|growth| growth.max(0.0)).sum(),
@@ -89,6 +93,36 @@ impl Explanation {
             interval_s: status.interval.as_secs_f64(),
             next_decision_unix_ms: status.unix_ms.saturating_add(ahead.0),
             next_decision_in_s: ahead.as_secs_f64(),
+        }
+    }
+}
+
+/// A container's contention domain: the containers that want the same processors below the same cgroup.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Domain {
+    /// Containers in it, this one included.
+    pub containers: usize,
+    /// Cores that they can have together, as last measured: neighbours that are not governed use the rest.
+    pub cores: f64,
+    /// Cores that it could use alone: those that it may run on, less quotas.
+    pub most_cores: f64,
+    /// Processors that it may run on, `0-3,8`; null = unknown.
+    pub processors: Option<String>,
+    /// Memory nodes that it may allocate from; null = unknown.
+    pub memory_nodes: Option<String>,
+    /// The cgroup above its own; null = unknown.
+    pub parent: Option<String>,
+}
+
+impl Domain {
+    fn of(contention: &model::Contention, place: &model::Place) -> Domain {
+        Domain {
+            containers: contention.containers,
+            cores: finite(contention.cores).unwrap_or(0.0),
+            most_cores: finite(contention.most).unwrap_or(0.0),
+            processors: place.cpus.as_ref().map(ToString::to_string),
+            memory_nodes: place.memory_nodes.as_ref().map(ToString::to_string),
+            parent: place.parent.as_deref().map(str::to_owned),
         }
     }
 }

@@ -12,7 +12,7 @@ mod status;
 
 pub use container::{Container, ContainerList, Hold, Limit, Limits};
 pub use event::{Event, Gap};
-pub use explanation::{ContainerDetail, Decision, Drift, Explanation, GrowthEfficiency, Use};
+pub use explanation::{ContainerDetail, Decision, Domain, Drift, Explanation, GrowthEfficiency, Use};
 pub use history::{
     BlockWork, Moment, Moments, PastBlock, PastBlocks, PastEvents, PastInstant, PastJob, PastJobs, PastNode, PastNodes,
 };

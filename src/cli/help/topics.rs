@@ -53,16 +53,22 @@ fn policy() -> Topic {
                         "balanced",
                         "The default. Two things about a job are worth waiting for: a good model (95 % of the improvement that it will ever \
                          make) and the end. The policy estimates the CPU-seconds to each from the log and the CPU used, and most CPU goes \
-                         to the best credit per CPU-second. Everybody keeps a floor; who tells nothing has an equal share; who breaks its \
-                         word again and again gets no more than that. `policy.objective` weighs the two: quality, balanced, completion, \
-                         or a number from 0 (quality) to 1 (completion).",
+                         to the best credit per CPU-second. Every job keeps a floor; a job without progress in its log has an equal share; \
+                         a job whose forecasts keep failing gets at most an equal share. `policy.objective` weighs the two: quality, \
+                         balanced, completion, or a number from 0 (quality) to 1 (completion).",
+                    ),
+                    item(
+                        "balanced, when the log does not say how long the training will be",
+                        "The number is taken from the job's command, environment or configuration file where it stands there (`flowctl \
+                         explain JOB` says where). Where it stands nowhere, CPU is lent: a job on the way to a good model gets more, and \
+                         gives it back afterwards, so that good models come sooner and the ends when plain sharing would have brought them.",
                     ),
                     item(
                         "flowcon",
                         "Algorithms 1 and 2 of the FlowCon paper. Growth efficiency is the improvement of the metric, as a part of the \
                          range seen so far, per CPU-second. Below policy.growth-threshold a job moves New, Watching, Completing; above it \
-                         back to New. Shares follow growth; when all have converged they compete freely, and the interval backs off \
-                         exponentially up to policy.max-interval.",
+                         back to New. Shares follow growth; when all have converged they compete freely. The lists are shown under every \
+                         policy; only flowcon acts on them.",
                     ),
                     item("fair", "Watches and changes nothing: the dry run."),
                 ],
@@ -71,7 +77,17 @@ fn policy() -> Topic {
                 heading: "WHEN IT DECIDES",
                 parts: vec![paragraph(
                     "Every policy.interval, and sooner when a job starts or ends, or when a milestone is near. A decision that changes \
-                     nothing writes nothing.",
+                     nothing writes nothing, and the next interval is twice as long, up to policy.max-interval. A start, an end, growth, \
+                     a milestone or a change of pressure ends this back-off.",
+                )],
+            },
+            Section {
+                heading: "WHO COMPETES WITH WHOM",
+                parts: vec![paragraph(
+                    "Shares are planned among the jobs that want the same processors (`--cpuset-cpus`, affinity) below the same cgroup \
+                     (`--cgroup-parent`, slices): the kernel compares weights nowhere else. What neighbours use that are not governed is \
+                     not planned with. The weights that the containers were started with (`--cpu-shares`) count: they are what plain \
+                     sharing is, and their sum is kept. `flowctl explain JOB` tells a job's competitors and cores.",
                 )],
             },
             Section {
@@ -113,8 +129,8 @@ fn limits() -> Topic {
                 parts: vec![
                     item(
                         "cpu.weight (cgroup v1: cpu.shares)",
-                        "The share. Soft: what a job leaves idle flows to the others. The sum of the weights is kept, so that neighbours \
-                         without the label neither gain nor lose.",
+                        "The share. Soft: what a job leaves idle flows to the others. The sum of the original weights is kept among the jobs \
+                         that compete, so that neighbours without the label neither gain nor lose.",
                     ),
                     item(
                         "cpu.max (docker's --cpus)",
@@ -127,7 +143,7 @@ fn limits() -> Topic {
                     ),
                     item(
                         "io.weight",
-                        "Follows the CPU share where the kernel has one. policy.io = false turns it off.",
+                        "Follows the CPU share where the kernel has one, with its own sum of originals. policy.io = false turns it off.",
                     ),
                 ],
             },

@@ -150,6 +150,7 @@ pub fn detail(name: &str, recent: &[f64], evaluations: u64, line: &str) -> Conta
                     .to_owned(),
                 numbers: BTreeMap::new(),
             }),
+            domain: None,
             growth: GrowthEfficiency {
                 per_node_cpu_s: Some(0.031),
                 per_node_memory_s: None,

@@ -8,17 +8,20 @@ use crate::policy::importance;
 /// what the whole is, the other way round.
 pub(super) const TYPICAL_QUALITY_AT: f64 = 0.4;
 
-/// How far an end is trusted that the log does not tell, while the job is not behind plain sharing.
-pub(super) const TRUST_WITHOUT_TOTAL: f64 = 0.7;
-
 /// How far a price is trusted that holds what the start cost: imports, loading, compiling.
 pub(super) const TRUST_IN_FIRST_PRICE: f64 = 0.5;
 
-/// A job without a total that is behind plain sharing by this part of what it has done is asked for nothing more.
-pub(super) const LAG_AT_MOST: f64 = 0.15;
+/// A job without a total that is behind plain sharing by this part of what it has done lends nothing more.
+pub(super) const LAG_AT_MOST: f64 = 0.19;
+
+/// So far ahead of plain sharing, or behind it, in parts of [`LAG_AT_MOST`], counts towards its rank on the way to an end that nobody knows.
+const LAG_THAT_COUNTS: f64 = 2.0;
 
 /// A job without a total goes on for this part of what it has done already, at least.
-const AGE_TO_COME: f64 = 0.5;
+const AGE_TO_COME: f64 = 0.33;
+
+/// A claim of the end that is less sure than this leaves the job one whose end nobody knows.
+const LEAST_SURE_CLAIM: f64 = 0.5;
 
 /// Whole work of a job without a total, in parts of what it has done, before it has a curve.
 const YOUNG: f64 = 3.0;
@@ -74,8 +77,12 @@ pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Mile
         Quality::After(units) | Quality::Typically(units) => Some(work.to(units)),
         Quality::WithTheEnd | Quality::Reached => None,
     };
-    let to_end = container.learning.units_to_completion.map(|units| work.to(units.likely));
-    let trust = if to_end.is_some() { 1.0 } else { prospect.trust_without_total() };
+    let to_end = units_to_end(container).map(|units| work.to(units));
+    let trust = match (&to_end, &container.learning.claim) {
+        (Some(_), None) => 1.0,
+        (Some(_), Some(claim)) => claim.confidence.clamp(0.0, 1.0),
+        (None, _) => (1.0 - prospect.lag()).clamp(0.0, 1.0),
+    };
     let trust = if work.is_measured { trust } else { TRUST_IN_FIRST_PRICE * trust };
     let whole = to_end.unwrap_or_else(|| prospect.work_to_some_end());
     let weight = importance(container);
@@ -90,7 +97,9 @@ pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Mile
             Some(urgency) => offer("the deadline", ahead * urgency, work),
             None => offer("completion", ahead, work),
         },
-        None => offer("an end", ahead, prospect.work_to_some_end().max(to_quality.unwrap_or(0.0))),
+        None => offer("an end", ahead, prospect.work_to_some_end().max(to_quality.unwrap_or(0.0))).map(|end| {
+            Milestone { log_index: end.log_index + prospect.lag().clamp(-LAG_THAT_COUNTS, LAG_THAT_COUNTS), ..end }
+        }),
     };
     match (good, end) {
         (Some(quality), Some(end)) if end.log_index > quality.log_index => Some(end),
@@ -113,10 +122,20 @@ impl Prospect<'_> {
         (needed > self.equal && needed <= self.cores).then_some(needed / self.equal)
     }
 
-    fn trust_without_total(&self) -> f64 {
+    /// How far it is behind plain sharing, in parts of what it may be; negative = ahead. With unknown ends the order of ends is a guess, so what
+    /// a job is given on the way to a good model is lent: who is behind lends less and less, and comes first once nobody's model is near, until
+    /// all are where plain sharing would have them.
+    fn lag(&self) -> f64 {
         let lag = self.behind / (LAG_AT_MOST * self.work.done);
-        if lag.is_nan() { 0.0 } else { TRUST_WITHOUT_TOTAL * (1.0 - lag).clamp(0.0, 1.0) }
+        if lag.is_nan() { 1.0 } else { lag }
     }
+}
+
+/// Units to the end that the log tells, an earlier run foretells, or the job's command claims surely enough.
+fn units_to_end(container: &ContainerObservation) -> Option<f64> {
+    let learning = &container.learning;
+    let is_sure = learning.claim.as_ref().is_none_or(|claim| claim.confidence >= LEAST_SURE_CLAIM);
+    learning.units_to_completion.filter(|_| is_sure).map(|units| units.likely)
 }
 
 /// CPU-seconds from the start to a good model: as the curve foresees it now, or as it was last foreseen.
@@ -167,7 +186,9 @@ fn cautious(units: Estimate) -> f64 {
 
 fn typical_units(container: &ContainerObservation) -> Option<f64> {
     let progress = container.learning.progress?;
-    let whole = progress.total.filter(|total| *total >= progress.current).unwrap_or(YOUNG * progress.current);
+    let claimed = container.learning.claim.as_ref().filter(|claim| claim.confidence >= LEAST_SURE_CLAIM);
+    let total = progress.total.or(claimed.map(|claim| claim.total)).filter(|total| *total >= progress.current);
+    let whole = total.unwrap_or(YOUNG * progress.current);
     let left = TYPICAL_QUALITY_AT * whole - progress.current;
     left.is_finite().then_some(left.max(0.0))
 }

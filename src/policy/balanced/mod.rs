@@ -43,10 +43,11 @@
 //! - One report so far: the price of a unit may hold what the start cost, so the job puts in half ([`milestone::TRUST_IN_FIRST_PRICE`]); on the
 //!   floor alone a long first unit would take for ever to prove it wrong.
 //! - No fitted curve yet: quality at [`milestone::TYPICAL_QUALITY_AT`] of the whole work, as for a typical job.
-//! - No total in the log: who learns slowly is trained for long, so the end is expected where a typical job with this point of 95 %
-//!   quality would have it; past that, the longer a job has run, the longer it will. With unknown ends nobody beats equal shares by much on
-//!   completion, but much can be lost: the job puts in a part only ([`milestone::TRUST_WITHOUT_TOTAL`]), the less the further it is
-//!   behind what plain sharing would have given it, and nothing beyond [`milestone::LAG_AT_MOST`] of its own work.
+//! - No total in the log: what the job's command claims, as far as that is sure. Else who learns slowly is trained for long, so the end is
+//!   expected where a typical job with this point of 95 % quality would have it; past that, the longer a job has run, the longer it will.
+//!   With unknown ends nobody beats equal shares by much on completion, but much can be lost, so CPU is *lent*: a job puts in the less the
+//!   further it is behind what plain sharing would have given it, and nothing beyond [`milestone::LAG_AT_MOST`] of its own work; whoever got
+//!   ahead on the way to a good model gives it back afterwards. Good models come sooner, and ends when they would have come anyway.
 //! - No metric, or one that the reader is not sure of: both credits come with completion.
 //! - Diverging: the credit for quality is lost.
 //! - A job that promises a milestone, gets the work for it and does not arrive loses trust ([`trust`]), and with it the right to more than

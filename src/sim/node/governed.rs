@@ -6,11 +6,12 @@
 use super::state::State;
 use super::{Claim, Idle};
 use crate::model::{
-    Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Directives, Evaluation, LimitChange, Limits, Millis,
-    NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, RunState, Runtime, Setting, Usage,
+    Bytes, ClaimOrigin, ContainerId, ContainerObservation, CpuTime, CpuWeight, Directives, Evaluation, LimitChange,
+    Limits, Millis, NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, RunState, Runtime,
+    Setting, Usage,
 };
 use crate::policy::{Governor, Holdback, diff};
-use crate::progress::{Precedent, Tracker};
+use crate::progress::{Precedent, Tracker, claim};
 use crate::sim::job::Job;
 use crate::sim::scenario::NodeShape;
 use std::collections::VecDeque;
@@ -27,6 +28,9 @@ const UNTOUCHED: Limits = Limits {
     memory_high: Some(None),
     io_weight: Some(100),
 };
+
+/// How sure an option of that name is.
+const CLAIM_CONFIDENCE: f64 = 0.9;
 
 /// The daemon looks this often between ticks.
 const LOOK_EVERY: Millis = Millis::from_secs(1);
@@ -183,6 +187,7 @@ impl Container {
             Directives { metric: Some("loss".to_owned()), direction: Some(shown.direction()), ..Directives::default() };
         let mut tracker = Tracker::new(&directives);
         tracker.lean_on(precedent(&directives, job).into_iter().collect());
+        tracker.claims(claimed(job).into_iter().collect());
         let original = Limits { cpu_weight: Some(job.plan.cpu_weight), ..UNTOUCHED };
         let parent = job.plan.parent.as_deref().map(Arc::from);
         let place = Arc::new(Place { cpus: job.plan.cpus.clone(), parent, ..Place::default() });
@@ -251,6 +256,14 @@ fn tell(tracker: &mut Tracker, job: &Job, unit: usize, value: f64, at: Millis) {
     if reports.metric {
         tracker.evaluate(Evaluation { at, value, current, total });
     }
+}
+
+/// The total that the job's command tells.
+fn claimed(job: &Job) -> Option<claim::Claim> {
+    let unit = job.plan.reports.unit;
+    let total = (job.marks.len() as f64 * job.plan.reports.claimed?).round().max(1.0);
+    let (key, origin) = ("--epochs".to_owned(), ClaimOrigin::Command);
+    Some(claim::Claim { total, unit: Some(unit), near: false, key, origin, confidence: CLAIM_CONFIDENCE })
 }
 
 /// What the governor kept of the earlier run of this training.

@@ -1,0 +1,109 @@
+//! Contention domains on real cgroups: jobs that share processors are ranked among themselves, and the weights that the kernel
+//! compares are in the order of the ranks. Wants root, and a kernel with CPU weights.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use rustix::thread::{CpuSet, sched_getaffinity};
+use serde_json::Value;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use support::daemon::Daemon;
+
+/// Trains without end in sight of the test: each unit costs the same CPU, and the loss falls.
+const TRAINING: &str = r#"
+unit=0
+while [ $unit -lt "$1" ]; do
+    i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); done
+    unit=$((unit + 1))
+    echo "epoch $unit/$1 - loss: $((1000 / (unit + 10)))"
+done"#;
+
+struct Job(Child);
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).stderr(Stdio::null()).status();
+        let _ = self.0.wait();
+    }
+}
+
+/// A processor that this test may use, and how many there are.
+fn processors() -> Vec<usize> {
+    let allowed = sched_getaffinity(None).unwrap();
+    (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
+}
+
+/// `flowctl run` of a training of so many units on these processors.
+fn train(daemon: &Daemon, name: &str, units: u32, processors: &str) -> Job {
+    let mut command = Command::new("taskset");
+    command.args(["-c", processors, env!("CARGO_BIN_EXE_flowctl"), "--socket"]).arg(daemon.socket());
+    command.args(["run", "--name", name, "--", "sh", "-c", TRAINING, "train", &units.to_string()]);
+    Job(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap())
+}
+
+fn explained(daemon: &Daemon, name: &str) -> Value {
+    serde_json::from_str(&daemon.told(&["explain", name, "-o", "json"])).unwrap()
+}
+
+/// Rank, weight and domain of a job, once it is ranked.
+fn standing(daemon: &Daemon, name: &str) -> Option<(u64, u64, Value)> {
+    let job = explained(daemon, name);
+    let explanation = &job["explanation"];
+    let rank = explanation["decision"]["numbers"]["rank"].as_f64()? as u64;
+    Some((rank, job["cpu_weight"].as_u64()?, explanation["domain"].clone()))
+}
+
+#[test]
+fn on_one_processor_of_several_the_order_of_weights_is_the_order_of_ranks() {
+    let daemon = Daemon::start("off", &["policy.interval=2s"]);
+    let one = processors().last().unwrap().to_string();
+    // The ends are so far apart that the order is clear, and none comes while the test looks.
+    let names = ["near", "further", "far", "farthest"];
+    let _jobs: Vec<Job> = names
+        .iter()
+        .zip([100_000, 400_000, 1_600_000, 6_400_000])
+        .map(|(name, units)| train(&daemon, name, units, &one))
+        .collect();
+    let ordered = || -> Option<Vec<u64>> {
+        let standings: Option<Vec<_>> = names.iter().map(|name| standing(&daemon, name)).collect();
+        let standings = standings?;
+        let domains = standings.iter().all(|(_, _, domain)| {
+            domain["containers"] == 4 && domain["processors"] == one.as_str() && domain["most_cores"] == 1.0
+        });
+        let ranks: Vec<u64> = standings.iter().map(|(rank, _, _)| *rank).collect();
+        let weights: Vec<u64> = standings.iter().map(|(_, weight, _)| *weight).collect();
+        let in_order = ranks == [1, 2, 3, 4] && weights.windows(2).all(|pair| pair[0] >= pair[1]);
+        (domains && in_order && weights[0] > 300 && weights[1] < 60).then_some(weights)
+    };
+    let weights = support::daemon::eventually("weights in the order of ranks", Duration::from_secs(60), ordered);
+    assert!(weights.iter().sum::<u64>().abs_diff(400) <= 4, "the sum is kept: {weights:?}");
+    // By now it is known what the first can use. On one processor that leaves nothing for those behind it.
+    for _ in 0..10 {
+        std::thread::sleep(Duration::from_secs(1));
+        let weights: Vec<u64> = names.iter().map(|name| standing(&daemon, name).unwrap().1).collect();
+        assert!(weights[0] > 300, "the first in rank has all that there is: {weights:?}");
+        assert!(weights[1..].iter().all(|weight| *weight < 60), "the others keep the floor: {weights:?}");
+    }
+    let page = daemon.told(&["explain", "far"]);
+    assert!(page.contains("with 3 other jobs for") && page.contains(&format!("processors {one}")), "{page}");
+}
+
+#[test]
+fn jobs_on_different_processors_take_nothing_from_each_other() {
+    let all = processors();
+    if all.len() < 2 {
+        return eprintln!("one processor only: nothing to keep apart");
+    }
+    let (first, second) = (all[0].to_string(), all[1].to_string());
+    let daemon = Daemon::start("off", &["policy.interval=2s"]);
+    let _jobs = [train(&daemon, "here", 100_000, &first), train(&daemon, "there", 6_400_000, &second)];
+    support::daemon::eventually("each alone in its domain, with its own weight", Duration::from_secs(60), || {
+        let standings: Vec<_> = ["here", "there"].iter().filter_map(|name| standing(&daemon, name)).collect();
+        let alone = |(rank, weight, domain): &(u64, u64, Value)| {
+            *rank == 1 && weight.abs_diff(100) <= 1 && domain["containers"] == 1 && domain["most_cores"] == 1.0
+        };
+        (standings.len() == 2 && standings.iter().all(alone)).then_some(())
+    });
+}
