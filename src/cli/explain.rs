@@ -6,7 +6,7 @@ use super::screen::{Look, Tone};
 use super::table::{Cell, Column, table};
 use super::text::{self, clean};
 use crate::api::wire::{
-    Container, ContainerDetail, Domain, Estimate, Explanation, GrowthEfficiency, Limit, Limits, Trend,
+    Claim, Container, ContainerDetail, Domain, Estimate, Explanation, GrowthEfficiency, Limit, Limits, Trend,
 };
 use std::fmt::Write as _;
 
@@ -225,13 +225,16 @@ fn reading(page: &mut Page<'_>, container: &Container, explanation: &Explanation
         );
     }
     if let Some(progress) = &container.progress {
-        let of = progress.total.map_or_else(String::new, |total| format!(" of {}", text::number_text(total)));
+        let of = text::of_total(progress.total, progress.claimed_total);
         let rate =
             progress.units_per_s.map_or_else(String::new, |rate| format!(", {} a second", text::number_text(rate)));
         page.line("progress", &format!("{} {}{of}{rate}", progress.unit, text::value(progress.current)));
         if let Some(remaining) = &progress.remaining_s {
             page.line("remaining", &span(remaining));
         }
+    }
+    if let Some(claim) = &reading.claim {
+        page.line("claimed", &claimed(claim));
     }
     if let Some(quality) = reading.quality {
         page.line("curve", &curve(quality, reading.phase.as_deref(), reading.to_quality_s.as_ref()));
@@ -240,6 +243,20 @@ fn reading(page: &mut Page<'_>, container: &Container, explanation: &Explanation
         let runs = if reading.earlier_runs == 1 { "run" } else { "runs" };
         page.line("leans on", &format!("{} earlier {runs} of the same training", reading.earlier_runs));
     }
+}
+
+/// `50 epochs, from `--epochs` of its command · 95% sure`.
+fn claimed(claim: &Claim) -> String {
+    let place = match claim.origin.as_str() {
+        "command" => "of its command",
+        "environment" => "in its environment",
+        "config-file" => "in a configuration file that its command names",
+        _ => "outside of its log",
+    };
+    let unit = claim.unit.as_deref().unwrap_or("evaluation");
+    let plural = if claim.total == 1.0 { "" } else { "s" };
+    let total = text::number_text(claim.total);
+    format!("{total} {unit}{plural}, from `{}` {place} · {} sure", claim.key, text::percent(claim.confidence))
 }
 
 fn curve(quality: f64, phase: Option<&str>, to_quality: Option<&Estimate>) -> String {

@@ -203,7 +203,10 @@ fn progress(container: &Container) -> Cell {
     let Some(progress) = &container.progress else { return Cell::or_dash(None) };
     match (progress.fraction, progress.current) {
         (Some(fraction), _) => Cell::plain(&format!("{} {:>4}", text::bar(fraction, 6), floored_percent(fraction))),
-        (None, Some(current)) => Cell::plain(&format!("{} {}", clean(&progress.unit), text::number_text(current))),
+        (None, Some(current)) => {
+            let of = progress.claimed_total.map_or_else(String::new, |total| format!("/~{}", text::number_text(total)));
+            Cell::plain(&format!("{} {}{of}", clean(&progress.unit), text::number_text(current)))
+        }
         (None, None) => Cell::or_dash(None),
     }
 }

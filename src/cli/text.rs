@@ -108,6 +108,15 @@ pub fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
+/// Where a counter ends: ` of 50` as the log says, ` of ~50` as the command claims, nothing where neither is known.
+pub fn of_total(total: Option<f64>, claimed: Option<f64>) -> String {
+    match (total, claimed) {
+        (Some(total), _) => format!(" of {}", number_text(total)),
+        (None, Some(claimed)) => format!(" of ~{}", number_text(claimed)),
+        (None, None) => String::new(),
+    }
+}
+
 /// A change as a signed fraction in per cent: `+3.2%`.
 pub fn percent_signed(fraction: f64) -> String {
     format!("{:+.1}%", fraction * 100.0)

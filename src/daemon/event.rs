@@ -6,6 +6,7 @@ use super::logs::LogChunk;
 use crate::host::docker::EngineEvent;
 use crate::host::scope::ScopeEvent;
 use crate::model::{Adoption, ContainerId};
+use crate::progress::claim::Claim;
 
 /// Something happened outside.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(super) enum Event {
     Logs(Vec<LogChunk>),
     /// What is wrong with a log now; `None` = it is well again.
     LogHealth(ContainerId, Option<String>),
+    /// What the command of a container claims. `run`: of which run.
+    Claims { id: ContainerId, run: (u32, u64), claims: Vec<Claim> },
     /// What became of some containers' limits; more of the same order will follow.
     Written(Vec<Outcome>),
     /// The rest of it: the actuator has done what one order asked, as far as it could.

@@ -2,6 +2,7 @@
 
 use super::actuator::{Actuator, Order};
 use super::adoption::Adoptions;
+use super::claims::ClaimReader;
 use super::ended::Ended;
 use super::event::Event;
 use super::holdback::Blocks;
@@ -63,6 +64,7 @@ pub(super) struct Governing {
     pub(super) in_flight: usize,
     governor: Governor,
     pub(super) logs: LogReader,
+    pub(super) claims: ClaimReader,
     pub(super) engine: Option<EngineInfo>,
     /// How the engine is, in words.
     pub(super) engine_state: String,
@@ -94,7 +96,7 @@ impl Governing {
         reread: Reread,
         mut remembered: Remembered,
         actuator: Actuator,
-        logs: LogReader,
+        (logs, claims): (LogReader, ClaimReader),
         adoptions: Adoptions,
         mut publisher: Publisher,
     ) -> Governing {
@@ -120,6 +122,7 @@ impl Governing {
             paused: false,
             in_flight: 0,
             logs,
+            claims,
             engine: None,
             engine_state: engine_state.to_owned(),
             lost: None,
@@ -206,15 +209,8 @@ impl Governing {
         match event {
             Event::Engine(event) => self.engine_told(event),
             Event::Scope(event) => self.scope_told(event),
-            Event::Logs(chunks) => {
-                let now = node::now();
-                for chunk in chunks {
-                    let Some(job) = self.job_that_wrote(&chunk.id) else { continue };
-                    job.tracker.push(&chunk.bytes, now);
-                    job.place = chunk.place.or(job.place);
-                    job.unsaved_since.get_or_insert(now);
-                }
-            }
+            Event::Logs(chunks) => self.logs_told(chunks),
+            Event::Claims { id, run, claims } => self.claimed(&id, run, claims),
             Event::LogHealth(id, problem) => {
                 if let (Some(job), Some(text)) = (self.jobs.get_mut(&id), problem) {
                     job.say(crate::model::NoticeLevel::Warning, &text);

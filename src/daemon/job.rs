@@ -1,5 +1,6 @@
 //! One governed container as the loop knows it.
 
+use super::claims::Asking;
 use super::drift::{self, Drift, Drifts};
 use super::ended::Late;
 use super::logs::LogFeed;
@@ -41,6 +42,8 @@ pub(super) struct Job {
     pub state: RunState,
     pub holds: Holds,
     pub tracker: Tracker,
+    /// When its command is read.
+    pub asking: Asking,
     /// What it is a run of.
     pub training: Option<TrainingId>,
     /// Where it may run.
@@ -189,6 +192,7 @@ impl Job {
             adopted: None,
             training: None,
             tracker,
+            asking: Asking::default(),
         };
         for problem in problems.iter().chain(job.tracker.problems().to_vec().iter()) {
             job.say(NoticeLevel::Warning, problem);

@@ -82,6 +82,7 @@ impl Governing {
     pub(super) fn learn_and_save(&mut self, now: Millis) {
         self.learn_from_departed(|_, departed| now >= departed.until);
         self.save_due_positions(now);
+        self.ask_for_claims(now);
     }
 
     /// The job whose log this is, also for a moment after its end.

@@ -3,8 +3,10 @@
 //! What arrives at the loop are the job's own bytes with the place to go on from, so that place and tracker are saved together.
 
 use super::event::{Event, Part};
+use super::governing::Governing;
 use super::journal::file_place;
 use crate::host::docker::{Engine, LogFormat, LogMark, LogPosition, logs as engine_logs};
+use crate::host::node;
 use crate::host::store::{ApiMark, LogPlace};
 use crate::host::tail::{Budget, JsonLog, Source, Start, Tailer};
 use crate::model::{ContainerId, LogOrigin};
@@ -28,6 +30,19 @@ pub(super) struct LogChunk {
     pub bytes: Vec<u8>,
     /// Where to go on after these bytes.
     pub place: Option<LogPlace>,
+}
+
+impl Governing {
+    /// Takes what jobs wrote.
+    pub(super) fn logs_told(&mut self, chunks: Vec<LogChunk>) {
+        let now = node::now();
+        for chunk in chunks {
+            let Some(job) = self.job_that_wrote(&chunk.id) else { continue };
+            job.tracker.push(&chunk.bytes, now);
+            job.place = chunk.place.or(job.place);
+            job.unsaved_since.get_or_insert(now);
+        }
+    }
 }
 
 /// What to read for a container.

@@ -11,6 +11,7 @@
 
 mod actuator;
 mod adoption;
+mod claims;
 mod commands;
 mod drift;
 mod ended;
@@ -42,6 +43,7 @@ use crate::host::store::StoreError;
 use crate::host::{docker, node};
 use actuator::Actuator;
 use adoption::Adoptions;
+use claims::ClaimReader;
 use event::Event;
 use governing::{Asked, Governing};
 use history::History;
@@ -123,6 +125,7 @@ pub async fn run(
         });
     }
     let actuator = Actuator::start(journal, engine.clone(), events.clone());
+    let claims = ClaimReader::new(events.clone());
     let logs = LogReader::start(engine, events.clone());
     let history = History::start(&settings, events.clone(), asked_of_history);
     let publisher = Publisher::new(commands, recordings, questions, history);
@@ -134,7 +137,7 @@ pub async fn run(
         };
         (stop, tokio::spawn(api::serve(socket, feed, access, ApiLimits::default(), until)))
     };
-    let mut governing = Governing::new(settings, reread, remembered, actuator, logs, adoptions, publisher);
+    let mut governing = Governing::new(settings, reread, remembered, actuator, (logs, claims), adoptions, publisher);
     let mut asked = Asked { requests, recorders };
     governing.run(&mut inbox, &mut asked, &mut control, ready).await;
     let (stop, server) = serving;

@@ -114,6 +114,11 @@ impl Tracker {
         self.followed.history.report(progress);
     }
 
+    /// The progress that the log told last.
+    pub fn progress(&self) -> Option<Progress> {
+        self.followed.history.progress()
+    }
+
     /// What is known now, for status; changes nothing.
     pub fn peek(&self, now: Millis) -> Learning {
         self.named(self.followed.history.peek(now))

@@ -104,6 +104,9 @@ pub struct Progress {
     pub current: Option<f64>,
     /// Units to do, where the log says it.
     pub total: Option<f64>,
+    /// Units to do as the job's command or configuration claims, where the log does not say it.
+    #[serde(default)]
+    pub claimed_total: Option<f64>,
     /// current/total, 0 to 1.
     pub fraction: Option<f64>,
     /// Units a second, lately.
@@ -121,6 +124,7 @@ impl Progress {
             unit: word(progress.unit),
             current: finite(progress.current),
             total,
+            claimed_total: learning.claim.as_ref().and_then(|claim| finite(claim.total)),
             fraction: total.and_then(|total| finite(progress.current / total)).map(|fraction| fraction.clamp(0.0, 1.0)),
             units_per_s: rate,
             remaining_s: learning
@@ -167,6 +171,34 @@ fn labels(directives: &Directives) -> BTreeMap<String, String> {
     asked.into_iter().filter_map(|(label, value)| Some((label.to_owned(), value?))).collect()
 }
 
+/// How long the job will train, as its command or its configuration claims.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Claim {
+    /// Units to do.
+    pub total: f64,
+    /// What they are; null where the log counts nothing and printed evaluations are taken for them.
+    pub unit: Option<String>,
+    /// The option or variable that says so, as written.
+    pub key: String,
+    /// Where it stands: `command`, `environment` or `config-file`.
+    pub origin: String,
+    /// How sure it is that this is the total, 0 to 1.
+    pub confidence: f64,
+}
+
+impl Claim {
+    fn of(learning: &Learning) -> Option<Claim> {
+        let claim = learning.claim.as_ref()?;
+        Some(Claim {
+            total: finite(claim.total)?,
+            unit: learning.progress.as_ref().map(|progress| word(progress.unit)),
+            key: claim.key.clone(),
+            origin: word(claim.origin),
+            confidence: finite(claim.confidence)?,
+        })
+    }
+}
+
 /// What the log reading understood, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reading {
@@ -197,6 +229,9 @@ pub struct Reading {
     /// Earlier runs of the same training that the curve leans on.
     #[serde(default)]
     pub earlier_runs: usize,
+    /// The total that counts where the log does not say one.
+    #[serde(default)]
+    pub claim: Option<Claim>,
 }
 
 impl Reading {
@@ -220,6 +255,7 @@ impl Reading {
                 .zip(rate)
                 .and_then(|(units, rate)| Estimate::of(units, 1.0 / rate)),
             earlier_runs: learning.earlier_runs,
+            claim: Claim::of(learning),
         }
     }
 }

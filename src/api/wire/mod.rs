@@ -16,7 +16,7 @@ pub use explanation::{ContainerDetail, Decision, Domain, Drift, Explanation, Gro
 pub use history::{
     BlockWork, Moment, Moments, PastBlock, PastBlocks, PastEvents, PastInstant, PastJob, PastJobs, PastNode, PastNodes,
 };
-pub use learning::{Estimate, LogAddress, Metric, Progress, Reading, Trend};
+pub use learning::{Claim, Estimate, LogAddress, Metric, Progress, Reading, Trend};
 pub use status::{Node, Notice, Policy, PolicyChange, Pressure, Status};
 
 use serde::{Deserialize, Serialize};

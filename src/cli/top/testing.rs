@@ -60,6 +60,7 @@ fn progress(current: f64, total: f64, left: f64) -> Progress {
         unit: "epoch".to_owned(),
         current: Some(current),
         total: Some(total),
+        claimed_total: None,
         fraction: Some(current / total),
         units_per_s: Some(0.05),
         remaining_s: Some(Estimate { low: left * 0.9, likely: left, high: Some(left * 1.25) }),
@@ -172,7 +173,7 @@ pub fn detail(name: &str, recent: &[f64], evaluations: u64, line: &str) -> Conta
                 phase: Some("improving".to_owned()),
                 quality: Some(0.81),
                 to_quality_s: None,
-                earlier_runs: 0,
+                earlier_runs: 0,                claim: None,
             },
             drifts: Vec::new(),
             limits: Limits {

@@ -28,6 +28,24 @@ impl Directory {
         Ok(Directory { fd, path, unified, own })
     }
 
+    /// The same directory once more.
+    pub(super) fn try_clone(&self) -> io::Result<Directory> {
+        Ok(Directory { fd: self.fd.try_clone()?, path: self.path.clone(), unified: self.unified, own: self.own })
+    }
+
+    /// The directories in it, as far as they can be opened.
+    pub(super) fn children(&self) -> impl Iterator<Item = Directory> {
+        let entries = std::fs::read_dir(self.anchored()).into_iter().flatten().flatten();
+        entries.filter_map(|entry| {
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let path = self.path.join(entry.file_name());
+            let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let fd =
+                is_directory.then(|| rustix::fs::openat(&self.fd, entry.file_name(), flags, Mode::empty()).ok())??;
+            Some(Directory { fd, path, unified: self.unified, own: self.own })
+        })
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

@@ -11,6 +11,7 @@
 //!
 //! Imports: model only.
 
+mod commands;
 mod create;
 mod directory;
 mod error;
@@ -23,6 +24,7 @@ mod process;
 mod usage;
 mod write;
 
+pub use commands::{Members, Started};
 pub use create::{Home, remove_empty};
 pub use error::CgroupError;
 pub use hierarchy::{Version, own_quota};

@@ -98,6 +98,14 @@ impl ContainerFile {
         }
     }
 
+    /// Opens the file for reading, if the path names a regular file.
+    ///
+    /// # Errors
+    /// As [`ContainerFile::open`]; a directory is an error too.
+    pub fn open_file(&self) -> Result<File, TailError> {
+        open_seen(&self.look()?, &self.path)
+    }
+
     fn look(&self) -> Result<OwnedFd, TailError> {
         if let Some(root) = &self.root {
             return look_beneath(root, &self.path).map_err(|errno| refused(&self.path, errno));

@@ -79,7 +79,11 @@ const LAUNCHERS: &[&str] = &[
 
 /// What a command line claims.
 pub fn of_command<W: AsRef<str>>(words: &[W]) -> Vec<Claim> {
-    let words: Vec<&str> = words.iter().take(WORDS_AT_MOST).map(|word| cut(word.as_ref())).collect();
+    let mut words: Vec<&str> = words.iter().take(WORDS_AT_MOST).map(|word| cut(word.as_ref())).collect();
+    // A process that gave itself a title has it in one word.
+    if let [title] = words.as_slice() {
+        words = title.split_whitespace().collect();
+    }
     let mut found = Vec::new();
     command(&words, 1.0, 0, &mut found);
     gathered(found)

@@ -132,6 +132,11 @@ impl History {
         self.direction
     }
 
+    /// The latest progress report.
+    pub(super) fn progress(&self) -> Option<Progress> {
+        self.progress
+    }
+
     /// Takes one evaluation; the progress of its line is reported before it. Values that are not finite are counted and shown, but no
     /// mean can contain them.
     pub(super) fn push(&mut self, evaluation: Evaluation) {

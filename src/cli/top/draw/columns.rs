@@ -254,8 +254,13 @@ fn done(job: &Container, columns: usize) -> String {
     match (progress.fraction, progress.current) {
         (Some(fraction), _) if columns >= 9 => format!("{} {}", text::bar(fraction, columns - 5), percent(fraction)),
         (Some(fraction), _) => percent(fraction),
-        (None, Some(current)) if columns >= 9 => format!("{} {}", progress.unit, text::number_text(current)),
-        (None, Some(current)) => text::number_text(current),
+        (None, Some(current)) => {
+            let of = progress.claimed_total.map_or_else(String::new, |total| format!("/~{}", text::number_text(total)));
+            let count = format!("{}{of}", text::number_text(current));
+            let whole = format!("{} {count}", progress.unit);
+            let fitting = [&whole, &count].into_iter().find(|words| columns >= 9 && text::width(words) <= columns);
+            fitting.cloned().unwrap_or_else(|| text::number_text(current))
+        }
         (None, None) => "–".to_owned(),
     }
 }

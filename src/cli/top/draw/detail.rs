@@ -120,7 +120,7 @@ fn numbers(
         let bar = progress.fraction.map_or_else(String::new, |fraction| {
             format!("{} {:.0}% · ", text::bar(fraction, width / 6), (fraction * 100.0).floor())
         });
-        let of = progress.total.map_or_else(String::new, |total| format!(" of {}", text::number_text(total)));
+        let of = text::of_total(progress.total, progress.claimed_total);
         let left =
             columns::left(job).map_or_else(String::new, |(likely, range)| format!(" · ~{likely} left ({range})"));
         let current = progress.current.map_or_else(|| "?".to_owned(), text::number_text);

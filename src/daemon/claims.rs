@@ -1,0 +1,204 @@
+//! What the commands of jobs say about how long they will train: read beside the loop, a thread for each reading.
+//!
+//! A reading looks into processes and files of the job, which the job's owner controls: it may take as long as they like, so each has
+//! a thread of its own, a job has one at a time, and all together a bounded number. Words and variables hold secrets: they never
+//! leave that thread. What the loop is told are claims: numbers, and names made of known words.
+//!
+//! Imports: the event, host's cgroups and files, progress, model.
+
+use super::event::Event;
+use super::governing::Governing;
+use super::job::Job;
+use crate::host::cgroup::{Members, Started, start_time};
+use crate::host::tail::ContainerFile;
+use crate::model::{ContainerId, Millis, Progress, RunState, Runtime};
+use crate::progress::claim::{Claim, config_files, gathered, of_command, of_config, of_environment};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use tokio::sync::mpsc;
+
+/// When a job's command is read, counted from when the job was found: a shell may run something else first.
+const EARLY: [Millis; 3] = [Millis(0), Millis::from_secs(2), Millis::from_secs(10)];
+/// How often later: another stage of the job may run by then.
+const LATER: Millis = Millis::from_secs(300);
+/// Readings at one time.
+const READINGS_AT_MOST: usize = 16;
+/// A larger file is no configuration.
+const FILE_AT_MOST: u64 = 256 << 10;
+/// Configuration files of one job that are opened in one reading.
+const FILES_AT_MOST: usize = 8;
+
+/// When a job's command is read again.
+#[derive(Debug, Default)]
+pub(super) struct Asking {
+    since: Option<Millis>,
+    early: usize,
+    last: Millis,
+    /// Its log had counted something by then.
+    counted: bool,
+    in_flight: bool,
+}
+
+impl Asking {
+    /// Whether it is time. `counts`: the log counts something and does not say how much there will be.
+    fn is_due(&self, now: Millis, counts: bool) -> bool {
+        let since = now.since(self.since.unwrap_or(now));
+        let due = match EARLY.get(self.early) {
+            Some(early) => since >= *early,
+            None => now.since(self.last) >= LATER,
+        };
+        !self.in_flight && (due || counts && !self.counted)
+    }
+
+    fn begin(&mut self, now: Millis, counts: bool) {
+        let since = now.since(*self.since.get_or_insert(now));
+        self.early = EARLY.iter().filter(|early| **early <= since).count();
+        (self.last, self.counted, self.in_flight) = (now, self.counted || counts, true);
+    }
+}
+
+/// The loop's handle on the readings.
+pub(super) struct ClaimReader {
+    events: mpsc::Sender<Event>,
+    /// One more owner for each reading that goes on.
+    readings: Arc<()>,
+}
+
+impl ClaimReader {
+    pub fn new(events: mpsc::Sender<Event>) -> ClaimReader {
+        ClaimReader { events, readings: Arc::new(()) }
+    }
+
+    fn is_busy(&self) -> bool {
+        Arc::strong_count(&self.readings) > READINGS_AT_MOST
+    }
+
+    /// Begins a reading; whether it could.
+    fn begin(&self, job: &Job) -> bool {
+        let Some(members) = job.target.cgroup().members() else { return false };
+        let (id, run, runtime) = (job.id().clone(), job.run, job.target.runtime);
+        let (events, reading) = (self.events.clone(), self.readings.clone());
+        let read = move || {
+            let claims = claims_of(&members, runtime);
+            drop(reading);
+            let _ = events.blocking_send(Event::Claims { id, run, claims }); // the loop has ended
+        };
+        thread::Builder::new().name("claims".to_owned()).spawn(read).is_ok()
+    }
+}
+
+impl Governing {
+    /// Reads the commands of those jobs for which it is time, and whose log and labels do not say how long they will train.
+    pub(super) fn ask_for_claims(&mut self, now: Millis) {
+        for job in self.jobs.values_mut() {
+            if self.claims.is_busy() {
+                return;
+            }
+            let progress = job.tracker.progress();
+            let is_told = job.directives.total.is_some() || progress.is_some_and(|progress| progress.total.is_some());
+            if is_told || job.state != RunState::Running || !job.asking.is_due(now, counts(progress)) {
+                continue;
+            }
+            if self.claims.begin(job) {
+                job.asking.begin(now, counts(progress));
+            }
+        }
+    }
+
+    /// Takes what was read. A reading that found nothing takes nothing back: a process may hide what it was started with.
+    pub(super) fn claimed(&mut self, id: &ContainerId, run: (u32, u64), claims: Vec<Claim>) {
+        let Some(job) = self.jobs.get_mut(id).filter(|job| job.run == run) else { return };
+        job.asking.in_flight = false;
+        if !claims.is_empty() {
+            job.tracker.claims(claims);
+        }
+    }
+}
+
+fn counts(progress: Option<Progress>) -> bool {
+    progress.is_some_and(|progress| progress.total.is_none())
+}
+
+fn claims_of(members: &Members, runtime: Runtime) -> Vec<Claim> {
+    let mut found = Vec::new();
+    let mut files = 0;
+    for process in members.started() {
+        found.extend(of_command(&process.words));
+        found.extend(of_environment(&process.variables));
+        // The daemon may read more than a user: it opens nothing at a user's word outside of a container.
+        if runtime == Runtime::Scope && process.uid != 0 {
+            continue;
+        }
+        for path in config_files(&process.words) {
+            if files == FILES_AT_MOST {
+                break;
+            }
+            files += 1;
+            if let Some(text) = config_text(&process, path) {
+                found.extend(of_config(path, &text));
+            }
+        }
+    }
+    gathered(found)
+}
+
+/// The text of a file that the command of a process names, if it is a small regular file inside the process's root that the process
+/// may read itself.
+fn config_text(process: &Started, path: &str) -> Option<String> {
+    let path = match &process.directory {
+        Some(directory) => directory.join(path),
+        None => Path::new(path).to_owned(),
+    };
+    let file = ContainerFile::new(Some(process.pid), &[], &path);
+    // The root that was opened is this process's only if it still lived afterwards.
+    if start_time(process.pid) != Some(process.start) {
+        return None;
+    }
+    let file = file.open_file().ok()?;
+    let kept = file.metadata().ok()?;
+    let may_read = process.uid == 0 || kept.uid() == process.uid || kept.mode() & 0o004 != 0;
+    if !may_read || kept.len() > FILE_AT_MOST {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(FILE_AT_MOST).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The seconds at which a job is asked within a quarter of an hour.
+    fn asked(counts_from: u64) -> Vec<u64> {
+        let mut asking = Asking::default();
+        (0..900u64)
+            .filter(|second| {
+                let (now, counts) = (Millis::from_secs(1000 + second), *second >= counts_from);
+                let due = asking.is_due(now, counts);
+                if due {
+                    asking.begin(now, counts);
+                    asking.in_flight = false;
+                }
+                due
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_command_is_read_a_few_times_early_when_its_log_begins_to_count_and_then_rarely() {
+        assert_eq!(asked(u64::MAX), [0, 2, 10, 310, 610]);
+        assert_eq!(asked(30), [0, 2, 10, 30, 330, 630]);
+        assert_eq!(asked(0), [0, 2, 10, 310, 610]);
+    }
+
+    #[test]
+    fn a_reading_that_does_not_end_is_not_followed_by_another() {
+        let mut asking = Asking::default();
+        asking.begin(Millis(0), false);
+        assert!(!asking.is_due(Millis::from_secs(5000), true));
+    }
+}

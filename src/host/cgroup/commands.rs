@@ -1,0 +1,175 @@
+//! What the processes of a cgroup were started with: words, variables, working directory.
+//!
+//! These hold passwords and keys. So nothing here can be printed, and whoever asks drops the answer as soon as it has looked for what
+//! it wants. Reading them can take as long as the process wants (its memory may lie on a slow file system): ask on a thread of its own.
+//!
+//! Everything is bounded, and a process number that went to another process meanwhile is left out.
+
+use super::directory::Directory;
+use super::process::{self, StartTime};
+use super::{Cgroup, Controller};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Processes looked at.
+const PROCESSES_AT_MOST: usize = 64;
+/// Cgroups below the job's own that are looked into.
+const CGROUPS_AT_MOST: usize = 64;
+/// Bytes of a command line, and of an environment.
+const BYTES_AT_MOST: u64 = 128 << 10;
+/// No further process is looked at after so long.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// The processes of a job, to be asked for beside the loop.
+pub struct Members {
+    directory: Directory,
+}
+
+/// What one process was started with. Holds secrets: not to be kept, shown or logged.
+pub struct Started {
+    /// The process.
+    pub pid: u32,
+    /// When it started; another time means another process.
+    pub start: StartTime,
+    /// Its effective user on the host.
+    pub uid: u32,
+    /// Its command line.
+    pub words: Vec<String>,
+    /// Its environment as it was at its start.
+    pub variables: Vec<(String, String)>,
+    /// Its working directory, inside its own root.
+    pub directory: Option<PathBuf>,
+}
+
+impl Cgroup {
+    /// Its processes; `None` where its directory cannot be opened again.
+    pub fn members(&self) -> Option<Members> {
+        let directory = self.directories.of(Controller::Cpu).or_else(|| self.directories.all().next())?;
+        Some(Members { directory: directory.try_clone().ok()? })
+    }
+}
+
+impl Members {
+    /// What its processes were started with, as far as it can be read.
+    pub fn started(&self) -> Vec<Started> {
+        let until = Instant::now() + LONGEST;
+        let listed = self.processes();
+        let in_time = listed.iter().take_while(|_| Instant::now() < until);
+        let read: Vec<Started> = in_time.filter_map(|pid| started(*pid)).collect();
+        // The same process before and after it was found in this cgroup again: what was read is a member's.
+        let still = self.processes();
+        let is_member = |read: &Started| still.contains(&read.pid) && process::start_time(read.pid) == Some(read.start);
+        read.into_iter().filter(is_member).collect()
+    }
+
+    /// The processes in it and below it, the oldest numbers first.
+    fn processes(&self) -> BTreeSet<u32> {
+        let mut found = BTreeSet::new();
+        let mut below = Vec::new();
+        if let Ok(own) = self.directory.try_clone() {
+            below.push(own);
+        }
+        let mut looked = 0;
+        while let Some(directory) = below.pop() {
+            looked += 1;
+            let listed = directory.read("cgroup.procs").unwrap_or_default();
+            // 0 is a process that cannot be seen from here.
+            found.extend(listed.lines().filter_map(|line| line.parse().ok()).filter(|pid: &u32| *pid > 0));
+            if looked + below.len() < CGROUPS_AT_MOST {
+                below.extend(directory.children().take(CGROUPS_AT_MOST - looked - below.len()));
+            }
+        }
+        found.into_iter().take(PROCESSES_AT_MOST).collect()
+    }
+}
+
+fn started(pid: u32) -> Option<Started> {
+    let start = process::start_time(pid)?;
+    let words = pieces(pid, "cmdline").collect();
+    let variables = pieces(pid, "environ")
+        .filter_map(|text| Some(text.split_once('=')?).map(|(name, value)| (name.to_owned(), value.to_owned())))
+        .collect();
+    let uid = effective_uid(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)?;
+    let directory = fs::read_link(format!("/proc/{pid}/cwd")).ok();
+    Some(Started { pid, start, uid, words, variables, directory })
+}
+
+/// The texts between zeros; one that was cut off is left out.
+fn pieces(pid: u32, file: &str) -> impl Iterator<Item = String> {
+    let mut bytes = Vec::new();
+    if let Ok(file) = File::open(format!("/proc/{pid}/{file}")) {
+        // What was read before an error stands.
+        let _ = file.take(BYTES_AT_MOST).read_to_end(&mut bytes);
+    }
+    let end = match bytes.len() as u64 {
+        BYTES_AT_MOST => bytes.iter().rposition(|byte| *byte == 0).unwrap_or(0),
+        _ => bytes.len(),
+    };
+    bytes.truncate(end);
+    let texts: Vec<String> = bytes
+        .split(|byte| *byte == 0)
+        .filter(|text| !text.is_empty())
+        .map(|text| String::from_utf8_lossy(text).into_owned())
+        .collect();
+    texts.into_iter()
+}
+
+/// The second number of `Uid:\treal\teffective\tsaved\tfile system`.
+fn effective_uid(status: &str) -> Option<u32> {
+    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+
+    fn members_of(processes: &str) -> (tempfile::TempDir, Members) {
+        let dir = tempfile::TempDir::new().unwrap();
+        fs::write(dir.path().join("cgroup.procs"), processes).unwrap();
+        let directory = Directory::open(dir.path().to_owned(), true, false).unwrap();
+        (dir, Members { directory })
+    }
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("1000").env_clear().env("EPOCHS", "9").current_dir("/usr").spawn().unwrap()
+    }
+
+    #[test]
+    fn a_process_in_it_or_below_it_is_read_and_no_other() {
+        let mut children = [sleeper(), sleeper(), sleeper()];
+        let [own, below, other] = children.each_ref().map(Child::id);
+        let (dir, members) = members_of(&format!("{own}\n0\n4194999\n"));
+        fs::create_dir(dir.path().join("inner")).unwrap();
+        fs::write(dir.path().join("inner/cgroup.procs"), format!("{below}\n")).unwrap();
+        let found = members.started();
+        children.iter_mut().for_each(|child| {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        });
+        let pids: Vec<u32> = found.iter().map(|found| found.pid).collect();
+        assert!(pids.contains(&own) && pids.contains(&below) && !pids.contains(&other), "{pids:?}");
+        for found in &found {
+            assert_eq!(found.words, ["sleep", "1000"]);
+            assert_eq!(found.variables, [("EPOCHS".to_owned(), "9".to_owned())]);
+            assert_eq!(found.directory, Some(PathBuf::from("/usr")));
+            assert_eq!(found.uid, rustix::process::geteuid().as_raw());
+        }
+        assert!(members.started().is_empty(), "they ended");
+    }
+
+    #[test]
+    fn very_many_processes_are_bounded() {
+        let listed: String = (1..5000).map(|pid| format!("{pid}\n")).collect();
+        assert_eq!(members_of(&listed).1.processes().len(), PROCESSES_AT_MOST);
+    }
+
+    #[test]
+    fn the_effective_user_is_the_second_one() {
+        assert_eq!(effective_uid("Name:\tx\nUid:\t1000\t33\t0\t0\nGid:\t1\n"), Some(33));
+        assert_eq!(effective_uid("Name:\tx\n"), None);
+    }
+}

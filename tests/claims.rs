@@ -1,0 +1,251 @@
+//! How long a job will train, read from what really runs: processes of scopes and of a Docker container, their environment and the
+//! files that they name. Wants root.
+
+#![allow(clippy::unwrap_used)] // a test fails by panicking
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use support::daemon::{Daemon, eventually};
+use support::engine::{Engine, RunSpec};
+
+const SOON: Duration = Duration::from_secs(40);
+
+/// Prints twelve epochs and no total; goes on to the sixtieth once there is a file `go`.
+const TRAINING: &str = "i=0; l=90000; while [ $i -lt 60 ]; do i=$((i+1)); l=$((l*9/10+7)); \
+    echo \"epoch $i loss: $((l/100)).$((l%100/10))$((l%10))\"; \
+    [ $i -ne 12 ] || while [ ! -e go ]; do sleep 0.2; done; sleep 0.1; done; while [ ! -e end ]; do sleep 0.2; done\n";
+
+/// A folder with the training, which everybody may read.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(folder.path().join("train.sh"), TRAINING).unwrap();
+    folder
+}
+
+/// A command of `flowctl run`, ended with the test.
+struct Scope(Child);
+
+impl Scope {
+    fn start(daemon: &Daemon, folder: &Path, name: &str, words: &[&str]) -> Scope {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+        command.arg("--socket").arg(daemon.socket()).args(["run", "--name", name, "--"]).args(words);
+        command.current_dir(folder).env("DB_PASSWORD", "swordfish-1").env("SWORDFISH_4_EPOCHS", "3");
+        Scope(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
+        let _ = self.0.wait();
+    }
+}
+
+fn reading(daemon: &Daemon, name: &str) -> Option<Value> {
+    let told = daemon.flowctl(&["explain", name, "-o", "json"]);
+    let detail: Value = serde_json::from_slice(&told.stdout).ok()?;
+    Some(detail["explanation"]["reading"].clone())
+}
+
+/// Waits until the job's claim is this total, from this key at this place.
+fn claims(daemon: &Daemon, name: &str, total: f64, key: &str, origin: &str) -> Value {
+    let expected =
+        |claim: &Value| claim["total"].as_f64() == Some(total) && claim["key"] == key && claim["origin"] == origin;
+    let mut last = Value::Null;
+    let until = std::time::Instant::now() + SOON;
+    while std::time::Instant::now() < until {
+        last = reading(daemon, name).map_or(Value::Null, |reading| reading["claim"].clone());
+        if expected(&last) {
+            return last;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    panic!("{name} should claim {total} by {key} ({origin}); last: {last}\n{}", daemon.log());
+}
+
+/// Every byte that the daemon keeps.
+fn kept(folder: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            bytes.extend(kept(&path));
+        } else if path.is_file() {
+            bytes.extend(fs::read(&path).unwrap());
+        }
+    }
+    bytes
+}
+
+#[test]
+fn a_claim_is_shown_until_the_job_runs_past_it_and_nothing_else_of_the_command_is() {
+    let (daemon, folder) = (Daemon::start("off", &["policy.interval=1s"]), folder());
+    let recorded = folder.path().join("ticks.jsonl");
+    let mut recording = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+    recording.arg("--socket").arg(daemon.socket()).args(["record", recorded.to_str().unwrap()]);
+    let mut recording = recording.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let words = [
+        "sh",
+        "train.sh",
+        "--api-key",
+        "swordfish-2",
+        "--epochs",
+        "40",
+        "swordfish_3.max_epochs=40",
+        "--token=swordfish-5",
+    ];
+    let _scope = Scope::start(&daemon, folder.path(), "claims-shown", &words);
+
+    let claim = claims(&daemon, "claims-shown", 40.0, "--epochs", "command");
+    assert!(claim["unit"] == "epoch" && claim["confidence"].as_f64() > Some(0.9), "{claim}");
+    let job =
+        daemon.job_that("claims-shown", "stands at its twelfth epoch", SOON, |job| job["progress"]["current"] == 12.0);
+    assert_eq!((&job["progress"]["total"], &job["progress"]["claimed_total"]), (&Value::Null, &40.0.into()));
+    let status = daemon.told(&["status"]);
+    assert!(status.contains("epoch 12/~40"), "{status}");
+    let page = daemon.told(&["explain", "claims-shown"]);
+    assert!(
+        page.contains("40 epochs, from `--epochs` of its command") && page.contains("epoch 12.00 of ~40"),
+        "{page}"
+    );
+
+    fs::write(folder.path().join("go"), "").unwrap();
+    daemon
+        .job_that("claims-shown", "runs past its claim", SOON, |job| job["progress"]["current"].as_f64() > Some(40.0));
+    let read = reading(&daemon, "claims-shown").unwrap();
+    assert_eq!(read["claim"], Value::Null, "{read}");
+    let status = daemon.told(&["status"]);
+    assert!(status.contains("epoch ") && !status.contains("/~"), "{status}");
+
+    let history = eventually("the history has it", SOON, || {
+        let told = daemon.flowctl(&["history", "claims-shown", "-o", "json"]);
+        told.status.success().then(|| String::from_utf8(told.stdout).unwrap())
+    });
+    let told = [
+        status,
+        page,
+        daemon.told(&["explain", "claims-shown", "-o", "json"]),
+        daemon.told(&["status", "-o", "json"]),
+        history,
+        daemon.told(&["history", "--events", "claims-shown", "-o", "jsonl"]),
+        daemon.told(&["metrics"]),
+        daemon.log(),
+    ];
+    Command::new("kill").args(["-INT", &recording.id().to_string()]).status().unwrap();
+    recording.wait().unwrap();
+    let ticks = fs::read_to_string(&recorded).unwrap();
+    assert!(ticks.contains("\"--epochs\""), "the claim itself is in the recording");
+    let replayed = Command::new(env!("CARGO_BIN_EXE_flowsim")).arg("replay").arg(&recorded).output().unwrap();
+    assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stderr));
+    for text in told.iter().chain([&ticks]) {
+        assert!(!text.to_lowercase().contains("swordfish"), "{text}");
+    }
+    let mut daemon = daemon;
+    daemon.end("TERM");
+    let state = String::from_utf8_lossy(&kept(&daemon.state_dir())).to_lowercase();
+    assert!(state.contains("claims-shown") && !state.contains("swordfish"), "the journal and the history");
+}
+
+#[test]
+fn what_runs_is_read_whoever_started_it_and_however() {
+    let (daemon, folder) = (Daemon::start("off", &["policy.interval=1s"]), folder());
+    fs::write(folder.path().join("conf.yaml"), "trainer:\n  max_epochs: 45\n").unwrap();
+    let jobs: [(&str, &[&str], f64, &str, &str); 6] = [
+        ("claims-exec", &["sh", "-c", "N=41; exec sh train.sh --epochs $N"], 41.0, "--epochs", "command"),
+        ("claims-fork", &["sh", "-c", "N=42; sh train.sh --num-epochs $N; true"], 42.0, "--num-epochs", "command"),
+        ("claims-env", &["sh", "-c", "N=43; export EPOCHS=$N; exec sh train.sh"], 43.0, "EPOCHS", "environment"),
+        (
+            "claims-late",
+            &["sh", "-c", "sleep 4; N=44; exec sh train.sh --max_epochs $N"],
+            44.0,
+            "--max_epochs",
+            "command",
+        ),
+        ("claims-file", &["sh", "train.sh", "--config", "conf.yaml"], 45.0, "trainer.max_epochs", "config-file"),
+        // The daemon could read the file; the user could make it read others' files with it.
+        (
+            "claims-user",
+            &[
+                "setpriv",
+                "--reuid=65534",
+                "--clear-groups",
+                "sh",
+                "-c",
+                "N=46; EPOCHS=$N exec sh train.sh --config=conf.yaml",
+            ],
+            46.0,
+            "EPOCHS",
+            "environment",
+        ),
+    ];
+    let _scopes: Vec<Scope> =
+        jobs.iter().map(|(name, words, ..)| Scope::start(&daemon, folder.path(), name, words)).collect();
+    for (name, _, total, key, origin) in jobs {
+        claims(&daemon, name, total, key, origin);
+    }
+    // Also after the later readings.
+    std::thread::sleep(Duration::from_secs(12));
+    for (name, _, total, key, origin) in jobs {
+        claims(&daemon, name, total, key, origin);
+    }
+}
+
+#[test]
+fn files_are_read_inside_the_container_and_nowhere_else() {
+    let (engine, folder) = (Engine::start(), folder());
+    let daemon = Daemon::start(&engine.address(), &["policy.interval=1s"]);
+    let work = folder.path();
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("host.yaml"), "max_epochs: 99\n").unwrap();
+    fs::write(work.join("a.json"), "{\"training\": {\"num_epochs\": 51}, \"api_key\": \"swordfish\"}").unwrap();
+    fs::write(work.join("b.toml"), "[trainer]\nmax_epochs = 52\nwarmup_epochs = 3\n").unwrap();
+    fs::write(work.join("c.yaml"), "seed: 7\ntrain:\n  epochs: 53\n  lr: 1e-3\n").unwrap();
+    fs::create_dir(work.join("inner")).unwrap();
+    fs::write(work.join("inner/inside.yaml"), "n_epochs: 54\n").unwrap();
+    symlink("/work/inner/inside.yaml", work.join("inside.yaml")).unwrap();
+    symlink(outside.path().join("host.yaml"), work.join("outside.yaml")).unwrap();
+    let fifo = work.join("fifo.yaml");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    fs::write(work.join("large.yaml"), format!("max_epochs: 98\n{}", "#\n".repeat(200_000))).unwrap();
+    fs::write(work.join("closed.yaml"), "max_epochs: 97\n").unwrap();
+    fs::set_permissions(work.join("closed.yaml"), fs::Permissions::from_mode(0o600)).unwrap();
+
+    let mount = format!("{}:/work", work.display());
+    let options = ["--volume", &mount, "--workdir", "/work", "--env", "NUM_EPOCHS=60"];
+    let of_user: Vec<&str> = options.iter().copied().chain(["--user", "65534"]).collect();
+    let jobs: [(&str, &str, f64, &str, &str); 8] = [
+        ("json", "a.json", 51.0, "training.num_epochs", "config-file"),
+        ("toml", "/work/b.toml", 52.0, "trainer.max_epochs", "config-file"),
+        ("yaml", "inner/../c.yaml", 53.0, "train.epochs", "config-file"),
+        ("inside", "inside.yaml", 54.0, "n_epochs", "config-file"),
+        ("outside", "outside.yaml", 60.0, "NUM_EPOCHS", "environment"),
+        ("fifo", "fifo.yaml", 60.0, "NUM_EPOCHS", "environment"),
+        ("large", "large.yaml", 60.0, "NUM_EPOCHS", "environment"),
+        ("closed", "closed.yaml", 60.0, "NUM_EPOCHS", "environment"),
+    ];
+    for (name, file, ..) in jobs {
+        let script = format!("exec sh /work/train.sh --config {file}");
+        let options = if name == "closed" { &of_user[..] } else { &options[..] };
+        engine.run(RunSpec { name, script: &script, labels: &["flowcon.enable=true"], options });
+    }
+    for (name, _, total, key, origin) in jobs {
+        claims(&daemon, name, total, key, origin);
+    }
+    eventually("the readings that follow", SOON, || {
+        let counted =
+            jobs.iter().filter(|(name, ..)| daemon.job(name).is_some_and(|job| job["progress"]["current"] == 12.0));
+        (counted.count() == jobs.len()).then_some(())
+    });
+    for (name, _, total, key, origin) in jobs {
+        claims(&daemon, name, total, key, origin);
+    }
+    assert!(!daemon.log().contains("swordfish"), "{}", daemon.log());
+    fs::write(work.join("end"), "").unwrap();
+}
