@@ -25,6 +25,12 @@ fn labels() -> Topic {
                          the pattern or the total are for logs that are read wrongly.",
                     ),
                     paragraph(
+                        "Where the log prints no total, the number is read from what runs: an option (--epochs 50, max_steps=1000), a \
+                         variable (EPOCHS=90), or a JSON, YAML or TOML file that the command names. It counts less than the log and \
+                         flowcon.total, `flowctl status` marks it (12/~50), and it is dropped when the job runs past it. Only the \
+                         number and its name are kept.",
+                    ),
+                    paragraph(
                         "A label that cannot be obeyed is ignored, and `flowctl status` and `flowctl explain JOB` say why. Labels of a \
                          running container cannot change. A command gets them with `flowctl run --label KEY=VALUE -- COMMAND`.",
                     ),

@@ -266,7 +266,7 @@ fn shell(script: &str, weight: f64, depth: u32, found: &mut Vec<Claim>) {
     let mut word: Option<String> = None;
     let mut letters = script.chars().peekable();
     let mut end = |words: &mut Vec<String>| {
-        let spoken: Vec<&str> = words.iter().map(String::as_str).collect();
+        let spoken: Vec<&str> = words.iter().take(WORDS_AT_MOST).map(String::as_str).collect();
         command(&spoken, weight, depth + 1, found);
         words.clear();
     };

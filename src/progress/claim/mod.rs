@@ -38,8 +38,8 @@ const NEAR: f64 = 0.75;
 /// One evaluation an epoch is a guess.
 const EVALUATIONS: f64 = 0.4;
 
-/// A rival with another total that is so nearly as sure
-const RIVAL: f64 = 0.7;
+/// A rival with another total that is so nearly as sure, and at no weaker place,
+const RIVAL: f64 = 0.93;
 /// leaves so much of the surer one.
 const DISPUTED: f64 = 0.6;
 
@@ -78,12 +78,22 @@ pub(super) fn choose(claims: &[Claim], counted: Counted, done: f64) -> Option<(&
         .collect();
     let (best, confidence) =
         fitting.iter().copied().max_by(|(a, x), (b, y)| x.total_cmp(y).then(a.total.total_cmp(&b.total)))?;
-    let disputed = fitting.iter().any(|(claim, other)| claim.total != best.total && *other >= RIVAL * confidence);
+    let rivals = |claim: &Claim| claim.total != best.total && place(claim.origin) >= place(best.origin);
+    let disputed = fitting.iter().any(|(claim, other)| rivals(claim) && *other >= RIVAL * confidence);
     // Frameworks that take both stop at whichever comes first, or heed the steps alone.
     let other_end = |claim: &Claim| claim.unit == Some(ProgressUnit::Step) && claim.confidence > 0.8;
     let ends_otherwise = best.unit == Some(ProgressUnit::Epoch) && claims.iter().any(other_end);
     let confidence = if disputed || ends_otherwise { DISPUTED * confidence } else { confidence };
     (confidence >= LEAST).then_some((best, confidence))
+}
+
+/// An option overrides a configuration file, and that a variable.
+fn place(origin: ClaimOrigin) -> u8 {
+    match origin {
+        ClaimOrigin::Command => 2,
+        ClaimOrigin::ConfigFile => 1,
+        ClaimOrigin::Environment => 0,
+    }
 }
 
 /// How well a claim's unit fits what is counted, 0 ..= 1.

@@ -215,6 +215,146 @@ fn what_a_process_says_of_itself_counts_before_the_script_that_started_it() {
     let script = of("sh -c python·pre.py·--epochs·5;·python·train.py·--epochs·50");
     let process = of("python train.py --epochs 50");
     let claims = gathered(script.into_iter().chain(process));
-    let (claim, _) = choose(&claims, Counted::Unit(Epoch), 1.0).expect("they claim");
-    assert_eq!((claim.total, claim.confidence), (50.0, 0.95));
+    let (claim, confidence) = choose(&claims, Counted::Unit(Epoch), 1.0).expect("they claim");
+    assert_eq!((claim.total, confidence), (50.0, 0.95));
+}
+
+#[test]
+fn an_option_overrides_a_file_and_a_file_a_variable() {
+    let option = of("python train.py --epochs 50");
+    let file = of_config("c.yaml", "epochs: 40\n");
+    let variable = of_environment(&[("EPOCHS", "30")]);
+    let chosen = |claims: &[&[Claim]]| {
+        let claims = gathered(claims.concat());
+        choose(&claims, Counted::Unit(Epoch), 1.0)
+            .map(|(claim, confidence)| (claim.total, confidence == claim.confidence))
+    };
+    assert_eq!(chosen(&[&variable, &file, &option]), Some((50.0, true)));
+    assert_eq!(chosen(&[&variable, &file]), Some((40.0, true)));
+    assert_eq!(chosen(&[&variable]), Some((30.0, true)));
+}
+
+#[test]
+fn commands_of_well_known_trainings_claim_what_they_train() {
+    for (line, unit, total, key) in [
+        (
+            "torchrun --nproc_per_node=8 train.py --epochs 300 --warmup-epochs 5 --cooldown-epochs 10 --decay-epochs 2.4 -b 128",
+            Epoch,
+            300.0,
+            "--epochs",
+        ),
+        ("python main.py -a resnet50 --epochs 90 --start-epoch 0 -j 4 -b 256 -p 10 /data", Epoch, 90.0, "--epochs"),
+        (
+            "python train.py config/s.py --max_iters=2000 --lr_decay_iters=2000 --eval_iters=20 --log_interval=1",
+            Iteration,
+            2000.0,
+            "--max_iters",
+        ),
+        (
+            "yolo detect train data=coco128.yaml epochs=100 imgsz=640 patience=50 warmup_epochs=3.0",
+            Epoch,
+            100.0,
+            "epochs",
+        ),
+        (
+            "onmt_train -train_steps 100000 -valid_steps 10000 -save_checkpoint_steps 10000 -warmup_steps 8000",
+            Step,
+            1e5,
+            "-train_steps",
+        ),
+        (
+            "python train.py fit --trainer.max_epochs 10 --trainer.limit_train_batches 5 --model.lr 0.1",
+            Epoch,
+            10.0,
+            "--trainer.max_epochs",
+        ),
+        (
+            "python train.py --iterations 30000 --test_iterations 7000 30000 --save_iterations 7000",
+            Iteration,
+            30_000.0,
+            "--iterations",
+        ),
+        (
+            "python -m imagen --config=c.py --config.num_train_steps=1000 --config.eval_every_steps=10",
+            Step,
+            1000.0,
+            "--config.num_train_steps",
+        ),
+        (
+            "python run_mlm.py --max_steps 5000 --save_steps 500 --gradient_accumulation_steps 4 --max_train_samples 9",
+            Step,
+            5000.0,
+            "--max_steps",
+        ),
+        ("python exp.py with epochs=10 seed=3 lr_steps=4", Epoch, 10.0, "epochs"),
+    ] {
+        check(line, unit, total, key);
+    }
+}
+
+/// A hundred thousand pieces of commands, in any order: whatever they are, it ends, it is bounded, and what is shown is made of known words.
+#[test]
+fn any_words_at_all_are_survived_and_none_of_them_is_shown() {
+    let pieces = [
+        "--epochs",
+        "epochs",
+        "=",
+        "5",
+        "1e3",
+        "-c",
+        "sh",
+        "python",
+        "{",
+        "}",
+        "\"",
+        "'",
+        "\\",
+        ":",
+        " ",
+        "\n",
+        "max_steps",
+        ".",
+        ",",
+        "--",
+        "é",
+        "-n",
+        "secret",
+        "train.py",
+        "#",
+        "|",
+        "trainer",
+        "-1",
+        "(",
+        "+",
+        "EPOCHS",
+        "&",
+        "\u{0}",
+        "- ",
+        "|-\n",
+        "epochs: 5\n",
+        "n_epochs=7",
+        "secret.max_epochs=9",
+        " --max-iter=8 ",
+        "\"epochs\": 4",
+    ];
+    let mut state = 7u64;
+    let mut next = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let mut claimed = 0;
+    for _ in 0..5000 {
+        let words: Vec<String> =
+            (0..next(8)).map(|_| (0..=next(3)).map(|_| pieces[next(pieces.len())]).collect()).collect();
+        let text = words.join(" ");
+        let variables: Vec<(&str, &str)> = words.windows(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
+        let files = ["c.yaml", "c.json", "c.toml"].map(|path| of_config(path, &text)).concat();
+        let all = [of_command(&words), of_environment(&variables), files].concat();
+        claimed += all.len();
+        for claim in all {
+            let known = claim.confidence <= 1.0 && number::sound(claim.total).is_some();
+            assert!(known && !claim.key.contains("secret") && claim.key.len() <= 64, "{words:?}: {claim:?}");
+        }
+    }
+    assert!(claimed > 1000, "the words are such that some of them claim something: {claimed}");
 }

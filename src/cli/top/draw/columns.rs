@@ -314,6 +314,15 @@ mod tests {
     }
 
     #[test]
+    fn a_total_that_is_claimed_and_not_printed_is_marked() {
+        let mut job = containers().remove(0);
+        let progress = job.progress.as_mut().expect("it counts");
+        (progress.current, progress.total, progress.fraction) = (Some(12.0), None, None);
+        progress.claimed_total = Some(50.0);
+        assert_eq!([13, 9, 4].map(|columns| done(&job, columns)), ["epoch 12/~50", "12/~50", "12"]);
+    }
+
+    #[test]
     fn each_cell_is_as_wide_as_its_column() {
         let status = status(containers());
         for column in ORDER {
