@@ -482,6 +482,12 @@ fn lists_and_scenarios_run() {
     let brief = "20 --scale 0.001 --repeats 1 --policy fair --runtime scope";
     let told = machine.does("flowctl bench config/bench/fixed-3.toml --interval 20", &[("20", brief)]);
     assert!(told.contains("COMPLETION") && told.contains("char-rnn"), "{told}");
+    let told = machine.does(
+        "flowctl bench config/examples/bench.toml --policy fair,balanced --interval 5",
+        &[("5", "1 --repeats 1 --scale 0.2 --runtime scope")],
+    );
+    assert!(told.contains("language-model") && told.contains("balanced"), "{told}");
+    assert!(machine.does("flowctl help bench", &[]).contains("{epochs} stands for"));
     let list = machine.folder("list.toml");
     fs::write(&list, "[[job]]\nname = \"small\"\ncommand = [\"sleep\", \"1\"]\n").unwrap();
     let told =

@@ -31,8 +31,9 @@ use summary::Bench;
 
 /// What to run and how often.
 #[derive(Args, Clone, Debug)]
+#[command(after_long_help = include_str!("list_help.txt"))]
 pub struct BenchArgs {
-    /// The list of jobs, for example config/bench/fixed-3.toml
+    /// The list of jobs, for example config/examples/bench.toml
     jobs: PathBuf,
     /// Policies to compare; plain sharing (fair) always runs first
     #[arg(long, value_delimiter = ',', default_value = "fair,flowcon,balanced,completion", value_parser = Contender::named)]
@@ -86,7 +87,7 @@ struct List {
 
 impl List {
     fn read(args: &BenchArgs, cores: usize) -> Result<List, Failure> {
-        let usage = |message: String| Failure::new(Exit::Usage, message, "config/bench/fixed-3.toml shows all keys");
+        let usage = |message: String| Failure::new(Exit::Usage, message, "`flowctl help bench` tells every key");
         let path = &args.jobs;
         let text = std::fs::read_to_string(path).map_err(|error| usage(format!("{}: {error}", path.display())))?;
         let repeats = u64::from(args.repeats);
@@ -118,8 +119,8 @@ async fn measure(args: &BenchArgs, look: &Look, cores: &Cores, list: &List) -> R
 
 fn ended_early(error: anyhow::Error) -> Failure {
     if error.chain().any(|cause| cause.is::<JobFailed>()) {
-        let next = "mend the job; `--scale 0.01 --repeats 1 --policy fair` tries a list quickly";
-        return Failure::new(Exit::Failed, format!("{error:#}; everything was removed"), next);
+        let next = "everything was removed; mend the job, and try the list with --repeats 1 --policy fair --scale 0.01";
+        return Failure::new(Exit::Failed, format!("{error:#}"), next);
     }
     failed(error)
 }
