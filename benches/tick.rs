@@ -3,11 +3,12 @@
 use criterion::{BatchSize, Criterion};
 use flowcon::model::{
     Bounds, Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Curve, Direction, Estimate, Gain, Learning,
-    Limits, Millis, NodeObservation, Phase, PolicyName, PolicySettings, Pressure, Progress, ProgressUnit, RunState,
-    Runtime, Usage,
+    Limits, Millis, NodeObservation, Phase, Place, PolicyName, PolicySettings, Pressure, Progress, ProgressUnit,
+    RunState, Runtime, Usage,
 };
 use flowcon::policy::{Governor, diff};
 use std::hint::black_box;
+use std::sync::Arc;
 
 const CONTAINERS: u64 = 1000;
 
@@ -17,6 +18,7 @@ fn observation(round: u64) -> NodeObservation {
     NodeObservation {
         now,
         cores: 64.0,
+        idle: vec![CpuTime(round * 4_000_000); 64],
         memory: Bytes(1 << 40),
         pressure: Pressure { cpu: Some(0.4), memory: Some(0.0), io: Some(0.0) },
         holdback: None,
@@ -40,6 +42,12 @@ fn container(number: u64, round: u64, now: Millis) -> ContainerObservation {
         runtime: Runtime::Docker,
         started: Millis(0),
         state: RunState::Running,
+        // Two sockets with processors in common, below one cgroup.
+        place: Arc::new(Place {
+            cpus: Some(if number.is_multiple_of(2) { (0..40).collect() } else { (24..64).collect() }),
+            parent: Some(Arc::from("/sys/fs/cgroup/system.slice")),
+            ..Place::default()
+        }),
         hold: None,
         bounds: Bounds::default(),
         weight: 1.0,
