@@ -36,9 +36,7 @@ pub(super) fn observe(
 
 fn observe_job(job: &mut Job, now: Millis, paused: bool, close: bool) -> ContainerObservation {
     job.refresh(now, close);
-    if close {
-        job.locate(now);
-    }
+    job.locate(now);
     ContainerObservation {
         id: job.id().clone(),
         name: job.target.name.clone(),

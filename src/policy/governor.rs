@@ -22,13 +22,15 @@ use super::flowcon;
 use super::growth::{GrowthMeter, Measurement};
 use super::memory::{self, MemoryPlan, MemoryRole, PlannedMemory};
 use super::quota::{self, QuotaMemory};
+use super::situation::Situation;
+use super::wording::{explain_bounds, reason_of};
 use crate::model::{
-    ContainerId, ContainerObservation, ContainerPlan, Contention, Enforcement, GrowthEfficiency, Hold, HoldbackBlock,
-    List, Millis, NodeObservation, NodePlan, Phase, PlannedLimits, PolicyName, PolicySettings, Pressure, Reason,
-    RunState, Share,
+    ContainerId, ContainerObservation, ContainerPlan, Contention, Enforcement, GrowthEfficiency, HoldbackBlock, List,
+    Millis, NodeObservation, NodePlan, Place, PlannedLimits, PolicyName, PolicySettings, Pressure, RunState, Share,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Decides for one node. Remembers lists and measurements between ticks, and nothing else; all of it can be written
 /// down, so that a recording may begin in the midst of its life.
@@ -62,24 +64,14 @@ struct Remembered {
     standing: flowcon::Standing,
     state: Option<RunState>,
     #[serde(default)]
+    place: Arc<Place>,
+    #[serde(default)]
     situation: Situation,
     #[serde(default)]
     capacity: CapacityMemory,
     quota: QuotaMemory,
     planned: PlannedMemory,
     balanced: balanced::Memory,
-}
-
-/// What of a job ends a back-off when it changes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Situation {
-    phase: Option<Phase>,
-    /// It prints something that tells how far it is.
-    prints: bool,
-    /// How long it will train is known.
-    has_end: bool,
-    /// Its model is good: the milestone is behind it.
-    is_good: bool,
 }
 
 impl Governor {
@@ -157,8 +149,9 @@ impl Governor {
         plan
     }
 
-    /// Whether a tick should come before the planned one: a container started, ended, froze or thawed; a plain block began or ended; or,
-    /// while backing off or squeezing memory, a learning curve entered another phase or pressure changed. Cheap; changes nothing.
+    /// Whether a tick should come before the planned one: a container started, ended, froze, thawed or may run elsewhere now; a plain block began
+    /// or ended; or, while backing off or squeezing memory, a job reached a milestone, entered another phase or told something for the first
+    /// time, or pressure changed. Cheap; changes nothing.
     pub fn is_disturbed(&self, observation: &NodeObservation) -> bool {
         self.plain != observation.is_plain() || self.jobs_disturb(observation)
     }
@@ -173,7 +166,9 @@ impl Governor {
     fn set_changed(&self, observation: &NodeObservation) -> bool {
         observation.containers.len() != self.remembered.len()
             || observation.containers.iter().any(|container| {
-                self.remembered.get(&container.id).is_none_or(|memory| memory.state != Some(container.state))
+                self.remembered
+                    .get(&container.id)
+                    .is_none_or(|memory| memory.state != Some(container.state) || memory.place != container.place)
             })
     }
 
@@ -218,6 +213,7 @@ impl Governor {
             .zip(recalled)
             .map(|(container, mut memory)| {
                 (memory.state, memory.situation) = (Some(container.state), Situation::of(container));
+                memory.place = Arc::clone(&container.place);
                 (container.id.clone(), memory)
             })
             .collect();
@@ -369,37 +365,6 @@ fn entries<'a>(
         .collect()
 }
 
-/// Where a bound and not the policy decided, the reason says so.
-fn explain_bounds(decisions: &mut [Decision], allocations: &[Allocation], containers: &[ContainerObservation]) {
-    for ((decision, allocation), container) in decisions.iter_mut().zip(allocations).zip(containers) {
-        let at = |bound: Share| (allocation.share - bound.fraction()).abs() < 0.005;
-        let (min, max) = (container.bounds.min, container.bounds.max);
-        let raised = at(min) && min > Share::NONE && allocation.share > allocation.wanted + 0.01;
-        let lowered = at(max) && max < Share::ALL && allocation.share < allocation.wanted - 0.01;
-        if raised || lowered {
-            let bound = if raised { min } else { max };
-            decision.reason = Reason::Bounded { wanted: Share::clamped(allocation.wanted), bound };
-        }
-    }
-}
-
-fn reason_of(container: &ContainerObservation, policy: Reason) -> Reason {
-    match (&container.hold, container.state) {
-        (Some(hold), _) => Reason::Held { why: why_held(hold) },
-        (None, RunState::Paused) => Reason::Paused,
-        (None, RunState::Running) => policy,
-    }
-}
-
-fn why_held(hold: &Hold) -> String {
-    match hold {
-        Hold::Operator => "paused by an operator".to_owned(),
-        Hold::Foreign(what) => format!("somebody else set {what}"),
-        Hold::Settling => "observing a full interval first".to_owned(),
-        Hold::Unwritable(what) => format!("limits cannot be written: {what}"),
-    }
-}
-
 fn growth_of(measurement: Measurement) -> GrowthEfficiency {
     match measurement {
         Measurement::Fresh(growth) => growth,
@@ -416,25 +381,5 @@ fn note_contention(domains: &[Domain], containers: &[ContainerObservation], plan
                 most: domain.most(member, &containers[index]),
             };
         }
-    }
-}
-
-impl Situation {
-    fn of(container: &ContainerObservation) -> Situation {
-        let learning = &container.learning;
-        let to_quality = learning.curve.and_then(|curve| curve.units_to_quality);
-        Situation {
-            phase: learning.curve.map(|curve| curve.phase).filter(|phase| *phase != Phase::Unknown),
-            prints: learning.progress.is_some() || learning.evaluations > 0,
-            has_end: learning.units_to_completion.is_some(),
-            is_good: to_quality.is_some_and(|units| units.high <= 0.0),
-        }
-    }
-
-    /// A phase that is not known any more, or not yet, is no change.
-    fn changed(self, now: Situation) -> bool {
-        let phases = self.phase.zip(now.phase);
-        phases.is_some_and(|(before, now)| before != now)
-            || Situation { phase: None, ..self } != Situation { phase: None, ..now }
     }
 }

@@ -22,8 +22,10 @@ mod properties;
 mod quota;
 #[cfg(test)]
 mod scenarios;
+mod situation;
 #[cfg(test)]
 mod testing;
+mod wording;
 
 use crate::model::{ContainerObservation, CpuWeight};
 

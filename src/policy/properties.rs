@@ -5,12 +5,13 @@ use super::testing::{container, node};
 use super::{Governor, check, diff};
 use crate::model::{
     Bounds, Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Curve, Enforcement, Estimate, Gain, Hold,
-    HoldbackBlock, Millis, NodeObservation, Phase, PolicyName, PolicySettings, Pressure, Progress, ProgressUnit, Quota,
-    RunState, Setting, Share,
+    HoldbackBlock, Millis, NodeObservation, Phase, Place, PolicyName, PolicySettings, Pressure, Progress, ProgressUnit,
+    Quota, RunState, Setting, Share,
 };
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use std::sync::Arc;
 
 /// Numbers as logs and counters really contain them.
 fn any_number() -> impl Strategy<Value = f64> {
@@ -54,6 +55,19 @@ fn any_pressure() -> impl Strategy<Value = Pressure> {
     })
 }
 
+fn any_place() -> impl Strategy<Value = Arc<Place>> {
+    let cpus = prop_oneof![3 => Just(""), 1 => Just("0"), 1 => Just("0-1"), 1 => Just("1-3"), 1 => Just("2-70")];
+    let parent = prop_oneof![3 => Just(None), 1 => Just(Some("/a")), 1 => Just(Some("/b"))];
+    (cpus, parent, option::of(1..10_000u32), option::of(1..9000u64)).prop_map(|(cpus, parent, weight, quota)| {
+        let cpus = Some(cpus).filter(|cpus| !cpus.is_empty()).map(|cpus| cpus.parse().expect("a list"));
+        // What is above them is the same for all children of one cgroup.
+        let (parent_weight, quota) =
+            if parent == Some("/a") { (weight.map(|_| 300), quota.map(|_| 1500)) } else { (None, None) };
+        let parent = parent.map(Arc::from);
+        Arc::new(Place { cpus, memory_nodes: None, parent, parent_weight, parent_quota: quota.map(Quota) })
+    })
+}
+
 prop_compose! {
     fn any_container()(
         id in 0..12u32,
@@ -64,6 +78,7 @@ prop_compose! {
         (curve, rate, left) in (option::of(any_curve()), option::of(any_number()), option::of(any_estimate())),
         (current, total) in (any_number(), option::of(any_number())),
         pressure in any_pressure(),
+        (place, original) in (any_place(), 1.0..1000.0f64),
         floor in option::of(0..1u64 << 36),
     ) -> (ContainerObservation, u64) {
         let mut c = container(&format!("{id:02}"));
@@ -71,6 +86,8 @@ prop_compose! {
         c.state = if paused { RunState::Paused } else { RunState::Running };
         c.weight = weight;
         c.bounds = Bounds { min: Share::clamped(min - 0.3), max: Share::clamped(max) };
+        c.place = place;
+        c.original.cpu_weight = Some(CpuWeight::clamped(original));
         c.limits.cpu_weight = Some(CpuWeight::clamped(standing));
         c.usage.cpu = cpu.map(CpuTime);
         c.usage.memory = memory.map(Bytes);
@@ -122,7 +139,8 @@ fn observation(
         .collect();
     containers.sort_by(|a, b| a.id.cmp(&b.id));
     containers.dedup_by(|a, b| a.id == b.id);
-    NodeObservation { now: Millis(now), cores, pressure, ..node(containers) }
+    let idle = vec![CpuTime(now.wrapping_mul(400)); 4];
+    NodeObservation { now: Millis(now), cores, idle, pressure, ..node(containers) }
 }
 
 /// No holdback, a governed block or a plain one.

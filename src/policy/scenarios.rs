@@ -181,6 +181,42 @@ fn a_change_of_pressure_ends_the_back_off() {
 }
 
 #[test]
+fn a_job_that_may_run_elsewhere_now_is_decided_at_once() {
+    let mut story = Story::new(&["a", "b"]);
+    story.pass_and_tick(20, &[Some(0.01); 2]);
+    assert!(!story.governor.is_disturbed(&story.node));
+    std::sync::Arc::make_mut(&mut story.job(0).place).cpus = Some("0".parse().expect("a list"));
+    assert!(story.governor.is_disturbed(&story.node));
+}
+
+#[test]
+fn under_every_policy_jobs_are_listed_and_decisions_without_change_become_rare() {
+    for policy in [PolicyName::Balanced, PolicyName::Fair] {
+        let mut story = Story::new(&["grows", "has converged"]);
+        story.governor.reconfigure(PolicySettings { policy, ..*story.governor.settings() });
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            let plan = story.pass_and_tick(20, &[Some(0.02), Some(0.001)]);
+            waits.push(seconds(&plan));
+            let listed = lists(&plan);
+            assert!(waits.len() < 5 || listed == [List::New, List::Completing], "{policy:?}: {listed:?}");
+        }
+        assert_eq!(waits, [40, 80, 160, 320, 320, 320], "{policy:?}");
+        story.node.containers.pop();
+        assert_eq!(seconds(&story.pass_and_tick(20, &[Some(0.02)])), 40, "an end begins anew, {policy:?}");
+        story.job(0).learning.curve =
+            Some(crate::model::Curve { phase: crate::model::Phase::Plateau, quality: 0.9, units_to_quality: None });
+        story.governor.tick(&story.node.clone());
+        story.job(0).learning.curve = story
+            .job(0)
+            .learning
+            .curve
+            .map(|curve| crate::model::Curve { phase: crate::model::Phase::Improving, ..curve });
+        assert!(story.governor.is_disturbed(&story.node), "growth is back, {policy:?}");
+    }
+}
+
+#[test]
 fn a_held_container_is_left_alone_and_still_counts() {
     let mut story = Story::new(&["a", "b", "c"]);
     story.job(1).hold = Some(Hold::Operator);

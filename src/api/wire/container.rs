@@ -27,7 +27,7 @@ pub struct Container {
     pub state: String,
     /// Time since it started.
     pub uptime_s: f64,
-    /// `new`, `watching` or `completing`; null under a policy without lists and before the first decision.
+    /// `new`, `watching` or `completing`, under every policy; null before the first decision.
     pub list: Option<String>,
     /// The evaluation function, once one was read.
     pub metric: Option<Metric>,

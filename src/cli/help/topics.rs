@@ -90,9 +90,9 @@ fn policy() -> Topic {
             Section {
                 heading: "WHO COMPETES WITH WHOM",
                 parts: vec![paragraph(
-                    "Shares are planned among the jobs that want the same processors (`--cpuset-cpus`, affinity) below the same cgroup \
-                     (`--cgroup-parent`, slices): the kernel compares weights nowhere else. What neighbours use that are not governed is \
-                     not planned with. The weights that the containers were started with (`--cpu-shares`) count: they are what plain \
+                    "Shares are planned among the jobs that want the same processors (cpuset, affinity) below the same cgroup (slice, \
+                     cgroup parent): the kernel compares weights nowhere else. What neighbours use that are not governed is \
+                     not planned with. The weights that the containers were started with (docker's CPU shares) count: they are what plain \
                      sharing is, and their sum is kept. `flowctl explain JOB` tells a job's competitors and cores.",
                 )],
             },

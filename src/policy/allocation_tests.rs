@@ -1,0 +1,120 @@
+//! Shares and weights: what stays, what flows, and what integers make of it.
+
+use super::*;
+use crate::model::Hold;
+use crate::policy::domain::domains;
+use crate::policy::testing::{container, node};
+
+fn allocated(containers: &[ContainerObservation], limits: &[f64]) -> Vec<Allocation> {
+    let node = node(containers.to_vec());
+    allocate(&node, &domains(&node), limits)
+}
+
+fn weights(containers: &[ContainerObservation], limits: &[f64]) -> Vec<u32> {
+    allocated(containers, limits).iter().map(|a| a.weight.number()).collect()
+}
+
+#[test]
+fn the_sum_of_original_weights_is_kept_and_their_proportion_is_plain_sharing() {
+    let mut jobs = ["a", "b", "c"].map(container);
+    jobs.iter_mut().for_each(|job| job.original.cpu_weight = Some(CpuWeight::clamped(400.0)));
+    assert_eq!(weights(&jobs, &[1.0, 1.0, 1.0]), [400, 400, 400], "against their neighbours nothing changes");
+    assert_eq!(weights(&jobs, &[3.0, 2.0, 1.0]), [600, 400, 200]);
+    jobs[0].original.cpu_weight = Some(CpuWeight::DEFAULT);
+    assert_eq!(weights(&jobs, &[1.0, 1.0, 1.0]), [100, 400, 400], "free competition is what the owners set up");
+}
+
+#[test]
+fn io_weights_keep_their_own_sum() {
+    let mut jobs = ["a", "b"].map(container);
+    jobs.iter_mut().for_each(|job| job.original.io_weight = Some(500));
+    let io: Vec<u16> = allocated(&jobs, &[3.0, 1.0]).iter().map(|a| a.io_weight).collect();
+    assert_eq!(io, [750, 250]);
+}
+
+#[test]
+fn each_parent_keeps_its_sum() {
+    let mut jobs = ["a", "b", "c", "d"].map(container);
+    for (job, parent) in jobs.iter_mut().zip(["/a.slice", "/b.slice", "/a.slice", "/b.slice"]) {
+        std::sync::Arc::make_mut(&mut job.place).parent = Some(parent.into());
+    }
+    assert_eq!(weights(&jobs, &[0.9, 0.1, 0.3, 0.1]), [150, 100, 50, 100]);
+    let shares: f64 = allocated(&jobs, &[0.9, 0.1, 0.3, 0.1]).iter().map(|a| a.share).sum();
+    assert!((shares - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_bound_is_a_part_of_the_node_also_where_a_domain_is_less_of_it() {
+    let mut jobs = ["a", "b", "c"].map(container);
+    for (job, cpus) in jobs.iter_mut().zip(["0", "0", "1"]) {
+        std::sync::Arc::make_mut(&mut job.place).cpus = Some(cpus.parse().expect("a list"));
+    }
+    jobs[0].bounds.min = Share::clamped(0.4);
+    let given = allocated(&jobs, &[0.001, 1.0, 1.0]);
+    assert!((given[0].share - 0.4).abs() < 1e-9 && (given[1].share - 0.1).abs() < 1e-9, "{given:?}");
+    assert_eq!(given.iter().map(|a| a.weight.number()).collect::<Vec<_>>(), [160, 40, 100]);
+}
+
+#[test]
+fn weights_follow_the_limits_and_keep_their_sum() {
+    let jobs = ["a", "b", "c"].map(container);
+    assert_eq!(weights(&jobs, &[1.0, 1.0, 1.0]), [100, 100, 100]);
+    assert_eq!(weights(&jobs, &[0.75, 0.25, 1.0]), [113, 37, 150]);
+    assert_eq!(weights(&jobs, &[1e-9, 1e-9, 1.0]), [1, 1, 298]);
+}
+
+#[test]
+fn the_owners_weight_multiplies_the_limit() {
+    let mut jobs = ["a", "b"].map(container);
+    jobs[0].weight = 3.0;
+    assert_eq!(weights(&jobs, &[1.0, 1.0]), [150, 50]);
+    jobs[0].weight = f64::NAN;
+    assert_eq!(weights(&jobs, &[1.0, f64::NAN]), [100, 100]);
+}
+
+#[test]
+fn what_a_bounded_container_leaves_flows_to_the_others() {
+    let mut jobs = ["a", "b", "c", "d"].map(container);
+    jobs[0].bounds.max = Share::clamped(0.3);
+    jobs[3].bounds.min = Share::clamped(0.2);
+    let given = allocated(&jobs, &[1.0, 0.1, 0.1, 0.01]);
+    assert_eq!(given.iter().map(|a| a.weight.number()).collect::<Vec<_>>(), [120, 100, 100, 80]);
+    assert!(given[0].wanted > 0.8 && (given[0].share - 0.3).abs() < 1e-9);
+}
+
+#[test]
+fn lower_bounds_that_do_not_fit_are_scaled_together() {
+    let mut jobs = ["a", "b"].map(container);
+    jobs[0].bounds.min = Share::clamped(0.9);
+    jobs[1].bounds.min = Share::clamped(0.6);
+    assert_eq!(weights(&jobs, &[1.0, 1.0]), [120, 80]);
+    jobs[1].bounds = Bounds { min: Share::clamped(0.5), max: Share::clamped(0.2) };
+    jobs[0].bounds.min = Share::NONE;
+    assert_eq!(weights(&jobs, &[1.0, 1e-3]), [100, 100], "the lower bound wins over an upper one below it");
+}
+
+#[test]
+fn an_upper_bound_holds_when_nobody_else_is_there() {
+    let mut job = container("a");
+    job.bounds.max = Share::clamped(0.4);
+    assert_eq!(weights(&[job], &[1.0]), [40]);
+}
+
+#[test]
+fn a_held_container_keeps_its_weight_and_counts() {
+    let mut jobs = ["a", "b", "c"].map(container);
+    jobs[1].hold = Some(Hold::Foreign("cpu.weight".to_owned()));
+    jobs[1].limits.cpu_weight = Some(CpuWeight::clamped(200.0));
+    let given = allocated(&jobs, &[3.0, 7.0, 1.0]);
+    assert_eq!(given.iter().map(|a| a.weight.number()).collect::<Vec<_>>(), [150, 200, 50]);
+    assert!((given[1].share - 0.5).abs() < 1e-12 && (given[0].share - 0.375).abs() < 1e-12);
+}
+
+#[test]
+fn a_frozen_container_takes_no_share() {
+    let mut jobs = ["a", "b"].map(container);
+    jobs[0].state = RunState::Paused;
+    let given = allocated(&jobs, &[1.0, 1.0]);
+    assert_eq!((given[0].share, given[1].share), (0.0, 1.0));
+    assert_eq!(given[1].weight, CpuWeight::DEFAULT);
+}
