@@ -19,8 +19,8 @@ use support::engine::{CONVERGED, Engine, GROWING, RunSpec};
 
 const CRASHES: usize = 30;
 
-/// Milliseconds that a daemon lives at most: it finds its jobs, reads their logs, journals and writes within them.
-const LIFE_MS: u64 = 1500;
+/// Milliseconds that a daemon lives at most: it finds its jobs, watches them for an interval, ranks them, journals and writes within them.
+const LIFE_MS: u64 = 5000;
 
 /// Milliseconds after which a restore is killed at most.
 const RESTORE_MS: u64 = 40;

@@ -94,7 +94,7 @@ mod tests {
         recorders.reconfigured(&PolicySettings::default());
         let lines: Vec<Bytes> = std::iter::from_fn(|| queue.try_recv().ok()).collect();
         assert_eq!(lines.len(), 2);
-        assert!(lines[0].starts_with(b"{\"header\":{\"version\":1,") && lines[1].starts_with(b"{\"settings\":{"));
+        assert!(lines[0].starts_with(b"{\"header\":{\"version\":2,") && lines[1].starts_with(b"{\"settings\":{"));
         assert!(lines.iter().all(|line| line.ends_with(b"}\n") && line.iter().filter(|b| **b == b'\n').count() == 1));
     }
 

@@ -23,6 +23,9 @@ const AGE_TO_COME: f64 = 0.33;
 /// A claim of the end that is less sure than this leaves the job one whose end nobody knows.
 const LEAST_SURE_CLAIM: f64 = 0.5;
 
+/// What completion counts where its end is only claimed: claims are wrong now and then, and quality is read from the log.
+const CLAIMED_END: f64 = 0.8;
+
 /// Whole work of a job without a total, in parts of what it has done, before it has a curve.
 const YOUNG: f64 = 3.0;
 
@@ -78,11 +81,7 @@ pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Mile
         Quality::WithTheEnd | Quality::Reached => None,
     };
     let to_end = units_to_end(container).map(|units| work.to(units));
-    let trust = match (&to_end, &container.learning.claim) {
-        (Some(_), None) => 1.0,
-        (Some(_), Some(claim)) => claim.confidence.clamp(0.0, 1.0),
-        (None, _) => (1.0 - prospect.lag()).clamp(0.0, 1.0),
-    };
+    let trust = if to_end.is_some() { 1.0 } else { (1.0 - prospect.lag()).clamp(0.0, 1.0) };
     let trust = if work.is_measured { trust } else { TRUST_IN_FIRST_PRICE * trust };
     let whole = to_end.unwrap_or_else(|| prospect.work_to_some_end());
     let weight = importance(container);
@@ -92,6 +91,7 @@ pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Mile
     };
     let good = to_quality.and_then(|work| offer("95 % quality", 1.0 - completion, work));
     let ahead = if matches!(quality, Quality::Reached) { completion } else { 1.0 };
+    let ahead = if container.learning.claim.is_some() { CLAIMED_END * ahead } else { ahead };
     let end = match to_end {
         Some(work) => match prospect.urgency(work) {
             Some(urgency) => offer("the deadline", ahead * urgency, work),
