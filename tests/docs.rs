@@ -16,7 +16,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 use support::daemon::{Daemon, eventually};
-use support::engine::{CONVERGED, Engine, GROWING, IMAGE, RunSpec};
+use support::engine::{CONVERGED, Engine, GROWING, IMAGE, RunSpec, limited_weight};
 
 const SOON: Duration = Duration::from_secs(40);
 
@@ -308,16 +308,16 @@ fn whatever_undoes_puts_original_limits_back() {
     let theirs = machine.engine.cpu_weight(&flat);
     machine.daemon.job_that("flat", "somebody else's value stays", SOON, |job| job["hold"]["kind"] == "foreign");
     machine.does("flowctl resume JOB", &[("JOB", "flat")]);
-    machine.weighs("it is governed again", &flat, |weight| weight == 40);
+    machine.weighs("it is governed again", &flat, |weight| weight == limited_weight(theirs));
 
     machine.does("flowctl restore", &[]);
     assert_eq!(machine.engine.cpu_weight(&flat), theirs, "the new value is the original");
     assert_eq!(json(&machine.does("flowctl status -o json", &[]))["node"]["paused"], true, "all is paused");
     machine.does("flowctl resume --all", &[]);
-    machine.weighs("all is governed again", &flat, |weight| weight == 40);
+    machine.weighs("all is governed again", &flat, |weight| weight == limited_weight(theirs));
 
     machine.daemon.end("KILL");
-    assert_eq!(machine.engine.cpu_weight(&flat), 40, "what stood stands");
+    assert_eq!(machine.engine.cpu_weight(&flat), limited_weight(theirs), "what stood stands");
     machine.does("flowcond restore", &[]);
     assert_eq!(machine.engine.cpu_weight(&flat), theirs);
 

@@ -43,13 +43,15 @@ fn train(daemon: &Daemon, name: &str, units: u32, processors: &str) -> Job {
     Job(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap())
 }
 
-fn explained(daemon: &Daemon, name: &str) -> Value {
-    serde_json::from_str(&daemon.told(&["explain", name, "-o", "json"])).unwrap()
+/// `None` while it is not governed yet.
+fn explained(daemon: &Daemon, name: &str) -> Option<Value> {
+    let output = daemon.flowctl(&["explain", name, "-o", "json"]);
+    output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
 }
 
 /// Rank, weight and domain of a job, once it is ranked.
 fn standing(daemon: &Daemon, name: &str) -> Option<(u64, u64, Value)> {
-    let job = explained(daemon, name);
+    let job = explained(daemon, name)?;
     let explanation = &job["explanation"];
     let rank = explanation["decision"]["numbers"]["rank"].as_f64()? as u64;
     Some((rank, job["cpu_weight"].as_u64()?, explanation["domain"].clone()))

@@ -14,7 +14,7 @@ use support::engine::{Engine, RunSpec};
 
 /// A daemon without an engine that decides often.
 fn daemon(settings: &[&str]) -> Daemon {
-    let usual = ["policy.interval=1s", "api.group="];
+    let usual = ["policy.interval=1s", "policy.max-interval=1s", "api.group="];
     Daemon::start("off", &usual.iter().chain(settings).copied().collect::<Vec<_>>())
 }
 
@@ -173,7 +173,7 @@ fn decisions(daemon: &Daemon) -> u64 {
 fn a_full_disk_costs_the_history_and_one_notice_but_no_decision() {
     let folder = tempfile::tempdir().unwrap();
     let tiny = Tiny::mounted(folder.path(), 400);
-    let mut daemon = Daemon::start_over(folder.path(), &["policy.interval=1s", "api.group="]);
+    let mut daemon = Daemon::start_over(folder.path(), &["policy.interval=1s", "policy.max-interval=1s", "api.group="]);
     let mut job = train(&daemon, "on-a-full-disk", 1_000_000);
     daemon.job_that("on-a-full-disk", "governed", Duration::from_secs(20), |job| job["share"].is_number());
     let _ = fs::write(folder.path().join("fill"), vec![0u8; 1 << 20]); // as far as it goes
@@ -247,7 +247,7 @@ impl Drop for Freezer {
 fn a_disk_that_hangs_delays_no_decision_and_is_told_once() {
     let state = tempfile::tempdir().unwrap();
     let freezer = Freezer::under(&state.path().join("history.db"));
-    let mut daemon = Daemon::start_over(state.path(), &["policy.interval=1s", "api.group="]);
+    let mut daemon = Daemon::start_over(state.path(), &["policy.interval=1s", "policy.max-interval=1s", "api.group="]);
     let mut job = train(&daemon, "on-a-hung-disk", 1_000_000);
     daemon.job_that("on-a-hung-disk", "governed", Duration::from_secs(30), |job| job["share"].is_number());
     let frozen = freezer.freeze();

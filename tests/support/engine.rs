@@ -26,6 +26,13 @@ pub const GROWING: &str = "i=0; while [ $i -lt 9000 ]; do i=$((i+1)); l=$((90000
 pub const CONVERGED: &str = "i=0; l=300; while [ $i -lt 9000 ]; do i=$((i+1)); [ $l -gt 100 ] && l=$((l-10)); \
     echo \"step $i/9000 loss: $l.00\"; usleep 100000; done";
 
+/// What FlowCon leaves a converged job of that original weight beside one that grows and has the default: a quarter of what the other may
+/// claim, of the sum of both weights.
+pub fn limited_weight(original: u32) -> u32 {
+    let claim = 0.25 * f64::from(original) / 100.0;
+    ((100.0 + f64::from(original)) * claim / (1.0 + claim)).round() as u32
+}
+
 /// What to start in a container.
 #[derive(Clone, Debug, Default)]
 pub struct RunSpec<'a> {
