@@ -25,7 +25,7 @@ const EARLY: [Millis; 3] = [Millis(0), Millis::from_secs(2), Millis::from_secs(1
 /// How often later: another stage of the job may run by then.
 const LATER: Millis = Millis::from_secs(300);
 /// Readings at one time.
-const READINGS_AT_MOST: usize = 16;
+const READINGS_AT_MOST: usize = 4;
 /// A larger file is no configuration.
 const FILE_AT_MOST: u64 = 256 << 10;
 /// Configuration files of one job that are opened in one reading.

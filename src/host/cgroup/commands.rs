@@ -15,11 +15,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Processes looked at.
-const PROCESSES_AT_MOST: usize = 64;
+const PROCESSES_AT_MOST: usize = 32;
 /// Cgroups below the job's own that are looked into.
 const CGROUPS_AT_MOST: usize = 64;
 /// Bytes of a command line, and of an environment.
-const BYTES_AT_MOST: u64 = 128 << 10;
+const BYTES_AT_MOST: u64 = 32 << 10;
 /// No further process is looked at after so long.
 const LONGEST: Duration = Duration::from_secs(2);
 
