@@ -1,0 +1,58 @@
+//! The words that invented programs use. Imports: random numbers.
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+/// One of a list.
+pub fn one<'a>(rng: &mut ChaCha8Rng, list: &[&'a str]) -> &'a str {
+    list[rng.random_range(0..list.len())]
+}
+
+pub const LOSSES: &[&str] = &[
+    "loss", "Loss", "train_loss", "trainLoss", "TrainLoss", "nll", "NLL", "mse", "cross_entropy", "xent", "CE loss", "avg_loss",
+    "running loss", "total_loss", "loss/total", "perplexity", "ppl", "rmse", "error", "Cost", "lm loss", "ce_loss", "mean loss",
+    "train/loss", "bce", "objective loss", "smoothed loss", "MAE", "logloss", "tr_loss", "train nll", "err",
+];
+
+pub const SCORES: &[&str] = &[
+    "acc", "accuracy", "Accuracy", "top1", "Acc@1", "bleu", "BLEU", "f1", "F1", "mAP", "mIoU", "auc", "AUC", "reward", "mean_reward",
+    "avg return", "episode reward", "ndcg@10", "psnr", "dice", "score", "elbo", "train_acc", "R2",
+];
+
+pub const UNKNOWN: &[&str] = &[
+    "flurb", "wug", "qx", "zeta_q", "Blorp", "kappa-hat", "tock", "vrm", "Gx", "pltk", "snerk", "J", "phi", "crit", "discr", "fitq",
+    "mu_err2", "aa", "twist", "brel",
+];
+
+pub const EPOCHS: &[&str] = &["epoch", "Epoch", "EPOCH", "epochs", "ep", "Ep", "epoch_num", "Train Epoch", "train epoch", "cur_epoch"];
+
+pub const ROUNDS: &[&str] = &["round", "iteration", "iter", "Iteration", "Iter", "generation", "pass", "cycle", "sweep"];
+
+pub const STEPS: &[&str] =
+    &["step", "Step", "batch", "Batch", "iter", "iteration", "it", "minibatch", "global_step", "update", "batch_idx"];
+
+/// Language by language: epoch, step, loss, score, validation, "of".
+pub const FOREIGN: &[[&str; 6]] = &[
+    ["Epoche", "Schritt", "Verlust", "Genauigkeit", "Validierung", "von"],
+    ["époque", "étape", "perte", "précision", "validation", "sur"],
+    ["época", "paso", "pérdida", "precisión", "validación", "de"],
+    ["epoca", "passo", "perdita", "accuratezza", "validazione", "di"],
+    ["época", "passo", "perda", "acurácia", "validação", "de"],
+    ["эпоха", "шаг", "потери", "точность", "валидация", "из"],
+    ["轮次", "步", "损失", "准确率", "验证", "共"],
+    ["エポック", "ステップ", "損失", "正解率", "検証", "/"],
+    ["에포크", "스텝", "손실", "정확도", "검증", "/"],
+    ["epoka", "krok", "strata", "dokładność", "walidacja", "z"],
+];
+
+/// Validation of a training name: `loss` → `val_loss`.
+pub fn validation(rng: &mut ChaCha8Rng, name: &str) -> String {
+    let bare = ["train_", "train/", "train ", "tr_"].iter().find_map(|head| name.strip_prefix(head)).unwrap_or(name);
+    match rng.random_range(0..5) {
+        0 => format!("val_{bare}"),
+        1 => format!("valid {bare}"),
+        2 => format!("dev_{bare}"),
+        3 => format!("validation {bare}"),
+        _ => format!("eval_{bare}"),
+    }
+}
