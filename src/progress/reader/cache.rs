@@ -5,6 +5,7 @@
 //! a handful of templates and a node has many logs, and grow to their bound; there they replace at random: a log that repeats more
 //! templates than fit would otherwise push each one out just before it comes again. Imports: nothing.
 
+use super::counters::Counted;
 use super::lexicon::Count;
 
 /// Eight keys are one cache line.
@@ -35,7 +36,7 @@ pub(super) const NO_TOTAL: u8 = u8::MAX;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Use {
     Series { slot: u16, generation: u16 },
-    Counter(Count),
+    Counter(Counted),
     Declared(Count),
 }
 

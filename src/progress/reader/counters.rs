@@ -1,8 +1,10 @@
 //! The progress counters of a log: which one tells how far the job is.
 //!
 //! Problem: epochs of steps of samples, bars inside bars, a data set loaded before training starts, counters that begin at 0 or
-//! 1, that start over in a second fit, or that run past their total. Approach: keep each counter's last value, total and
-//! restarts; the outermost counter that still moves is the job's. A counter that starts over again and again is inside another.
+//! 1, that start over in a second fit, or that run past their total. Approach: a counter is a name; each keeps its last value, its
+//! total and how often it began again. The job's is the outermost that still moves: one that begins again whenever another
+//! advances is inside that, and so is one of which nothing else is known yet. Among the rest, the one with an end, the one that
+//! stands beside the evaluation, and the larger unit.
 //! Imports: model only.
 
 use super::lexicon::Count;
@@ -19,10 +21,23 @@ const DISTINCT_MAX: u32 = 8;
 /// So many equal values after a fall are a new phase and no slip.
 const REPEATS_THAT_RESTART: u8 = 3;
 
+/// A counter as a line names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Counted {
+    pub count: Count,
+    /// Differs between names of one kind: `step` and `global step`.
+    pub label: u16,
+}
+
+/// Values that grew by one and the same step each time make a counter of a number whose name says nothing.
+const REGULAR: u32 = 4;
+
 /// One counter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Counter {
     pub count: Count,
+    #[serde(default)]
+    label: u16,
     pub current: f64,
     pub total: Option<f64>,
     first: f64,
@@ -40,6 +55,18 @@ pub(super) struct Counter {
     #[serde(default)]
     has_parts: bool,
     fallen: Option<(f64, u8)>,
+    /// The advances of outer counters when it last advanced; whether it went on when one of them advanced.
+    #[serde(default)]
+    outer_advances: u32,
+    #[serde(default)]
+    outlives: bool,
+    /// By how much it grew last, how often by the same, and how often otherwise.
+    #[serde(default)]
+    stride: f64,
+    #[serde(default)]
+    regular: u32,
+    #[serde(default)]
+    irregular: u32,
 }
 
 /// All counters of a log.
@@ -47,9 +74,20 @@ pub(super) struct Counter {
 pub(super) struct Counters {
     counters: Vec<Counter>,
     declared: Vec<Declared>,
+    /// How often a counter of epochs or folds advanced.
+    #[serde(default)]
+    outer_advances: u32,
     /// The outermost counter as last found, until something changes that could make it another.
     #[serde(skip)]
-    outer: Cell<Option<(u64, usize)>>,
+    outer: Cell<Option<(Beside, usize)>>,
+}
+
+/// Where the evaluation stands: what stopped before its first line was preparation, and what stands on its lines measures it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Beside {
+    pub first_line: u64,
+    /// One bit for each counter.
+    pub counters: u16,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,43 +98,54 @@ struct Declared {
 }
 
 impl Counters {
-    /// Takes a printed counter. `beside_epoch`: the line also counts epochs.
-    pub(super) fn advance(&mut self, count: Count, value: f64, total: Option<f64>, line: u64, beside_epoch: bool) {
+    /// Takes a printed counter; returns its bit. `beside_epoch`: the line also counts epochs.
+    pub(super) fn advance(
+        &mut self,
+        counted: Counted,
+        value: f64,
+        total: Option<f64>,
+        line: u64,
+        beside_epoch: bool,
+    ) -> u16 {
         if !value.is_finite() || value < 0.0 {
-            return;
+            return 0;
         }
         let total = total.filter(|total| *total > 0.0 && total.is_finite());
-        let slot = self.slot(count, total, value, line);
+        let slot = self.slot(counted, total, value, line);
+        let outer_advances = self.outer_advances;
         let counter = &mut self.counters[slot];
         let before = counter.standing();
         counter.updates += 1;
         counter.last_line = line;
-        counter.inside += u32::from(beside_epoch && count != Count::Epoch);
+        counter.inside += u32::from(beside_epoch && !counted.count.is_outer());
         counter.total = total.or(counter.total);
         counter.has_parts |= value as u64 as f64 != value;
         counter.exceeded += u32::from(total.is_some_and(|total| value > total));
-        counter.take(value, line);
+        let advanced = counter.take(value, line, outer_advances);
         if counter.standing() != before {
             self.outer.set(None);
         }
+        self.outer_advances += u32::from(advanced && counted.count.is_outer());
+        1 << slot
     }
 
     /// Whether `value` goes on where a known counter with the same total stands.
-    pub(super) fn would_advance(&self, count: Count, value: f64, total: Option<f64>) -> bool {
-        let nested = matches!(count, Count::Pair | Count::Batch | Count::Nested | Count::Percent);
+    pub(super) fn would_advance(&self, counted: Counted, value: f64, total: Option<f64>) -> bool {
+        let nested = matches!(counted.count, Count::Pair | Count::Batch | Count::Nested | Count::Percent | Count::Tally);
         !nested
-            && self.counters.iter().any(|known| known.count == count && known.total == total && value > known.current)
+            && self.counters.iter().any(|known| known.is(counted) && known.total == total && value > known.current)
     }
 
     /// Takes what may be the end of a counter, from a configuration or an announcement.
     pub(super) fn declare(&mut self, count: Count, value: f64, line: u64) {
         // A quantity with such a name that moves is a counter after all (`total_timesteps`, `num_updates`).
-        if let Some(counter) = self.counters.iter().find(|counter| counter.count == count)
+        let counted = Counted { count, label: 0 };
+        if let Some(counter) = self.counters.iter().find(|counter| counter.is(counted))
             && counter.distinct >= 2
             && counter.total.is_none()
             && self.declared.iter().any(|d| d.count == count && d.contradicted)
         {
-            self.advance(count, value, None, line, false);
+            self.advance(counted, value, None, line, false);
             return;
         }
         match self.declared.iter_mut().find(|declared| declared.count == count) {
@@ -106,8 +155,8 @@ impl Counters {
                 known.contradicted = true;
                 known.value = value;
                 if moved.1 > moved.0 {
-                    self.advance(count, moved.0, None, line, false);
-                    self.advance(count, moved.1, None, line, false);
+                    self.advance(counted, moved.0, None, line, false);
+                    self.advance(counted, moved.1, None, line, false);
                 }
             }
             None => self.declared.push(Declared { count, value, contradicted: false }),
@@ -115,19 +164,16 @@ impl Counters {
         self.outer.set(None);
     }
 
-    fn slot(&mut self, count: Count, total: Option<f64>, value: f64, line: u64) -> usize {
+    fn slot(&mut self, counted: Counted, total: Option<f64>, value: f64, line: u64) -> usize {
         // Bars of different length are different bars.
-        let same = |counter: &Counter| counter.count == count && (count != Count::Pair || counter.total == total);
+        let same = |counter: &Counter| counter.is(counted) && (counted.count != Count::Pair || counter.total == total);
         if let Some(slot) = self.counters.iter().position(same) {
             return slot;
         }
-        if self.counters.len() == COUNTERS_MAX {
-            let oldest = (0..COUNTERS_MAX).min_by_key(|slot| self.counters[*slot].last_line).unwrap_or(0);
-            self.counters.swap_remove(oldest);
-        }
         self.outer.set(None);
-        self.counters.push(Counter {
-            count,
+        let counter = Counter {
+            count: counted.count,
+            label: counted.label,
             current: value,
             total,
             first: value,
@@ -141,22 +187,36 @@ impl Counters {
             last_advance: line,
             has_parts: false,
             fallen: None,
-        });
-        self.counters.len() - 1
+            outer_advances: self.outer_advances,
+            outlives: false,
+            stride: 0.0,
+            regular: 0,
+            irregular: 0,
+        };
+        if self.counters.len() < COUNTERS_MAX {
+            self.counters.push(counter);
+            return self.counters.len() - 1;
+        }
+        let oldest = (0..COUNTERS_MAX).min_by_key(|slot| self.counters[*slot].last_line).unwrap_or(0);
+        self.counters[oldest] = counter;
+        oldest
     }
 
-    /// The counter of the whole job. `since`: the line of the first evaluation; what stopped before it was preparation.
-    pub(super) fn outermost(&self, since: Option<u64>) -> Option<&Counter> {
-        let since_line = since.unwrap_or(0);
+    /// The counter of the whole job.
+    pub(super) fn outermost(&self, beside: Beside) -> Option<&Counter> {
         if let Some((known, slot)) = self.outer.get()
-            && known == since_line
+            && known == beside
         {
             return self.counters.get(slot);
         }
-        let rank = |slot: &usize| self.counters[*slot].rank(self.total_of(&self.counters[*slot]).is_some(), since);
+        let has_outer = self.counters.iter().any(|counter| counter.count.is_outer() && counter.last_line >= beside.first_line);
+        let rank = |slot: &usize| {
+            let counter = &self.counters[*slot];
+            counter.rank(self.total_of(counter).is_some(), has_outer, beside.counters >> *slot & 1 == 1, beside.first_line)
+        };
         let best =
             (0..self.counters.len()).max_by(|a, b| rank(a).total_cmp(&rank(b))).filter(|slot| rank(slot) > 0.0)?;
-        self.outer.set(Some((since_line, best)));
+        self.outer.set(Some((beside, best)));
         self.counters.get(best)
     }
 
@@ -170,8 +230,15 @@ impl Counters {
         if counter.count == Count::Percent {
             return Some(100.0);
         }
-        let own = counter.total.filter(|_| counter.exceeded == 0 || counter.restarts > 0);
-        own.or_else(|| {
+        let kept = |counter: &Counter| counter.total.filter(|_| counter.exceeded == 0 || counter.restarts > 0);
+        // The same count under another name, or in a heading: `Epoch 3/40` above `ep=3`.
+        let elsewhere = || {
+            let same = |other: &&Counter| {
+                other.count == counter.count && counter.count.is_outer() && (other.current - counter.current).abs() <= 1.0
+            };
+            self.counters.iter().filter(same).find_map(kept)
+        };
+        kept(counter).or_else(elsewhere).or_else(|| {
             let declared =
                 self.declared.iter().find(|declared| declared.count == counter.count && !declared.contradicted)?;
             (declared.value >= counter.current && declared.value > 1.0).then_some(declared.value)
@@ -180,7 +247,7 @@ impl Counters {
 
     /// Units done by `counter`, the part of the unit that an inner counter has done included: epoch 3 of 10 and batch 50 of 100 is 2.5.
     pub(super) fn folded(&self, counter: &Counter) -> f64 {
-        if counter.count != Count::Epoch || counter.has_parts {
+        if !counter.count.is_outer() || counter.has_parts {
             return counter.current;
         }
         let begun = counter.current - if counter.first >= 1.0 { 1.0 } else { 0.0 };
@@ -208,11 +275,26 @@ impl Counters {
 }
 
 impl Counter {
-    fn take(&mut self, value: f64, line: u64) {
+    fn is(&self, counted: Counted) -> bool {
+        self.count == counted.count && self.label == counted.label
+    }
+
+    /// Returns whether it advanced.
+    fn take(&mut self, value: f64, line: u64, outer_advances: u32) -> bool {
         if value > self.current {
+            let stride = value - self.current;
+            (self.regular, self.irregular) = match stride == self.stride {
+                true => (self.regular.saturating_add(1), self.irregular),
+                false => (self.regular, self.irregular.saturating_add(1)),
+            };
+            self.stride = stride;
             self.distinct = self.distinct.saturating_add(1);
+            self.outlives |= outer_advances > self.outer_advances && self.restarts == 0 && self.fallen.is_none();
+            self.outer_advances = outer_advances;
             (self.current, self.last_advance, self.fallen) = (value, line, None);
-        } else if value < self.current {
+            return true;
+        }
+        if value < self.current {
             // One fall may be a slip, a summary or an evaluation labelled "epoch 0"; a new phase goes on from there.
             let repeats = match self.fallen {
                 Some((fallen, repeats)) if fallen == value => repeats + 1,
@@ -222,10 +304,12 @@ impl Counter {
             if repeats >= REPEATS_THAT_RESTART {
                 self.restarts = self.restarts.saturating_add(1);
                 (self.current, self.last_advance, self.fallen) = (value, line, None);
+                self.outer_advances = outer_advances;
             } else {
                 self.fallen = Some((value, repeats));
             }
         }
+        false
     }
 
     /// Whether it counts parts of what `outer` counts.
@@ -235,22 +319,29 @@ impl Counter {
         // At first nothing has begun again yet: what counts batches or pairs while the epoch stands is inside.
         let moves = outer.distinct <= 2 && matches!(self.count, Count::Pair | Count::Batch | Count::Nested);
         let nested = self.inside * 2 > self.updates || restarts || moves && self.last_line > outer.first_line;
-        !matches!(self.count, Count::Epoch | Count::Percent) && nested && self.total.is_some()
+        !self.count.is_outer() && self.count != Count::Percent && nested && self.total.is_some()
     }
 
     /// What the rank depends on, coarsely: a counter that only counts on keeps its rank.
-    fn standing(&self) -> (u32, u32, bool, bool, bool) {
+    fn standing(&self) -> (u32, u32, bool, bool, bool, bool, bool) {
         (
-            self.restarts,
+            self.restarts.min(2),
             self.distinct.min(DISTINCT_MAX),
             self.exceeded > 0,
             self.total.is_some(),
             self.inside * 2 > self.updates,
+            self.outlives,
+            self.is_regular(),
         )
     }
 
-    fn rank(&self, has_total: bool, since: Option<u64>) -> f64 {
+    fn is_regular(&self) -> bool {
+        self.regular >= REGULAR && self.regular >= self.irregular * 4 && self.restarts == 0 && self.fallen.is_none()
+    }
+
+    fn rank(&self, has_total: bool, has_outer: bool, beside: bool, since: u64) -> f64 {
         let kind = match self.count {
+            Count::Fold => 1.1,
             Count::Epoch => 1.0,
             Count::Kimg => 0.97,
             Count::Step | Count::Iteration => 0.95,
@@ -260,24 +351,36 @@ impl Counter {
             Count::Batch => 0.6,
             Count::Tick | Count::Nested => 0.45,
             Count::Sample | Count::Percent => 0.3,
+            Count::Tally if self.is_regular() && beside => 0.4,
+            Count::Tally => return 0.0,
         };
-        let restarting = 0.6 * (f64::from(self.restarts) * 8.0 / f64::from(self.distinct)).min(1.0);
-        let nested = if self.inside * 2 > self.updates && self.count != Count::Epoch { 0.35 } else { 0.0 };
+        let restarting = match self.restarts {
+            0 => 0.0,
+            1 => 0.2,
+            _ => 0.6,
+        };
+        let nested = has_outer && !self.count.is_outer() && !self.outlives;
         let still = if self.distinct < 2 { 0.2 } else { 0.0 };
-        let over = if since.is_some_and(|since| self.last_line < since) { 0.8 } else { 0.0 };
+        let over = if self.last_line < since { 0.8 } else { 0.0 };
         // Among equals the one that has moved more: the bar of a short evaluation stands beside that of the training.
         let moved = 0.04 * (1.0 - 1.0 / f64::from(self.distinct.min(DISTINCT_MAX)));
-        kind + moved + if has_total { 0.3 } else { 0.0 } - restarting - nested - still - over
+        let told = if has_total { 0.45 } else { 0.0 } + if beside { 0.2 } else { 0.0 };
+        kind + moved + told - restarting - if nested { 0.5 } else { 0.0 } - still - over
     }
 }
 
 impl Count {
+    /// Whether other counters begin again when it advances.
+    fn is_outer(self) -> bool {
+        matches!(self, Count::Epoch | Count::Fold)
+    }
+
     /// The nearest unit of the model.
     pub(super) fn unit(self) -> ProgressUnit {
         match self {
             Count::Epoch => ProgressUnit::Epoch,
-            Count::Step | Count::Batch | Count::Pair | Count::Nested => ProgressUnit::Step,
-            Count::Iteration | Count::Episode | Count::Trial | Count::Tick | Count::Lead => ProgressUnit::Iteration,
+            Count::Step | Count::Batch | Count::Pair | Count::Nested | Count::Tally => ProgressUnit::Step,
+            Count::Iteration | Count::Episode | Count::Trial | Count::Fold | Count::Tick | Count::Lead => ProgressUnit::Iteration,
             Count::Round => ProgressUnit::Round,
             Count::Kimg | Count::Sample => ProgressUnit::Sample,
             Count::Percent => ProgressUnit::Percent,
@@ -289,19 +392,23 @@ impl Count {
 mod tests {
     use super::*;
 
+    fn plain(count: Count) -> Counted {
+        Counted { count, label: 0 }
+    }
+
     #[test]
     fn the_outermost_counter_that_moves_is_the_jobs() {
         let mut counters = Counters::default();
-        counters.advance(Count::Pair, 5000.0, Some(5000.0), 1, false);
+        counters.advance(plain(Count::Pair), 5000.0, Some(5000.0), 1, false);
         let mut line = 2;
         for epoch in 1..=3 {
             for batch in (0..100).step_by(10) {
-                counters.advance(Count::Epoch, f64::from(epoch), Some(10.0), line, true);
-                counters.advance(Count::Pair, f64::from(batch), Some(100.0), line, true);
+                counters.advance(plain(Count::Epoch), f64::from(epoch), Some(10.0), line, true);
+                counters.advance(plain(Count::Pair), f64::from(batch), Some(100.0), line, true);
                 line += 1;
             }
         }
-        let outer = counters.outermost(Some(2)).expect("counters were seen");
+        let outer = counters.outermost(Beside { first_line: 2, counters: 0 }).expect("counters were seen");
         assert_eq!((outer.count, outer.current, counters.total_of(outer)), (Count::Epoch, 3.0, Some(10.0)));
         assert_eq!(counters.folded(outer), 2.9);
     }
@@ -310,21 +417,21 @@ mod tests {
     fn a_single_fall_is_a_slip_and_two_values_are_a_new_phase() {
         let mut counters = Counters::default();
         for epoch in [0.0, 1.0, 2.0, 49.0, 0.0] {
-            counters.advance(Count::Epoch, epoch, None, 1, true);
+            counters.advance(plain(Count::Epoch), epoch, None, 1, true);
         }
-        assert_eq!(counters.outermost(None).map(|c| c.current), Some(49.0));
-        counters.advance(Count::Epoch, 1.0, None, 1, true);
-        assert_eq!(counters.outermost(None).map(|c| c.current), Some(1.0));
+        assert_eq!(counters.outermost(Beside::default()).map(|c| c.current), Some(49.0));
+        counters.advance(plain(Count::Epoch), 1.0, None, 1, true);
+        assert_eq!(counters.outermost(Beside::default()).map(|c| c.current), Some(1.0));
     }
 
     #[test]
     fn a_declared_end_serves_until_it_is_passed_or_contradicted() {
         let mut counters = Counters::default();
         counters.declare(Count::Epoch, 30.0, 1);
-        counters.advance(Count::Epoch, 1.0, None, 2, false);
-        let total = |counters: &Counters| counters.outermost(None).and_then(|counter| counters.total_of(counter));
+        counters.advance(plain(Count::Epoch), 1.0, None, 2, false);
+        let total = |counters: &Counters| counters.outermost(Beside::default()).and_then(|counter| counters.total_of(counter));
         assert_eq!(total(&counters), Some(30.0));
-        counters.advance(Count::Epoch, 31.0, None, 3, false);
+        counters.advance(plain(Count::Epoch), 31.0, None, 3, false);
         assert_eq!(total(&counters), None);
     }
 }

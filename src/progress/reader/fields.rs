@@ -5,6 +5,7 @@
 //! bracket's owner, by the words on its right, or by what an earlier counter left over. Slow and careful: its result is kept
 //! for all lines of the same shape. Imports: model only, through `lexicon`.
 
+use super::counters::Counted;
 use super::gap::{self, Left};
 use super::lexicon::{self, Count, Meaning, Split};
 use super::scan::Span;
@@ -24,8 +25,8 @@ pub(super) struct Found {
 pub(super) enum What {
     /// A value of a named series; `weight` 0 for a name that says nothing.
     Series { name: String, direction: Option<Direction>, weight: f32, split: Split },
-    /// A progress counter.
-    Counter(Count),
+    /// A progress counter; the label tells counters of one kind apart.
+    Counter(Counted),
     /// Perhaps how many there will be.
     Declared(Count),
 }
@@ -51,8 +52,9 @@ pub(super) fn fields(line: &[u8], from: usize, numbers: &[Span]) -> Vec<Found> {
     reader.mark_totals();
     for number in 0..numbers.len() {
         reader.follow_braces(number);
-        if reader.role[number] == Role::Free {
-            reader.read(number);
+        match reader.role[number] {
+            Role::Free => reader.read(number),
+            Role::Taken => reader.overhear(number),
         }
     }
     reader.finish()
@@ -154,16 +156,23 @@ impl LineReader<'_> {
                 }
                 self.hear(&context);
                 if let Some(count) = gap::counter_unit(self.unit(number)).filter(|_| !self.unit(number).is_ascii()) {
-                    return self.count(number, total, count); // `第3轮`
+                    return self.count(number, total, count, ""); // `第3轮`
                 }
                 if let Some(count) = gap::counting_phrase(&text, &name) {
                     self.left_over = None;
                     self.hear(&name);
-                    return self.count(number, total, count);
+                    return self.count(number, total, count, &name);
                 }
                 self.named(number, total, &name);
             }
             Left::Bare { opened, separated } => self.bare(number, total, opened, separated, &text),
+        }
+    }
+
+    /// Before a time or a date, too, there may stand which part of the data the line speaks of: `valid: eta=0:01:02`.
+    fn overhear(&mut self, number: usize) {
+        if let Left::Named { context, .. } = gap::left(self.gap(number)) {
+            self.hear(&context);
         }
     }
 
@@ -180,17 +189,24 @@ impl LineReader<'_> {
         let percent = self.unit(number) == b"%";
         let measured = !self.unit(number).is_empty() && !percent && !gap::is_plain_unit(self.unit(number));
         if let Some((head, count)) = gap::counter_with_rest(name) {
+            let label = name.strip_prefix(head.as_str()).unwrap_or(name);
+            self.count(number, total, count, label);
             self.left_over = Some(head);
-            return self.count(number, total, count);
+            return;
         }
         match lexicon::meaning(name) {
             Meaning::Counter(count) | Meaning::Declared(count) if percent => {
                 self.bar_of = Some(count);
-                self.count(number, None, Count::Percent);
+                self.count(number, None, Count::Percent, "");
             }
             Meaning::Counter(count) => {
                 self.hear(name);
-                self.count(number, total, count)
+                self.count(number, total, count, name)
+            }
+            // What stands beside its own end is no end: `epochs 3/40`.
+            Meaning::Declared(count) if total.is_some() => {
+                self.hear(name);
+                self.count(number, total, count, name)
             }
             Meaning::Declared(count) if self.is_whole(number) => self.push(number, total, What::Declared(count)),
             // `Starting training for 50 epochs`, `max: 12 epochs`.
@@ -210,9 +226,12 @@ impl LineReader<'_> {
                 if let Some(total) = total
                     && let Some(count) = self.counter_on_right(total)
                 {
-                    return self.count(number, Some(total), count);
+                    return self.count(number, Some(total), count, "");
                 }
                 self.hear(name);
+                if self.is_whole(number) {
+                    self.count(number, total, Count::Tally, name);
+                }
                 self.series(number, name, None, 0.0, Split::Unsaid);
             }
             // `Test net output #0: loss = 0.02`: what is no name of a value may still say where it was measured.
@@ -265,11 +284,11 @@ impl LineReader<'_> {
             return;
         }
         if let Some(count) = gap::counter_unit(&unit) {
-            return self.count(number, total, count); // ESPnet: `3epoch:train:`
+            return self.count(number, total, count, ""); // ESPnet: `3epoch:train:`
         }
         if unit == b"%" {
             if !opened {
-                self.count(number, None, Count::Percent);
+                self.count(number, None, Count::Percent, "");
             }
             return;
         }
@@ -285,10 +304,10 @@ impl LineReader<'_> {
         match total {
             Some(_) => {
                 let count = self.counter_on_right(number + 1).or(self.bar_of.take()).unwrap_or(Count::Pair);
-                self.count(number, total, count)
+                self.count(number, total, count, "")
             }
-            None if first && gap::leads(text, self.right(number)) => self.count(number, None, Count::Lead),
-            None if after_counter && gap::continues_bracket(text) => self.count(number, None, Count::Nested),
+            None if first && gap::leads(text, self.right(number)) => self.count(number, None, Count::Lead, ""),
+            None if after_counter && gap::continues_bracket(text) => self.count(number, None, Count::Nested, ""),
             None => {
                 self.named_on_right(number, &unit);
             }
@@ -315,13 +334,15 @@ impl LineReader<'_> {
         }
     }
 
-    fn count(&mut self, number: usize, total: Option<usize>, count: Count) {
+    fn count(&mut self, number: usize, total: Option<usize>, count: Count, name: &str) {
         // The first counter of a kind on a line is the line's own; `Best is trial 2` and `best epoch: 3` look back.
-        let again = self.found.iter().any(|found| found.what == What::Counter(count));
+        let again = count != Count::Tally
+            && self.found.iter().any(|found| matches!(found.what, What::Counter(known) if known.count == count));
         let may_have_parts = matches!(count, Count::Epoch | Count::Kimg | Count::Percent);
         let whole = self.is_whole(number) || gap::is_whole_decimal(self.numbers[number].of(self.line));
         if !again && (whole || may_have_parts) {
-            self.push(number, total, What::Counter(count));
+            let label = lexicon::label_of(name);
+            self.push(number, total, What::Counter(Counted { count, label }));
         }
     }
 
@@ -364,11 +385,14 @@ impl LineReader<'_> {
 
     /// Names that say nothing count only beside a counter: elsewhere they are settings and chatter.
     fn finish(self) -> Vec<Found> {
-        let counted = self.found.iter().any(|found| matches!(found.what, What::Counter(_)));
+        let counts = |found: &Found| matches!(found.what, What::Counter(counted) if counted.count != Count::Tally);
+        let means = |found: &Found| matches!(found.what, What::Series { weight, .. } if weight > 0.0);
+        let (counted, meant) = (self.found.iter().any(counts), self.found.iter().any(means));
         let mut found = self.found;
         found.retain(|found| match &found.what {
             What::Series { weight, .. } => counted || *weight > 0.0,
-            _ => true,
+            What::Counter(known) => known.count != Count::Tally || meant,
+            What::Declared(_) => true,
         });
         found
     }

@@ -3,6 +3,7 @@
 //! Imports: its siblings.
 
 use super::cache::{Field, NO_TOTAL, Plan, Use};
+use super::counters::Counted;
 use super::fields::{self, Found, What};
 use super::lexicon::{self, Count, Split};
 use super::series::Named;
@@ -32,7 +33,9 @@ impl Core {
         let found = fields::fields(line, from, &self.scan.numbers);
         let says_something = found.iter().any(|f| match &f.what {
             What::Series { .. } | What::Declared(_) => true,
-            What::Counter(count) => !matches!(count, Count::Lead | Count::Nested | Count::Percent) || f.total.is_some(),
+            What::Counter(counted) => {
+                !matches!(counted.count, Count::Lead | Count::Nested | Count::Percent | Count::Tally) || f.total.is_some()
+            }
         });
         if !says_something && !self.scan.numbers.is_empty() && table::is_row(line, from) {
             self.cache.insert(key, Plan::Row);
@@ -67,8 +70,8 @@ impl Core {
     ) {
         let signature = found.iter().fold(0u16, |bits, f| match f.what {
             // Percentages come and go beside a bar; all other counters make it another kind of line.
-            What::Counter(Count::Percent) => bits,
-            What::Counter(count) => bits | 1 << count as u16,
+            What::Counter(Counted { count: Count::Percent | Count::Tally, .. }) => bits,
+            What::Counter(counted) => bits | 1 << counted.count as u16,
             _ => bits,
         });
         self.candidates.at_line(rendering.line);
@@ -77,7 +80,7 @@ impl Core {
         let mut fields = Vec::with_capacity(found.len());
         for f in found {
             let use_as = match &f.what {
-                What::Counter(count) => Use::Counter(*count),
+                What::Counter(counted) => Use::Counter(*counted),
                 What::Declared(count) => Use::Declared(*count),
                 What::Series { name, direction, weight, split } => {
                     nameless += usize::from(*weight == 0.0);

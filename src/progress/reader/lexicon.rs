@@ -41,6 +41,8 @@ pub(super) enum Count {
     Round,
     Episode,
     Trial,
+    /// A part of the data held out in turn.
+    Fold,
     Kimg,
     Tick,
     Sample,
@@ -52,6 +54,8 @@ pub(super) enum Count {
     Pair,
     /// A bare `n%`.
     Percent,
+    /// A whole number whose name says nothing: a counter if it behaves like one.
+    Tally,
 }
 
 /// Shortest ending, in bytes, that gives a compound its meaning.
@@ -95,6 +99,23 @@ pub(super) fn meaning(name: &str) -> Meaning {
         return Meaning::Other;
     }
     in_section(name).or_else(|| counter(&words)).unwrap_or_else(|| metric(name, &words, &says))
+}
+
+/// A number for the name of a counter: the same for names that count the same (`Train Epoch`, `cur_epoch`), another for `global step`
+/// and `step`.
+pub(super) fn label_of(name: &str) -> u16 {
+    const OTHERS: [&str; 16] = [
+        "global", "valid", "val", "validation", "eval", "evaluation", "test", "testing", "dev", "total", "load", "learner", "actor",
+        "agent", "env", "environment",
+    ];
+    let words = words(name);
+    let tells = |word: &&String| OTHERS.contains(&word.as_str()) || !known(word).before_counter;
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    for word in words.iter().filter(tells) {
+        let word = if known(word).counter == Some(Count::Epoch) { "epoch" } else { word.strip_suffix('s').unwrap_or(word) };
+        hash = word.bytes().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    }
+    (hash ^ (hash >> 32)) as u16
 }
 
 /// Which part of the data the words speak of.

@@ -39,7 +39,7 @@ pub(super) use pattern::Pattern;
 use crate::model::Direction;
 use cache::{Cache, Field, NO_TOTAL, Plan, Use};
 use choice::Chooser;
-use counters::Counters;
+use counters::{Counted, Counters};
 use entries::EntryDecoder;
 use events::{EventDecoder, Scalar};
 use labels::Labels;
@@ -265,9 +265,9 @@ impl Core {
         };
         let value = |index: u8| self.scan.numbers.get(usize::from(index)).and_then(|span| number::parse(span.of(line)));
         fields.iter().any(|field| match field.use_as {
-            Use::Counter(count) => value(field.number).is_some_and(|read| {
+            Use::Counter(counted) => value(field.number).is_some_and(|read| {
                 let total = if field.total == NO_TOTAL { None } else { value(field.total) };
-                self.counters.would_advance(count, read, total)
+                self.counters.would_advance(counted, read, total)
             }),
             _ => false,
         })
@@ -280,7 +280,7 @@ impl Core {
         rendering: Rendering<'_>,
         each: &mut impl FnMut(Heard<'_>, &View<'_>),
     ) {
-        let count = self.chooser.wished_count();
+        let count = Counted { count: self.chooser.wished_count(), label: 0 };
         if let Some(current) = matched.current {
             self.counters.advance(count, current, matched.total, rendering.line, false);
         }
@@ -300,10 +300,14 @@ impl Core {
     /// A scalar of an event file: its tag is read as a name, its step is a counter.
     fn take_scalar(&mut self, scalar: &Scalar<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
         let tag = String::from_utf8_lossy(&scalar.tag[..scalar.tag.len().min(128)]);
-        self.counters.advance(Count::Step, scalar.step as f64, None, scalar.record, false);
+        self.counters.advance(Counted { count: Count::Step, label: 0 }, scalar.step as f64, None, scalar.record, false);
         let (direction, weight, split) = match lexicon::meaning(&tag) {
             Meaning::Metric { direction, weight, split } => (direction, weight, split),
-            Meaning::Counter(count) => return self.counters.advance(count, scalar.value, None, scalar.record, false),
+            Meaning::Counter(count) => {
+                let counted = Counted { count, label: lexicon::label_of(&tag) };
+                self.counters.advance(counted, scalar.value, None, scalar.record, false);
+                return;
+            }
             Meaning::Unknown => (None, 0.0, Split::Unsaid),
             Meaning::Other | Meaning::Declared(_) => return,
         };
@@ -362,12 +366,13 @@ impl Core {
             numbers.get(usize::from(index)).and_then(|span| number::parse(span.of(rendering.text)))
         };
         self.evaluating &= !has_epoch;
+        let mut beside = 0;
         for field in fields {
             let Some(read) = value(&self.scan.numbers, field.number) else { continue };
             match field.use_as {
-                Use::Counter(count) => {
+                Use::Counter(counted) => {
                     let total = if field.total == NO_TOTAL { None } else { value(&self.scan.numbers, field.total) };
-                    self.counters.advance(count, read, total, rendering.line, has_epoch);
+                    beside |= self.counters.advance(counted, read, total, rendering.line, has_epoch);
                 }
                 Use::Declared(count) => self.counters.declare(count, read, rendering.line),
                 Use::Series { .. } => {}
@@ -378,7 +383,10 @@ impl Core {
             let Use::Series { slot, generation } = field.use_as else { continue };
             let Some(value) = value(&self.scan.numbers, field.number) else { continue };
             match self.candidates.get_mut(slot, generation) {
-                Some(series) => series.take(value, rendering.line),
+                Some(series) => {
+                    series.beside = beside;
+                    series.take(value, rendering.line);
+                }
                 None => {
                     fresh = false;
                     continue;

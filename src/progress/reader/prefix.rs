@@ -2,7 +2,9 @@
 //!
 //! Problem: `I0821 09:22:27.1 5405 solver.cpp:222] `, `[1,0]<stdout>:`, `2022-04-12 17:05:16,552 - INFO - ` are full of numbers
 //! that mean nothing. Approach: strip atoms while the line begins with one; each atom is recognised by its form, not by the
-//! program that writes it. Imports: nothing.
+//! program that writes it. Imports: its siblings.
+
+use super::lexicon::{self, Split};
 
 /// Atoms that are stripped at most; more is no prefix.
 const ATOMS_MAX: usize = 12;
@@ -166,13 +168,15 @@ fn bracket(text: &[u8]) -> Option<usize> {
     let source = contains(b".py") || contains(b".cc") || contains(b".cpp") || contains(b"pid=");
     let worker =
         ["rank", "default", "worker", "pod/", "node", "gpu", "trainer"].iter().any(|word| starts(word.as_bytes()));
-    // A tag is a word or two without numbers; a phrase or a setting in brackets is part of the message.
+    // A tag is a word or two without numbers; a phrase or a setting in brackets is part of the message, and so is the part of
+    // the data that it speaks of.
     let tag = open == b'['
         && digits == 0
         && letters > 0
         && inside.len() <= 24
         && !inside.contains(&b'=')
-        && !inside.contains(&b':');
+        && !inside.contains(&b':')
+        && lexicon::split_of(&lexicon::words(&String::from_utf8_lossy(inside))) == Split::Unsaid;
     if !(clock || source || worker || tag) {
         return None;
     }

@@ -26,6 +26,8 @@ pub(super) struct Series {
     pub generation: u16,
     pub count: u32,
     pub first_line: u64,
+    /// The counters on its latest line, a bit each.
+    pub beside: u16,
     last_line: u64,
     pub last: f64,
     named_direction: Option<Direction>,
@@ -212,6 +214,7 @@ impl Series {
             generation,
             count: 0,
             first_line: 0,
+            beside: 0,
             last_line: line,
             last: f64::NAN,
             named_direction: named.direction,

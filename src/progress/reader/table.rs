@@ -4,6 +4,7 @@
 //! blanks, tabs, bars or commas, and header cells may contain blanks. Approach: a line counts as a header if a cell of it means
 //! something; a row takes its columns by index where the counts agree, by position where they do not. Imports: model only.
 
+use super::counters::Counted;
 use super::fields::{Found, What};
 use super::lexicon::{self, Meaning, Split};
 use super::scan::Span;
@@ -259,7 +260,9 @@ fn column(name: &str) -> Meaning {
 
 fn named(name: &str, number: usize, total: Option<usize>, cell: &str) -> Option<Found> {
     let what = match column(name) {
-        Meaning::Counter(count) | Meaning::Declared(count) => What::Counter(count),
+        Meaning::Counter(count) | Meaning::Declared(count) => {
+            What::Counter(Counted { count, label: lexicon::label_of(name) })
+        }
         Meaning::Metric { direction, weight, split } => What::Series { name: clean(name), direction, weight, split },
         Meaning::Unknown if cell.contains('.') => {
             What::Series { name: clean(name), direction: None, weight: 0.0, split: Split::Unsaid }
@@ -294,7 +297,7 @@ mod tests {
             .iter()
             .map(|f| match &f.what {
                 What::Series { name, .. } => format!("{name}={}", value(f)),
-                What::Counter(count) | What::Declared(count) => format!("{count:?}={}", value(f)),
+                What::Counter(Counted { count, .. }) | What::Declared(count) => format!("{count:?}={}", value(f)),
             })
             .collect()
     }

@@ -80,12 +80,13 @@ const COUNTERS: &[(Count, &str)] = &[
     (
         Count::Iteration,
         "iteration iterations iter iters it itr itn iterate niter itération iteración iterazione iteração итерация 迭代 \
-        迭代次数 反復 반복 sweep generation gen",
+        迭代次数 反復 반복 sweep generation gen pass passes cycle",
     ),
     (Count::Batch, "batch batches nbatch minibatch 批次 バッチ"),
     (Count::Round, "round rounds runde tree trees"),
     (Count::Episode, "episode episodes"),
     (Count::Trial, "trial trials"),
+    (Count::Fold, "fold folds"),
     (Count::Kimg, "kimg"),
     (Count::Tick, "tick"),
     (Count::Percent, "progress fortschritt progression progreso 进度 進捗"),
@@ -129,7 +130,7 @@ const PARTS: &str = "l1 l2 smooth box bbox loc localization rpn dfl mask reg aux
 /// Words that may stand before a counter without changing what it is.
 const BEFORE_COUNTER: &str = "train training global current end of the in begin start starting at for and valid val validation eval \
     evaluation test testing dev idx id no nr number load model results result summary finished n i total num \
-    after completed done key learner actor agent env environment trainer";
+    after completed done cur curr this key learner actor agent env environment trainer";
 
 /// Words that join others and name nothing.
 const JOINING: &str = "to from with and or the a an of in on at by is was than then as for up it its";
