@@ -9,7 +9,7 @@ pub fn one<'a>(rng: &mut ChaCha8Rng, list: &[&'a str]) -> &'a str {
 }
 
 pub const LOSSES: &[&str] = &[
-    "loss", "Loss", "train_loss", "trainLoss", "TrainLoss", "nll", "NLL", "mse", "cross_entropy", "xent", "CE loss", "avg_loss",
+    "loss", "Loss", "mse", "avg_loss", "nll", "NLL", "train_loss", "trainLoss", "TrainLoss", "mse", "cross_entropy", "xent", "CE loss", "avg_loss",
     "running loss", "total_loss", "loss/total", "perplexity", "ppl", "rmse", "error", "Cost", "lm loss", "ce_loss", "mean loss",
     "train/loss", "bce", "objective loss", "smoothed loss", "MAE", "logloss", "tr_loss", "train nll", "err",
 ];
@@ -20,7 +20,7 @@ pub const SCORES: &[&str] = &[
 ];
 
 pub const UNKNOWN: &[&str] = &[
-    "flurb", "wug", "qx", "zeta_q", "Blorp", "kappa-hat", "tock", "vrm", "Gx", "pltk", "snerk", "J", "phi", "crit", "discr", "fitq",
+    "flurb", "wug", "qx", "zeta_q", "Blorp", "capa-hat", "tock", "vrm", "Gx", "pltk", "snerk", "J", "phi", "crit", "discr", "fitq",
     "mu_err2", "aa", "twist", "brel",
 ];
 

@@ -115,6 +115,7 @@ impl Program {
         let (epoch, step) = match kind {
             Kind::Foreign => (words[0], words[1]),
             Kind::Plain | Kind::Unknown | Kind::Resumed if rng.random_bool(0.3) => (one(rng, names::ROUNDS), "batch"),
+            Kind::TwoSeries => (one(rng, &names::EPOCHS[..6]), "step"),
             _ => (one(rng, names::EPOCHS), one(rng, names::STEPS)),
         };
         let layout = match kind {
@@ -138,6 +139,9 @@ impl Program {
             let name = match kind {
                 Kind::Unknown => one(rng, names::UNKNOWN),
                 Kind::Foreign => words[if falls { 2 } else { 3 }],
+                // `valid: train_loss=0.5` would contradict itself.
+                Kind::TwoSeries if falls => one(rng, &names::LOSSES[..6]),
+                Kind::TwoSeries => one(rng, &names::SCORES[..10]),
                 _ if falls => one(rng, names::LOSSES),
                 _ => one(rng, names::SCORES),
             };

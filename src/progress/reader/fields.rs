@@ -50,6 +50,7 @@ pub(super) fn fields(line: &[u8], from: usize, numbers: &[Span]) -> Vec<Found> {
     }
     reader.mark_times_and_dates();
     reader.mark_totals();
+    reader.mark_ranges();
     for number in 0..numbers.len() {
         reader.follow_braces(number);
         match reader.role[number] {
@@ -340,6 +341,7 @@ impl LineReader<'_> {
             && self.found.iter().any(|found| matches!(found.what, What::Counter(known) if known.count == count));
         let may_have_parts = matches!(count, Count::Epoch | Count::Kimg | Count::Percent);
         let whole = self.is_whole(number) || gap::is_whole_decimal(self.numbers[number].of(self.line));
+        let number = self.range_end(number);
         if !again && (whole || may_have_parts) {
             let label = lexicon::label_of(name);
             self.push(number, total, What::Counter(Counted { count, label }));

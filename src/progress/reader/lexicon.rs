@@ -74,10 +74,11 @@ pub(super) fn words(name: &str) -> Vec<String> {
         let mut word = String::new();
         for (at, c) in chars.iter().enumerate() {
             let starts = at > 0
-                && c.is_uppercase()
-                && (chars[at - 1].is_lowercase()
-                    || chars[at - 1].is_ascii_digit()
-                    || chars.get(at + 1).is_some_and(|next| next.is_lowercase()));
+                && (c.is_uppercase()
+                    && (chars[at - 1].is_lowercase()
+                        || chars[at - 1].is_ascii_digit()
+                        || chars.get(at + 1).is_some_and(|next| next.is_lowercase()))
+                    || is_unspaced(*c) != is_unspaced(chars[at - 1]));
             if starts && !word.is_empty() {
                 words.push(std::mem::take(&mut word));
             }
@@ -86,6 +87,11 @@ pub(super) fn words(name: &str) -> Vec<String> {
         words.push(word);
     }
     words
+}
+
+/// Scripts that put no blanks between words: `训练Epoch` is two.
+fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7AF}')
 }
 
 /// What `name` means; see the module. Never fails.
@@ -124,7 +130,9 @@ pub(super) fn split_of(words: &[String]) -> Split {
         "trn" | "learn" => Some(Split::Train),
         "val" | "valid" | "validation" | "dev" | "eval" | "evaluation" | "holdout" | "cv" | "evaluating"
         | "validating" => Some(Split::Valid),
-        "test" | "testing" => Some(Split::Test),
+        "验证" | "検証" | "검증" => Some(Split::Valid),
+        "训练" | "訓練" | "学習" | "훈련" => Some(Split::Train),
+        "test" | "testing" | "测试" => Some(Split::Test),
         // Also compounds: `Trainingsverlust`, `Validierungsverlust`.
         word if word.starts_with("train") => Some(Split::Train),
         word if word.starts_with("valid") => Some(Split::Valid),
@@ -146,10 +154,12 @@ fn counted(word: &str) -> Option<Count> {
 
 fn counter(words: &[String]) -> Option<Meaning> {
     let last = words.last()?;
-    let last = match (last.as_str(), words.len()) {
-        ("id" | "idx" | "no" | "nr" | "num" | "number" | "i" | "count", 2..) => &words[words.len() - 2],
-        _ => last,
-    };
+    if let ("id" | "idx" | "no" | "nr" | "num" | "number" | "i" | "count", 2..) = (last.as_str(), words.len())
+        && let Some(Meaning::Counter(count) | Meaning::Declared(count)) = counter(&words[..words.len() - 1])
+    {
+        // `epoch_num` is the epoch's number; `num_epochs` says how many.
+        return Some(Meaning::Counter(count));
+    }
     let count = counted(last)?;
     let before: Vec<&String> = words.iter().filter(|word| *word != last).collect();
     if before.iter().all(|word| known(word).before_counter || counted(word).is_some()) {

@@ -24,7 +24,9 @@ impl LineReader<'_> {
                     last += 1;
                 }
                 let two_digits = (at + 1..=last).all(|n| self.length(n) >= 2);
-                let dated = mark == b':' || self.length(at) == 4 || self.length(at) == 2;
+                // `2022-04-12` and `06/21/18`, but `1425/1500/1500` counts.
+                let lengths: Vec<usize> = (at..=last).map(|n| self.length(n)).collect();
+                let dated = mark == b':' || matches!(lengths[..], [2 | 4, 2, 2] | [2, 2, 4]);
                 if last + 1 - at >= least && two_digits && dated && self.is_whole(at) {
                     self.role[at..=last].fill(Role::Taken);
                 }
@@ -43,6 +45,25 @@ impl LineReader<'_> {
                 self.role[number] = Role::Taken;
             }
         }
+    }
+
+    /// `minibatches 10-19`: a range ends where the count stands.
+    pub(super) fn mark_ranges(&mut self) {
+        for number in 1..self.numbers.len() {
+            let free = self.role[number] == Role::Free && self.role[number - 1] == Role::Free;
+            let value = |n: usize| super::number::parse(self.numbers[n].of(self.line));
+            let joined = free && self.joined_by(number - 1, b'-') && self.is_whole(number) && self.is_whole(number - 1);
+            if joined && value(number - 1) < value(number) {
+                self.role[number] = Role::Taken;
+            }
+        }
+    }
+
+    /// The number that ends the range which `number` begins, or itself.
+    pub(super) fn range_end(&self, number: usize) -> usize {
+        let next = number + 1;
+        let ends = next < self.numbers.len() && self.role[next] == Role::Taken && self.joined_by(number, b'-');
+        if ends { next } else { number }
     }
 
     pub(super) fn total_of(&self, number: usize) -> Option<usize> {

@@ -83,6 +83,17 @@ impl Header {
         words(&self.text[..end])
     }
 
+    /// Whether a line has as many cells as the header has columns, most of them numbers.
+    pub(super) fn fits(&self, line: &[u8], from: usize) -> bool {
+        let text = plain(line.get(from..).unwrap_or_default());
+        if self.ruled == Ruled::Blanks {
+            let row = words(&text);
+            return row.len() >= 2 && looks_like_row(&row) && [self.cells().len(), self.words().len()].contains(&row.len());
+        }
+        let row = cells(&text, self.ruled);
+        row.len() >= 2 && looks_like_row(&row) && self.cells().len() == row.len()
+    }
+
     /// What the numbers of a row mean; `None` if the line is no row of this table.
     pub(super) fn row(&self, line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
         let text = plain(line.get(from..)?);
@@ -107,7 +118,15 @@ impl Header {
                 numbers.iter().enumerate().filter(|(_, n)| (begin..begin + cell.len()).contains(&usize::from(n.start)));
             let Some((number, _)) = inside.next() else { continue };
             let total = inside.next().map(|(total, _)| total).filter(|_| cell.contains('/'));
-            found.extend(named(name, number, total, cell));
+            let mut column = named(name, number, total, cell);
+            if let Some(Found { what: What::Series { name, .. }, .. }) = &mut column {
+                let again = |found: &&Found| matches!(&found.what, What::Series { name: other, .. } if other == name);
+                let repeats = found.iter().filter(again).count();
+                if repeats > 0 {
+                    *name = format!("{name}#{}", repeats + 1);
+                }
+            }
+            found.extend(column);
         }
         Some(found)
     }
@@ -158,20 +177,16 @@ pub(super) fn is_row(line: &[u8], from: usize) -> bool {
 
 /// Blanks for frames, `|` for vertical lines, so that offsets into the bytes stay valid.
 fn plain(line: &[u8]) -> String {
-    let lossy: Vec<u8> = line.iter().map(|byte| if byte.is_ascii() { *byte } else { b'\x01' }).collect();
-    let mut text = String::with_capacity(lossy.len());
-    let mut at = 0;
-    while at < line.len() {
-        match line.get(at..at + 3) {
-            Some([0xE2, 0x94, 0x82 | 0x83] | [0xE2, 0x95, 0x91]) => text.push_str("|  "),
-            Some([0xE2, 0x94..=0x97, _]) => text.push_str("   "),
-            _ => {
-                text.push(char::from(if lossy[at] == 1 { b'_' } else { lossy[at] }));
-                at += 1;
-                continue;
+    let mut text = String::with_capacity(line.len());
+    for chunk in line.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '│' | '┃' | '║' => text.push_str("|  "),
+                '\u{2500}'..='\u{25FF}' => text.push_str("   "),
+                c => text.push(c),
             }
         }
-        at += 3;
+        chunk.invalid().iter().for_each(|_| text.push('_'));
     }
     unframed(text)
 }
@@ -188,7 +203,7 @@ fn ruled(text: &str) -> Ruled {
         Ruled::Bars
     } else if text.trim().contains('\t') {
         Ruled::Tabs
-    } else if text.matches(',').count() >= 1 && !text.contains(", ") && !text.trim().contains(' ') {
+    } else if text.contains(',') && !text.contains(", ") && words(text).len() <= text.matches(',').count() {
         Ruled::Commas
     } else {
         Ruled::Blanks

@@ -79,7 +79,7 @@ const COUNTERS: &[(Count, &str)] = &[
     ),
     (
         Count::Iteration,
-        "iteration iterations iter iters it itr itn iterate niter itération iteración iterazione iteração итерация 迭代 \
+        "iteration iterations iterat iter iters it itr itn iterate niter itération iteración iterazione iteração итерация 迭代 \
         迭代次数 反復 반복 sweep generation gen pass passes cycle",
     ),
     (Count::Batch, "batch batches nbatch minibatch 批次 バッチ"),
@@ -90,7 +90,7 @@ const COUNTERS: &[(Count, &str)] = &[
     (Count::Kimg, "kimg"),
     (Count::Tick, "tick"),
     (Count::Percent, "progress fortschritt progression progreso 进度 進捗"),
-    (Count::Sample, "sen"),
+    (Count::Sample, "sen counter"),
 ];
 
 /// A rate of these is an evaluation; a rate of anything else is a speed or a setting.
@@ -130,7 +130,7 @@ const PARTS: &str = "l1 l2 smooth box bbox loc localization rpn dfl mask reg aux
 /// Words that may stand before a counter without changing what it is.
 const BEFORE_COUNTER: &str = "train training global current end of the in begin start starting at for and valid val validation eval \
     evaluation test testing dev idx id no nr number load model results result summary finished n i total num \
-    after completed done cur curr this key learner actor agent env environment trainer";
+    after completed done cur curr this cv 训练 訓練 学習 훈련 验证 検証 검증 第 key learner actor agent env environment trainer";
 
 /// Words that join others and name nothing.
 const JOINING: &str = "to from with and or the a an of in on at by is was than then as for up it its";
