@@ -21,7 +21,7 @@ pub const SCORES: &[&str] = &[
 
 pub const UNKNOWN: &[&str] = &[
     "flurb", "wug", "qx", "zeta_q", "Blorp", "capa-hat", "tock", "vrm", "Gx", "pltk", "snerk", "J", "phi", "crit", "discr", "fitq",
-    "mu_err2", "aa", "twist", "brel",
+    "mu_q2", "aa", "twist", "brel",
 ];
 
 pub const EPOCHS: &[&str] = &["epoch", "Epoch", "EPOCH", "epochs", "ep", "Ep", "epoch_num", "Train Epoch", "train epoch", "cur_epoch"];

@@ -129,6 +129,16 @@ impl Counters {
         1 << slot
     }
 
+    /// How often a counter of epochs or folds advanced.
+    pub(super) fn outer_advances(&self) -> u32 {
+        self.outer_advances
+    }
+
+    /// Whether anything counts epochs or folds.
+    pub(super) fn has_outer(&self) -> bool {
+        self.counters.iter().any(|counter| counter.count.is_outer())
+    }
+
     /// Whether `value` goes on where a known counter with the same total stands.
     pub(super) fn would_advance(&self, counted: Counted, value: f64, total: Option<f64>) -> bool {
         let nested = matches!(counted.count, Count::Pair | Count::Batch | Count::Nested | Count::Percent | Count::Tally);
@@ -138,6 +148,10 @@ impl Counters {
 
     /// Takes what may be the end of a counter, from a configuration or an announcement.
     pub(super) fn declare(&mut self, count: Count, value: f64, line: u64) {
+        // What is declared when it has been counted for long is told at the end: `stopped at max_epochs = 40`.
+        if self.counters.iter().any(|counter| counter.count == count && counter.distinct >= DISTINCT_MAX) && self.declared.iter().all(|known| known.count != count) {
+            return;
+        }
         // A quantity with such a name that moves is a counter after all (`total_timesteps`, `num_updates`).
         let counted = Counted { count, label: 0 };
         if let Some(counter) = self.counters.iter().find(|counter| counter.is(counted))

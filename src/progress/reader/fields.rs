@@ -32,7 +32,8 @@ pub(super) enum What {
 }
 
 /// What the numbers of a line are, as far as the line alone says.
-pub(super) fn fields(line: &[u8], from: usize, numbers: &[Span]) -> Vec<Found> {
+/// `counting`: epochs were counted on lines before.
+pub(super) fn fields(line: &[u8], from: usize, numbers: &[Span], counting: bool) -> Vec<Found> {
     let mut reader = LineReader {
         line,
         from,
@@ -58,8 +59,11 @@ pub(super) fn fields(line: &[u8], from: usize, numbers: &[Span]) -> Vec<Found> {
             Role::Taken => reader.overhear(number),
         }
     }
-    reader.finish()
+    reader.finish(counting)
 }
+
+/// A report of one epoch under names that say nothing has few of them.
+const PACED_MAX: usize = 6;
 
 /// Longest name with the keys of its braces, in bytes.
 const PATH_MAX: usize = 96;
@@ -277,7 +281,7 @@ impl LineReader<'_> {
             });
         if let Some(name) = self.left_over.take()
             && separated
-            && unit.is_empty()
+            && (unit.is_empty() || unit == b"%")
         {
             if let Meaning::Metric { direction, weight, split } = lexicon::meaning(&name) {
                 self.series(number, &name, direction, weight, split);
@@ -385,14 +389,17 @@ impl LineReader<'_> {
         self.found.push(Found { number, total, what });
     }
 
-    /// Names that say nothing count only beside a counter: elsewhere they are settings and chatter.
-    fn finish(self) -> Vec<Found> {
+    /// Names that say nothing count only beside a counter, or where a counter stood on a line before: elsewhere they are settings
+    /// and chatter.
+    fn finish(self, counting: bool) -> Vec<Found> {
         let counts = |found: &Found| matches!(found.what, What::Counter(counted) if counted.count != Count::Tally);
         let means = |found: &Found| matches!(found.what, What::Series { weight, .. } if weight > 0.0);
         let (counted, meant) = (self.found.iter().any(counts), self.found.iter().any(means));
+        let (line, numbers) = (self.line, self.numbers);
         let mut found = self.found;
+        let paced = counting && found.len() <= PACED_MAX;
         found.retain(|found| match &found.what {
-            What::Series { weight, .. } => counted || *weight > 0.0,
+            What::Series { weight, .. } => counted || *weight > 0.0 || paced && numbers[found.number].of(line).contains(&b'.'),
             What::Counter(known) => known.count != Count::Tally || meant,
             What::Declared(_) => true,
         });

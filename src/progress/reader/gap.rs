@@ -59,6 +59,12 @@ pub(super) fn divides(gap: &[u8]) -> bool {
         "/ 共".as_bytes(),
     ];
     let gap = gap.trim_ascii();
+    // `3 epoch / 20 epochs`.
+    if let Some(word) = gap.strip_suffix(b"/")
+        && matches!(lexicon::meaning(&String::from_utf8_lossy(word)), Meaning::Counter(_) | Meaning::Declared(_))
+    {
+        return true;
+    }
     // `iteration: 1 of max_iter: 25` names its total.
     OF.contains(&gap) || (gap.starts_with(b"of ") && gap.len() < 24 && gap.ends_with(b":") && !gap.contains(&b','))
 }
@@ -239,7 +245,7 @@ pub(super) fn counter_with_rest(name: &str) -> Option<(String, Count)> {
     let at = words.iter().rposition(|word| BETWEEN.contains(word))?;
     let head = words[..at].join(" ");
     match (lexicon::meaning(&words[at + 1..].join(" ")), lexicon::meaning(&head)) {
-        (Meaning::Counter(count), Meaning::Metric { .. }) => Some((head, count)),
+        (Meaning::Counter(count) | Meaning::Declared(count), Meaning::Metric { .. }) => Some((head, count)),
         _ => None,
     }
 }

@@ -30,7 +30,7 @@ impl Core {
             self.remember_header(line);
             return;
         }
-        let found = fields::fields(line, from, &self.scan.numbers);
+        let found = fields::fields(line, from, &self.scan.numbers, self.counters.has_outer());
         let says_something = found.iter().any(|f| match &f.what {
             What::Series { .. } | What::Declared(_) => true,
             What::Counter(counted) => {
@@ -57,7 +57,7 @@ impl Core {
         let from = prefix::end(rendering.text);
         let row = |header: &Option<Header>| header.as_ref()?.row(rendering.text, from, &self.scan.numbers);
         let found = row(&self.header).or_else(|| row(&self.earlier_header));
-        let found = found.unwrap_or_else(|| fields::fields(rendering.text, from, &self.scan.numbers));
+        let found = found.unwrap_or_else(|| fields::fields(rendering.text, from, &self.scan.numbers, self.counters.has_outer()));
         self.adopt(key, &found, true, rendering, each);
     }
 
@@ -135,7 +135,9 @@ impl Core {
 /// Whether a line without numbers announces an evaluation ("Eval begin...") or training; `None` for all other lines.
 fn heading(message: &[u8], wordy: bool) -> Option<bool> {
     let begins = message.first().is_some_and(|byte| matches!(byte.to_ascii_lowercase(), b'e' | b'v' | b't'));
-    if !wordy || !begins || message.len() > 48 {
+    // `train epoch  loss` and `train epoch,loss` head columns.
+    let divided = message.windows(2).any(|pair| pair == b"  " || matches!(pair[0], b'\t' | b'|' | b','));
+    if !wordy || !begins || divided || message.len() > 48 {
         return None;
     }
     let text = String::from_utf8_lossy(message);

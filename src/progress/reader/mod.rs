@@ -385,6 +385,8 @@ impl Core {
             match self.candidates.get_mut(slot, generation) {
                 Some(series) => {
                     series.beside = beside;
+                    let pace = self.counters.outer_advances();
+                    series.paces = Some((series.paces.map_or(pace, |(first, _)| first), pace));
                     series.take(value, rendering.line);
                 }
                 None => {

@@ -55,7 +55,10 @@ fn time(text: &[u8]) -> Option<usize> {
         .unwrap_or(text.len());
     let token = &text[..end];
     let groups = |mark: u8| token.split(|byte| *byte == mark).filter(|group| group.len() >= 2).count();
-    let clock = groups(b':') >= 3 && token.iter().filter(|byte| **byte == b':').count() >= 2;
+    // `4,6.67,4:38:18` is a row, and its last column a duration.
+    let hour = token.iter().position(|byte| *byte == b':').unwrap_or(0);
+    let divided = token[..hour].iter().any(|byte| matches!(byte, b',' | b'.'));
+    let clock = !divided && groups(b':') >= 3 && token.iter().filter(|byte| **byte == b':').count() >= 2;
     let date = (groups(b'-') >= 3 || groups(b'/') >= 3) && token.len() >= 8;
     if !(clock || date) {
         return None;

@@ -43,6 +43,11 @@ impl LineReader<'_> {
             let counted = unit.is_empty() || !unit.is_ascii() && gap::counter_unit(unit).is_some();
             if free && self.is_whole(number) && counted && gap::divides(self.gap(number)) {
                 self.role[number] = Role::Taken;
+                // `1502/2900/2900` is one count told in three ways, and has no total; the last covers all.
+                let third = number + 1;
+                if third < self.numbers.len() && self.joined_by(number, b'/') && self.is_whole(third) {
+                    self.role[third] = Role::Taken;
+                }
             }
         }
     }
@@ -62,13 +67,22 @@ impl LineReader<'_> {
     /// The number that ends the range which `number` begins, or itself.
     pub(super) fn range_end(&self, number: usize) -> usize {
         let next = number + 1;
-        let ends = next < self.numbers.len() && self.role[next] == Role::Taken && self.joined_by(number, b'-');
-        if ends { next } else { number }
+        let joined = |number: usize, mark: u8| {
+            number + 1 < self.numbers.len() && self.role[number + 1] == Role::Taken && self.joined_by(number, mark)
+        };
+        match (joined(number, b'-'), joined(number, b'/') && joined(next, b'/')) {
+            (true, _) => next,
+            (_, true) => next + 1,
+            _ => number,
+        }
     }
 
     pub(super) fn total_of(&self, number: usize) -> Option<usize> {
         let next = number + 1;
-        let taken = next < self.numbers.len() && self.role[next] == Role::Taken && self.role[number] == Role::Free;
+        let taken = next < self.numbers.len()
+            && self.role[next] == Role::Taken
+            && self.role[number] == Role::Free
+            && self.range_end(number) == number;
         (taken && gap::divides(self.gap(next))).then_some(next)
     }
 }

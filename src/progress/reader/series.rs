@@ -11,6 +11,12 @@ use serde::{Deserialize, Serialize};
 /// Series kept; the weakest of the rarely seen makes room.
 pub(super) const SERIES_MAX: usize = 88;
 
+/// Names that say nothing, of which one may still be the evaluation.
+const NAMELESS: usize = 4;
+
+/// Below so many values the last says more than a mean.
+const SHORT: u32 = 15;
+
 /// Values from which the beginning of a series is judged.
 const EARLY: u32 = 5;
 
@@ -38,6 +44,9 @@ pub(super) struct Series {
     falls: u32,
     early: f64,
     late: f64,
+    first: f64,
+    /// The advances of outer counters at the first and at the latest value.
+    pub paces: Option<(u32, u32)>,
     whole: bool,
 }
 
@@ -191,8 +200,8 @@ impl Candidates {
             match best.map(|best| (best.rises, best.falls)) {
                 Some((1.., 0)) => Some(Direction::Up),
                 Some((0, 1..)) => Some(Direction::Down),
-                _ if series.count < 3 || series.late == series.early_mean() => None,
-                _ => Some(if series.late < series.early_mean() { Direction::Down } else { Direction::Up }),
+                _ if series.count < 3 || series.moved() == 0.0 => None,
+                _ => Some(if series.moved() < 0.0 { Direction::Down } else { Direction::Up }),
             }
         })
     }
@@ -225,6 +234,8 @@ impl Series {
             falls: 0,
             early: 0.0,
             late: 0.0,
+            first: f64::NAN,
+            paces: None,
             whole: true,
         }
     }
@@ -233,7 +244,7 @@ impl Series {
     pub(super) fn take(&mut self, value: f64, line: u64) {
         self.last_line = line;
         if self.count == 0 {
-            (self.first_line, self.late) = (line, value);
+            (self.first_line, self.late, self.first) = (line, value, value);
         }
         self.count = self.count.saturating_add(1);
         if !value.is_finite() {
@@ -270,6 +281,19 @@ impl Series {
         self.early / f64::from(self.count.clamp(1, EARLY))
     }
 
+    /// How far it went from its beginning to its end, as a share of its range, -1 ..= 1.
+    fn moved(&self) -> f64 {
+        let range = self.high - self.low;
+        // Most of the way is often gone in the first steps.
+        let to = if self.count < SHORT { self.last } else { self.late };
+        if range > 0.0 && self.first.is_finite() { (to - self.first) / range } else { 0.0 }
+    }
+
+    /// Printed once whenever an outer counter advances, as reports are.
+    fn is_paced(&self) -> bool {
+        self.paces.is_some_and(|(first, latest)| (latest - first + 1).abs_diff(self.count) * 5 <= self.count && latest > first)
+    }
+
     fn is_softly_named(&self) -> bool {
         // So do names that only place a value: CatBoost's `learn`, a graph network's `Train: 0.81`.
         let name = self.name.to_lowercase();
@@ -300,8 +324,9 @@ impl Series {
         let mut score = f64::from(self.weight) * recurrence;
         if self.weight == 0.0 {
             // A name that says nothing: only if it is nearly alone, printed often, and moves one way.
-            let steady = f64::from(self.rises.abs_diff(self.falls)) / f64::from(self.count.max(1));
-            score = if nameless <= 2 && self.count >= 5 && !self.whole && steady > 0.5 { 0.2 * steady } else { 0.0 };
+            let moved = self.moved().abs();
+            let told = self.signature != 0 || self.is_paced();
+            score = if nameless <= NAMELESS && self.count >= 5 && !self.whole && moved > 0.5 && told { 0.2 * moved } else { 0.0 };
         }
         if counted && self.signature == 0 {
             // Reports of progress count something; a line that does not is about something else.
