@@ -210,7 +210,8 @@ fn next_control(bytes: &[u8], from: usize) -> usize {
 }
 
 fn emit(each: &mut impl FnMut(Rendering<'_>), line: u64, text: &[u8], last: bool) {
-    let text = text.trim_ascii();
+    // What stands before the first word places the cells of a table.
+    let text = text.trim_ascii_end();
     if !text.is_empty() {
         each(Rendering { line, text, last });
     }

@@ -312,6 +312,10 @@ impl Series {
             Some(Direction::Up) => -moved,
             None => 0.0,
         };
+        if self.is_softly_named() && self.named_direction.is_some() {
+            let promised = if self.named_direction == Some(Direction::Down) { -1.0 } else { 1.0 };
+            return self.count >= 5 && self.moved() * promised < -0.6;
+        }
         self.count >= 10 && range > 0.0 && worse > range * 0.25
     }
 

@@ -35,6 +35,7 @@ pub(super) struct Header {
 impl Header {
     /// The line as a header; `None` if no column of it would mean anything.
     pub(super) fn read(line: &[u8], from: usize, numbers: &[Span], hash: u64) -> Option<Header> {
+        let from = indented(line, from);
         let line = line.get(from..)?;
         if line.len() > HEADER_MAX {
             return None;
@@ -96,6 +97,7 @@ impl Header {
 
     /// What the numbers of a row mean; `None` if the line is no row of this table.
     pub(super) fn row(&self, line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
+        let from = indented(line, from);
         let text = plain(line.get(from..)?);
         let mut row = match self.ruled {
             Ruled::Blanks => words(&text),
@@ -147,13 +149,31 @@ impl Header {
             return None;
         }
         let under = |(at, cell): &(usize, &str)| {
-            let end = at + cell.len();
-            by_cells.iter().find(|(start, name)| *at < start + name.len() && end > *start).map(|(_, name)| *name)
+            let shared = |(start, name): &(usize, &str)| (at + cell.len()).min(start + name.len()).saturating_sub(*at.max(start));
+            let (nth, most) = by_cells.iter().map(shared).enumerate().max_by_key(|(_, shared)| *shared)?;
+            (most > 0).then_some(nth)
         };
-        let columns: Vec<Option<&str>> = row.iter().map(under).collect();
-        let placed = columns.iter().flatten().count();
-        (placed * 3 >= row.len() * 2).then_some(columns)
+        let places: Vec<Option<usize>> = row.iter().map(under).collect();
+        let name = |(at, place): (usize, &Option<usize>)| {
+            let (_, name) = by_cells[(*place)?];
+            let among = places.iter().filter(|other| *other == place).count();
+            let before = places[..at].iter().filter(|other| *other == place).count();
+            // Two values under `Iterat #Fevals` are one each.
+            match name.split_ascii_whitespace().count() {
+                _ if among == 1 => Some(name),
+                words if words == among => name.split_ascii_whitespace().nth(before),
+                _ => None,
+            }
+        };
+        let placed = places.iter().flatten().count();
+        (placed * 3 >= row.len() * 2).then(|| places.iter().enumerate().map(name).collect())
     }
+}
+
+/// Where the blanks before the message begin: they place the first cells.
+fn indented(line: &[u8], from: usize) -> usize {
+    let before = line.get(..from).unwrap_or_default();
+    before.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1)
 }
 
 /// A bar drawn behind the header ends it: `mAP50  mAP50-95): 100% ━━━`.

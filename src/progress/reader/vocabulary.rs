@@ -24,7 +24,7 @@ const METRICS: &[(Direction, f32, &str)] = &[
     ),
     (Down, 0.8, "err rms lpips wer cer bcer eer regret chamfer fout"),
     (Down, 0.75, "bwer epe"),
-    (Down, 0.7, "divergence stress residual ter rel"),
+    (Down, 0.7, "divergence stress residual ter rel functionvalue"),
     (Down, 0.55, "energy obj"),
     (Up, 1.1, "reward rew return ret eprewmean epretmean epr"),
     (Up, 0.9, "rewards returns belohnung récompense recompensa ricompensa награда"),
@@ -82,7 +82,7 @@ const COUNTERS: &[(Count, &str)] = &[
         "iteration iterations iterat iter iters it itr itn iterate niter itération iteración iterazione iteração итерация 迭代 \
         迭代次数 反復 반복 sweep generation gen pass passes cycle",
     ),
-    (Count::Batch, "batch batches nbatch minibatch 批次 バッチ"),
+    (Count::Batch, "batch batches nbatch minibatch minibatches 批次 バッチ"),
     (Count::Round, "round rounds runde tree trees"),
     (Count::Episode, "episode episodes"),
     (Count::Trial, "trial trials"),
