@@ -57,7 +57,12 @@ impl Core {
         let from = prefix::end(rendering.text);
         let row = |header: &Option<Header>| header.as_ref()?.row(rendering.text, from, &self.scan.numbers);
         let found = row(&self.header).or_else(|| row(&self.earlier_header));
-        let found = found.unwrap_or_else(|| fields::fields(rendering.text, from, &self.scan.numbers, self.counters.has_outer()));
+        let found = found.unwrap_or_else(|| {
+            let found = fields::fields(rendering.text, from, &self.scan.numbers, self.counters.has_outer());
+            let named = found.iter().any(|f| matches!(f.what, What::Series { .. }));
+            let bare = (!named).then(|| table::headless(rendering.text, from, &self.scan.numbers)).flatten();
+            bare.unwrap_or(found)
+        });
         self.adopt(key, &found, true, rendering, each);
     }
 

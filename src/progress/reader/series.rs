@@ -274,7 +274,11 @@ impl Series {
         };
         let direction = if direction_known { 1.0 } else { 0.7 };
         let moves = if self.contradicts() { 0.75 } else { 1.0 };
-        (name * seen * direction * moves).clamp(0.0, 0.99)
+        // Settings and tallies have such names too; what trains counts, and its values are no whole numbers.
+        let settles = if self.whole && (self.count < 3 || self.low >= self.high) { 0.5 } else { 1.0 };
+        let counts = if self.signature != 0 || self.is_paced() || self.count >= 50 { 1.0 } else { 0.75 };
+        let broken = if self.whole && self.low < self.high && counts < 1.0 { 0.6 } else { 1.0 };
+        (name * seen * direction * moves * settles * counts * broken).clamp(0.0, 0.99)
     }
 
     fn early_mean(&self) -> f64 {

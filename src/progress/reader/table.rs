@@ -15,6 +15,9 @@ const HEADER_MAX: usize = 1024;
 /// Columns looked at.
 const COLUMNS_MAX: usize = 64;
 
+/// Columns without names that are looked at.
+const HEADLESS_MAX: usize = 5;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ruled {
     Bars,
@@ -193,6 +196,27 @@ pub(super) fn is_row(line: &[u8], from: usize) -> bool {
     let ruled = ruled(&text);
     let row = if ruled == Ruled::Blanks { words(&text) } else { cells(&text, ruled) };
     row.len() >= 2 && row.len() <= COLUMNS_MAX && looks_like_row(&row)
+}
+
+/// Columns under no header: a whole number counts, if it stands first or last, and the others have no names. `None` for any
+/// other line.
+pub(super) fn headless(line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
+    let text = plain(line.get(from..).unwrap_or_default());
+    let other = |c: char| !(c.is_ascii_digit() || c.is_ascii_whitespace() || matches!(c, '.' | ',' | '-' | '+' | 'e' | 'E' | '|' | ';'));
+    if text.contains(other) || !(2..=HEADLESS_MAX).contains(&numbers.len()) {
+        return None;
+    }
+    let whole = |number: &usize| numbers[*number].of(line).iter().all(u8::is_ascii_digit);
+    let counter = [0, numbers.len() - 1].into_iter().find(whole)?;
+    let count = |number: usize| What::Counter(Counted { count: lexicon::Count::Lead, label: number as u16 });
+    let series = |number: usize| {
+        What::Series { name: format!("column {}", number + 1), direction: None, weight: 0.0, split: Split::Unsaid }
+    };
+    let found = |number: usize| {
+        let what = if number == counter { count(number) } else { series(number) };
+        (number == counter || !whole(&number)).then_some(Found { number, total: None, what })
+    };
+    Some((0..numbers.len()).filter_map(found).collect())
 }
 
 /// Blanks for frames, `|` for vertical lines, so that offsets into the bytes stay valid.

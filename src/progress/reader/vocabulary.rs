@@ -44,7 +44,7 @@ const METRICS: &[(Direction, f32, &str)] = &[
         précision",
     ),
     (Up, 0.65, "correct kappa meteor cider chrf top5 prec5 correlation pearson spearman pearsonr"),
-    (Up, 0.6, "precision recall ap iou corr"),
+    (Up, 0.6, "precision recall ap iou corr wins win winrate utility"),
     (Up, 0.5, "em"),
 ];
 
