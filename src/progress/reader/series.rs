@@ -343,6 +343,9 @@ impl Series {
         if constant {
             score *= if self.whole { 0.05 } else { 0.3 };
         }
+        if self.whole && self.low >= self.high && self.signature == 0 {
+            score = 0.0; // a setting
+        }
         if self.whole && self.count >= 3 {
             score *= 0.8;
         }
@@ -351,7 +354,7 @@ impl Series {
         }
         if self.count == 1 {
             // Once is a setting, an average at the end, or the first of many: only a strong name counts.
-            score *= if self.whole || self.weight < 0.6 { 0.0 } else { 0.3 };
+            score *= if self.whole || self.weight < 0.7 { 0.0 } else { 0.3 };
         }
         score
     }

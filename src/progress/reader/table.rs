@@ -247,7 +247,7 @@ fn ruled(text: &str) -> Ruled {
         Ruled::Bars
     } else if text.trim().contains('\t') {
         Ruled::Tabs
-    } else if text.contains(',') && !text.contains(", ") && words(text).len() <= text.matches(',').count() {
+    } else if text.contains(',') && !text.contains(", ") && words(text).len() <= 2 * text.matches(',').count() - 1 {
         Ruled::Commas
     } else {
         Ruled::Blanks
