@@ -86,6 +86,12 @@ impl Layout {
         if form == Form::Line { Layout::line(rng) } else { Layout::new(rng, form) }
     }
 
+    /// Columns whose names are told nowhere.
+    pub fn headless(rng: &mut ChaCha8Rng) -> Layout {
+        let form = [Form::Blanks, Form::Tabs, Form::Commas, Form::Bars][rng.random_range(0..4)];
+        Layout { head_every: 0, count: 1, ..Layout::new(rng, form) }
+    }
+
     /// Whether a total stands beside its counter.
     pub fn shows_totals(&self) -> bool {
         match self.form {
@@ -142,7 +148,7 @@ impl Layout {
     }
 
     fn table(&self, cells: &[Cell]) -> String {
-        let heads = self.rows == 1 || self.rows % self.head_every == 1;
+        let heads = self.head_every > 0 && self.rows % self.head_every == 1;
         let cell_of = |cell: &Cell| match cell {
             Cell::Count { current, total: Some(total), .. } if self.shows_totals() => format!("{current}/{total}"),
             cell => bare(cell),

@@ -38,13 +38,17 @@ pub enum Kind {
     Ranks,
     /// Names that mean nothing, or none at all.
     Unknown,
+    /// What counts has a name that means nothing.
+    UnknownCount,
+    /// Columns without a header.
+    Headless,
     /// Words of other languages.
     Foreign,
     /// No training at all.
     Nothing,
 }
 
-pub const KINDS: [Kind; 12] = [
+pub const KINDS: [Kind; 14] = [
     Kind::Plain,
     Kind::Steps,
     Kind::UnderHeading,
@@ -55,6 +59,8 @@ pub const KINDS: [Kind; 12] = [
     Kind::Resumed,
     Kind::Ranks,
     Kind::Unknown,
+    Kind::UnknownCount,
+    Kind::Headless,
     Kind::Foreign,
     Kind::Nothing,
 ];

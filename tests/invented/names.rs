@@ -24,6 +24,9 @@ pub const UNKNOWN: &[&str] = &[
     "mu_q2", "aa", "twist", "brel",
 ];
 
+/// Words that no vocabulary has, for what a program counts.
+pub const TALLIES: &[&str] = &["lap", "tour", "visit", "stage_no", "Zyklus", "k", "outer", "nth", "turn", "wave", "t_idx", "block", "phase", "kth"];
+
 pub const EPOCHS: &[&str] = &["epoch", "Epoch", "EPOCH", "epochs", "ep", "Ep", "epoch_num", "Train Epoch", "train epoch", "cur_epoch"];
 
 pub const ROUNDS: &[&str] = &["round", "iteration", "iter", "Iteration", "Iter", "generation", "pass", "cycle", "sweep"];

@@ -85,7 +85,7 @@ pub fn run(kind: Kind, rng: &mut ChaCha8Rng) -> Invented {
     // Some are still running.
     let stop = if rng.random_bool(0.3) { program.epochs - program.epochs / 4 } else { program.epochs };
     let ends = match kind {
-        Kind::Plain | Kind::Unknown | Kind::Foreign => program.plain(rng, 0..stop),
+        Kind::Plain | Kind::Unknown | Kind::UnknownCount | Kind::Headless | Kind::Foreign => program.plain(rng, 0..stop),
         Kind::Resumed => program.resumed(rng, stop),
         Kind::Steps => program.steps(rng, stop),
         Kind::UnderHeading => program.under_heading(rng, stop),
@@ -114,12 +114,14 @@ impl Program {
         let words = names::FOREIGN[rng.random_range(0..names::FOREIGN.len())];
         let (epoch, step) = match kind {
             Kind::Foreign => (words[0], words[1]),
+            Kind::UnknownCount => (one(rng, names::TALLIES), "batch"),
             Kind::Plain | Kind::Unknown | Kind::Resumed if rng.random_bool(0.3) => (one(rng, names::ROUNDS), "batch"),
             Kind::TwoSeries => (one(rng, &names::EPOCHS[..6]), "step"),
             _ => (one(rng, names::EPOCHS), one(rng, names::STEPS)),
         };
         let layout = match kind {
-            Kind::Plain | Kind::Resumed | Kind::Ranks | Kind::Unknown | Kind::Foreign => Layout::any(rng),
+            Kind::Headless => Layout::headless(rng),
+            Kind::Plain | Kind::Resumed | Kind::Ranks | Kind::Unknown | Kind::UnknownCount | Kind::Foreign => Layout::any(rng),
             Kind::Steps => loop {
                 let layout = Layout::any(rng);
                 if layout.form != Form::Prose {
@@ -150,7 +152,7 @@ impl Program {
         let mut beside: Vec<&'static str> = Vec::new();
         for _ in 0..rng.random_range(0..4) {
             let name = one(rng, decoys::BESIDE);
-            if !beside.contains(&name) && layout.form != Form::Prose {
+            if !beside.contains(&name) && layout.form != Form::Prose && kind != Kind::Headless {
                 beside.push(name);
             }
         }
