@@ -365,7 +365,8 @@ impl Counter {
             Count::Batch => 0.6,
             Count::Tick | Count::Nested => 0.45,
             Count::Sample | Count::Percent => 0.3,
-            Count::Tally if self.is_regular() && beside => 0.4,
+            Count::Tally if self.is_regular() && (beside || has_total) => 0.4,
+            Count::Tally if self.is_regular() => 0.2,
             Count::Tally => return 0.0,
         };
         let restarting = match self.restarts {
@@ -375,7 +376,7 @@ impl Counter {
         };
         let nested = has_outer && !self.count.is_outer() && !self.outlives;
         let still = if self.distinct < 2 { 0.2 } else { 0.0 };
-        let over = if self.last_line < since { 0.8 } else { 0.0 };
+        let over = if self.last_line < since { 1.2 } else { 0.0 };
         // Among equals the one that has moved more: the bar of a short evaluation stands beside that of the training.
         let moved = 0.04 * (1.0 - 1.0 / f64::from(self.distinct.min(DISTINCT_MAX)));
         let told = if has_total { 0.45 } else { 0.0 } + if beside { 0.2 } else { 0.0 };

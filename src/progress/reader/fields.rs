@@ -62,6 +62,9 @@ pub(super) fn fields(line: &[u8], from: usize, numbers: &[Span], counting: bool)
     reader.finish(counting)
 }
 
+/// Longest message that only tells a count, in bytes.
+const ALONE_MAX: usize = 32;
+
 /// A report of one epoch under names that say nothing has few of them.
 const PACED_MAX: usize = 6;
 
@@ -239,6 +242,10 @@ impl LineReader<'_> {
                 }
                 self.series(number, name, None, 0.0, Split::Unsaid);
             }
+            Meaning::Other if self.is_whole(number) && gap::indexes(name) => {
+                self.hear(name);
+                self.count(number, total, Count::Tally, name);
+            }
             // `Test net output #0: loss = 0.02`: what is no name of a value may still say where it was measured.
             _ => self.hear(name),
         }
@@ -392,15 +399,21 @@ impl LineReader<'_> {
     /// Names that say nothing count only beside a counter, or where a counter stood on a line before: elsewhere they are settings
     /// and chatter.
     fn finish(self, counting: bool) -> Vec<Found> {
-        let counts = |found: &Found| matches!(found.what, What::Counter(counted) if counted.count != Count::Tally);
+        let counts = |found: &Found| match found.what {
+            What::Counter(counted) => counted.count != Count::Tally,
+            What::Declared(_) => true,
+            What::Series { .. } => false,
+        };
         let means = |found: &Found| matches!(found.what, What::Series { weight, .. } if weight > 0.0);
         let (counted, meant) = (self.found.iter().any(counts), self.found.iter().any(means));
         let (line, numbers) = (self.line, self.numbers);
+        let alone = self.found.len() <= 2 && line.len().saturating_sub(self.from) <= ALONE_MAX;
         let mut found = self.found;
         let paced = counting && found.len() <= PACED_MAX;
         found.retain(|found| match &found.what {
             What::Series { weight, .. } => counted || *weight > 0.0 || paced && numbers[found.number].of(line).contains(&b'.'),
-            What::Counter(known) => known.count != Count::Tally || meant,
+            // Beside a metric, or with an end, or a line of its own: `phase 3`.
+            What::Counter(known) => known.count != Count::Tally || meant || found.total.is_some() || alone,
             What::Declared(_) => true,
         });
         found

@@ -246,8 +246,16 @@ pub(super) fn counter_with_rest(name: &str) -> Option<(String, Count)> {
     let head = words[..at].join(" ");
     match (lexicon::meaning(&words[at + 1..].join(" ")), lexicon::meaning(&head)) {
         (Meaning::Counter(count) | Meaning::Declared(count), Meaning::Metric { .. }) => Some((head, count)),
+        (Meaning::Unknown, Meaning::Metric { .. }) if words[at] == "after" && words.len() == at + 2 => {
+            Some((head, Count::Tally))
+        }
         _ => None,
     }
+}
+
+/// `t_idx`, `block no`: a name whose last word says that it numbers something.
+pub(super) fn indexes(name: &str) -> bool {
+    lexicon::words(name).last().is_some_and(|word| matches!(word.as_str(), "idx" | "index" | "no" | "nr" | "number"))
 }
 
 /// A counter's word glued to its number: `3epoch`, `第3轮`.

@@ -203,20 +203,22 @@ pub(super) fn is_row(line: &[u8], from: usize) -> bool {
 pub(super) fn headless(line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
     let text = plain(line.get(from..).unwrap_or_default());
     let other = |c: char| !(c.is_ascii_digit() || c.is_ascii_whitespace() || matches!(c, '.' | ',' | '-' | '+' | 'e' | 'E' | '|' | ';'));
-    if text.contains(other) || !(2..=HEADLESS_MAX).contains(&numbers.len()) {
+    let first = numbers.iter().position(|number| usize::from(number.start) >= from)?;
+    let cells = numbers.len() - first;
+    if text.contains(other) || !(2..=HEADLESS_MAX).contains(&cells) {
         return None;
     }
     let whole = |number: &usize| numbers[*number].of(line).iter().all(u8::is_ascii_digit);
-    let counter = [0, numbers.len() - 1].into_iter().find(whole)?;
+    let counter = [first, numbers.len() - 1].into_iter().find(whole)?;
     let count = |number: usize| What::Counter(Counted { count: lexicon::Count::Lead, label: number as u16 });
     let series = |number: usize| {
-        What::Series { name: format!("column {}", number + 1), direction: None, weight: 0.0, split: Split::Unsaid }
+        What::Series { name: format!("column {}", number - first + 1), direction: None, weight: 0.0, split: Split::Unsaid }
     };
     let found = |number: usize| {
         let what = if number == counter { count(number) } else { series(number) };
         (number == counter || !whole(&number)).then_some(Found { number, total: None, what })
     };
-    Some((0..numbers.len()).filter_map(found).collect())
+    Some((first..numbers.len()).filter_map(found).collect())
 }
 
 /// Blanks for frames, `|` for vertical lines, so that offsets into the bytes stay valid.
@@ -323,6 +325,9 @@ fn named(name: &str, number: usize, total: Option<usize>, cell: &str) -> Option<
             What::Counter(Counted { count, label: lexicon::label_of(name) })
         }
         Meaning::Metric { direction, weight, split } => What::Series { name: clean(name), direction, weight, split },
+        Meaning::Unknown if cell.bytes().all(|byte| byte.is_ascii_digit() || byte == b'/') => {
+            What::Counter(Counted { count: lexicon::Count::Tally, label: lexicon::label_of(name) })
+        }
         Meaning::Unknown if cell.contains('.') => {
             What::Series { name: clean(name), direction: None, weight: 0.0, split: Split::Unsaid }
         }
