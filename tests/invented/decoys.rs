@@ -19,14 +19,30 @@ pub fn beside(rng: &mut ChaCha8Rng, name: &str, step: usize) -> String {
     }
 }
 
-pub const BESIDE: &[&str] =
-    &["lr", "learning_rate", "LR", "eta", "time", "elapsed", "sec", "samples/s", "tok/s", "mem", "grad_norm", "gnorm", "data_time"];
+pub const BESIDE: &[&str] = &[
+    "lr",
+    "learning_rate",
+    "LR",
+    "eta",
+    "time",
+    "elapsed",
+    "sec",
+    "samples/s",
+    "tok/s",
+    "mem",
+    "grad_norm",
+    "gnorm",
+    "data_time",
+];
 
 /// What stands before the first evaluation.
 pub fn preamble(rng: &mut ChaCha8Rng, epochs: Option<usize>) -> Vec<String> {
     let mut lines = Vec::new();
     if rng.random_bool(0.6) {
-        lines.push(one(rng, &["Starting up", "Using device: cuda:0", "loading dataset from /data/train", "seed = 42"]).to_owned());
+        lines.push(
+            one(rng, &["Starting up", "Using device: cuda:0", "loading dataset from /data/train", "seed = 42"])
+                .to_owned(),
+        );
     }
     if rng.random_bool(0.5) {
         let count = rng.random_range(2000..90_000);
@@ -44,7 +60,8 @@ pub fn preamble(rng: &mut ChaCha8Rng, epochs: Option<usize>) -> Vec<String> {
                 "  dropout: 0.1".to_owned(),
                 "  weight_decay: 0.0005".to_owned(),
             ]),
-            _ => lines.push(format!("{{\"epochs\": {epochs}, \"batch_size\": {batch}, \"lr\": 0.01, \"momentum\": 0.9}}")),
+            _ => lines
+                .push(format!("{{\"epochs\": {epochs}, \"batch_size\": {batch}, \"lr\": 0.01, \"momentum\": 0.9}}")),
         }
     }
     if rng.random_bool(0.3) {
@@ -53,7 +70,13 @@ pub fn preamble(rng: &mut ChaCha8Rng, epochs: Option<usize>) -> Vec<String> {
         }
     }
     if rng.random_bool(0.25) {
-        let bar = |done: usize| format!("Loading data: {:3}%|{:10}| {done}/40 [00:01<00:02, 18.4it/s]", done * 100 / 40, "#".repeat(done / 4));
+        let bar = |done: usize| {
+            format!(
+                "Loading data: {:3}%|{:10}| {done}/40 [00:01<00:02, 18.4it/s]",
+                done * 100 / 40,
+                "#".repeat(done / 4)
+            )
+        };
         lines.push((1..=4).map(|part| bar(part * 10)).collect::<Vec<_>>().join("\r"));
     }
     lines
@@ -66,7 +89,8 @@ pub fn between(rng: &mut ChaCha8Rng, step: usize, best: f64) -> Option<String> {
     }
     Some(match rng.random_range(0..8) {
         0 => String::new(),
-        1 => "/usr/lib/python3/site-packages/nn/utils.py:117: UserWarning: non-contiguous input, this may be slow".to_owned(),
+        1 => "/usr/lib/python3/site-packages/nn/utils.py:117: UserWarning: non-contiguous input, this may be slow"
+            .to_owned(),
         2 => format!("Saving checkpoint to out/ckpt_{step:04}.bin"),
         3 => format!("saved model, best so far {best:.4}"),
         4 => "connection to the metrics server was lost, retrying".to_owned(),

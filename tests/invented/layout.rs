@@ -8,9 +8,16 @@ use std::fmt::Write as _;
 /// One thing to print.
 #[derive(Clone, Debug)]
 pub enum Cell {
-    Count { name: String, current: usize, total: Option<usize> },
+    Count {
+        name: String,
+        current: usize,
+        total: Option<usize>,
+    },
     /// An evaluation, or a decoy, as it will stand there.
-    Value { name: String, text: String },
+    Value {
+        name: String,
+        text: String,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -124,7 +131,11 @@ impl Layout {
                     cells.iter().cloned().partition(|cell| matches!(cell, Cell::Count { .. }));
                 let counts = object(&counts, '"', ", ");
                 let values = object(&values, '"', ", ");
-                if counts == "{}" { values } else { format!("{}, \"metrics\": {values}}}", counts.trim_end_matches('}')) }
+                if counts == "{}" {
+                    values
+                } else {
+                    format!("{}, \"metrics\": {values}}}", counts.trim_end_matches('}'))
+                }
             }
             Form::Prose => self.prose(cells),
         }
@@ -155,7 +166,10 @@ impl Layout {
         };
         let width = |cell: &Cell| name(cell).chars().count().max(11) + 2;
         let row = |text: &dyn Fn(&Cell) -> String| match self.form {
-            Form::Bars => format!("|{}|", cells.iter().map(|cell| format!(" {:>1$} ", text(cell), width(cell))).collect::<Vec<_>>().join("|")),
+            Form::Bars => format!(
+                "|{}|",
+                cells.iter().map(|cell| format!(" {:>1$} ", text(cell), width(cell))).collect::<Vec<_>>().join("|")
+            ),
             Form::Tabs => cells.iter().map(text).collect::<Vec<_>>().join("\t"),
             Form::Commas => cells.iter().map(text).collect::<Vec<_>>().join(","),
             _ => cells.iter().map(|cell| format!("{:>1$}", text(cell), width(cell))).collect::<Vec<_>>().join(" "),
@@ -172,7 +186,9 @@ impl Layout {
         let mut values = cells.iter().filter(|cell| matches!(cell, Cell::Value { .. }));
         let first = values.next().map(|cell| (name(cell), text(cell))).unwrap_or_default();
         let mut line = match (self.phrase, count) {
-            (0, Some((epoch, current, Some(total)))) => format!("{epoch} {current} of {total} finished with {} {}", first.0, first.1),
+            (0, Some((epoch, current, Some(total)))) => {
+                format!("{epoch} {current} of {total} finished with {} {}", first.0, first.1)
+            }
             (1, Some((epoch, current, _))) => format!("{} after {epoch} {current}: {}", first.0, first.1),
             (2, Some((epoch, current, _))) => format!("finished {epoch} {current} with {} {}", first.0, first.1),
             (3, Some((epoch, current, _))) => format!("{epoch} {current} done, {} is {}", first.0, first.1),

@@ -6,6 +6,7 @@
 
 mod decoys;
 mod layout;
+mod loops;
 mod names;
 mod nothing;
 mod program;
@@ -129,7 +130,8 @@ const MISSED: &str = "values are missing";
 
 fn evaluation(invented: &Invented, reading: &LogReading) -> Vec<String> {
     let values: Vec<f64> = reading.observations.iter().map(|observation| observation.value).collect();
-    let told = format!("{:?} with {} values from {:?} to {:?}", reading.metric, values.len(), values.first(), values.last());
+    let told =
+        format!("{:?} with {} values from {:?} to {:?}", reading.metric, values.len(), values.first(), values.last());
     if invented.series.is_empty() {
         return if reading.metric.is_some() { vec![format!("{told} where there is none")] } else { Vec::new() };
     }

@@ -9,27 +9,84 @@ pub fn one<'a>(rng: &mut ChaCha8Rng, list: &[&'a str]) -> &'a str {
 }
 
 pub const LOSSES: &[&str] = &[
-    "loss", "Loss", "mse", "avg_loss", "nll", "NLL", "train_loss", "trainLoss", "TrainLoss", "mse", "cross_entropy", "xent", "CE loss", "avg_loss",
-    "running loss", "total_loss", "loss/total", "perplexity", "ppl", "rmse", "error", "Cost", "lm loss", "ce_loss", "mean loss",
-    "train/loss", "bce", "objective loss", "smoothed loss", "MAE", "logloss", "tr_loss", "train nll", "err",
+    "loss",
+    "Loss",
+    "mse",
+    "avg_loss",
+    "nll",
+    "NLL",
+    "train_loss",
+    "trainLoss",
+    "TrainLoss",
+    "mse",
+    "cross_entropy",
+    "xent",
+    "CE loss",
+    "avg_loss",
+    "running loss",
+    "total_loss",
+    "loss/total",
+    "perplexity",
+    "ppl",
+    "rmse",
+    "error",
+    "Cost",
+    "lm loss",
+    "ce_loss",
+    "mean loss",
+    "train/loss",
+    "bce",
+    "objective loss",
+    "smoothed loss",
+    "MAE",
+    "logloss",
+    "tr_loss",
+    "train nll",
+    "err",
 ];
 
 pub const SCORES: &[&str] = &[
-    "acc", "accuracy", "Accuracy", "top1", "Acc@1", "bleu", "BLEU", "f1", "F1", "mAP", "mIoU", "auc", "AUC", "reward", "mean_reward",
-    "avg return", "episode reward", "ndcg@10", "psnr", "dice", "score", "elbo", "train_acc", "R2",
+    "acc",
+    "accuracy",
+    "Accuracy",
+    "top1",
+    "Acc@1",
+    "bleu",
+    "BLEU",
+    "f1",
+    "F1",
+    "mAP",
+    "mIoU",
+    "auc",
+    "AUC",
+    "reward",
+    "mean_reward",
+    "avg return",
+    "episode reward",
+    "ndcg@10",
+    "psnr",
+    "dice",
+    "score",
+    "elbo",
+    "train_acc",
+    "R2",
 ];
 
 pub const UNKNOWN: &[&str] = &[
-    "flurb", "wug", "qx", "zeta_q", "Blorp", "capa-hat", "tock", "vrm", "Gx", "pltk", "snerk", "J", "phi", "crit", "discr", "fitq",
-    "mu_q2", "aa", "twist", "brel",
+    "flurb", "wug", "qx", "zeta_q", "Blorp", "capa-hat", "tock", "vrm", "Gx", "pltk", "snerk", "J", "phi", "crit",
+    "discr", "fitq", "mu_q2", "aa", "twist", "brel",
 ];
 
 /// Words that no vocabulary has, for what a program counts.
-pub const TALLIES: &[&str] = &["lap", "tour", "visit", "stage_no", "Zyklus", "k", "outer", "nth", "turn", "wave", "t_idx", "block", "phase", "kth"];
+pub const TALLIES: &[&str] = &[
+    "lap", "tour", "visit", "stage_no", "Zyklus", "k", "outer", "nth", "turn", "wave", "t_idx", "block", "phase", "kth",
+];
 
-pub const EPOCHS: &[&str] = &["epoch", "Epoch", "EPOCH", "epochs", "ep", "Ep", "epoch_num", "Train Epoch", "train epoch", "cur_epoch"];
+pub const EPOCHS: &[&str] =
+    &["epoch", "Epoch", "EPOCH", "epochs", "ep", "Ep", "epoch_num", "Train Epoch", "train epoch", "cur_epoch"];
 
-pub const ROUNDS: &[&str] = &["round", "iteration", "iter", "Iteration", "Iter", "generation", "pass", "cycle", "sweep"];
+pub const ROUNDS: &[&str] =
+    &["round", "iteration", "iter", "Iteration", "Iter", "generation", "pass", "cycle", "sweep"];
 
 pub const STEPS: &[&str] =
     &["step", "Step", "batch", "Batch", "iter", "iteration", "it", "minibatch", "global_step", "update", "batch_idx"];

@@ -5,7 +5,7 @@
 //! a handful of templates and a node has many logs, and grow to their bound; there they replace at random: a log that repeats more
 //! templates than fit would otherwise push each one out just before it comes again. Imports: nothing.
 
-use super::counters::Counted;
+use super::counter::Counted;
 use super::lexicon::Count;
 
 /// Eight keys are one cache line.

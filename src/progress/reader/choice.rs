@@ -3,7 +3,8 @@
 //! A choice may be revised as evidence comes; a rival must be clearly better, so that two equals do not alternate. What was
 //! decided on earlier values stays decided. Imports: model only.
 
-use super::counters::{Beside, Counter, Counters};
+use super::counter::Counter;
+use super::counters::{Beside, Counters};
 use super::lexicon::Count;
 use super::series::{Candidates, Series};
 use super::{Pattern, SeriesKey};
@@ -180,10 +181,8 @@ impl Chooser {
 
     pub(super) fn progress(&self, candidates: &Candidates, counters: &Counters) -> Option<CountReading> {
         let series = self.chosen.and_then(|key| candidates.get(key.slot, key.generation));
-        let beside = series.map_or(Beside::default(), |series| Beside {
-            first_line: series.first_line,
-            counters: series.beside,
-        });
+        let beside = series
+            .map_or(Beside::default(), |series| Beside { first_line: series.first_line, counters: series.beside });
         let wished = self.wishes.unit.and_then(|unit| counters.of_unit(unit));
         let counter = wished.or_else(|| counters.outermost(beside))?;
         let total = self.wishes.total.or_else(|| counters.total_of(counter));

@@ -5,8 +5,9 @@
 //! total and how often it began again. The job's is the outermost that still moves: one that begins again whenever another
 //! advances is inside that, and so is one of which nothing else is known yet. Among the rest, the one with an end, the one that
 //! stands beside the evaluation, and the larger unit.
-//! Imports: model only.
+//! Imports: its siblings.
 
+use super::counter::{Counted, Counter, DISTINCT_MAX};
 use super::lexicon::Count;
 use crate::model::ProgressUnit;
 use serde::{Deserialize, Serialize};
@@ -14,60 +15,6 @@ use std::cell::Cell;
 
 /// Counters kept; the one not seen for longest makes room.
 const COUNTERS_MAX: usize = 16;
-
-/// Distinct values from which more of them say nothing more.
-const DISTINCT_MAX: u32 = 8;
-
-/// So many equal values after a fall are a new phase and no slip.
-const REPEATS_THAT_RESTART: u8 = 3;
-
-/// A counter as a line names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Counted {
-    pub count: Count,
-    /// Differs between names of one kind: `step` and `global step`.
-    pub label: u16,
-}
-
-/// Values that grew by one and the same step each time make a counter of a number whose name says nothing.
-const REGULAR: u32 = 4;
-
-/// One counter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Counter {
-    pub count: Count,
-    #[serde(default)]
-    label: u16,
-    pub current: f64,
-    pub total: Option<f64>,
-    first: f64,
-    distinct: u32,
-    updates: u32,
-    restarts: u32,
-    exceeded: u32,
-    /// Updates on a line that also counted epochs.
-    inside: u32,
-    #[serde(default)]
-    first_line: u64,
-    last_line: u64,
-    last_advance: u64,
-    /// Counts in parts (`'epoch': 0.25`): it needs nothing folded in.
-    #[serde(default)]
-    has_parts: bool,
-    fallen: Option<(f64, u8)>,
-    /// The advances of outer counters when it last advanced; whether it went on when one of them advanced.
-    #[serde(default)]
-    outer_advances: u32,
-    #[serde(default)]
-    outlives: bool,
-    /// By how much it grew last, how often by the same, and how often otherwise.
-    #[serde(default)]
-    stride: f64,
-    #[serde(default)]
-    regular: u32,
-    #[serde(default)]
-    irregular: u32,
-}
 
 /// All counters of a log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -141,15 +88,17 @@ impl Counters {
 
     /// Whether `value` goes on where a known counter with the same total stands.
     pub(super) fn would_advance(&self, counted: Counted, value: f64, total: Option<f64>) -> bool {
-        let nested = matches!(counted.count, Count::Pair | Count::Batch | Count::Nested | Count::Percent | Count::Tally);
-        !nested
-            && self.counters.iter().any(|known| known.is(counted) && known.total == total && value > known.current)
+        let nested =
+            matches!(counted.count, Count::Pair | Count::Batch | Count::Nested | Count::Percent | Count::Tally);
+        !nested && self.counters.iter().any(|known| known.is(counted) && known.total == total && value > known.current)
     }
 
     /// Takes what may be the end of a counter, from a configuration or an announcement.
     pub(super) fn declare(&mut self, count: Count, value: f64, line: u64) {
         // What is declared when it has been counted for long is told at the end: `stopped at max_epochs = 40`.
-        if self.counters.iter().any(|counter| counter.count == count && counter.distinct >= DISTINCT_MAX) && self.declared.iter().all(|known| known.count != count) {
+        if self.counters.iter().any(|counter| counter.count == count && counter.distinct >= DISTINCT_MAX)
+            && self.declared.iter().all(|known| known.count != count)
+        {
             return;
         }
         // A quantity with such a name that moves is a counter after all (`total_timesteps`, `num_updates`).
@@ -185,28 +134,7 @@ impl Counters {
             return slot;
         }
         self.outer.set(None);
-        let counter = Counter {
-            count: counted.count,
-            label: counted.label,
-            current: value,
-            total,
-            first: value,
-            distinct: 1,
-            updates: 0,
-            restarts: 0,
-            exceeded: 0,
-            inside: 0,
-            first_line: line,
-            last_line: line,
-            last_advance: line,
-            has_parts: false,
-            fallen: None,
-            outer_advances: self.outer_advances,
-            outlives: false,
-            stride: 0.0,
-            regular: 0,
-            irregular: 0,
-        };
+        let counter = Counter::new(counted, total, value, line, self.outer_advances);
         if self.counters.len() < COUNTERS_MAX {
             self.counters.push(counter);
             return self.counters.len() - 1;
@@ -223,10 +151,16 @@ impl Counters {
         {
             return self.counters.get(slot);
         }
-        let has_outer = self.counters.iter().any(|counter| counter.count.is_outer() && counter.last_line >= beside.first_line);
+        let has_outer =
+            self.counters.iter().any(|counter| counter.count.is_outer() && counter.last_line >= beside.first_line);
         let rank = |slot: &usize| {
             let counter = &self.counters[*slot];
-            counter.rank(self.total_of(counter).is_some(), has_outer, beside.counters >> *slot & 1 == 1, beside.first_line)
+            counter.rank(
+                self.total_of(counter).is_some(),
+                has_outer,
+                beside.counters >> *slot & 1 == 1,
+                beside.first_line,
+            )
         };
         let best =
             (0..self.counters.len()).max_by(|a, b| rank(a).total_cmp(&rank(b))).filter(|slot| rank(slot) > 0.0)?;
@@ -248,7 +182,9 @@ impl Counters {
         // The same count under another name, or in a heading: `Epoch 3/40` above `ep=3`.
         let elsewhere = || {
             let same = |other: &&Counter| {
-                other.count == counter.count && counter.count.is_outer() && (other.current - counter.current).abs() <= 1.0
+                other.count == counter.count
+                    && counter.count.is_outer()
+                    && (other.current - counter.current).abs() <= 1.0
             };
             self.counters.iter().filter(same).find_map(kept)
         };
@@ -284,121 +220,6 @@ impl Counters {
     pub(super) fn forget_lines(&mut self) {
         for counter in &mut self.counters {
             (counter.last_line, counter.last_advance) = (0, 0);
-        }
-    }
-}
-
-impl Counter {
-    fn is(&self, counted: Counted) -> bool {
-        self.count == counted.count && self.label == counted.label
-    }
-
-    /// Returns whether it advanced.
-    fn take(&mut self, value: f64, line: u64, outer_advances: u32) -> bool {
-        if value > self.current {
-            let stride = value - self.current;
-            (self.regular, self.irregular) = match stride == self.stride {
-                true => (self.regular.saturating_add(1), self.irregular),
-                false => (self.regular, self.irregular.saturating_add(1)),
-            };
-            self.stride = stride;
-            self.distinct = self.distinct.saturating_add(1);
-            self.outlives |= outer_advances > self.outer_advances && self.restarts == 0 && self.fallen.is_none();
-            self.outer_advances = outer_advances;
-            (self.current, self.last_advance, self.fallen) = (value, line, None);
-            return true;
-        }
-        if value < self.current {
-            // One fall may be a slip, a summary or an evaluation labelled "epoch 0"; a new phase goes on from there.
-            let repeats = match self.fallen {
-                Some((fallen, repeats)) if fallen == value => repeats + 1,
-                Some(_) => REPEATS_THAT_RESTART,
-                None => 1,
-            };
-            if repeats >= REPEATS_THAT_RESTART {
-                self.restarts = self.restarts.saturating_add(1);
-                (self.current, self.last_advance, self.fallen) = (value, line, None);
-                self.outer_advances = outer_advances;
-            } else {
-                self.fallen = Some((value, repeats));
-            }
-        }
-        false
-    }
-
-    /// Whether it counts parts of what `outer` counts.
-    fn is_within(&self, outer: &Counter) -> bool {
-        let begun_again = self.restarts + u32::from(self.fallen.is_some());
-        let restarts = begun_again > 0 && begun_again + 2 >= outer.distinct;
-        // At first nothing has begun again yet: what counts batches or pairs while the epoch stands is inside.
-        let moves = outer.distinct <= 2 && matches!(self.count, Count::Pair | Count::Batch | Count::Nested);
-        let nested = self.inside * 2 > self.updates || restarts || moves && self.last_line > outer.first_line;
-        !self.count.is_outer() && self.count != Count::Percent && nested && self.total.is_some()
-    }
-
-    /// What the rank depends on, coarsely: a counter that only counts on keeps its rank.
-    fn standing(&self) -> (u32, u32, bool, bool, bool, bool, bool) {
-        (
-            self.restarts.min(2),
-            self.distinct.min(DISTINCT_MAX),
-            self.exceeded > 0,
-            self.total.is_some(),
-            self.inside * 2 > self.updates,
-            self.outlives,
-            self.is_regular(),
-        )
-    }
-
-    fn is_regular(&self) -> bool {
-        self.regular >= REGULAR && self.regular >= self.irregular * 4 && self.restarts == 0 && self.fallen.is_none()
-    }
-
-    fn rank(&self, has_total: bool, has_outer: bool, beside: bool, since: u64) -> f64 {
-        let kind = match self.count {
-            Count::Fold => 1.1,
-            Count::Epoch => 1.0,
-            Count::Kimg => 0.97,
-            Count::Step | Count::Iteration => 0.95,
-            Count::Episode | Count::Trial | Count::Round => 0.9,
-            Count::Lead => 0.8,
-            Count::Pair => 0.75,
-            Count::Batch => 0.6,
-            Count::Tick | Count::Nested => 0.45,
-            Count::Sample | Count::Percent => 0.3,
-            Count::Tally if self.is_regular() && (beside || has_total) => 0.4,
-            Count::Tally if self.is_regular() => 0.2,
-            Count::Tally => return 0.0,
-        };
-        let restarting = match self.restarts {
-            0 => 0.0,
-            1 => 0.2,
-            _ => 0.6,
-        };
-        let nested = has_outer && !self.count.is_outer() && !self.outlives;
-        let still = if self.distinct < 2 { 0.2 } else { 0.0 };
-        let over = if self.last_line < since { 1.2 } else { 0.0 };
-        // Among equals the one that has moved more: the bar of a short evaluation stands beside that of the training.
-        let moved = 0.04 * (1.0 - 1.0 / f64::from(self.distinct.min(DISTINCT_MAX)));
-        let told = if has_total { 0.45 } else { 0.0 } + if beside { 0.2 } else { 0.0 };
-        kind + moved + told - restarting - if nested { 0.5 } else { 0.0 } - still - over
-    }
-}
-
-impl Count {
-    /// Whether other counters begin again when it advances.
-    fn is_outer(self) -> bool {
-        matches!(self, Count::Epoch | Count::Fold)
-    }
-
-    /// The nearest unit of the model.
-    pub(super) fn unit(self) -> ProgressUnit {
-        match self {
-            Count::Epoch => ProgressUnit::Epoch,
-            Count::Step | Count::Batch | Count::Pair | Count::Nested | Count::Tally => ProgressUnit::Step,
-            Count::Iteration | Count::Episode | Count::Trial | Count::Fold | Count::Tick | Count::Lead => ProgressUnit::Iteration,
-            Count::Round => ProgressUnit::Round,
-            Count::Kimg | Count::Sample => ProgressUnit::Sample,
-            Count::Percent => ProgressUnit::Percent,
         }
     }
 }
@@ -444,7 +265,8 @@ mod tests {
         let mut counters = Counters::default();
         counters.declare(Count::Epoch, 30.0, 1);
         counters.advance(plain(Count::Epoch), 1.0, None, 2, false);
-        let total = |counters: &Counters| counters.outermost(Beside::default()).and_then(|counter| counters.total_of(counter));
+        let total =
+            |counters: &Counters| counters.outermost(Beside::default()).and_then(|counter| counters.total_of(counter));
         assert_eq!(total(&counters), Some(30.0));
         counters.advance(plain(Count::Epoch), 31.0, None, 3, false);
         assert_eq!(total(&counters), None);

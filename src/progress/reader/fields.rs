@@ -5,7 +5,7 @@
 //! bracket's owner, by the words on its right, or by what an earlier counter left over. Slow and careful: its result is kept
 //! for all lines of the same shape. Imports: model only, through `lexicon`.
 
-use super::counters::Counted;
+use super::counter::Counted;
 use super::gap::{self, Left};
 use super::lexicon::{self, Count, Meaning, Split};
 use super::scan::Span;
@@ -86,7 +86,7 @@ pub(super) struct LineReader<'a> {
     pub(super) from: usize,
     pub(super) numbers: &'a [Span],
     pub(super) role: Vec<Role>,
-    found: Vec<Found>,
+    pub(super) found: Vec<Found>,
     /// The part of the data that the line spoke of last.
     split: Split,
     /// Keys of the enclosing braces.
@@ -251,34 +251,6 @@ impl LineReader<'_> {
         }
     }
 
-    /// `Style 2 loss`: a number within the name, which is one of several parts.
-    fn numbered(&mut self, number: usize, name: &str) -> Option<String> {
-        let before = number.checked_sub(1)?;
-        let part = matches!(self.found.last()?, Found { number, what: What::Series { weight: 0.0, .. }, .. } if *number == before);
-        let text = String::from_utf8_lossy(self.gap(before)).into_owned();
-        let head = text.trim_end().rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next()?;
-        let straight = text.ends_with(' ') && self.gap(number).first() == Some(&b' ') && !head.is_empty();
-        if !(part && straight && self.is_whole(before)) {
-            return None;
-        }
-        self.found.pop();
-        let digits = String::from_utf8_lossy(self.numbers[before].of(self.line));
-        Some(format!("{head} {digits} {name}"))
-    }
-
-    /// `Accuracy: 9500/10000 (95%)`: the percentage is the value.
-    fn percent_of_ratio(&mut self, number: usize, total: Option<usize>) -> Option<usize> {
-        let percent = total? + 1;
-        let is_percent =
-            percent < self.numbers.len() && self.unit(percent) == b"%" && self.gap(percent).trim_ascii() == b"(";
-        if !is_percent {
-            return None;
-        }
-        self.role[percent] = Role::Taken;
-        debug_assert!(percent > number);
-        Some(percent)
-    }
-
     fn bare(&mut self, number: usize, total: Option<usize>, opened: bool, separated: bool, text: &[u8]) {
         let unit = self.unit(number).to_vec();
         let first = number == 0 || (0..number).all(|n| self.start(n) < self.from);
@@ -411,7 +383,9 @@ impl LineReader<'_> {
         let mut found = self.found;
         let paced = counting && found.len() <= PACED_MAX;
         found.retain(|found| match &found.what {
-            What::Series { weight, .. } => counted || *weight > 0.0 || paced && numbers[found.number].of(line).contains(&b'.'),
+            What::Series { weight, .. } => {
+                counted || *weight > 0.0 || paced && numbers[found.number].of(line).contains(&b'.')
+            }
             // Beside a metric, or with an end, or a line of its own: `phase 3`.
             What::Counter(known) => known.count != Count::Tally || meant || found.total.is_some() || alone,
             What::Declared(_) => true,

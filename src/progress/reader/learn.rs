@@ -3,7 +3,7 @@
 //! Imports: its siblings.
 
 use super::cache::{Field, NO_TOTAL, Plan, Use};
-use super::counters::Counted;
+use super::counter::Counted;
 use super::fields::{self, Found, What};
 use super::lexicon::{self, Count, Split};
 use super::series::Named;
@@ -34,7 +34,8 @@ impl Core {
         let says_something = found.iter().any(|f| match &f.what {
             What::Series { .. } | What::Declared(_) => true,
             What::Counter(counted) => {
-                !matches!(counted.count, Count::Lead | Count::Nested | Count::Percent | Count::Tally) || f.total.is_some()
+                !matches!(counted.count, Count::Lead | Count::Nested | Count::Percent | Count::Tally)
+                    || f.total.is_some()
             }
         });
         let fits = |header: &Header| header.fits(line, from);

@@ -111,14 +111,29 @@ pub(super) fn meaning(name: &str) -> Meaning {
 /// and `step`.
 pub(super) fn label_of(name: &str) -> u16 {
     const OTHERS: [&str; 16] = [
-        "global", "valid", "val", "validation", "eval", "evaluation", "test", "testing", "dev", "total", "load", "learner", "actor",
-        "agent", "env", "environment",
+        "global",
+        "valid",
+        "val",
+        "validation",
+        "eval",
+        "evaluation",
+        "test",
+        "testing",
+        "dev",
+        "total",
+        "load",
+        "learner",
+        "actor",
+        "agent",
+        "env",
+        "environment",
     ];
     let words = words(name);
     let tells = |word: &&String| OTHERS.contains(&word.as_str()) || !known(word).before_counter;
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for word in words.iter().filter(tells) {
-        let word = if known(word).counter == Some(Count::Epoch) { "epoch" } else { word.strip_suffix('s').unwrap_or(word) };
+        let word =
+            if known(word).counter == Some(Count::Epoch) { "epoch" } else { word.strip_suffix('s').unwrap_or(word) };
         hash = word.bytes().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     }
     (hash ^ (hash >> 32)) as u16

@@ -11,6 +11,8 @@
 
 mod cache;
 mod choice;
+mod columns;
+mod counter;
 mod counters;
 mod entries;
 mod events;
@@ -22,6 +24,7 @@ mod lexicon;
 mod lines;
 mod memory;
 mod number;
+mod outside;
 mod pattern;
 mod prefix;
 mod records;
@@ -39,14 +42,13 @@ pub(super) use pattern::Pattern;
 use crate::model::Direction;
 use cache::{Cache, Field, NO_TOTAL, Plan, Use};
 use choice::Chooser;
-use counters::{Counted, Counters};
+use counters::Counters;
 use entries::EntryDecoder;
-use events::{EventDecoder, Scalar};
+use events::EventDecoder;
 use labels::Labels;
-use lexicon::{Count, Meaning, Split};
 use lines::LineDecoder;
 use scan::Scan;
-use series::{Candidates, Named};
+use series::Candidates;
 use table::Header;
 
 /// Bits that set the same line apart under an evaluation's heading.
@@ -271,57 +273,6 @@ impl Core {
             }),
             _ => false,
         })
-    }
-
-    /// A line that the owner's pattern reads.
-    fn take_matched(
-        &mut self,
-        matched: pattern::Matched,
-        rendering: Rendering<'_>,
-        each: &mut impl FnMut(Heard<'_>, &View<'_>),
-    ) {
-        let count = Counted { count: self.chooser.wished_count(), label: 0 };
-        if let Some(current) = matched.current {
-            self.counters.advance(count, current, matched.total, rendering.line, false);
-        }
-        let name = self.chooser.pattern_name();
-        let named =
-            Named { place: 0, name: &name, split: Split::Unsaid, signature: u16::MAX, direction: None, weight: 1.0 };
-        let (slot, generation) = self.candidates.intern(&named);
-        let series = SeriesKey { slot, generation };
-        if let Some(known) = self.candidates.get_mut(slot, generation) {
-            known.take(matched.value, rendering.line);
-        }
-        self.chooser.choose(series);
-        each(Heard::Value(Sample { series, value: matched.value, rendering }), &View { core: self });
-        each(Heard::End, &View { core: self });
-    }
-
-    /// A scalar of an event file: its tag is read as a name, its step is a counter.
-    fn take_scalar(&mut self, scalar: &Scalar<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
-        let tag = String::from_utf8_lossy(&scalar.tag[..scalar.tag.len().min(128)]);
-        self.counters.advance(Counted { count: Count::Step, label: 0 }, scalar.step as f64, None, scalar.record, false);
-        let (direction, weight, split) = match lexicon::meaning(&tag) {
-            Meaning::Metric { direction, weight, split } => (direction, weight, split),
-            Meaning::Counter(count) => {
-                let counted = Counted { count, label: lexicon::label_of(&tag) };
-                self.counters.advance(counted, scalar.value, None, scalar.record, false);
-                return;
-            }
-            Meaning::Unknown => (None, 0.0, Split::Unsaid),
-            Meaning::Other | Meaning::Declared(_) => return,
-        };
-        let signature = 1 << Count::Step as u16;
-        let (slot, generation) =
-            self.candidates.intern(&Named { place: 0, name: &tag, split, signature, direction, weight });
-        if let Some(series) = self.candidates.get_mut(slot, generation) {
-            series.take(scalar.value, scalar.record);
-        }
-        let rendering = Rendering { line: scalar.record, text: scalar.tag, last: true };
-        let sample = Sample { series: SeriesKey { slot, generation }, value: scalar.value, rendering };
-        each(Heard::Value(sample), &View { core: self });
-        self.chooser.after_line(&self.candidates);
-        each(Heard::End, &View { core: self });
     }
 
     /// A line of a known shape.

@@ -2,7 +2,7 @@
 //!
 //! Imports: its siblings.
 
-use super::fields::{LineReader, Role};
+use super::fields::{Found, LineReader, Role, What};
 use super::gap;
 
 impl LineReader<'_> {
@@ -84,5 +84,33 @@ impl LineReader<'_> {
             && self.role[number] == Role::Free
             && self.range_end(number) == number;
         (taken && gap::divides(self.gap(next))).then_some(next)
+    }
+
+    /// `Style 2 loss`: a number within the name, which is one of several parts.
+    pub(super) fn numbered(&mut self, number: usize, name: &str) -> Option<String> {
+        let before = number.checked_sub(1)?;
+        let part = matches!(self.found.last()?, Found { number, what: What::Series { weight: 0.0, .. }, .. } if *number == before);
+        let text = String::from_utf8_lossy(self.gap(before)).into_owned();
+        let head = text.trim_end().rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next()?;
+        let straight = text.ends_with(' ') && self.gap(number).first() == Some(&b' ') && !head.is_empty();
+        if !(part && straight && self.is_whole(before)) {
+            return None;
+        }
+        self.found.pop();
+        let digits = String::from_utf8_lossy(self.numbers[before].of(self.line));
+        Some(format!("{head} {digits} {name}"))
+    }
+
+    /// `Accuracy: 9500/10000 (95%)`: the percentage is the value.
+    pub(super) fn percent_of_ratio(&mut self, number: usize, total: Option<usize>) -> Option<usize> {
+        let percent = total? + 1;
+        let is_percent =
+            percent < self.numbers.len() && self.unit(percent) == b"%" && self.gap(percent).trim_ascii() == b"(";
+        if !is_percent {
+            return None;
+        }
+        self.role[percent] = Role::Taken;
+        debug_assert!(percent > number);
+        Some(percent)
     }
 }

@@ -295,7 +295,9 @@ impl Series {
 
     /// Printed once whenever an outer counter advances, as reports are.
     fn is_paced(&self) -> bool {
-        self.paces.is_some_and(|(first, latest)| (latest - first + 1).abs_diff(self.count) * 5 <= self.count && latest > first)
+        self.paces.is_some_and(|(first, latest)| {
+            (latest - first + 1).abs_diff(self.count) * 5 <= self.count && latest > first
+        })
     }
 
     fn is_softly_named(&self) -> bool {
@@ -334,7 +336,11 @@ impl Series {
             // A name that says nothing: only if it is nearly alone, printed often, and moves one way.
             let moved = self.moved().abs();
             let told = self.signature != 0 || self.is_paced();
-            score = if nameless <= NAMELESS && self.count >= 5 && !self.whole && moved > 0.5 && told { 0.2 * moved } else { 0.0 };
+            score = if nameless <= NAMELESS && self.count >= 5 && !self.whole && moved > 0.5 && told {
+                0.2 * moved
+            } else {
+                0.0
+            };
         }
         if counted && self.signature == 0 {
             // Reports of progress count something; a line that does not is about something else.

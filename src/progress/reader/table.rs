@@ -4,7 +4,8 @@
 //! blanks, tabs, bars or commas, and header cells may contain blanks. Approach: a line counts as a header if a cell of it means
 //! something; a row takes its columns by index where the counts agree, by position where they do not. Imports: model only.
 
-use super::counters::Counted;
+use super::columns::{Ruled, cells, indented, looks_like_row, plain, ruled, words};
+use super::counter::Counted;
 use super::fields::{Found, What};
 use super::lexicon::{self, Meaning, Split};
 use super::scan::Span;
@@ -17,14 +18,6 @@ const COLUMNS_MAX: usize = 64;
 
 /// Columns without names that are looked at.
 const HEADLESS_MAX: usize = 5;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ruled {
-    Bars,
-    Tabs,
-    Commas,
-    Blanks,
-}
 
 /// A remembered header line.
 #[derive(Clone, Debug)]
@@ -92,7 +85,9 @@ impl Header {
         let text = plain(line.get(from..).unwrap_or_default());
         if self.ruled == Ruled::Blanks {
             let row = words(&text);
-            return row.len() >= 2 && looks_like_row(&row) && [self.cells().len(), self.words().len()].contains(&row.len());
+            return row.len() >= 2
+                && looks_like_row(&row)
+                && [self.cells().len(), self.words().len()].contains(&row.len());
         }
         let row = cells(&text, self.ruled);
         row.len() >= 2 && looks_like_row(&row) && self.cells().len() == row.len()
@@ -152,7 +147,9 @@ impl Header {
             return None;
         }
         let under = |(at, cell): &(usize, &str)| {
-            let shared = |(start, name): &(usize, &str)| (at + cell.len()).min(start + name.len()).saturating_sub(*at.max(start));
+            let shared = |(start, name): &(usize, &str)| {
+                (at + cell.len()).min(start + name.len()).saturating_sub(*at.max(start))
+            };
             let (nth, most) = by_cells.iter().map(shared).enumerate().max_by_key(|(_, shared)| *shared)?;
             (most > 0).then_some(nth)
         };
@@ -171,12 +168,6 @@ impl Header {
         let placed = places.iter().flatten().count();
         (placed * 3 >= row.len() * 2).then(|| places.iter().enumerate().map(name).collect())
     }
-}
-
-/// Where the blanks before the message begin: they place the first cells.
-fn indented(line: &[u8], from: usize) -> usize {
-    let before = line.get(..from).unwrap_or_default();
-    before.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1)
 }
 
 /// A bar drawn behind the header ends it: `mAP50  mAP50-95): 100% ━━━`.
@@ -202,7 +193,9 @@ pub(super) fn is_row(line: &[u8], from: usize) -> bool {
 /// other line.
 pub(super) fn headless(line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
     let text = plain(line.get(from..).unwrap_or_default());
-    let other = |c: char| !(c.is_ascii_digit() || c.is_ascii_whitespace() || matches!(c, '.' | ',' | '-' | '+' | 'e' | 'E' | '|' | ';'));
+    let other = |c: char| {
+        !(c.is_ascii_digit() || c.is_ascii_whitespace() || matches!(c, '.' | ',' | '-' | '+' | 'e' | 'E' | '|' | ';'))
+    };
     let first = numbers.iter().position(|number| usize::from(number.start) >= from)?;
     let cells = numbers.len() - first;
     if text.contains(other) || !(2..=HEADLESS_MAX).contains(&cells) {
@@ -211,103 +204,17 @@ pub(super) fn headless(line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec
     let whole = |number: &usize| numbers[*number].of(line).iter().all(u8::is_ascii_digit);
     let counter = [first, numbers.len() - 1].into_iter().find(whole)?;
     let count = |number: usize| What::Counter(Counted { count: lexicon::Count::Lead, label: number as u16 });
-    let series = |number: usize| {
-        What::Series { name: format!("column {}", number - first + 1), direction: None, weight: 0.0, split: Split::Unsaid }
+    let series = |number: usize| What::Series {
+        name: format!("column {}", number - first + 1),
+        direction: None,
+        weight: 0.0,
+        split: Split::Unsaid,
     };
     let found = |number: usize| {
         let what = if number == counter { count(number) } else { series(number) };
         (number == counter || !whole(&number)).then_some(Found { number, total: None, what })
     };
     Some((first..numbers.len()).filter_map(found).collect())
-}
-
-/// Blanks for frames, `|` for vertical lines, so that offsets into the bytes stay valid.
-fn plain(line: &[u8]) -> String {
-    let mut text = String::with_capacity(line.len());
-    for chunk in line.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            match c {
-                '│' | '┃' | '║' => text.push_str("|  "),
-                '\u{2500}'..='\u{25FF}' => text.push_str("   "),
-                c => text.push(c),
-            }
-        }
-        chunk.invalid().iter().for_each(|_| text.push('_'));
-    }
-    unframed(text)
-}
-
-/// A frame around columns that blanks divide (`│ iter  loss │`) is no division.
-fn unframed(text: String) -> String {
-    let inner = text.trim().trim_matches('|');
-    if inner.len() == text.trim().len() || inner.contains('|') { text } else { text.replace('|', " ") }
-}
-
-fn ruled(text: &str) -> Ruled {
-    let inner = text.trim().trim_matches('|');
-    if inner.contains('|') {
-        Ruled::Bars
-    } else if text.trim().contains('\t') {
-        Ruled::Tabs
-    } else if text.contains(',') && !text.contains(", ") && words(text).len() <= 2 * text.matches(',').count() - 1 {
-        Ruled::Commas
-    } else {
-        Ruled::Blanks
-    }
-}
-
-fn cells(text: &str, ruled: Ruled) -> Vec<(usize, &str)> {
-    match ruled {
-        Ruled::Bars => {
-            let inner = text.trim().trim_start_matches('|').trim_end_matches('|');
-            let offset = inner.as_ptr() as usize - text.as_ptr() as usize;
-            divided(inner, '|', offset)
-        }
-        Ruled::Tabs => divided(text, '\t', 0),
-        Ruled::Commas => divided(text, ',', 0),
-        Ruled::Blanks => by_wide_blanks(text),
-    }
-}
-
-fn divided(text: &str, mark: char, offset: usize) -> Vec<(usize, &str)> {
-    let mut cells = Vec::new();
-    let mut at = 0;
-    for part in text.split(mark) {
-        let cell = part.trim();
-        cells.push((offset + at + (part.len() - part.trim_start().len()), cell));
-        at += part.len() + 1;
-    }
-    cells
-}
-
-fn words(text: &str) -> Vec<(usize, &str)> {
-    text.split_ascii_whitespace().map(|word| (word.as_ptr() as usize - text.as_ptr() as usize, word)).collect()
-}
-
-fn by_wide_blanks(text: &str) -> Vec<(usize, &str)> {
-    let mut cells: Vec<(usize, &str)> = Vec::new();
-    for (at, word) in words(text) {
-        match cells.last_mut() {
-            Some((start, cell)) if *start + cell.len() + 1 == at => *cell = &text[*start..at + word.len()],
-            _ => cells.push((at, word)),
-        }
-    }
-    cells
-}
-
-/// Most cells are numbers, perhaps with a unit; a first cell of words names the row.
-fn looks_like_row(row: &[(usize, &str)]) -> bool {
-    let filled = row.iter().filter(|(_, cell)| !cell.is_empty()).count();
-    let numeric = |cell: &str| {
-        let cell = cell.trim_start_matches(['-', '+', '.', '[', '(', '"']);
-        cell.chars().next().is_some_and(|c| c.is_ascii_digit())
-            || cell.eq_ignore_ascii_case("nan")
-            || cell.eq_ignore_ascii_case("inf")
-            || cell == "-"
-    };
-    let numbers = row.iter().filter(|(_, cell)| numeric(cell)).count();
-    let named = row.iter().any(|(_, cell)| cell.contains('='));
-    numbers >= 1 && numbers * 5 >= filled * 3 && !named
 }
 
 fn column(name: &str) -> Meaning {

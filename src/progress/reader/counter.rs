@@ -1,0 +1,203 @@
+//! One progress counter: how a value moves it, what it is inside of, and how likely it is the job's.
+//!
+//! Imports: model only.
+
+use super::lexicon::Count;
+use crate::model::ProgressUnit;
+use serde::{Deserialize, Serialize};
+
+/// Distinct values from which more of them say nothing more.
+pub(super) const DISTINCT_MAX: u32 = 8;
+
+/// So many equal values after a fall are a new phase and no slip.
+const REPEATS_THAT_RESTART: u8 = 3;
+
+/// A counter as a line names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Counted {
+    pub count: Count,
+    /// Differs between names of one kind: `step` and `global step`.
+    pub label: u16,
+}
+
+/// Values that grew by one and the same step each time make a counter of a number whose name says nothing.
+const REGULAR: u32 = 4;
+
+/// One counter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Counter {
+    pub count: Count,
+    #[serde(default)]
+    pub label: u16,
+    pub current: f64,
+    pub total: Option<f64>,
+    pub first: f64,
+    pub distinct: u32,
+    pub updates: u32,
+    pub restarts: u32,
+    pub exceeded: u32,
+    /// Updates on a line that also counted epochs.
+    pub inside: u32,
+    #[serde(default)]
+    pub first_line: u64,
+    pub last_line: u64,
+    pub last_advance: u64,
+    /// Counts in parts (`'epoch': 0.25`): it needs nothing folded in.
+    #[serde(default)]
+    pub has_parts: bool,
+    pub fallen: Option<(f64, u8)>,
+    /// The advances of outer counters when it last advanced; whether it went on when one of them advanced.
+    #[serde(default)]
+    pub outer_advances: u32,
+    #[serde(default)]
+    pub outlives: bool,
+    /// By how much it grew last, how often by the same, and how often otherwise.
+    #[serde(default)]
+    pub stride: f64,
+    #[serde(default)]
+    pub regular: u32,
+    #[serde(default)]
+    pub irregular: u32,
+}
+
+impl Counter {
+    pub(super) fn new(counted: Counted, total: Option<f64>, value: f64, line: u64, outer_advances: u32) -> Counter {
+        Counter {
+            count: counted.count,
+            label: counted.label,
+            current: value,
+            total,
+            first: value,
+            distinct: 1,
+            updates: 0,
+            restarts: 0,
+            exceeded: 0,
+            inside: 0,
+            first_line: line,
+            last_line: line,
+            last_advance: line,
+            has_parts: false,
+            fallen: None,
+            outer_advances: outer_advances,
+            outlives: false,
+            stride: 0.0,
+            regular: 0,
+            irregular: 0,
+        }
+    }
+
+    pub(super) fn is(&self, counted: Counted) -> bool {
+        self.count == counted.count && self.label == counted.label
+    }
+
+    /// Returns whether it advanced.
+    pub(super) fn take(&mut self, value: f64, line: u64, outer_advances: u32) -> bool {
+        if value > self.current {
+            let stride = value - self.current;
+            (self.regular, self.irregular) = match stride == self.stride {
+                true => (self.regular.saturating_add(1), self.irregular),
+                false => (self.regular, self.irregular.saturating_add(1)),
+            };
+            self.stride = stride;
+            self.distinct = self.distinct.saturating_add(1);
+            self.outlives |= outer_advances > self.outer_advances && self.restarts == 0 && self.fallen.is_none();
+            self.outer_advances = outer_advances;
+            (self.current, self.last_advance, self.fallen) = (value, line, None);
+            return true;
+        }
+        if value < self.current {
+            // One fall may be a slip, a summary or an evaluation labelled "epoch 0"; a new phase goes on from there.
+            let repeats = match self.fallen {
+                Some((fallen, repeats)) if fallen == value => repeats + 1,
+                Some(_) => REPEATS_THAT_RESTART,
+                None => 1,
+            };
+            if repeats >= REPEATS_THAT_RESTART {
+                self.restarts = self.restarts.saturating_add(1);
+                (self.current, self.last_advance, self.fallen) = (value, line, None);
+                self.outer_advances = outer_advances;
+            } else {
+                self.fallen = Some((value, repeats));
+            }
+        }
+        false
+    }
+
+    /// Whether it counts parts of what `outer` counts.
+    pub(super) fn is_within(&self, outer: &Counter) -> bool {
+        let begun_again = self.restarts + u32::from(self.fallen.is_some());
+        let restarts = begun_again > 0 && begun_again + 2 >= outer.distinct;
+        // At first nothing has begun again yet: what counts batches or pairs while the epoch stands is inside.
+        let moves = outer.distinct <= 2 && matches!(self.count, Count::Pair | Count::Batch | Count::Nested);
+        let nested = self.inside * 2 > self.updates || restarts || moves && self.last_line > outer.first_line;
+        !self.count.is_outer() && self.count != Count::Percent && nested && self.total.is_some()
+    }
+
+    /// What the rank depends on, coarsely: a counter that only counts on keeps its rank.
+    pub(super) fn standing(&self) -> (u32, u32, bool, bool, bool, bool, bool) {
+        (
+            self.restarts.min(2),
+            self.distinct.min(DISTINCT_MAX),
+            self.exceeded > 0,
+            self.total.is_some(),
+            self.inside * 2 > self.updates,
+            self.outlives,
+            self.is_regular(),
+        )
+    }
+
+    fn is_regular(&self) -> bool {
+        self.regular >= REGULAR && self.regular >= self.irregular * 4 && self.restarts == 0 && self.fallen.is_none()
+    }
+
+    pub(super) fn rank(&self, has_total: bool, has_outer: bool, beside: bool, since: u64) -> f64 {
+        let kind = match self.count {
+            Count::Fold => 1.1,
+            Count::Epoch => 1.0,
+            Count::Kimg => 0.97,
+            Count::Step | Count::Iteration => 0.95,
+            Count::Episode | Count::Trial | Count::Round => 0.9,
+            Count::Lead => 0.8,
+            Count::Pair => 0.75,
+            Count::Batch => 0.6,
+            Count::Tick | Count::Nested => 0.45,
+            Count::Sample | Count::Percent => 0.3,
+            Count::Tally if self.is_regular() && (beside || has_total) => 0.4,
+            Count::Tally if self.is_regular() => 0.2,
+            Count::Tally => return 0.0,
+        };
+        let restarting = match self.restarts {
+            0 => 0.0,
+            1 => 0.2,
+            _ => 0.6,
+        };
+        let nested = has_outer && !self.count.is_outer() && !self.outlives;
+        let still = if self.distinct < 2 { 0.2 } else { 0.0 };
+        let over = if self.last_line < since { 1.2 } else { 0.0 };
+        // Among equals the one that has moved more: the bar of a short evaluation stands beside that of the training.
+        let moved = 0.04 * (1.0 - 1.0 / f64::from(self.distinct.min(DISTINCT_MAX)));
+        let told = if has_total { 0.45 } else { 0.0 } + if beside { 0.2 } else { 0.0 };
+        kind + moved + told - restarting - if nested { 0.5 } else { 0.0 } - still - over
+    }
+}
+
+impl Count {
+    /// Whether other counters begin again when it advances.
+    pub(super) fn is_outer(self) -> bool {
+        matches!(self, Count::Epoch | Count::Fold)
+    }
+
+    /// The nearest unit of the model.
+    pub(super) fn unit(self) -> ProgressUnit {
+        match self {
+            Count::Epoch => ProgressUnit::Epoch,
+            Count::Step | Count::Batch | Count::Pair | Count::Nested | Count::Tally => ProgressUnit::Step,
+            Count::Iteration | Count::Episode | Count::Trial | Count::Fold | Count::Tick | Count::Lead => {
+                ProgressUnit::Iteration
+            }
+            Count::Round => ProgressUnit::Round,
+            Count::Kimg | Count::Sample => ProgressUnit::Sample,
+            Count::Percent => ProgressUnit::Percent,
+        }
+    }
+}

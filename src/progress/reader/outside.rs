@@ -1,0 +1,62 @@
+//! Values that no grammar of lines reads: by the owner's pattern, and the scalars of an event file.
+//!
+//! Imports: its siblings.
+
+use super::counter::Counted;
+use super::events::Scalar;
+use super::lexicon::{self, Count, Meaning, Split};
+use super::series::Named;
+use super::{Core, Heard, Rendering, Sample, SeriesKey, View, pattern};
+
+impl Core {
+    /// A line that the owner's pattern reads.
+    pub(super) fn take_matched(
+        &mut self,
+        matched: pattern::Matched,
+        rendering: Rendering<'_>,
+        each: &mut impl FnMut(Heard<'_>, &View<'_>),
+    ) {
+        let count = Counted { count: self.chooser.wished_count(), label: 0 };
+        if let Some(current) = matched.current {
+            self.counters.advance(count, current, matched.total, rendering.line, false);
+        }
+        let name = self.chooser.pattern_name();
+        let named =
+            Named { place: 0, name: &name, split: Split::Unsaid, signature: u16::MAX, direction: None, weight: 1.0 };
+        let (slot, generation) = self.candidates.intern(&named);
+        let series = SeriesKey { slot, generation };
+        if let Some(known) = self.candidates.get_mut(slot, generation) {
+            known.take(matched.value, rendering.line);
+        }
+        self.chooser.choose(series);
+        each(Heard::Value(Sample { series, value: matched.value, rendering }), &View { core: self });
+        each(Heard::End, &View { core: self });
+    }
+
+    /// A scalar of an event file: its tag is read as a name, its step is a counter.
+    pub(super) fn take_scalar(&mut self, scalar: &Scalar<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
+        let tag = String::from_utf8_lossy(&scalar.tag[..scalar.tag.len().min(128)]);
+        self.counters.advance(Counted { count: Count::Step, label: 0 }, scalar.step as f64, None, scalar.record, false);
+        let (direction, weight, split) = match lexicon::meaning(&tag) {
+            Meaning::Metric { direction, weight, split } => (direction, weight, split),
+            Meaning::Counter(count) => {
+                let counted = Counted { count, label: lexicon::label_of(&tag) };
+                self.counters.advance(counted, scalar.value, None, scalar.record, false);
+                return;
+            }
+            Meaning::Unknown => (None, 0.0, Split::Unsaid),
+            Meaning::Other | Meaning::Declared(_) => return,
+        };
+        let signature = 1 << Count::Step as u16;
+        let (slot, generation) =
+            self.candidates.intern(&Named { place: 0, name: &tag, split, signature, direction, weight });
+        if let Some(series) = self.candidates.get_mut(slot, generation) {
+            series.take(scalar.value, scalar.record);
+        }
+        let rendering = Rendering { line: scalar.record, text: scalar.tag, last: true };
+        let sample = Sample { series: SeriesKey { slot, generation }, value: scalar.value, rendering };
+        each(Heard::Value(sample), &View { core: self });
+        self.chooser.after_line(&self.candidates);
+        each(Heard::End, &View { core: self });
+    }
+}
