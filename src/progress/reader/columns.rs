@@ -45,7 +45,7 @@ pub(super) fn ruled(text: &str) -> Ruled {
         Ruled::Bars
     } else if text.trim().contains('\t') {
         Ruled::Tabs
-    } else if text.contains(',') && !text.contains(", ") && words(text).len() <= 2 * text.matches(',').count() - 1 {
+    } else if text.contains(',') && !text.contains(", ") && words(text).len() < 2 * text.matches(',').count() {
         Ruled::Commas
     } else {
         Ruled::Blanks

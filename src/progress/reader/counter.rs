@@ -78,7 +78,7 @@ impl Counter {
             last_advance: line,
             has_parts: false,
             fallen: None,
-            outer_advances: outer_advances,
+            outer_advances,
             outlives: false,
             stride: 0.0,
             regular: 0,

@@ -97,7 +97,7 @@ pub(super) struct LineReader<'a> {
     left_over: Option<String>,
 }
 
-impl LineReader<'_> {
+impl<'a> LineReader<'a> {
     pub(super) fn start(&self, number: usize) -> usize {
         usize::from(self.numbers[number].start)
     }
@@ -108,18 +108,18 @@ impl LineReader<'_> {
         end + gap::unit(&self.line[end..]).len()
     }
 
-    pub(super) fn unit(&self, number: usize) -> &[u8] {
+    pub(super) fn unit(&self, number: usize) -> &'a [u8] {
         gap::unit(&self.line[usize::from(self.numbers[number].end)..])
     }
 
     /// The text between the previous number and this one.
-    pub(super) fn gap(&self, number: usize) -> &[u8] {
+    pub(super) fn gap(&self, number: usize) -> &'a [u8] {
         let begin = if number == 0 { self.from } else { self.end(number - 1).max(self.from) };
         self.line.get(begin..self.start(number)).unwrap_or_default()
     }
 
     /// The text between this number and the next one, or the end.
-    fn right(&self, number: usize) -> &[u8] {
+    fn right(&self, number: usize) -> &'a [u8] {
         let end = if number + 1 < self.numbers.len() { self.start(number + 1) } else { self.line.len() };
         self.line.get(self.end(number)..end).unwrap_or_default()
     }
@@ -134,7 +134,7 @@ impl LineReader<'_> {
 
     /// Keeps the keys of the braces that are open where `number` stands.
     fn follow_braces(&mut self, number: usize) {
-        let text = self.gap(number).to_vec();
+        let text = self.gap(number);
         for (at, byte) in text.iter().enumerate() {
             match byte {
                 b'{' => {
@@ -153,9 +153,9 @@ impl LineReader<'_> {
     }
 
     fn read(&mut self, number: usize) {
-        let text = self.gap(number).to_vec();
+        let text = self.gap(number);
         let total = self.total_of(number);
-        match gap::left(&text) {
+        match gap::left(text) {
             Left::Spread => {}
             Left::Named { name, context } => {
                 // `-8.9 per-word bound, 300.5 perplexity estimate …`: what a comma closes may name the number before it.
@@ -166,14 +166,14 @@ impl LineReader<'_> {
                 if let Some(count) = gap::counter_unit(self.unit(number)).filter(|_| !self.unit(number).is_ascii()) {
                     return self.count(number, total, count, ""); // `第3轮`
                 }
-                if let Some(count) = gap::counting_phrase(&text, &name) {
+                if let Some(count) = gap::counting_phrase(text, &name) {
                     self.left_over = None;
                     self.hear(&name);
                     return self.count(number, total, count, &name);
                 }
                 self.named(number, total, &name);
             }
-            Left::Bare { opened, separated } => self.bare(number, total, opened, separated, &text),
+            Left::Bare { opened, separated } => self.bare(number, total, opened, separated, text),
         }
     }
 
@@ -252,7 +252,7 @@ impl LineReader<'_> {
     }
 
     fn bare(&mut self, number: usize, total: Option<usize>, opened: bool, separated: bool, text: &[u8]) {
-        let unit = self.unit(number).to_vec();
+        let unit = self.unit(number);
         let first = number == 0 || (0..number).all(|n| self.start(n) < self.from);
         let after_counter = number > 0
             && self.found.last().is_some_and(|f| {
@@ -267,7 +267,7 @@ impl LineReader<'_> {
             }
             return;
         }
-        if let Some(count) = gap::counter_unit(&unit) {
+        if let Some(count) = gap::counter_unit(unit) {
             return self.count(number, total, count, ""); // ESPnet: `3epoch:train:`
         }
         if unit == b"%" {
@@ -277,7 +277,7 @@ impl LineReader<'_> {
             return;
         }
         if !unit.is_empty() || !self.is_whole(number) {
-            let named = self.named_on_right(number, &unit);
+            let named = self.named_on_right(number, unit);
             // `Epoch 10: 0.693`, and nothing more.
             let alone = after_counter && separated && unit.is_empty() && self.right(number).trim_ascii().is_empty();
             if !named && alone {
@@ -293,7 +293,7 @@ impl LineReader<'_> {
             None if first && gap::leads(text, self.right(number)) => self.count(number, None, Count::Lead, ""),
             None if after_counter && gap::continues_bracket(text) => self.count(number, None, Count::Nested, ""),
             None => {
-                self.named_on_right(number, &unit);
+                self.named_on_right(number, unit);
             }
         }
     }

@@ -3,6 +3,7 @@
 //! Imports: model only, through `lexicon`.
 
 use super::lexicon::{self, Count, Meaning};
+use std::borrow::Cow;
 
 /// Longest name that is kept, in characters.
 const NAME_MAX: usize = 64;
@@ -71,7 +72,8 @@ pub(super) fn divides(gap: &[u8]) -> bool {
 
 /// The name of a number from the text before it.
 pub(super) fn left(gap: &[u8]) -> Left {
-    let text = String::from_utf8_lossy(gap).replace(['│', '┃', '║'], "|");
+    let lossy = String::from_utf8_lossy(gap);
+    let text = if gap.contains(&0xE2) { Cow::Owned(lossy.replace(['│', '┃', '║'], "|")) } else { lossy };
     let mut rest = text.trim_end();
     if ["±", "+/-", "+-", "(+/-"].iter().any(|spread| rest.ends_with(spread)) {
         return Left::Spread;
@@ -255,7 +257,7 @@ pub(super) fn counter_with_rest(name: &str) -> Option<(String, Count)> {
 
 /// `t_idx`, `block no`: a name whose last word says that it numbers something.
 pub(super) fn indexes(name: &str) -> bool {
-    lexicon::words(name).last().is_some_and(|word| matches!(word.as_str(), "idx" | "index" | "no" | "nr" | "number"))
+    lexicon::words(name).last().is_some_and(|word| matches!(&**word, "idx" | "index" | "no" | "nr" | "number"))
 }
 
 /// A counter's word glued to its number: `3epoch`, `第3轮`.
@@ -279,12 +281,12 @@ pub(super) fn counter_unit(unit: &[u8]) -> Option<Count> {
 pub(super) fn announces(name: &str) -> bool {
     let words = lexicon::words(name);
     let stops = words.iter().any(|word| {
-        matches!(word.as_str(), "improve" | "patience" | "stopping" | "stop" | "consecutive" | "every" | "after")
+        matches!(&**word, "improve" | "patience" | "stopping" | "stop" | "consecutive" | "every" | "after")
     });
     !stops
-        && words.last().is_some_and(|word| {
-            matches!(word.as_str(), "for" | "max" | "maximum" | "total" | "run" | "running" | "training")
-        })
+        && words
+            .last()
+            .is_some_and(|word| matches!(&**word, "for" | "max" | "maximum" | "total" | "run" | "running" | "training"))
 }
 
 /// Whether the words behind a number make it a time, a size or a speed.

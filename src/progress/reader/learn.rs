@@ -148,7 +148,7 @@ fn heading(message: &[u8], wordy: bool) -> Option<bool> {
     }
     let text = String::from_utf8_lossy(message);
     let words = lexicon::words(&text);
-    let first = words.first()?.as_str();
+    let first = &**words.first()?;
     let heads = words.len() <= 4;
     match first {
         "eval" | "evaluating" | "evaluation" | "validating" | "validation" | "testing" | "test" | "valid" if heads => {

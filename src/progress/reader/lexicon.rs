@@ -6,6 +6,7 @@
 
 use super::vocabulary::{METRICS_WITHIN, Word, word as known};
 use crate::model::Direction::{self, Down, Up};
+use std::borrow::Cow;
 
 /// Which part of the data a value was measured on, as far as the line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
@@ -61,13 +62,16 @@ pub(super) enum Count {
 /// Shortest ending, in bytes, that gives a compound its meaning.
 const ENDING_MIN: usize = 4;
 
+/// Longest pair of words, in bytes, that is looked up as one.
+const PAIR_MAX: usize = 40;
+
 /// Splits a name into lower-case words: at marks, at `lowUp`, and between an acronym and a word (`CELoss`).
-pub(super) fn words(name: &str) -> Vec<String> {
+pub(super) fn words(name: &str) -> Vec<Cow<'_, str>> {
     let mut words = Vec::new();
     for part in name.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()) {
         // Most names are in small letters.
         if part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) {
-            words.push(part.to_owned());
+            words.push(Cow::Borrowed(part));
             continue;
         }
         let chars: Vec<char> = part.chars().collect();
@@ -80,11 +84,11 @@ pub(super) fn words(name: &str) -> Vec<String> {
                         || chars.get(at + 1).is_some_and(|next| next.is_lowercase()))
                     || is_unspaced(*c) != is_unspaced(chars[at - 1]));
             if starts && !word.is_empty() {
-                words.push(std::mem::take(&mut word));
+                words.push(Cow::Owned(std::mem::take(&mut word)));
             }
             word.extend(c.to_lowercase());
         }
-        words.push(word);
+        words.push(Cow::Owned(word));
     }
     words
 }
@@ -129,7 +133,7 @@ pub(super) fn label_of(name: &str) -> u16 {
         "environment",
     ];
     let words = words(name);
-    let tells = |word: &&String| OTHERS.contains(&word.as_str()) || !known(word).before_counter;
+    let tells = |word: &&Cow<'_, str>| OTHERS.contains(&&***word) || !known(word).before_counter;
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for word in words.iter().filter(tells) {
         let word =
@@ -140,8 +144,8 @@ pub(super) fn label_of(name: &str) -> u16 {
 }
 
 /// Which part of the data the words speak of.
-pub(super) fn split_of(words: &[String]) -> Split {
-    let found = words.iter().rev().find_map(|word| match word.as_str() {
+pub(super) fn split_of(words: &[Cow<'_, str>]) -> Split {
+    let found = words.iter().rev().find_map(|word| match &**word {
         "trn" | "learn" => Some(Split::Train),
         "val" | "valid" | "validation" | "dev" | "eval" | "evaluation" | "holdout" | "cv" | "evaluating"
         | "validating" => Some(Split::Valid),
@@ -167,18 +171,18 @@ fn counted(word: &str) -> Option<Count> {
     known(word).counter
 }
 
-fn counter(words: &[String]) -> Option<Meaning> {
+fn counter(words: &[Cow<'_, str>]) -> Option<Meaning> {
     let last = words.last()?;
-    if let ("id" | "idx" | "no" | "nr" | "num" | "number" | "i" | "count", 2..) = (last.as_str(), words.len())
+    if let ("id" | "idx" | "no" | "nr" | "num" | "number" | "i" | "count", 2..) = (&**last, words.len())
         && let Some(Meaning::Counter(count) | Meaning::Declared(count)) = counter(&words[..words.len() - 1])
     {
         // `epoch_num` is the epoch's number; `num_epochs` says how many.
         return Some(Meaning::Counter(count));
     }
     let count = counted(last)?;
-    let before: Vec<&String> = words.iter().filter(|word| *word != last).collect();
+    let before: Vec<&Cow<'_, str>> = words.iter().filter(|word| *word != last).collect();
     if before.iter().all(|word| known(word).before_counter || counted(word).is_some()) {
-        let declares = before.iter().any(|word| matches!(word.as_str(), "num" | "n" | "total"));
+        let declares = before.iter().any(|word| matches!(&***word, "num" | "n" | "total"));
         let plural_alone = before.is_empty() && last.strip_suffix('s').is_some_and(|one| counted(one).is_some());
         return Some(if declares || plural_alone { Meaning::Declared(count) } else { Meaning::Counter(count) });
     }
@@ -186,7 +190,7 @@ fn counter(words: &[String]) -> Option<Meaning> {
     Some(if declared { Meaning::Declared(count) } else { Meaning::Other })
 }
 
-fn metric(name: &str, words: &[String], says: &[Word]) -> Meaning {
+fn metric(name: &str, words: &[Cow<'_, str>], says: &[Word]) -> Meaning {
     let split = split_of(words);
     let has = |wanted: &str| words.iter().any(|word| word == wanted);
     if has("rate") || has("rates") {
@@ -201,14 +205,14 @@ fn metric(name: &str, words: &[String], says: &[Word]) -> Meaning {
         return Meaning::Metric { direction, weight, split };
     }
     // `training l2`, `valid_0's l1`: norms by themselves, errors of a part of the data.
-    if split != Split::Unsaid && words.last().is_some_and(|word| matches!(word.as_str(), "l1" | "l2")) {
+    if split != Split::Unsaid && words.last().is_some_and(|word| matches!(&**word, "l1" | "l2")) {
         return Meaning::Metric { direction: Some(Down), weight: 0.7, split };
     }
     // `cross entropy` and `box_loss` are losses although entropies and boxes by themselves are not.
     let crossed = words.windows(2).any(|pair| pair[0] == "cross" && pair[1] == "entropy");
     let part_of_loss = words.last().is_some_and(|word| word == "loss");
-    let is_other = |(word, says): (&String, &Word)| {
-        let excused = || matches!(word.as_str(), "box" | "entropy" | "kl" | "p" | "layer");
+    let is_other = |(word, says): (&Cow<'_, str>, &Word)| {
+        let excused = || matches!(&**word, "box" | "entropy" | "kl" | "p" | "layer");
         says.other && !((crossed || part_of_loss) && excused())
     };
     if words.iter().zip(says).any(is_other) {
@@ -227,10 +231,14 @@ fn metric(name: &str, words: &[String], says: &[Word]) -> Meaning {
 }
 
 /// `log loss`, `SmoothL1`, `log likelihood`: known only as one word.
-fn paired(words: &[String]) -> Option<(Direction, f32)> {
+fn paired(words: &[Cow<'_, str>]) -> Option<(Direction, f32)> {
     words.windows(2).rev().find_map(|pair| {
-        let joined = [pair[0].as_str(), pair[1].as_str()].concat();
-        exact(&joined).or_else(|| exact(joined.trim_end_matches(|c: char| c.is_ascii_digit())))
+        let (length, mut room) = (pair[0].len() + pair[1].len(), [0u8; PAIR_MAX]);
+        let joined = room.get_mut(..length)?;
+        joined[..pair[0].len()].copy_from_slice(pair[0].as_bytes());
+        joined[pair[0].len()..].copy_from_slice(pair[1].as_bytes());
+        let joined = std::str::from_utf8(joined).ok()?;
+        exact(joined).or_else(|| exact(joined.trim_end_matches(|c: char| c.is_ascii_digit())))
     })
 }
 
@@ -261,7 +269,7 @@ fn within(name: &str) -> Option<(Direction, f32)> {
         .map(|(direction, weight, _)| (*direction, *weight))
 }
 
-fn graded(words: &[String], says: &[Word], direction: Direction, mut weight: f32, split: Split) -> Meaning {
+fn graded(words: &[Cow<'_, str>], says: &[Word], direction: Direction, mut weight: f32, split: Split) -> Meaning {
     let has = |wanted: &str| words.iter().any(|word| word == wanted);
     // sklearn's `neg_mean_squared_error` grows; a `negative log likelihood` falls.
     let direction = match direction {
@@ -270,7 +278,7 @@ fn graded(words: &[String], says: &[Word], direction: Direction, mut weight: f32
         direction => direction,
     };
     let of_the_name = |word: &str| matches!(word, "cross" | "entropy" | "log" | "likelihood");
-    let unknown = |(word, says): &(&String, &Word)| {
+    let unknown = |(word, says): &(&Cow<'_, str>, &Word)| {
         !says.neutral && says.metric.is_none() && !of_the_name(word) && known_metric(word).is_none()
     };
     weight *= 0.95f32.powi(words.iter().zip(says).filter(unknown).count().min(3) as i32);

@@ -48,6 +48,8 @@ pub(super) struct Series {
     /// The advances of outer counters at the first and at the latest value.
     pub paces: Option<(u32, u32)>,
     whole: bool,
+    /// The name says little about which way it improves.
+    soft: bool,
 }
 
 /// A series over a restart. Only finite numbers: others have no place in JSON.
@@ -207,6 +209,13 @@ impl Candidates {
     }
 }
 
+/// Whether a name says little about which way it improves.
+fn is_soft(name: &str, weight: f32) -> bool {
+    let name = name.to_lowercase();
+    let soft = ["score", "objective", "objf", "obj", "fitness", "energy", "metric"];
+    weight < 0.5 || !name.contains("loss") && soft.iter().any(|soft| name.contains(soft))
+}
+
 impl Series {
     /// The line until which the series is worth its slot: what was often seen under a good name is kept for longer.
     fn kept_until(&self) -> u64 {
@@ -237,6 +246,7 @@ impl Series {
             first: f64::NAN,
             paces: None,
             whole: true,
+            soft: is_soft(named.name, named.weight),
         }
     }
 
@@ -302,11 +312,7 @@ impl Series {
 
     fn is_softly_named(&self) -> bool {
         // So do names that only place a value: CatBoost's `learn`, a graph network's `Train: 0.81`.
-        let name = self.name.to_lowercase();
-        self.weight < 0.5
-            || ["score", "objective", "objf", "obj", "fitness", "energy", "metric"]
-                .iter()
-                .any(|soft| name.contains(soft) && !name.contains("loss"))
+        self.soft
     }
 
     /// Moves steadily against what its name promises.

@@ -32,8 +32,10 @@ impl Header {
     /// The line as a header; `None` if no column of it would mean anything.
     pub(super) fn read(line: &[u8], from: usize, numbers: &[Span], hash: u64) -> Option<Header> {
         let from = indented(line, from);
+        let bar = || line.contains(&b'%');
         let line = line.get(from..)?;
-        if line.len() > HEADER_MAX {
+        // Most lines with numbers are no headers; a bar may stand behind one.
+        if line.len() > HEADER_MAX || numbers.iter().any(|number| usize::from(number.start) >= from) && !bar() {
             return None;
         }
         // `# epoch loss` comments a header; the blanks keep the columns where they are.
@@ -82,6 +84,11 @@ impl Header {
 
     /// Whether a line has as many cells as the header has columns, most of them numbers.
     pub(super) fn fits(&self, line: &[u8], from: usize) -> bool {
+        let message = line.get(from..).unwrap_or_default();
+        let digits = message.iter().filter(|byte| byte.is_ascii_digit()).count();
+        if message.iter().filter(|byte| byte.is_ascii_alphabetic()).count() > digits {
+            return false; // cheaper than its cells
+        }
         let text = plain(line.get(from..).unwrap_or_default());
         if self.ruled == Ruled::Blanks {
             let row = words(&text);
