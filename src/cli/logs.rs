@@ -3,6 +3,7 @@
 use super::exit::{Exit, Failure};
 use super::job_log;
 use crate::api::client::Client;
+use crate::config::LABEL_PREFIX;
 use crate::model::{Direction, Directives, ProgressUnit};
 use crate::progress::{LogReading, Observation, Survey};
 use clap::Args;
@@ -11,6 +12,9 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+/// Second-best readings shown.
+const OTHERS_SHOWN: usize = 6;
 
 /// Which log, and how to show it.
 #[derive(Args, Clone, Debug)]
@@ -219,12 +223,20 @@ fn print_text(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
             writeln!(out, "progress    {} {} of {total}", unit_word(progress.unit), progress.current)?;
         }
     }
-    let others: Vec<&_> = reading.candidates.iter().skip(usize::from(reading.metric.is_some())).take(6).collect();
-    if !others.is_empty() {
-        writeln!(out, "also seen")?;
+    print_others(reading, out)
+}
+
+/// The next best readings, each as the label that chooses it.
+fn print_others(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
+    let others: Vec<&_> =
+        reading.candidates.iter().skip(usize::from(reading.metric.is_some())).take(OTHERS_SHOWN).collect();
+    if others.is_empty() {
+        return Ok(());
     }
+    writeln!(out, "others      a label on the container chooses another reading:")?;
     for other in others {
-        writeln!(out, "            {} ({} values, score {})", other.metric, other.count, other.score)?;
+        let label = format!("{LABEL_PREFIX}metric={}", other.metric);
+        writeln!(out, "            {label} ({} values, score {})", other.count, other.score)?;
     }
     Ok(())
 }
@@ -235,7 +247,8 @@ fn print_metric(metric: &str, reading: &LogReading, out: &mut impl Write) -> io:
         _ => "smaller is better",
     };
     let sure = (reading.confidence * 100.0).round();
-    writeln!(out, "metric      {metric} ({better}; {sure} % sure)")?;
+    let unsure = if reading.confidence < 0.5 { "unsure, " } else { "" };
+    writeln!(out, "metric      {metric} ({better}; {unsure}{sure} % sure)")?;
     if let (Some(first), Some(last)) = (reading.observations.first(), reading.observations.last()) {
         let count = reading.observations.len();
         writeln!(out, "values      {count}, from {} to {}", first.value, last.value)?;

@@ -88,7 +88,6 @@ pub struct Counted {
 
 /// A log and the truth about it.
 pub struct Invented {
-    pub kind: Kind,
     pub log: String,
     /// Each of them is right; none: nothing may be reported.
     pub series: Vec<Series>,

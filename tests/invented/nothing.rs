@@ -1,6 +1,6 @@
 //! Logs of jobs that do not learn: nothing may be reported. Imports: its siblings.
 
-use super::{Invented, Kind};
+use super::Invented;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::fmt::Write as _;
@@ -78,5 +78,5 @@ pub fn log(rng: &mut ChaCha8Rng) -> Invented {
             ),
         };
     }
-    Invented { kind: Kind::Nothing, log, series: Vec::new(), progress: Vec::new() }
+    Invented { log, series: Vec::new(), progress: Vec::new() }
 }

@@ -107,7 +107,7 @@ pub fn run(kind: Kind, rng: &mut ChaCha8Rng) -> Invented {
         _ => end,
     };
     let series = program.log.series.into_iter().filter(|series| !series.redrawn.is_empty()).collect();
-    Invented { kind, log: program.log.text, series, progress: ends.into_iter().map(with_declared).collect() }
+    Invented { log: program.log.text, series, progress: ends.into_iter().map(with_declared).collect() }
 }
 
 impl Program {

@@ -5,7 +5,7 @@
 
 use super::counter::Counter;
 use super::counters::{Beside, Counters};
-use super::lexicon::Count;
+use super::lexicon::{Count, Split};
 use super::series::{Candidates, Series};
 use super::{Pattern, SeriesKey};
 use crate::model::{Direction, ProgressUnit};
@@ -158,7 +158,11 @@ impl Chooser {
                 .enumerate()
                 .filter(|(_, series)| series.count > 0)
                 .map(|(slot, series)| {
-                    (key(slot as u16), likeness(metric, &series.name) + f64::from(series.count.min(1000)) * 1e-6)
+                    (
+                        key(slot as u16),
+                        likeness(metric, &series.name).max(likeness(metric, &told_apart(series)))
+                            + f64::from(series.count.min(1000)) * 1e-6,
+                    )
                 })
                 .filter(|(_, likeness)| *likeness >= 0.5)
                 .collect();
@@ -191,11 +195,12 @@ impl Chooser {
 
     pub(super) fn candidates(&self, candidates: &Candidates) -> Vec<Candidate> {
         let ranked = self.wished(candidates);
+        let again = |series: &Series| candidates.all().iter().filter(|other| other.name == series.name).count() > 1;
         ranked
             .into_iter()
             .filter_map(|(key, score)| candidates.get(key.slot, key.generation).map(|series| (series, score)))
             .map(|(series, score)| Candidate {
-                metric: shown(series),
+                metric: if again(series) { told_apart(series) } else { shown(series) },
                 count: series.count,
                 score: (score * 1000.0).round() / 1000.0,
             })
@@ -205,6 +210,16 @@ impl Chooser {
 
 fn shown(series: &Series) -> String {
     series.name.clone()
+}
+
+/// The name with the part of the data: `valid loss`, where several are called `loss`. A label may name it so.
+fn told_apart(series: &Series) -> String {
+    match series.split {
+        Split::Unsaid => shown(series),
+        Split::Train => format!("train {}", series.name),
+        Split::Valid => format!("valid {}", series.name),
+        Split::Test => format!("test {}", series.name),
+    }
 }
 
 fn reading(counter: &Counter, counters: &Counters, total: Option<f64>) -> CountReading {
