@@ -40,7 +40,7 @@ impl Core {
         });
         let fits = |header: &Header| header.fits(line, from);
         let in_table = self.header.as_ref().is_some_and(fits) || self.earlier_header.as_ref().is_some_and(fits);
-        if (!says_something || in_table) && !self.scan.numbers.is_empty() && table::is_row(line, from) {
+        if (!says_something || in_table) && !self.scan.numbers.is_empty() && (in_table || table::is_row(line, from)) {
             self.cache.insert(key, Plan::Row);
             let key = self.scan.shape ^ self.header.as_ref().map_or(0, |header| header.hash.rotate_left(17));
             self.learn_row(key, rendering, each);

@@ -287,7 +287,7 @@ impl Series {
         // Settings and tallies have such names too; what trains counts, and its values are no whole numbers.
         let settles = if self.whole && (self.count < 3 || self.low >= self.high) { 0.5 } else { 1.0 };
         let counts = if self.signature != 0 || self.is_paced() || self.count >= 50 { 1.0 } else { 0.75 };
-        let broken = if self.whole && self.low < self.high && counts < 1.0 { 0.6 } else { 1.0 };
+        let broken = if self.whole && self.low < self.high { 0.75 } else { 1.0 };
         (name * seen * direction * moves * settles * counts * broken).clamp(0.0, 0.99)
     }
 

@@ -51,7 +51,9 @@ impl Header {
         let end = from + cells.last().map_or(0, |(at, cell)| at + cell.len());
         let sentence = header.text.contains(": ") || header.text.trim_end().ends_with(['.', '!', '…']);
         let numeric = numbers.iter().any(|number| (from..end).contains(&usize::from(number.start)));
-        if cells.len() < 2 || cells.len() > COLUMNS_MAX || numeric || (sentence && ruled == Ruled::Blanks) {
+        // `% mean accuracy` comments a column of its own.
+        let least = if matches!(line.first(), Some(b'%' | b'#')) { 1 } else { 2 };
+        if cells.len() < least || cells.len() > COLUMNS_MAX || numeric || (sentence && ruled == Ruled::Blanks) {
             return None;
         }
         let means =
@@ -92,7 +94,7 @@ impl Header {
         let text = plain(line.get(from..).unwrap_or_default());
         if self.ruled == Ruled::Blanks {
             let row = words(&text);
-            return row.len() >= 2
+            return !row.is_empty()
                 && looks_like_row(&row)
                 && [self.cells().len(), self.words().len()].contains(&row.len());
         }
@@ -113,7 +115,7 @@ impl Header {
         {
             row.truncate(last + 1);
         }
-        if row.len() < 2 || row.len() > COLUMNS_MAX || !looks_like_row(&row) {
+        if row.len() < self.cells().len().min(2) || row.len() > COLUMNS_MAX || !looks_like_row(&row) {
             return None;
         }
         let names = self.columns_for(&row)?;
@@ -251,7 +253,7 @@ fn named(name: &str, number: usize, total: Option<usize>, cell: &str) -> Option<
 }
 
 fn clean(name: &str) -> String {
-    name.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ':' | ')' | '(' | '#')).to_owned()
+    name.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ':' | ')' | '(' | '#' | '%')).to_owned()
 }
 
 #[cfg(test)]
