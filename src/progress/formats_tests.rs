@@ -238,6 +238,32 @@ const CASES: &[Case] = &[
         DOWN,
         Some((20.0, None)),
     ),
+    // A total stands in the cell of its counter, and names are not English.
+    ("|   época |   pérdida |\n", "|  {n}/20  |   {L} |", "pérdida", DOWN, Some((20.0, Some(20.0)))),
+    // The heading counts; what begins again below it does not.
+    (
+        "",
+        "===== 训练Epoch {n} =====\n100%|█████| 600/600 [11:50<00:00,  1.18s/it]\n平均训练损失: {L}",
+        "损失",
+        DOWN,
+        Some((20.0, None)),
+    ),
+    ("", "fold {n} of 20\nepoch 1/2 lr 0.1\nepoch 2/2 loss {L}", "loss", DOWN, Some((20.0, Some(20.0)))),
+    ("", "Average error for minibatches {i}-{n} is {L} over 64000 frames", "error", DOWN, Some((20.0, None))),
+    ("", "At iteration 10{A}/1{A}/15{A}, rms={L}%", "rms", DOWN, Some((1569.0, None))),
+    ("", "{n} iter, {i} epoch / 19 epochs, loss {L}", "loss", DOWN, Some((19.0, Some(19.0)))),
+    // Names that say nothing: what moves beside a counter, and what counts evenly beside a metric.
+    ("", "epoch {n} flurb {L} wug 0.5", "flurb", DOWN, Some((20.0, None))),
+    ("", "{\"visit\": {n}, \"loss\": {L}}", "loss", DOWN, Some((20.0, None))),
+    ("", "{L} {s}", "column 1", DOWN, Some((1900.0, None))),
+    ("% mean error\n", " {L}", "mean error", DOWN, None),
+    (
+        "Iterat #Fevals   function value  axis ratio\n",
+        "   {n}     1{A} {L}             1.0e+00",
+        "function value",
+        DOWN,
+        Some((20.0, None)),
+    ),
 ];
 
 #[test]
@@ -278,6 +304,7 @@ fn what_is_no_training_has_no_evaluation_function() {
         "64 bytes from 1.1.1.1: icmp_seq={i} ttl=57 time=1{A}.3 ms",
         "learning_rate: 0.{A}, batch_size: {A}, grad_norm: {L}, step time: {L} s",
         "Epoch {n}: val_loss improved from 0.{A} to {L}, saving model to best.h5",
+        "D_KERNEL_MAP=512 POOL_SIZE=4",
     ] {
         let read = reading(&log("", template));
         assert_eq!(read.metric, None, "{template}");
@@ -310,4 +337,19 @@ fn what_is_told_beside_a_checkpoint_is_no_training_value() {
         read.observations.last().map(|o| (o.value * 1e4).round() / 1e4),
         Some((loss(STEPS - 1) * 1e4).round() / 1e4)
     );
+}
+
+#[test]
+fn the_same_name_for_two_parts_of_the_data_is_two_series() {
+    let read = reading(&log("", "[train] epoch {n}/20 loss {L}\n[valid] epoch {n}/20 loss 2.{A}"));
+    assert_eq!((read.metric.as_deref(), read.observations.len()), (Some("loss"), STEPS));
+    let names: Vec<&str> = read.candidates.iter().map(|candidate| candidate.metric.as_str()).collect();
+    assert_eq!(names, ["train loss", "valid loss"]);
+}
+
+#[test]
+fn an_end_that_is_told_when_all_is_over_was_not_known() {
+    let text = log("", "epoch {i} | loss: {L}");
+    let read = reading(&(text + "Stop training because you reached max_epochs = 20 with best_epoch = 15\n"));
+    assert_eq!(read.progress.map(|p| (p.current, p.total)), Some((19.0, None)));
 }

@@ -146,6 +146,11 @@ impl Counter {
         )
     }
 
+    /// Whether it had more than one value.
+    pub(super) fn moves(&self) -> bool {
+        self.distinct >= 2
+    }
+
     fn is_regular(&self) -> bool {
         self.regular >= REGULAR && self.regular >= self.irregular * 4 && self.restarts == 0 && self.fallen.is_none()
     }
@@ -177,7 +182,7 @@ impl Counter {
         // Among equals the one that has moved more: the bar of a short evaluation stands beside that of the training.
         let moved = 0.04 * (1.0 - 1.0 / f64::from(self.distinct.min(DISTINCT_MAX)));
         let told = if has_total { 0.45 } else { 0.0 } + if beside { 0.2 } else { 0.0 };
-        kind + moved + told - restarting - if nested { 0.5 } else { 0.0 } - still - over
+        kind + moved + told - restarting - if nested { 0.9 } else { 0.0 } - still - over
     }
 }
 

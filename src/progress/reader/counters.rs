@@ -151,16 +151,18 @@ impl Counters {
         {
             return self.counters.get(slot);
         }
-        let has_outer =
-            self.counters.iter().any(|counter| counter.count.is_outer() && counter.last_line >= beside.first_line);
         let rank = |slot: &usize| {
             let counter = &self.counters[*slot];
-            counter.rank(
-                self.total_of(counter).is_some(),
-                has_outer,
-                beside.counters >> *slot & 1 == 1,
-                beside.first_line,
-            )
+            // An outer counter that moves, or that was there before, or after which this one began again; in
+            // `step=340/2500,epoch=0` the steps count on.
+            let outer = |(at, other): (usize, &Counter)| {
+                other.count.is_outer()
+                    && other.last_line >= beside.first_line
+                    && (at < *slot || other.moves() || counter.restarts > 0)
+            };
+            let has_outer = self.counters.iter().enumerate().any(outer);
+            let is_beside = beside.counters >> *slot & 1 == 1;
+            counter.rank(self.total_of(counter).is_some(), has_outer, is_beside, beside.first_line)
         };
         let best =
             (0..self.counters.len()).max_by(|a, b| rank(a).total_cmp(&rank(b))).filter(|slot| rank(slot) > 0.0)?;
@@ -270,5 +272,37 @@ mod tests {
         assert_eq!(total(&counters), Some(30.0));
         counters.advance(plain(Count::Epoch), 31.0, None, 3, false);
         assert_eq!(total(&counters), None);
+    }
+
+    #[test]
+    fn what_begins_again_in_each_epoch_is_inside_it_and_what_goes_on_is_not() {
+        let named = |name: u16, total: f64| (Counted { count: Count::Step, label: name }, Some(total));
+        let ((inner, length), (global, whole)) = (named(1, 100.0), named(2, 500.0));
+        let mut counters = Counters::default();
+        for epoch in 0..5 {
+            counters.advance(plain(Count::Epoch), f64::from(epoch), None, 10, false);
+            for batch in 0..10 {
+                let at = f64::from(epoch * 100 + batch * 10);
+                counters.advance(inner, f64::from(batch * 10), length, 11, false);
+                counters.advance(global, at, whole, 11, false);
+            }
+            let outer = counters.outermost(Beside { first_line: 0, counters: 0b110 }).map(|counter| counter.label);
+            assert_eq!(outer == Some(2), epoch > 0, "epoch {epoch}: at first nothing tells the two apart");
+        }
+    }
+
+    #[test]
+    fn a_number_whose_name_says_nothing_counts_if_it_grows_evenly_beside_the_evaluation() {
+        let beside = Beside { first_line: 0, counters: 1 };
+        let mut counters = Counters::default();
+        for value in [1.0, 2.0, 3.0, 4.0, 5.0, 6.0] {
+            assert_eq!(counters.outermost(beside), None, "at {value}");
+            counters.advance(plain(Count::Tally), value, None, 1, false);
+        }
+        assert_eq!(counters.outermost(beside).map(|counter| counter.current), Some(6.0));
+        counters.advance(plain(Count::Tally), 60.0, None, 1, false);
+        counters.advance(plain(Count::Tally), 61.0, None, 1, false);
+        counters.advance(plain(Count::Tally), 99.0, None, 1, false);
+        assert_eq!(counters.outermost(beside), None);
     }
 }

@@ -20,7 +20,7 @@ const BACKSPACES_THAT_REDRAW: usize = 8;
 pub(in crate::progress) struct Rendering<'a> {
     /// Newlines before it, plus one.
     pub line: u64,
-    /// Its text without control characters; blank renderings are not reported.
+    /// Its text without control characters and blanks at its end; blank renderings are not reported.
     pub text: &'a [u8],
     /// Whether nothing overwrites it.
     pub last: bool,
@@ -247,9 +247,9 @@ mod tests {
             shown("start\r\n\r 1/3\r 2/3\r 3/3\nend"),
             [
                 (1, "start".into(), true),
-                (2, "1/3".into(), false),
-                (2, "2/3".into(), false),
-                (2, "3/3".into(), true),
+                (2, " 1/3".into(), false),
+                (2, " 2/3".into(), false),
+                (2, " 3/3".into(), true),
                 (3, "end".into(), true)
             ]
         );

@@ -287,7 +287,7 @@ mod tests {
         let yolo = "  Class  Images  Labels  P   R  mAP@.5 mAP@.5:.95: 100%|███| 4/4 [00:01<00:00,  3.21it/s]";
         assert_eq!(
             columns(yolo, "    all     128     929  0.6 0.5    0.55   0.3"),
-            ["R=0.5", "mAP@.5=0.55", "mAP@.5:.95=0.3"]
+            ["Tally=929", "R=0.5", "mAP@.5=0.55", "mAP@.5:.95=0.3"]
         );
         assert_eq!(columns("epoch,loss,val_loss", "3,0.5,"), ["Epoch=3", "loss=0.5"]);
         assert_eq!(
