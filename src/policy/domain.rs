@@ -29,6 +29,9 @@ const LEAST_SECONDS: f64 = 0.5;
 /// A domain is never planned for less than this part of its processors, whatever its neighbours use.
 const LEAST_CAPACITY: f64 = 0.05;
 
+/// No domain has less, whatever a quota says.
+const LEAST_CORES: f64 = 0.01;
+
 /// Rounds in which plain sharing over several atoms settles.
 const ROUNDS: usize = 100;
 
@@ -87,8 +90,13 @@ pub(super) fn domains(node: &NodeObservation) -> Vec<Domain> {
         .map(|classes| domain(node, &classes))
         .collect();
     domains.sort_by_key(|domain| domain.members[0]);
-    share_the_node(&mut domains, node.cores);
+    share_the_node(&mut domains, cores_of(node));
     domains
+}
+
+/// The node's cores; what is no sensible number counts as one.
+fn cores_of(node: &NodeObservation) -> f64 {
+    if node.cores.is_finite() && node.cores > 0.0 { node.cores.clamp(LEAST_CORES, 1e6) } else { 1.0 }
 }
 
 fn competes(one: &Place, other: &Place) -> bool {
@@ -111,13 +119,13 @@ fn domain(node: &NodeObservation, classes: &[&Class<'_>]) -> Domain {
     let place = classes[0].place;
     let mut atoms = match classes {
         [class] => {
-            let cores = class.place.cpus.as_ref().map_or(node.cores, |cpus| cpus.count() as f64);
+            let cores = class.place.cpus.as_ref().map_or_else(|| cores_of(node), |cpus| cpus.count() as f64);
             vec![Atom { cores, members: (0..members.len()).collect() }]
         }
         _ => atoms(node, classes, &members),
     };
     let there: f64 = atoms.iter().map(|atom| atom.cores).sum();
-    let cores = place.parent_quota.map_or(there, |Quota(millis)| there.min(millis as f64 / 1000.0));
+    let cores = place.parent_quota.map_or(there, |Quota(millis)| there.min(millis as f64 / 1000.0)).max(LEAST_CORES);
     if cores < there {
         atoms.iter_mut().for_each(|atom| atom.cores *= cores / there);
     }
@@ -128,7 +136,7 @@ fn domain(node: &NodeObservation, classes: &[&Class<'_>]) -> Domain {
 /// Processors by which of the classes may use them.
 fn atoms(node: &NodeObservation, classes: &[&Class<'_>], members: &[usize]) -> Vec<Atom> {
     let named = classes.iter().filter_map(|class| class.place.cpus.as_ref()).flat_map(|cpus| cpus.iter().last()).max();
-    let count = (node.cores.clamp(0.0, 1e6).ceil() as usize).max(named.map_or(0, |last| last + 1));
+    let count = (cores_of(node).ceil() as usize).max(named.map_or(0, |last| last + 1));
     let mut found: Vec<(Vec<bool>, f64)> = Vec::new();
     for cpu in 0..count {
         let users: Vec<bool> =

@@ -64,6 +64,8 @@
 mod lag;
 mod milestone;
 mod pool;
+#[cfg(test)]
+mod testing;
 mod trust;
 mod width;
 mod work;

@@ -1,0 +1,90 @@
+//! A node on which the default policy is told job by job.
+
+use crate::model::{
+    ContainerObservation, CpuTime, Curve, Estimate, Millis, NodeObservation, NodePlan, Objective, Phase, PolicyName,
+    PolicySettings, Progress, ProgressUnit, Reason, Share,
+};
+use crate::policy::testing::{container, node};
+use crate::policy::{Governor, check};
+
+pub(super) const INTERVAL: Millis = Millis::from_secs(20);
+
+/// A node on which jobs report once per CPU-second of theirs.
+pub(super) struct Bench {
+    pub(super) governor: Governor,
+    pub(super) node: NodeObservation,
+}
+
+pub(super) fn exactly(units: f64) -> Estimate {
+    Estimate { low: units, likely: units, high: units }
+}
+
+/// A job that has done `done` of `total` units, one CPU-second each, and is `to_quality` units from good.
+pub(super) fn job(id: &str, done: f64, total: Option<f64>, to_quality: Option<f64>) -> ContainerObservation {
+    let mut c = container(id);
+    c.usage.cpu = Some(CpuTime((done * 1e6) as u64));
+    c.usage.pressure.cpu = Some(0.5); // it wants more than it gets
+    c.learning.confidence = 1.0;
+    c.learning.evaluations = done as u64;
+    c.learning.progress = Some(Progress { unit: ProgressUnit::Step, current: done, total, at: Millis(0) });
+    c.learning.units_to_completion = total.map(|total| exactly(total - done));
+    c.learning.curve = to_quality.map(|units| Curve {
+        phase: Phase::Improving,
+        quality: if units > 0.0 { 0.5 } else { 0.97 },
+        units_to_quality: Some(exactly(units)),
+    });
+    c
+}
+
+/// The same job 20 CPU-seconds ago: an equal share of two cores for one interval, and a report of which the price is measured.
+fn earlier(job: &ContainerObservation) -> ContainerObservation {
+    let mut job = job.clone();
+    job.usage.cpu = job.usage.cpu.map(|cpu| CpuTime(cpu.0 - 20_000_000));
+    if let Some(progress) = &mut job.learning.progress {
+        progress.current -= 20.0;
+    }
+    job
+}
+
+impl Bench {
+    /// The jobs have run for an interval before.
+    pub(super) fn new(objective: f64, jobs: Vec<ContainerObservation>) -> Self {
+        let settings = PolicySettings {
+            policy: PolicyName::Balanced,
+            objective: Objective(objective),
+            floor: Share::clamped(0.1),
+            ..PolicySettings::default()
+        };
+        let mut bench = Bench { governor: Governor::new(settings), node: node(jobs.clone()) };
+        jobs.iter().enumerate().for_each(|(index, job)| bench.goes_on(index, earlier(job)));
+        bench.tick();
+        jobs.into_iter().enumerate().for_each(|(index, job)| bench.goes_on(index, job));
+        bench
+    }
+
+    /// A job as it will be at the next tick, with a report of that instant.
+    pub(super) fn goes_on(&mut self, index: usize, mut job: ContainerObservation) {
+        if let Some(progress) = &mut job.learning.progress {
+            progress.at = self.node.now.after(INTERVAL);
+        }
+        self.node.containers[index] = job;
+    }
+
+    pub(super) fn tick(&mut self) -> NodePlan {
+        self.node.now = self.node.now.after(INTERVAL);
+        let plan = self.governor.tick(&self.node);
+        assert_eq!(check(&plan, &self.node), []);
+        plan
+    }
+
+    pub(super) fn shares(&mut self) -> Vec<f64> {
+        self.tick().containers.iter().map(|planned| (planned.share.fraction() * 100.0).round() / 100.0).collect()
+    }
+}
+
+pub(super) fn ranked(plan: &NodePlan, index: usize) -> (String, f64, usize) {
+    match &plan.containers[index].reason {
+        Reason::Ranked { milestone, work, rank, .. } => (milestone.to_string(), *work, *rank),
+        other => panic!("not ranked: {other:?}"),
+    }
+}
