@@ -30,6 +30,23 @@ fn the_json_tells_metric_observations_progress_and_candidates() {
 }
 
 #[test]
+fn the_other_readings_are_listed_with_the_label_that_chooses_each() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let log = folder.path().join("job.log");
+    let epoch = |n: usize| format!("[train] epoch {n}/9 loss 0.{}\n[valid] epoch {n}/9 loss 1.{}\n", 9 - n, 9 - n);
+    fs::write(&log, (1..=8).map(epoch).collect::<String>()).expect("a log");
+    let path = log.to_string_lossy();
+    let output = flowctl(&[&path]).success().get_output().stdout.clone();
+    let said = String::from_utf8_lossy(&output);
+    let label = said.lines().find_map(|line| line.trim().strip_prefix("flowcon.metric=")).expect("a label");
+    let (metric, _) = label.split_once(" (").expect("what stands behind it");
+    assert_eq!(metric, "valid loss", "{said}");
+    let told = json(&["--json", "--metric", metric, &path]);
+    let observations = told["observations"].as_array().expect("a list");
+    assert_eq!((observations.len(), observations[0]["value"].as_f64()), (8, Some(1.8)));
+}
+
+#[test]
 fn a_redrawn_bar_counts_each_time_or_once() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let log = folder.path().join("bar.log");
