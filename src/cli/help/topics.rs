@@ -31,13 +31,13 @@ fn labels() -> Topic {
                          number and its name are kept.",
                     ),
                     paragraph(
-                        "A log is read at once if each report is one line that names its numbers: `epoch 3/40 train_loss=0.412 \
-                         val_loss=0.437`. Print how many epochs there will be beside the epoch, a number as `name=value`, the same line each \
-                         time, and flush it (PYTHONUNBUFFERED=1).",
+                        "A log is read at once if each report is one line that names its numbers: \"epoch 3/40 train_loss=0.412 \
+                         val_loss=0.437\". Print how many epochs there will be beside the epoch, each number as name=value, the same line \
+                         each time, and flush it (PYTHONUNBUFFERED=1).",
                     ),
                     paragraph(
                         "`flowctl logs FILE` also lists what else could be read, each with the label that chooses it, such as \
-                         flowcon.metric=val_loss. `valid loss` is the loss of the validation where several are called loss.",
+                         flowcon.metric=val_loss. \"valid loss\" is the loss of the validation where several are called loss.",
                     ),
                     paragraph(
                         "A label that cannot be obeyed is ignored, and `flowctl status` and `flowctl explain JOB` say why. Labels of a \
