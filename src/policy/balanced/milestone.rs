@@ -37,7 +37,7 @@ const LEAST_CREDIT: f64 = 0.02;
 const CAUTION: f64 = 0.3;
 
 /// Readings of the log that are less sure than this name no quality.
-const LEAST_CONFIDENCE: f64 = 0.3;
+const LEAST_CONFIDENCE: f64 = 0.5;
 
 /// The milestone that pays best.
 #[derive(Clone, Copy, Debug, PartialEq)]
