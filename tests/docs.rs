@@ -375,7 +375,7 @@ fn an_operators_commands_do_what_they_are_said_to() {
 
 #[test]
 fn whoever_looks_sees_the_jobs_and_what_was_decided() {
-    let machine = Machine::start(&["policy.interval=1s"]);
+    let machine = Machine::start(&["policy.interval=1s", "policy.max-interval=1s"]);
     for name in ["one", "two"] {
         machine.runs(name, &[GOVERNED], GROWING);
         machine
