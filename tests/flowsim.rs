@@ -76,7 +76,7 @@ fn trainings_never_seen_before_gain_at_the_first_try() {
         let figure = |policy: &str| result["policies"][policy][key].as_f64().unwrap();
         figure("balanced") / figure("fair") - 1.0
     };
-    assert!(change("mean_completion_s") <= -0.18 && change("mean_t95_s") <= 0.0, "{result}");
+    assert!(change("mean_completion_s") <= -0.20 && change("mean_t95_s") <= 0.03, "{result}");
     assert!(change("makespan_s") <= 0.02, "{result}");
 }
 
