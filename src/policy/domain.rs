@@ -220,8 +220,7 @@ impl Domain {
 
     /// Cores that the member could use if it were alone in the domain.
     pub(super) fn most(&self, member: usize, container: &ContainerObservation) -> f64 {
-        let there: f64 =
-            self.atoms.iter().filter(|atom| atom.members.binary_search(&member).is_ok()).map(|a| a.cores).sum();
+        let there = self.cores_open_to(member);
         let own_quota = container.original.cpu_quota.flatten();
         own_quota.map_or(there, |Quota(millis)| there.min(millis as f64 / 1000.0))
     }

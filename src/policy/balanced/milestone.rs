@@ -1,7 +1,7 @@
 //! What a job can reach, what that is worth, and what it costs: the index of Smith's rule over milestones.
 
 use super::work::Work;
-use crate::model::{ContainerObservation, Estimate, Objective, Phase};
+use crate::model::{ContainerObservation, Estimate, Objective, Phase, TotalClaim};
 use crate::policy::importance;
 
 /// Part of the whole work at which a job reaches 95 % quality: until its own curve says where that is, and, where the log does not say
@@ -131,11 +131,16 @@ impl Prospect<'_> {
     }
 }
 
+/// The claim of the end, if it is sure enough to be planned with.
+fn sure_claim(container: &ContainerObservation) -> Option<&TotalClaim> {
+    container.learning.claim.as_ref().filter(|claim| claim.confidence >= LEAST_SURE_CLAIM)
+}
+
 /// Units to the end that the log tells, an earlier run foretells, or the job's command claims surely enough.
 fn units_to_end(container: &ContainerObservation) -> Option<f64> {
     let learning = &container.learning;
-    let is_sure = learning.claim.as_ref().is_none_or(|claim| claim.confidence >= LEAST_SURE_CLAIM);
-    learning.units_to_completion.filter(|_| is_sure).map(|units| units.likely)
+    let is_told = learning.claim.is_none() || sure_claim(container).is_some();
+    learning.units_to_completion.filter(|_| is_told).map(|units| units.likely)
 }
 
 /// CPU-seconds from the start to a good model: as the curve foresees it now, or as it was last foreseen.
@@ -186,8 +191,8 @@ fn cautious(units: Estimate) -> f64 {
 
 fn typical_units(container: &ContainerObservation) -> Option<f64> {
     let progress = container.learning.progress?;
-    let claimed = container.learning.claim.as_ref().filter(|claim| claim.confidence >= LEAST_SURE_CLAIM);
-    let total = progress.total.or(claimed.map(|claim| claim.total)).filter(|total| *total >= progress.current);
+    let total =
+        progress.total.or(sure_claim(container).map(|claim| claim.total)).filter(|total| *total >= progress.current);
     let whole = total.unwrap_or(YOUNG * progress.current);
     let left = TYPICAL_QUALITY_AT * whole - progress.current;
     left.is_finite().then_some(left.max(0.0))

@@ -140,6 +140,8 @@ pub(super) struct Entry<'a> {
 struct Contest<'a> {
     domain: &'a Domain,
     candidates: Vec<Option<Candidate>>,
+    /// The indices of those that are ranked, best first.
+    order: Vec<f64>,
     /// Cores that plain sharing gives each.
     entitled: Vec<f64>,
     /// Cores that are given to each.
@@ -233,7 +235,9 @@ impl<'a> Contest<'a> {
         let running = domain.containers(node).filter(|container| container.state == RunState::Running).count();
         mark_critical(&mut candidates, &entitled, running.max(1) as f64, domain.cores);
         let given = pool::divide(domain, &candidates, &plain, settings.floor.fraction());
-        Contest { domain, candidates, entitled, given }
+        let mut order: Vec<f64> = candidates.iter().flatten().map(|candidate| candidate.milestone.log_index).collect();
+        order.sort_by(|a, b| b.total_cmp(a));
+        Contest { domain, candidates, order, entitled, given }
     }
 
     fn is_favoured(&self, member: usize) -> bool {
@@ -266,7 +270,6 @@ impl<'a> Contest<'a> {
 
     fn decide(&self, member: usize, container: &ContainerObservation, decision: &mut Decision) {
         let candidate = self.candidates[member].as_ref();
-        let ranked = || self.candidates.iter().flatten();
         let is_favoured = candidate.is_some() && self.given[member] >= self.entitled[member];
         decision.role = if is_favoured { MemoryRole::Protect } else { MemoryRole::Leave };
         // The allocation multiplies by what the container matters, which is in what it is given already.
@@ -275,8 +278,8 @@ impl<'a> Contest<'a> {
             Some(Candidate { milestone, .. }) => Reason::Ranked {
                 milestone: milestone.name.into(),
                 work: milestone.work,
-                rank: 1 + ranked().filter(|other| other.milestone.log_index > milestone.log_index).count(),
-                of: ranked().count(),
+                rank: 1 + self.order.partition_point(|index| *index > milestone.log_index),
+                of: self.order.len(),
             },
             None => Reason::Unranked,
         };
