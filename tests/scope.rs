@@ -1,50 +1,54 @@
-//! `flowctl run` on the real kernel, and the daemon's watch over what it registers. Wants root.
+//! `flowctl run` on the real kernel, with and without a daemon. Wants root.
 
-use flowcon::host::cgroup::{Cgroup, StartTime};
-use flowcon::host::scope::{Placement, Scope, ScopeEvent, ScopeWatch, directory_of};
-use flowcon::model::{ContainerId, CpuWeight, Setting};
+mod support;
+
+use flowcon::host::cgroup::Cgroup;
+use flowcon::host::scope::{Session, socket_of};
+use flowcon::model::{CpuWeight, Setting};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::ops::{Deref, DerefMut};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{Receiver, channel};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use support::daemon::Daemon;
 
 /// A daemon's socket path of this test's own, and names that no other test uses.
 struct Place {
     dir: tempfile::TempDir,
+    socket: PathBuf,
     test: &'static str,
 }
 
 impl Place {
+    /// Where no daemon answers.
     fn of(test: &'static str) -> Place {
-        Place { dir: tempfile::tempdir().expect("a temporary folder"), test }
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        Place { socket: dir.path().join("flowcond.sock"), dir, test }
     }
 
-    fn socket(&self) -> PathBuf {
-        self.dir.path().join("flowcond.sock")
-    }
-
-    fn scopes(&self) -> PathBuf {
-        directory_of(&self.socket())
+    fn at(daemon: &Daemon, test: &'static str) -> Place {
+        Place { socket: daemon.socket(), ..Place::of(test) }
     }
 
     fn name(&self) -> String {
         format!("test-{}-{}", std::process::id(), self.test)
     }
 
-    fn folder(&self) -> PathBuf {
-        self.scopes().join(self.name())
-    }
-
     /// `flowctl run` of a shell script.
     fn command(&self, script: &str) -> Command {
+        self.labelled(&[], script)
+    }
+
+    fn labelled(&self, labels: &[&str], script: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
-        command.arg("--socket").arg(self.socket()).args(["run", "--name", &self.name(), "--", "sh", "-c", script]);
-        command.stdin(Stdio::null());
+        command.arg("--socket").arg(&self.socket).args(["run", "--name", &self.name()]);
+        for label in labels {
+            command.args(["--label", label]);
+        }
+        command.args(["--", "sh", "-c", script]).stdin(Stdio::null());
         command
     }
 
@@ -54,27 +58,40 @@ impl Place {
 
     /// Starts a script that prints `ready` when it may be looked at.
     fn start(&self, script: &str) -> (Running, BufReader<std::process::ChildStdout>) {
-        let mut child =
-            self.command(&format!("echo ready; {script}")).stdout(Stdio::piped()).spawn().expect("flowctl starts");
-        let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
-        let mut line = String::new();
-        stdout.read_line(&mut line).expect("a line");
-        assert_eq!(line, "ready\n");
-        (Running { child, cgroups: self.cgroups() }, stdout)
+        start(self.command(&format!("echo ready; {script}")), self)
     }
 
+    /// The directories of its cgroup, wherever they are.
     fn cgroups(&self) -> Vec<PathBuf> {
-        let record = fs::read_to_string(self.folder().join("scope.json")).expect("registered before the command runs");
-        let record: serde_json::Value = serde_json::from_str(&record).expect("a record is JSON");
-        let cgroups = record["cgroups"].as_array().expect("cgroupfs").iter();
-        cgroups.map(|path| PathBuf::from(path.as_str().expect("a path"))).collect()
+        fn find(below: &Path, name: &str, depth: usize, found: &mut Vec<PathBuf>) {
+            let entries = fs::read_dir(below).into_iter().flatten().flatten();
+            for path in entries.filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir())).map(|e| e.path()) {
+                if path.file_name().is_some_and(|last| last == name) {
+                    found.push(path);
+                } else if depth > 0 {
+                    find(&path, name, depth - 1, found);
+                }
+            }
+        }
+        let mut found = Vec::new();
+        find(Path::new("/sys/fs/cgroup"), &format!("flowcon-{}", self.name()), 6, &mut found);
+        found
     }
 
-    fn watch(&self) -> (ScopeWatch, Receiver<ScopeEvent>) {
-        let (sender, events) = channel();
-        let watch = ScopeWatch::start(&self.scopes(), move |event| sender.send(event).is_ok()).expect("a folder");
-        (watch, events)
+    /// The process that the command began as.
+    fn pid(&self) -> u32 {
+        let procs = fs::read_to_string(self.cgroups()[0].join("cgroup.procs")).expect("a cgroup");
+        procs.lines().next().expect("a process").parse().expect("a number")
     }
+}
+
+fn start(mut command: Command, place: &Place) -> (Running, BufReader<std::process::ChildStdout>) {
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("flowctl starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    let mut line = String::new();
+    stdout.read_line(&mut line).expect("a line");
+    assert_eq!(line, "ready\n");
+    (Running { child, cgroups: place.cgroups() }, stdout)
 }
 
 /// A running `flowctl run`; whatever is left of it ends with the test, also with one that fails.
@@ -109,13 +126,6 @@ impl Drop for Running {
     }
 }
 
-fn started(events: &Receiver<ScopeEvent>) -> Scope {
-    match events.recv_timeout(Duration::from_secs(10)) {
-        Ok(ScopeEvent::Started(scope)) => scope,
-        other => panic!("{other:?}"),
-    }
-}
-
 fn eventually(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !condition() {
@@ -137,25 +147,34 @@ fn output_and_exit_code_are_the_commands_and_nothing_is_left() {
     let place = Place::of("plain");
     let out = place.output("echo out; echo err >&2; cat /proc/self/cgroup; exit 7");
     assert_eq!(out.status.code(), Some(7));
-    assert_eq!(text(&out.stderr), "err\n");
+    let errors = text(&out.stderr);
+    let (said, err) = errors.split_once('\n').expect("two lines");
+    assert!(said.contains("no flowcond answers") && said.contains("not managed until"), "{said}");
+    assert_eq!(err, "err\n");
     let stdout = text(&out.stdout);
     assert!(stdout.starts_with("out\n"), "{stdout}");
-    assert!(stdout.lines().any(|line| line.ends_with(&format!("/flowcon-{}", place.name()))), "{stdout}");
-    assert_eq!(fs::read_dir(place.scopes()).unwrap().count(), 0);
+    let inside = stdout.lines().filter(|line| line.ends_with(&format!("/flowcon-{}", place.name()))).count();
+    assert!(inside > 0, "{stdout}");
+    assert_eq!(place.cgroups(), Vec::<PathBuf>::new(), "a cgroup was left");
+    assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 0, "a file was left");
 }
 
 #[test]
-fn the_command_is_registered_and_in_every_cgroup_before_it_runs() {
-    let place = Place::of("before");
-    let out = place.output(&format!("cat {}/scope.json; echo; cat /proc/self/cgroup", place.folder().display()));
-    let stdout = text(&out.stdout);
-    let (record, memberships) = stdout.split_once('\n').unwrap();
-    let record: serde_json::Value = serde_json::from_str(record).unwrap();
-    assert_eq!(record["labels"]["flowcon.enable"], "true");
-    let cgroups = record["cgroups"].as_array().unwrap();
-    let inside = memberships.lines().filter(|line| line.ends_with(&format!("/flowcon-{}", place.name()))).count();
-    assert_eq!(inside, cgroups.len(), "{stdout}");
-    assert!(cgroups.iter().all(|path| !Path::new(path.as_str().unwrap()).exists()), "a cgroup was left");
+fn the_command_is_governed_before_it_runs_and_its_end_is_known() {
+    let daemon = Daemon::start("off", &[]);
+    let place = Place::at(&daemon, "before");
+    let flowctl = env!("CARGO_BIN_EXE_flowctl");
+    let out = place.output(&format!("{flowctl} --socket {} ps -o json; exit 3", place.socket.display()));
+    assert_eq!(out.status.code(), Some(3));
+    assert_eq!(text(&out.stderr), "");
+    // The registration is an event before the answer to it; what is published follows at once.
+    let ended = support::daemon::eventually("its end is told", SOON, || {
+        let told = text(&daemon.flowctl(&["events", "-o", "json", "--no-follow", "-n", "100"]).stdout);
+        told.contains(&format!("{} ended", place.name())).then_some(told)
+    });
+    assert!(ended.contains(&format!("{} is governed", place.name())), "{ended}");
+    assert!(daemon.job(&place.name()).is_none());
+    assert_eq!(place.cgroups(), Vec::<PathBuf>::new());
 }
 
 #[test]
@@ -163,14 +182,13 @@ fn a_command_that_cannot_run_is_said_to_be_with_the_shells_exit_codes() {
     let place = Place::of("missing");
     let run = |command: &str| {
         let flowctl = env!("CARGO_BIN_EXE_flowctl");
-        Command::new(flowctl).arg("--socket").arg(place.socket()).args(["run", "--", command]).output().unwrap()
+        Command::new(flowctl).arg("--socket").arg(&place.socket).args(["run", "--", command]).output().unwrap()
     };
     let missing = run("/nonexistent/program");
     assert_eq!(missing.status.code(), Some(127));
     assert!(text(&missing.stderr).contains("/nonexistent/program"));
     assert_eq!(run("/etc/passwd").status.code(), Some(126));
     assert_eq!(place.output("kill -KILL $$").status.code(), Some(128 + 9));
-    assert_eq!(fs::read_dir(place.scopes()).unwrap().count(), 0);
 }
 
 #[test]
@@ -200,8 +218,7 @@ fn a_stopped_flowctl_stops_the_command_and_goes_on_with_it() {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         stat[stat.rfind(')').unwrap() + 2..].chars().next().unwrap()
     };
-    let pid = fs::read_to_string(place.folder().join("scope.json")).unwrap();
-    let pid = serde_json::from_str::<serde_json::Value>(&pid).unwrap()["pid"].as_u64().unwrap() as u32;
+    let pid = place.pid();
     signal(flowctl.id(), "TSTP");
     eventually("both are stopped", || state(flowctl.id()) == 'T' && state(pid) == 'T');
     signal(flowctl.id(), "CONT");
@@ -244,103 +261,108 @@ fn a_name_in_use_is_refused_without_harm() {
     assert_eq!(second.status.code(), Some(6));
     assert_eq!(text(&second.stdout), "");
     assert!(text(&second.stderr).contains("choose another --name"), "{}", text(&second.stderr));
-    assert!(place.folder().join("scope.json").exists());
     signal(first.id(), "TERM");
     first.wait().unwrap();
 }
 
+const SOON: Duration = Duration::from_secs(30);
+
+/// The limits that stand on a job, as its cgroup has them.
+fn cgroup_of(place: &Place) -> Cgroup {
+    let pid = place.pid();
+    let start = flowcon::host::cgroup::start_time(pid);
+    Cgroup::of_scope(pid, start, &format!("flowcon-{}", place.name())).expect("its cgroup")
+}
+
 #[test]
-fn the_daemon_sees_a_scope_come_and_go_and_can_govern_it() {
-    let place = Place::of("watch");
-    let (_watch, events) = place.watch();
-    let began = Instant::now();
-    let (mut flowctl, _stdout) = place.start("echo loss 1; exec sleep 1000");
-    let scope = started(&events);
-    assert!(began.elapsed() < Duration::from_secs(2), "only the clock found it");
-    assert_eq!(scope.name.as_str(), place.name());
-    let cgroup = Cgroup::of_scope(scope.pid, Some(StartTime(scope.start_ticks)), &scope.cgroup_name()).unwrap();
+fn the_daemon_reads_its_output_limits_it_and_shows_where_it_can_be_read() {
+    let daemon = Daemon::start("off", &["policy.interval=1s"]);
+    let place = Place::at(&daemon, "governed");
+    let (mut flowctl, _stdout) =
+        place.start("for i in 1 2 3; do echo epoch $i loss: 0.$((9-i)); done; exec sleep 1000");
+    daemon.job_that(&place.name(), "its metric is read", SOON, |job| job["metric"]["name"] == "loss");
+    let logged = daemon.told(&["logs", &place.name(), "--json"]);
+    assert!(logged.contains("0.6"), "{logged}");
     let weight = Setting::CpuWeight(CpuWeight::clamped(40.0));
-    assert_eq!(cgroup.write(weight).unwrap(), weight);
-    eventually("the output is in the log", || fs::read_to_string(&scope.log).unwrap() == "ready\nloss 1\n");
+    assert_eq!(cgroup_of(&place).write(weight).unwrap(), weight);
     signal(flowctl.id(), "TERM");
     flowctl.wait().unwrap();
-    let ended = events.recv_timeout(Duration::from_secs(10)).unwrap();
-    assert_eq!(ended, ScopeEvent::Ended(ContainerId::new(&format!("scope:{}", place.name()))));
+    support::daemon::eventually("it is gone", SOON, || daemon.job(&place.name()).is_none().then_some(()));
+    let is_kept = || text(&daemon.flowctl(&["history"]).stdout).contains(&place.name());
+    support::daemon::eventually("the history has it", SOON, || is_kept().then_some(()));
 }
 
 #[test]
-fn a_daemon_that_comes_later_adopts_and_one_that_finds_remains_clears_them() {
-    let place = Place::of("adopt");
-    let (mut flowctl, _stdout) = place.start("exec sleep 1000");
-    let cgroups = place.cgroups();
-    let (watch, events) = place.watch();
-    let scope = started(&events);
-    drop(watch);
-    // flowctl dies without a word; its command lives on, and its name stays taken.
-    flowctl.kill().unwrap();
-    flowctl.wait().unwrap();
-    assert_eq!(place.output("echo no").status.code(), Some(6));
-    let (_watch, events) = place.watch();
-    assert_eq!(started(&events), scope);
-    signal(scope.pid, "KILL");
-    let ended = events.recv_timeout(Duration::from_secs(10)).unwrap();
-    assert_eq!(ended, ScopeEvent::Ended(scope.name.id()));
-    eventually("the folder is gone", || !place.folder().exists());
-    eventually("the cgroups are gone", || cgroups.iter().all(|cgroup| !cgroup.exists()));
-}
-
-#[test]
-fn a_folder_that_lies_about_its_process_is_not_believed() {
-    let place = Place::of("lies");
-    let (mut flowctl, _stdout) = place.start("exec sleep 1000");
-    let record = fs::read_to_string(place.folder().join("scope.json")).unwrap();
-    let liar = |name: &str, change: &dyn Fn(&str) -> String, owner: u32| {
-        let folder = place.scopes().join(name);
-        fs::create_dir(&folder).unwrap();
-        fs::write(folder.join("scope.json"), change(&record.replace(&place.name(), name))).unwrap();
-        for path in [folder.join("scope.json"), folder.clone()] {
-            std::os::unix::fs::chown(path, Some(owner), Some(owner)).unwrap();
-        }
-        // Held, as a living flowctl would, so that it is not taken for remains.
-        let held = fs::File::open(&folder).unwrap();
-        rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
-        held
-    };
-    let same = |record: &str| record.to_owned();
-    let _held = [
-        // The process is not in a cgroup of that name.
-        liar("another-name", &same, 0),
-        // No such process, another version, and no record at all.
-        liar("no-process", &|record| record.replace("\"pid\":", "\"pid\":9"), 0),
-        liar("garbage", &|_| "\u{0}{".repeat(1000), 0),
-        liar("endless", &|record| format!("{record}{}", " ".repeat(1 << 20)), 0),
-    ];
-    // Somebody else's folder about root's process.
-    fs::remove_dir_all(place.folder()).unwrap();
-    let _stolen = liar(&place.name(), &same, 12345);
-    let (_watch, events) = place.watch();
-    assert!(events.recv_timeout(Duration::from_secs(3)).is_err());
-    signal(flowctl.id(), "TERM");
-    flowctl.wait().unwrap();
-}
-
-#[test]
-fn remains_that_lead_elsewhere_take_nothing_with_them() {
-    let place = Place::of("remains");
-    let elsewhere = place.dir.path().join("elsewhere");
-    fs::create_dir_all(&elsewhere).unwrap();
-    fs::create_dir_all(place.scopes()).unwrap();
-    for name in ["scope.json", "output.log", "precious"] {
-        fs::write(elsewhere.join(name), "precious").unwrap();
+fn a_daemon_that_comes_later_or_again_governs_what_runs() {
+    let mut daemon = Daemon::start("off", &["policy.interval=1s"]);
+    daemon.end("KILL");
+    let place = Place::at(&daemon, "later");
+    let (mut flowctl, _stdout) = place.start("echo epoch 1 loss: 0.9; exec sleep 1000");
+    for _ in 0..2 {
+        daemon.boot();
+        daemon.job_that(&place.name(), "its output is read", SOON, |job| job["lines"] != 0);
+        let read = daemon.told(&["logs", &place.name(), "--json"]);
+        assert!(read.contains("0.9"), "{read}");
+        daemon.end("KILL");
     }
-    std::os::unix::fs::symlink(&elsewhere, place.scopes().join("link")).unwrap();
-    let folder = place.scopes().join("mine");
-    fs::create_dir(&folder).unwrap();
-    fs::write(folder.join("precious"), "").unwrap();
-    let (_watch, events) = place.watch();
-    assert!(events.recv_timeout(Duration::from_millis(500)).is_err());
-    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 3);
-    assert!(folder.join("precious").exists());
+    signal(flowctl.id(), "TERM");
+    assert_eq!(flowctl.wait().unwrap().code(), Some(128 + 15));
+}
+
+#[test]
+fn a_command_whose_flowctl_died_is_known_until_its_last_process_ends_and_its_remains_are_cleared() {
+    let mut daemon = Daemon::start("off", &["policy.interval=1s"]);
+    let place = Place::at(&daemon, "orphan");
+    // The first process ends, another of the same cgroup goes on.
+    let (mut flowctl, _stdout) = place.start("setsid sleep 1000 & sleep 1000");
+    let cgroups = place.cgroups();
+    let first = place.pid();
+    flowctl.child.kill().unwrap();
+    flowctl.child.wait().unwrap();
+    signal(first, "KILL");
+    assert_eq!(place.output("echo no").status.code(), Some(6), "its name is taken");
+    daemon.end("KILL");
+    daemon.boot();
+    daemon.job_that(&place.name(), "the next daemon knows it", SOON, |_| true);
+    let left = place.pid();
+    assert_ne!(left, first);
+    for pid in fs::read_to_string(cgroups[0].join("cgroup.procs")).unwrap().lines() {
+        signal(pid.parse().unwrap(), "KILL");
+    }
+    support::daemon::eventually("its end is seen", SOON, || daemon.job(&place.name()).is_none().then_some(()));
+    eventually("the cgroups are gone", || cgroups.iter().all(|cgroup| !cgroup.exists()));
+    assert_eq!(fs::read_dir(daemon.state_dir().join("scopes")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_named_log_is_read_by_its_owners_flowctl_through_rotation() {
+    let daemon = Daemon::start("off", &["policy.interval=1s"]);
+    let place = Place::at(&daemon, "file");
+    let log = place.dir.path().join("train.log");
+    let label = format!("flowcon.log={}", log.display());
+    let script = format!(
+        "echo ready; echo epoch 1 loss: 0.9 >{0}; sleep 1; mv {0} {0}.1; echo epoch 2 loss: 0.4321 >{0}; exec sleep 1000",
+        log.display()
+    );
+    let (mut flowctl, _stdout) = start(place.labelled(&[&label], &script), &place);
+    let job = |job: &serde_json::Value| job["metric"]["value"] == 0.4321;
+    daemon.job_that(&place.name(), "the second file is read", SOON, job);
+    let explained = daemon.told(&["explain", &place.name(), "-o", "json"]);
+    let explained: serde_json::Value = serde_json::from_str(&explained).unwrap();
+    assert_eq!(explained["explanation"]["reading"]["source"], format!("file {}", log.display()));
+    signal(flowctl.id(), "TERM");
+    flowctl.wait().unwrap();
+}
+
+#[test]
+fn labels_that_nobody_may_have_so_many_of_are_refused_before_anything_runs() {
+    let daemon = Daemon::start("off", &[]);
+    let place = Place::at(&daemon, "bytes");
+    let label = format!("note={}", "x".repeat(40_000));
+    let out = place.labelled(&[&label], "echo ran").output().unwrap();
+    assert_eq!((out.status.code(), text(&out.stdout)), (Some(6), String::new()));
+    assert!(text(&out.stderr).contains("bytes"), "{}", text(&out.stderr));
+    assert_eq!(place.cgroups(), Vec::<PathBuf>::new());
 }
 
 #[test]
@@ -351,29 +373,31 @@ fn who_is_not_root_is_told_what_to_do() {
     fs::copy(env!("CARGO_BIN_EXE_flowctl"), &bin).unwrap();
     let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     fs::set_permissions(place.dir.path(), everybody).unwrap();
-    let out = Command::new(bin)
-        .arg("--socket")
-        .arg(place.socket())
-        .args(["run", "--name", &place.name(), "--", "true"])
-        .uid(12345)
-        .gid(12345)
-        .output()
-        .unwrap();
+    let mut command = Command::new(bin);
+    command.arg("--socket").arg(&place.socket).args(["run", "--name", &place.name(), "--", "true"]);
+    let out = command.uid(12345).gid(12345).output().unwrap();
     assert_eq!(out.status.code(), Some(5));
     let said = text(&out.stderr);
     assert!(said.contains("sudo flowctl run") && said.contains("Delegate"), "{said}");
-    assert!(!place.folder().exists());
 }
 
 #[test]
-fn the_watch_puts_no_trust_in_cgroup_paths_of_a_record() {
-    let place = Place::of("paths");
+fn a_client_that_asks_for_its_jobs_gets_its_own() {
+    let daemon = Daemon::start("off", &[]);
+    let place = Place::at(&daemon, "own");
     let (mut flowctl, _stdout) = place.start("exec sleep 1000");
-    let record = fs::read_to_string(place.folder().join("scope.json")).unwrap();
-    let hostile = record.replace("/sys/fs/cgroup/", "/sys/fs/cgroup/../../tmp/");
-    fs::write(place.folder().join("scope.json"), hostile).unwrap();
-    let (_watch, events) = place.watch();
-    assert_eq!(started(&events).placement, Placement::Cgroupfs(Vec::new()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let ask = || {
+        runtime.block_on(async {
+            let mut session = Session::open(&socket_of(&place.socket)).await.expect("a daemon");
+            session.jobs().await.expect("an answer")
+        })
+    };
+    let own = support::daemon::eventually("it is published", SOON, || {
+        Some(ask()["containers"].clone()).filter(|jobs| jobs[0]["name"].is_string())
+    });
+    assert_eq!(own[0]["name"], place.name());
+    assert_eq!(own.as_array().map(Vec::len), Some(1));
     signal(flowctl.id(), "TERM");
     flowctl.wait().unwrap();
 }

@@ -101,6 +101,14 @@ pub fn uid_of(user: &str) -> Result<u32, UnknownName> {
     number_of("user", user, "/etc/passwd")
 }
 
+/// What `/etc/passwd` calls a user.
+pub fn name_of_user(uid: u32) -> Option<String> {
+    let text = fs::read_to_string("/etc/passwd").ok()?;
+    let number = uid.to_string();
+    let line = text.lines().find(|line| line.split(':').nth(2) == Some(number.as_str()))?;
+    line.split(':').next().map(str::to_owned)
+}
+
 /// The number of a group: a number as it stands, or a name in `/etc/group`.
 pub fn gid_of(group: &str) -> Result<u32, UnknownName> {
     number_of("group", group, "/etc/group")
@@ -130,6 +138,7 @@ mod tests {
     #[test]
     fn a_name_is_looked_up_and_a_number_stands_for_itself() {
         assert_eq!(uid_of("root"), Ok(0));
+        assert_eq!((name_of_user(0).as_deref(), name_of_user(4_000_000_001)), (Some("root"), None));
         assert_eq!(gid_of("4711"), Ok(4711));
         assert_eq!(number_in("a:x:1:\nab:x:2:u\n", "ab"), Some(2));
     }

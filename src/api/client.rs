@@ -75,6 +75,11 @@ impl Client {
         Client { socket: socket.to_owned(), timeout }
     }
 
+    /// Where the daemon is asked.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// The same, waiting for `at_most` where it would wait longer.
     pub fn hurried(&self, at_most: Duration) -> Client {
         Client { socket: self.socket.clone(), timeout: self.timeout.min(at_most) }

@@ -60,6 +60,11 @@ pub struct Socket {
 }
 
 impl Socket {
+    /// What listens.
+    pub fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+
     /// Where it listens.
     pub fn path(&self) -> &Path {
         &self.path

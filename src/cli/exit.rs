@@ -84,7 +84,8 @@ impl From<ClientError> for Failure {
             ClientError::KeptOut { .. } => Failure::new(
                 Exit::Denied,
                 message,
-                "`sudo flowctl …`, or join the reading group: `sudo usermod -aG flowcon $USER` and log in again",
+                "`flowctl ps` tells about your own commands; for all: `sudo flowctl …`, or join the reading group: \
+                 `sudo usermod -aG flowcon $USER` and log in again",
             ),
             ClientError::Timeout { .. } => Failure::new(
                 Exit::Timeout,

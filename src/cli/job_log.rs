@@ -9,10 +9,10 @@ use crate::api::client::{Client, ClientError, segment};
 use crate::api::wire::{ContainerDetail, LogAddress};
 use crate::config;
 use crate::host::docker::{Engine, EngineAddress, logs_so_far};
-use crate::host::tail::ContainerFile;
+use crate::host::scope::{ScopeError, output};
+use crate::host::tail::{self, ContainerFile};
 use crate::model::{ContainerId, Directives};
 use futures_util::StreamExt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -66,7 +66,15 @@ impl JobLog {
         let path = Path::new(&self.address.path);
         match (self.address.kind.as_str(), self.address.pid) {
             ("file", _) => {
-                let file = File::open(path).map_err(|error| self.unreadable(&error))?;
+                let file =
+                    tail::open_on_host(path).map_err(|error| self.closed(&error.to_string(), error.is_denied()))?;
+                read(file, &mut each).map_err(|error| self.unreadable(&error))
+            }
+            ("output", _) => {
+                let file = output::open(path).map_err(|error| {
+                    let denied = matches!(&error, ScopeError::Output { source, .. } if is_denied(source));
+                    self.closed(&error.to_string(), denied)
+                })?;
                 read(file, &mut each).map_err(|error| self.unreadable(&error))
             }
             ("inside", Some(pid)) => {
@@ -102,12 +110,19 @@ impl JobLog {
     }
 
     fn unreadable(&self, error: &io::Error) -> Failure {
-        let message = format!("cannot read {}, the log of {}: {error}", self.address.path, self.name);
-        let denied = error.kind() == io::ErrorKind::PermissionDenied;
+        self.closed(&error.to_string(), is_denied(error))
+    }
+
+    fn closed(&self, why: &str, denied: bool) -> Failure {
+        let message = format!("cannot read {}, the log of {}: {why}", self.address.path, self.name);
         let exit = if denied { Exit::Denied } else { Exit::Failed };
         let next = format!("`sudo flowctl logs {0}`; `flowctl explain {0}` says what the daemon read", self.name);
         Failure::new(exit, message, next)
     }
+}
+
+fn is_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
 }
 
 /// Reads to the end, whatever grows meanwhile.

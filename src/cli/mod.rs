@@ -58,7 +58,7 @@ struct Cli {
 const AFTER_HELP: &str = "\
 Exit codes: 0 ok, 1 failed, 2 usage, 3 no daemon answers, 4 not found, 5 denied, 6 refused, 7 timeout.
 Start with `flowctl status`; `flowctl doctor` says what is missing and how to mend it.
-`flowctl help labels`, `policy`, `limits` and `operations` tell how it works.";
+`flowctl help labels`, `policy`, `limits`, `operations` and `security` tell how it works.";
 
 #[derive(clap::Args, Debug)]
 struct Common {

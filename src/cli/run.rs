@@ -2,14 +2,17 @@
 //!
 //! Imports: host (cgroup, scope, systemd, node).
 
+mod registered;
 mod relay;
 mod signals;
 
 use super::{Exit, Failure};
 use crate::host::cgroup::{self, CgroupError, Home};
-use crate::host::scope::{self, Admitted, Gate, OutputLog, Placement, Registration, ScopeError, ScopeName};
+use crate::host::scope::protocol::Registration;
+use crate::host::scope::{self, Admitted, Gate, Output, ScopeError, ScopeName};
 use crate::host::{node, systemd::Systemd};
 use anyhow::{Context, bail};
+use registered::Registered;
 use signals::Signals;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,8 +22,8 @@ use std::path::Path;
 use std::process::{ExitCode, ExitStatus, Stdio};
 use tokio::process::{Child, Command};
 
-/// The output of a scope kept on disk, before it is rotated. The folder is on a tmpfs by default.
-const LOG_BYTES: u64 = 4 << 20;
+/// Of a command's output, so much is kept in memory for the daemon and for `flowctl logs`.
+const OUTPUT_KEPT: u64 = 4 << 20;
 
 /// Run a command in a cgroup of its own, governed like a container.
 ///
@@ -79,11 +82,9 @@ pub fn run(args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
 /// The exit code that says what kind of failure it was. The messages of the host end with what to do, after a semicolon.
 fn failure(error: &anyhow::Error) -> Failure {
     let exit = match (error.downcast_ref::<ScopeError>(), error.downcast_ref::<CgroupError>()) {
-        (Some(ScopeError::BadName(_) | ScopeError::TooMuch { .. }), _) => Exit::Usage,
-        (Some(ScopeError::NameTaken { .. }), _) | (_, Some(CgroupError::Exists { .. })) => Exit::Refused,
-        (Some(ScopeError::Registration { source, .. }), _) | (_, Some(CgroupError::Denied { source, .. }))
-            if source.kind() == io::ErrorKind::PermissionDenied =>
-        {
+        (Some(ScopeError::BadName(_)), _) => Exit::Usage,
+        (Some(ScopeError::Refused { .. }), _) | (_, Some(CgroupError::Exists { .. })) => Exit::Refused,
+        (_, Some(CgroupError::Denied { source, .. })) if source.kind() == io::ErrorKind::PermissionDenied => {
             Exit::Denied
         }
         _ => Exit::Failed,
@@ -100,26 +101,24 @@ async fn run_scope(args: RunArgs, socket: &Path) -> anyhow::Result<u8> {
         Some(name) => ScopeName::new(name)?,
         None => ScopeName::of_command(&args.command[0].to_string_lossy(), std::process::id()),
     };
-    let registration = Registration::claim(&scope::directory_of(socket), &name)?;
-    let log = OutputLog::create(&registration.log(), LOG_BYTES).context("making the scope's log")?;
     let place = Place::for_scope(&name)?;
-    let outcome = run_in(&place, &registration, args, log).await;
+    let outcome = run_in(&place, &name, &args, socket).await;
     if place.is_empty() {
         place.remove();
     } else {
         eprintln!("flowctl: processes of {name} still run; flowcond clears up when they end");
-        registration.leave();
     }
     outcome
 }
 
-async fn run_in(place: &Place, registration: &Registration, args: RunArgs, log: OutputLog) -> anyhow::Result<u8> {
+async fn run_in(place: &Place, name: &ScopeName, args: &RunArgs, socket: &Path) -> anyhow::Result<u8> {
+    let output = Output::create(OUTPUT_KEPT).context("making room for the command's output")?;
     let gate = Gate::open()?;
     let mut signals = Signals::listen()?;
     let mut child = doorman(&gate, &args.command, &signals).context("starting a process")?;
     let pid = child.id().context("the new process ended at once; try `flowctl doctor`")?;
-    let admitted = match prepare(place, registration, &args, gate, pid).await {
-        Ok(admitted) => admitted,
+    let (admitted, registered) = match prepare(place, (name, args, socket), &output, gate, pid).await {
+        Ok(prepared) => prepared,
         Err(error) => {
             let _ = child.kill().await; // it is not the command yet
             return Err(error);
@@ -130,9 +129,18 @@ async fn run_in(place: &Place, registration: &Registration, args: RunArgs, log: 
         child.wait().await?;
         return Ok(not_begun.exit_code);
     }
-    let output = relay::output_of(&mut child, log);
-    let status = wait(&mut child, pid, &mut signals, output).await?;
-    Ok(exit_code(status))
+    let label = |key: &str| args.labels.iter().find(|(given, _)| given == key).map(|(_, value)| value.as_str());
+    let output = match label("flowcon.log") {
+        Some(path) => {
+            relay::log_of_file(path, pid, output);
+            None
+        }
+        None => Some(output),
+    };
+    let output = relay::output_of(&mut child, output);
+    let code = exit_code(wait(&mut child, pid, &mut signals, output).await?);
+    registered.end(code).await;
+    Ok(code)
 }
 
 /// This program again, to become the command once it is in its cgroup.
@@ -151,11 +159,11 @@ fn doorman(gate: &Gate, command: &[OsString], signals: &Signals) -> io::Result<C
 /// Puts the new process into its cgroup and makes the scope known, before the command begins.
 async fn prepare(
     place: &Place,
-    registration: &Registration,
-    args: &RunArgs,
+    (name, args, socket): (&ScopeName, &RunArgs, &Path),
+    output: &Output,
     gate: Gate,
     pid: u32,
-) -> anyhow::Result<Admitted> {
+) -> anyhow::Result<(Admitted, Registered)> {
     let admitted = match place {
         Place::Cgroupfs(home) => gate.admit(pid, home.entrances()).await?,
         Place::Systemd(unit) => {
@@ -164,11 +172,12 @@ async fn prepare(
             admitted
         }
     };
-    let start = cgroup::start_time(pid).context("the new process ended at once; try `flowctl doctor`")?;
     let mut labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
     labels.entry("flowcon.enable".to_owned()).or_insert_with(|| "true".to_owned());
-    registration.publish(labels, (pid, start.0), place.placement(), &args.command)?;
-    Ok(admitted)
+    let command = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let registration = Registration { name: name.as_str().to_owned(), labels, command, output: 0 };
+    let registered = registered::begin(&scope::socket_of(socket), registration, pid, output).await?;
+    Ok((admitted, registered))
 }
 
 /// Waits for the command and for the last of its output, and passes signals on meanwhile.
@@ -213,13 +222,6 @@ impl Place {
             bail!("no cgroups are mounted; mount them below /sys/fs/cgroup, or use a container engine");
         }
         Ok(Place::Cgroupfs(Home::create(&name.cgroup())?))
-    }
-
-    fn placement(&self) -> Placement {
-        match self {
-            Place::Cgroupfs(home) => Placement::Cgroupfs(home.directories().to_vec()),
-            Place::Systemd(unit) => Placement::Systemd(unit.clone()),
-        }
     }
 
     fn is_empty(&self) -> bool {

@@ -174,6 +174,18 @@ pub const KEYS: &[Key] = &[
         show: |s| s.scopes.to_string(),
     },
     Key {
+        name: "scopes.per-user",
+        help: "commands that a user who is neither root nor in api.admins may have governed at a time",
+        set: |s, v| v.number(0.0, 4096.0).map(|number| s.scopes_per_user = number as usize),
+        show: |s| s.scopes_per_user.to_string(),
+    },
+    Key {
+        name: "scopes.label-bytes",
+        help: "bytes of labels that all commands of such a user may have together",
+        set: |s, v| v.number(0.0, 1e9).map(|number| s.scope_label_bytes = Bytes(number as u64)),
+        show: |s| s.scope_label_bytes.0.to_string(),
+    },
+    Key {
         name: "api.group",
         help: "members of this group may read the API; \"\" = root and admins only",
         set: |s, v| match v {

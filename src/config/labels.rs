@@ -83,6 +83,23 @@ pub fn obeyable(labels: &BTreeMap<String, String>) -> Result<(), Vec<String>> {
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
+/// What a user who is neither root nor an admin may not ask for, because it could take from others.
+///
+/// # Errors
+/// The label, and what is allowed.
+pub fn for_everybody(labels: &BTreeMap<String, String>) -> Result<(), String> {
+    let (asked, _) = read(labels);
+    if asked.weight > 1.0 {
+        return Err(
+            "label flowcon.weight: 1 is the most that a user may give; more is for root and api.admins".to_owned()
+        );
+    }
+    if asked.bounds.min > Share::NONE {
+        return Err("label flowcon.min-share: only root and api.admins may give it".to_owned());
+    }
+    Ok(())
+}
+
 fn read(labels: &BTreeMap<String, String>) -> (Directives, Vec<Problem>) {
     let mut asked = Directives::default();
     let mut problems = Vec::new();

@@ -5,7 +5,7 @@
 
 mod entry;
 mod keys;
-mod labels;
+pub mod labels;
 mod load;
 mod settings;
 mod value;

@@ -57,6 +57,10 @@ pub struct Settings {
     pub label: String,
     /// Whether `flowctl run` registers here.
     pub scopes: bool,
+    /// Commands that a user who is neither root nor an admin may have governed at a time.
+    pub scopes_per_user: usize,
+    /// Bytes of all labels of such a user's commands.
+    pub scope_label_bytes: Bytes,
     /// Members of this group may read the API.
     pub group: Option<String>,
     /// Users, besides root, that may change things.
@@ -74,6 +78,8 @@ impl Settings {
             ("engine.address", self.engine != new.engine),
             ("engine.label", self.label != new.label),
             ("scopes.enabled", self.scopes != new.scopes),
+            ("scopes.per-user", self.scopes_per_user != new.scopes_per_user),
+            ("scopes.label-bytes", self.scope_label_bytes != new.scope_label_bytes),
             ("api.group", self.group != new.group),
             ("api.admins", self.admins != new.admins),
             ("history.enabled", self.history.enabled != new.history.enabled),
@@ -92,6 +98,8 @@ impl Default for Settings {
             engine: EngineChoice::Auto,
             label: "flowcon.enable=true".to_owned(),
             scopes: true,
+            scopes_per_user: 64,
+            scope_label_bytes: Bytes(64 << 10),
             group: Some("flowcon".to_owned()),
             admins: Vec::new(),
             history: HistorySettings::default(),

@@ -11,7 +11,7 @@ use super::governing::Governing;
 use super::job::Job;
 use crate::host::cgroup::{Members, Started, start_time};
 use crate::host::tail::ContainerFile;
-use crate::model::{ContainerId, Millis, Progress, RunState, Runtime};
+use crate::model::{ContainerId, Millis, Progress, RunState};
 use crate::progress::claim::{Claim, config_files, gathered, of_command, of_config, of_environment};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -79,10 +79,10 @@ impl ClaimReader {
     /// Begins a reading; whether it could.
     fn begin(&self, job: &Job) -> bool {
         let Some(members) = job.target.cgroup().members() else { return false };
-        let (id, run, runtime) = (job.id().clone(), job.run, job.target.runtime);
+        let (id, run, owner) = (job.id().clone(), job.run, job.owner);
         let (events, reading) = (self.events.clone(), self.readings.clone());
         let read = move || {
-            let claims = claims_of(&members, runtime);
+            let claims = claims_of(&members, owner);
             drop(reading);
             let _ = events.blocking_send(Event::Claims { id, run, claims }); // the loop has ended
         };
@@ -122,14 +122,14 @@ fn counts(progress: Option<Progress>) -> bool {
     progress.is_some_and(|progress| progress.total.is_none())
 }
 
-fn claims_of(members: &Members, runtime: Runtime) -> Vec<Claim> {
+fn claims_of(members: &Members, owner: Option<u32>) -> Vec<Claim> {
     let mut found = Vec::new();
     let mut files = 0;
     for process in members.started() {
         found.extend(of_command(&process.words));
         found.extend(of_environment(&process.variables));
         // The daemon may read more than a user: it opens nothing at a user's word outside of a container.
-        if runtime == Runtime::Scope && process.uid != 0 {
+        if owner.is_some_and(|owner| owner != 0 || process.uid != 0) {
             continue;
         }
         for path in config_files(&process.words) {

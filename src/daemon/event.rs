@@ -3,8 +3,8 @@
 use super::actuator::Outcome;
 use super::adoption::Candidate;
 use super::logs::LogChunk;
+use super::scopes::ScopeEvent;
 use crate::host::docker::EngineEvent;
-use crate::host::scope::ScopeEvent;
 use crate::model::{Adoption, ContainerId};
 use crate::progress::claim::Claim;
 
@@ -13,7 +13,7 @@ use crate::progress::claim::Claim;
 pub(super) enum Event {
     /// From the engine's watcher.
     Engine(EngineEvent),
-    /// From the scopes' watcher.
+    /// About a command of `flowctl run`.
     Scope(ScopeEvent),
     /// Log bytes were read.
     Logs(Vec<LogChunk>),

@@ -259,7 +259,7 @@ impl Governing {
             job.holds.settling_until = Some(now.after(self.settings.policy.interval));
         }
         if let Some(feed) = feed {
-            job.log_origin = self.logs.origin(&feed, job.run.0);
+            job.log_origin = job.log_origin.take().or_else(|| self.logs.origin(&feed, job.run.0));
             self.logs.follow(id, feed, job.place);
         }
         let name = job.target.name.clone();

@@ -5,14 +5,14 @@ use super::drift::{self, Drift, Drifts};
 use super::ended::Late;
 use super::logs::LogFeed;
 use super::publish::notice;
-use super::restore::unit;
+use super::restore::{unit, unit_of_scope};
+use super::scopes::Output;
 use super::target::{Target, same_kind, stands_in};
 use crate::config;
 use crate::host::cgroup::{Cgroup, StartTime};
 use crate::host::docker::{EngineContainer, EngineInfo, LogSource};
 use crate::host::node;
-use crate::host::scope::{Placement, Scope};
-use crate::host::store::{LogPlace, Original, ReadPosition};
+use crate::host::store::{LogPlace, Original, ReadPosition, ScopeRecord};
 use crate::host::tail::{ContainerFile, Source};
 use crate::model::{
     Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, Hold, Learning, Limits, LogOrigin, Millis,
@@ -46,6 +46,8 @@ pub(super) struct Job {
     pub asking: Asking,
     /// What it is a run of.
     pub training: Option<TrainingId>,
+    /// Whose command it is; `None` for a container.
+    pub owner: Option<u32>,
     /// Where it may run.
     pub runs_on: Arc<Place>,
     /// Where its log is read on.
@@ -137,27 +139,32 @@ impl Job {
     }
 
     /// A command that `flowctl run` registered.
-    pub fn of_scope(scope: &Scope) -> Result<(Job, Option<LogFeed>), String> {
+    pub fn of_scope(scope: &ScopeRecord, output: Option<Output>) -> Result<(Job, Option<LogFeed>), String> {
         let start = StartTime(scope.start_ticks);
-        let cgroup =
-            Cgroup::of_scope(scope.pid, Some(start), &scope.cgroup_name()).map_err(|error| error.to_string())?;
-        let name = scope.name.as_str().to_owned();
-        let mut target = Target::new(scope.name.id(), name, Runtime::Scope, cgroup);
+        let cgroup = Cgroup::of_scope(scope.pid, Some(start), &scope.cgroup)
+            .or_else(|error| Cgroup::of_members(&scope.directories, &scope.cgroup).ok_or(error))
+            .map_err(|error| error.to_string())?;
+        let mut target = Target::new(ContainerId::new(&scope.id), scope.name.clone(), Runtime::Scope, cgroup);
         let started = Millis(scope.start_ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1));
         target.started_unix_ms = super::journal::unix_ms().saturating_sub(node::now().since(started).0);
-        target.unit = match &scope.placement {
-            Placement::Systemd(unit) => Some(unit.clone()),
-            Placement::Cgroupfs(_) => None,
-        };
+        target.unit = scope.directories.iter().find_map(|directory| unit_of_scope(directory));
         let mut job = Job::new(target, &scope.labels);
         job.started = started;
-        job.training = scope.training;
+        job.owner = Some(scope.uid);
+        job.training = scope.training.as_deref().and_then(|text| text.parse().ok());
         job.run = (scope.pid, scope.start_ticks);
-        let feed = job.feed(scope.pid, &[]).or_else(|| {
-            job.log_source = "output".to_owned();
-            Some(LogFeed::Plain(Source::Host(scope.log.clone())))
-        });
+        let feed = output.map(|output| job.output_feed(output));
+        if feed.is_none() {
+            job.log_source = "none: its `flowctl run` is gone".to_owned();
+        }
         Ok((job, feed))
+    }
+
+    /// What its owner handed over: its output, or the file of `flowcon.log`, which the owner's `flowctl` reads.
+    pub fn output_feed(&mut self, output: Output) -> LogFeed {
+        self.log_source = self.directives.log.as_ref().map_or("output".to_owned(), |path| format!("file {path}"));
+        self.log_origin = output.origin;
+        LogFeed::Plain(Source::Handed(output.file))
     }
 
     fn new(target: Target, labels: &BTreeMap<String, String>) -> Job {
@@ -191,6 +198,7 @@ impl Job {
             pinned: None,
             adopted: None,
             training: None,
+            owner: None,
             tracker,
             asking: Asking::default(),
         };

@@ -50,7 +50,7 @@ impl Governing {
 pub(super) enum LogFeed {
     /// The engine's json-file.
     JsonFile(std::path::PathBuf),
-    /// A file of plain bytes: a scope's output, or what `flowcon.log` names.
+    /// Plain bytes: a command's output, or the file that `flowcon.log` names.
     Plain(Source),
     /// The engine's logs API.
     Api(LogFormat),
@@ -107,11 +107,12 @@ impl LogReader {
         }
     }
 
-    /// Where whoever may can read the same log again. `pid`: a process of the container.
+    /// Where whoever may can read the same log again; of an output that was handed over its owner says it. `pid`: a process of the container.
     pub fn origin(&self, feed: &LogFeed, pid: u32) -> Option<LogOrigin> {
         match feed {
             LogFeed::JsonFile(path) | LogFeed::Plain(Source::Host(path)) => Some(LogOrigin::File(path.clone())),
             LogFeed::Plain(Source::Inside(file)) => Some(LogOrigin::Inside { pid, path: file.path().to_owned() }),
+            LogFeed::Plain(Source::Handed(_)) => None,
             LogFeed::Api(_) => {
                 self.engine.as_ref().map(|engine| LogOrigin::Engine(engine.address().socket().to_owned()))
             }

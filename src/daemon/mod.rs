@@ -31,6 +31,7 @@ mod publish;
 mod record;
 mod restore;
 mod runtimes;
+mod scopes;
 mod target;
 
 pub use restore::{Restored, restore};
@@ -38,7 +39,7 @@ pub use restore::{Restored, restore};
 use crate::api::{self, Access, ApiLimits, BindError};
 use crate::config::{ConfigError, EngineChoice, Settings};
 use crate::host::docker::{AddressError, Engine, EngineAddress};
-use crate::host::scope::{self, ScopeError, ScopeWatch};
+use crate::host::scope;
 use crate::host::store::StoreError;
 use crate::host::{docker, node};
 use actuator::Actuator;
@@ -50,6 +51,7 @@ use history::History;
 use journal::Journal;
 use logs::LogReader;
 use publish::Publisher;
+use scopes::Keeper;
 use tokio::sync::{mpsc, oneshot};
 
 /// How many events may wait for the loop; beyond, their sources wait.
@@ -57,6 +59,10 @@ const EVENTS_AT_MOST: usize = 1024;
 /// How many commands may wait; beyond, a client is told to come again.
 const COMMANDS_AT_MOST: usize = 32;
 const SOCKET_MODE: u32 = 0o660;
+/// Everybody may ask for a command to be governed: who asks is judged, not who can connect.
+const RUN_SOCKET_MODE: u32 = 0o666;
+/// Questions that wait at the socket for commands; beyond, their callers wait.
+const CALLS_AT_MOST: usize = 16;
 
 /// Why the daemon could not start. Once it runs, nothing but a signal stops it.
 #[derive(Debug, thiserror::Error)]
@@ -70,9 +76,6 @@ pub enum DaemonError {
     /// The engine's address.
     #[error(transparent)]
     Engine(#[from] AddressError),
-    /// The folder of the scopes.
-    #[error(transparent)]
-    Scopes(#[from] ScopeError),
     /// A user in `api.admins`.
     #[error("api.admins: {0}")]
     Admin(#[from] api::UnknownName),
@@ -98,7 +101,8 @@ pub async fn run(
     ready: Option<oneshot::Sender<()>>,
 ) -> Result<(), DaemonError> {
     node::raise_open_files();
-    let access = access(&settings)?;
+    let admins = settings.admins.iter().map(|user| api::uid_of(user)).collect::<Result<Vec<u32>, _>>()?;
+    let access = access(&settings, &admins);
     let (journal, mut remembered) = Journal::open(&settings.state_dir)?;
     let group = settings.group.as_deref().and_then(|name| api::gid_of(name).ok());
     let socket = api::bind(&settings.socket, group, SOCKET_MODE)?;
@@ -110,7 +114,6 @@ pub async fn run(
     let engine = engine_of(&settings)?;
     let adopted = std::mem::take(&mut remembered.adopted);
     let (adoptions, watched) = Adoptions::new(adopted, engine.clone(), events.clone());
-    let _scopes = watch_scopes(&settings, &events)?;
     if let Some(engine) = &engine {
         let (found, mut told) = mpsc::channel(64);
         let wanted = docker::Wanted { label: settings.label.clone(), adopted: watched };
@@ -129,6 +132,7 @@ pub async fn run(
     let logs = LogReader::start(engine, events.clone());
     let history = History::start(&settings, events.clone(), asked_of_history);
     let publisher = Publisher::new(commands, recordings, questions, history);
+    let commands_door = open_door(&settings, admins, &publisher, &events)?;
     let serving = {
         let (stop, stopped) = oneshot::channel::<()>();
         let feed = publisher.feed();
@@ -142,15 +146,33 @@ pub async fn run(
     governing.run(&mut inbox, &mut asked, &mut control, ready).await;
     let (stop, server) = serving;
     drop(stop);
+    commands_door.iter().for_each(tokio::task::JoinHandle::abort);
     // A server that panicked has told why; there is nothing left to do but end.
     let _ = server.await;
     Ok(())
 }
 
-fn access(settings: &Settings) -> Result<Access, DaemonError> {
-    let admins: Result<Vec<u32>, _> = settings.admins.iter().map(|user| api::uid_of(user)).collect();
+fn access(settings: &Settings, admins: &[u32]) -> Access {
     let group = settings.group.as_deref().and_then(|name| api::gid_of(name).ok());
-    Ok(Access::new(admins?, group))
+    Access::new(admins.iter().copied(), group)
+}
+
+/// Takes commands of `flowctl run`, if they are governed here: the task that listens and the one that decides.
+fn open_door(
+    settings: &Settings,
+    admins: Vec<u32>,
+    publisher: &Publisher,
+    events: &mpsc::Sender<Event>,
+) -> Result<Vec<tokio::task::JoinHandle<()>>, DaemonError> {
+    if !settings.scopes {
+        return Ok(Vec::new());
+    }
+    let socket = api::bind(&scope::socket_of(&settings.socket), None, RUN_SOCKET_MODE)?;
+    let keeper = Keeper::new(settings, admins, publisher.feed().status, events.clone())?;
+    let (calls, door) = mpsc::channel(CALLS_AT_MOST);
+    let per_user = settings.scopes_per_user;
+    let listening = tokio::spawn(async move { scope::serve(socket.listener(), per_user, calls).await });
+    Ok(vec![listening, tokio::spawn(keeper.run(door))])
 }
 
 fn engine_of(settings: &Settings) -> Result<Option<Engine>, AddressError> {
@@ -160,13 +182,4 @@ fn engine_of(settings: &Settings) -> Result<Option<Engine>, AddressError> {
         EngineChoice::At(address) => EngineAddress::from_config(Some(address))?,
     };
     Ok(Some(Engine::new(address)))
-}
-
-fn watch_scopes(settings: &Settings, events: &mpsc::Sender<Event>) -> Result<Option<ScopeWatch>, ScopeError> {
-    if !settings.scopes {
-        return Ok(None);
-    }
-    let events = events.clone();
-    let tell = move |event| events.blocking_send(Event::Scope(event)).is_ok();
-    ScopeWatch::start(&scope::directory_of(&settings.socket), tell).map(Some)
 }

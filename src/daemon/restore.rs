@@ -13,6 +13,7 @@ use crate::host::node;
 use crate::host::store::{Original, StoreError};
 use crate::model::{Runtime, Setting};
 use std::fs;
+use std::path::Path;
 
 /// What a restore did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -162,6 +163,14 @@ pub(super) fn unit(id: &crate::model::ContainerId, engine: EngineName, driver: &
     (driver == "systemd").then(|| format!("{prefix}-{}.scope", id.as_str()))
 }
 
+/// The unit of the system's manager that owns the cgroup of a command. One of a user's own manager is not the system's to change: its
+/// might be another unit of that name.
+pub(super) fn unit_of_scope(cgroup: &Path) -> Option<String> {
+    let name = cgroup.file_name()?.to_str()?;
+    let is_users = cgroup.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"user@"));
+    (node::systemd_is_init() && name.ends_with(".scope") && !is_users).then(|| name.to_owned())
+}
+
 /// A process that lives in the remembered cgroup leads to it. Path names alone are never trusted.
 fn by_cgroup(original: &Original) -> Found {
     let Ok(processes) = fs::read_dir("/proc") else { return Found::Unknown("/proc cannot be read".to_owned()) };
@@ -180,7 +189,7 @@ fn by_cgroup(original: &Original) -> Found {
             let mut target = Target::new(original.id.clone(), original.name.clone(), original.runtime, cgroup);
             target.original = original.limits;
             // Written to the file alone, a limit would be undone by systemd, which still has ours.
-            target.unit = (node::systemd_is_init() && name.ends_with(".scope")).then(|| name.to_owned());
+            target.unit = unit_of_scope(Path::new(&original.cgroup));
             return Found::Running(Box::new(target));
         }
     }

@@ -2,8 +2,8 @@
 
 use super::governing::Governing;
 use super::job::Job;
+use super::scopes::ScopeEvent;
 use crate::host::docker::{EngineContainer, EngineEvent, EngineInfo, EngineName};
-use crate::host::scope::ScopeEvent;
 use crate::model::{ContainerId, EventKind, RunState, Runtime};
 use std::collections::BTreeSet;
 
@@ -31,8 +31,19 @@ impl Governing {
 
     pub(super) fn scope_told(&mut self, event: ScopeEvent) {
         match event {
-            ScopeEvent::Started(scope) => self.begin(Job::of_scope(&scope), &scope.name.id()),
-            ScopeEvent::Ended(id) => self.end(&id, None),
+            ScopeEvent::Started(scope, output) => {
+                self.begin(Job::of_scope(&scope, output), &ContainerId::new(&scope.id));
+            }
+            ScopeEvent::Output(id, output) => {
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    let feed = job.output_feed(output);
+                    self.logs.follow(&id, feed, job.place);
+                }
+            }
+            ScopeEvent::Ended(id, exit_code) => {
+                self.publisher.exited(&id, exit_code);
+                self.end(&id, exit_code);
+            }
         }
     }
 

@@ -118,6 +118,8 @@ impl Systemd {
             ("Description", Value::from(description)),
             ("PIDs", Value::from(vec![pid])),
             ("CPUAccounting", Value::from(true)),
+            // A user's manager hands a controller down to those only that ask for something of it.
+            ("CPUWeight", Value::from(100_u64)),
             ("MemoryAccounting", Value::from(true)),
             ("IOAccounting", Value::from(true)),
             ("CollectMode", Value::from("inactive-or-failed")),

@@ -103,6 +103,13 @@ pub enum LogOrigin {
         /// The path as the container sees it.
         path: PathBuf,
     },
+    /// Descriptor `fd` of process `pid`, which shows a command's output.
+    Output {
+        /// The `flowctl run` of the command.
+        pid: u32,
+        /// Its descriptor.
+        fd: i32,
+    },
     /// The engine at this socket gives it out.
     Engine(PathBuf),
 }

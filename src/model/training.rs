@@ -25,6 +25,11 @@ impl TrainingId {
         }
         TrainingId(digest)
     }
+
+    /// Of a user's own command line. Whatever its words are, it is no other user's training: a digest can be aimed at, the user not.
+    pub fn of_user<'a>(uid: u32, words: impl IntoIterator<Item = &'a str>) -> TrainingId {
+        TrainingId(u128::from(uid) << 96 | TrainingId::of(words).0 >> 32)
+    }
 }
 
 /// `1e-4` and `0.001` are both `#`, `resnet18` is `resnet#`.
@@ -62,6 +67,14 @@ mod tests {
 
     fn id(line: &str) -> TrainingId {
         TrainingId::of(line.split(' '))
+    }
+
+    #[test]
+    fn the_same_command_of_another_user_is_another_training() {
+        let of = |uid| TrainingId::of_user(uid, ["python", "train.py", "--seed", "1"]);
+        assert_eq!(of(1000), TrainingId::of_user(1000, ["python", "train.py", "--seed", "2"]));
+        assert_ne!(of(1000), of(1001));
+        assert!(of(1000).to_string().starts_with("000003e8"));
     }
 
     #[test]

@@ -138,20 +138,22 @@ impl Progress {
 /// Where a log can be read again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LogAddress {
-    /// `file`: on this machine; `inside`: in the container; `engine`: the engine at a socket gives it out.
+    /// `file`: on this machine; `inside`: in the container; `output`: of a command of `flowctl run`, as long as that runs; `engine`:
+    /// the engine at a socket gives it out.
     pub kind: String,
     /// The file, or the engine's socket.
     pub path: String,
-    /// A process of the container, for `inside`.
+    /// A process of the container, for `inside`, or the `flowctl run`, for `output`.
     pub pid: Option<u32>,
 }
 
 impl LogAddress {
     fn of(origin: &LogOrigin) -> LogAddress {
         let (kind, path, pid) = match origin {
-            LogOrigin::File(path) => ("file", path, None),
-            LogOrigin::Inside { pid, path } => ("inside", path, Some(*pid)),
-            LogOrigin::Engine(socket) => ("engine", socket, None),
+            LogOrigin::File(path) => ("file", path.clone(), None),
+            LogOrigin::Inside { pid, path } => ("inside", path.clone(), Some(*pid)),
+            LogOrigin::Output { pid, fd } => ("output", format!("/proc/{pid}/fd/{fd}").into(), Some(*pid)),
+            LogOrigin::Engine(socket) => ("engine", socket.clone(), None),
         };
         LogAddress { kind: kind.to_owned(), path: path.to_string_lossy().into_owned(), pid }
     }

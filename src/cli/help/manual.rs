@@ -20,6 +20,7 @@ const SEE_ALSO: &[(&str, &str)] = &[
     ("flowcon-policy", "7"),
     ("flowcon-limits", "7"),
     ("flowcon-operations", "7"),
+    ("flowcon-security", "7"),
 ];
 
 pub(super) fn write(folder: &Path, flowctl: Command, topics: &[Topic]) -> io::Result<()> {

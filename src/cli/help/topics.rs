@@ -1,12 +1,13 @@
 //! The pages about what is no command. Facts that the code holds (labels) are taken from there.
 
 mod operations;
+mod security;
 
 use super::{Part, Section, Topic};
 use crate::config::{LABEL_PREFIX, LABELS, Label};
 
 pub(super) fn all() -> Vec<Topic> {
-    vec![labels(), policy(), limits(), operations::operations()]
+    vec![labels(), policy(), limits(), operations::operations(), security::security()]
 }
 
 fn labels() -> Topic {

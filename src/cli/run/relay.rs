@@ -1,41 +1,90 @@
-//! The command's output on its way: to the log first, then to whoever reads ours.
+//! The command's output on its way: kept for the daemon first, then to whoever reads ours.
 //!
-//! When our reader goes away the command's output is still taken and logged: the command neither stops nor sees a broken pipe.
+//! When our reader goes away the command's output is still taken and kept: the command neither stops nor sees a broken pipe.
 
-use crate::host::scope::OutputLog;
+use crate::host::scope::Output;
+use crate::host::tail::{Budget, ContainerFile, Source, Start, Tailer};
+use crate::model::ContainerId;
 use std::cell::RefCell;
 use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::process::Child;
 
 const PIECE: usize = 32 << 10;
+/// A log that is not there yet is no news at once.
+const TOLD_AFTER: Duration = Duration::from_secs(10);
 
-/// Takes the child's output until both streams have ended, wherever they were passed on to.
-pub(super) fn output_of(child: &mut Child, log: OutputLog) -> impl Future<Output = ()> + use<> {
+/// Takes the child's output until both streams have ended, wherever they were passed on to; keeps it in `kept`, where given.
+pub(super) fn output_of(child: &mut Child, kept: Option<Output>) -> impl Future<Output = ()> + use<> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let log = RefCell::new(Log { log, complained: false });
+    let kept = RefCell::new(Kept { output: kept, complained: false });
     async move {
-        tokio::join!(relay(stdout, 0, &log, tokio::io::stdout()), relay(stderr, 1, &log, tokio::io::stderr()));
+        tokio::join!(relay(stdout, 0, &kept, tokio::io::stdout()), relay(stderr, 1, &kept, tokio::io::stderr()));
     }
 }
 
-/// The log, and whether its trouble has been told.
-struct Log {
-    log: OutputLog,
+/// Reads the file of `flowcon.log` in the command's place, with the rights of this user, into what the daemon reads: the daemon opens
+/// no path that a user names. `pid`: the command. Ends with this program.
+pub(super) fn log_of_file(path: &str, pid: u32, output: Output) {
+    let file = ContainerFile::new(Some(pid), &[], Path::new(path));
+    let name = path.to_owned();
+    let reading = move || {
+        let mut kept = Kept { output: Some(output), complained: false };
+        let (mut said, mut seen) = (None, None);
+        let id = ContainerId::new("log");
+        let mut tailer = Tailer::new(Budget::default());
+        tailer.follow(id.clone(), Source::Inside(file), Start::Beginning);
+        loop {
+            let rest = tailer.poll(&mut |_, bytes| kept.append(0, bytes));
+            let problem = tailer.health(&id).and_then(|health| health.problem.clone());
+            if seen.as_ref().is_none_or(|(known, _)| *known != problem) {
+                seen = Some((problem.clone(), Instant::now()));
+            }
+            let lasts = seen.as_ref().is_some_and(|(_, since)| since.elapsed() >= TOLD_AFTER);
+            if lasts && said != problem {
+                if let Some(problem) = &problem {
+                    eprintln!("flowctl: the command's log {name} is not read: {problem}");
+                }
+                said = problem;
+            }
+            thread::sleep(rest);
+        }
+    };
+    if let Err(error) = thread::Builder::new().name("log".to_owned()).spawn(reading) {
+        eprintln!("flowctl: no thread to read {path}: {error}");
+    }
+}
+
+/// The output that is kept, and whether trouble with it has been told.
+struct Kept {
+    output: Option<Output>,
     complained: bool,
 }
 
-impl Log {
+impl Kept {
+    fn append(&mut self, stream: usize, piece: &[u8]) {
+        let written = self.output.as_mut().map_or(Ok(()), |output| output.append(stream, piece));
+        self.note(written);
+    }
+
+    fn finish(&mut self, stream: usize) {
+        let written = self.output.as_mut().map_or(Ok(()), |output| output.finish(stream));
+        self.note(written);
+    }
+
     fn note(&mut self, written: io::Result<()>) {
         if let Err(error) = written
             && !std::mem::replace(&mut self.complained, true)
         {
-            eprintln!("flowctl: the command runs on, but its output cannot be logged, so it is not governed: {error}");
+            eprintln!("flowctl: the command runs on, but its output cannot be kept, so it is not managed: {error}");
         }
     }
 }
 
-async fn relay(from: Option<impl AsyncRead + Unpin>, stream: usize, log: &RefCell<Log>, to: impl AsyncWrite + Unpin) {
+async fn relay(from: Option<impl AsyncRead + Unpin>, stream: usize, kept: &RefCell<Kept>, to: impl AsyncWrite + Unpin) {
     let Some(mut from) = from else { return };
     let mut to = Some(to);
     let mut piece = vec![0; PIECE];
@@ -44,18 +93,12 @@ async fn relay(from: Option<impl AsyncRead + Unpin>, stream: usize, log: &RefCel
             Ok(0) | Err(_) => break,
             Ok(read) => &piece[..read],
         };
-        {
-            let mut log = log.borrow_mut();
-            let written = log.log.append(stream, read);
-            log.note(written);
-        }
+        kept.borrow_mut().append(stream, read);
         if let Some(reader) = &mut to
             && (reader.write_all(read).await.is_err() || reader.flush().await.is_err())
         {
             to = None;
         }
     }
-    let mut log = log.borrow_mut();
-    let written = log.log.finish(stream);
-    log.note(written);
+    kept.borrow_mut().finish(stream);
 }

@@ -7,7 +7,8 @@
 use crate::api::wire::ContainerDetail;
 use crate::cli::text;
 use crate::config;
-use crate::host::tail::{ContainerFile, JsonLog};
+use crate::host::scope::output;
+use crate::host::tail::{self, ContainerFile, JsonLog};
 use crate::progress::Survey;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -55,7 +56,8 @@ fn end_of_log(told: &ContainerDetail) -> Option<Vec<u8>> {
     let address = reading.log.as_ref()?;
     let path = Path::new(&address.path);
     let file = match (address.kind.as_str(), address.pid) {
-        ("file", _) => File::open(path).ok()?,
+        ("file", _) => tail::open_on_host(path).ok()?,
+        ("output", _) => output::open(path).ok()?,
         ("inside", Some(pid)) => ContainerFile::new(Some(pid), &[], path).open().ok()?,
         _ => return None,
     };

@@ -8,7 +8,7 @@ use crate::api::client::Client;
 use crate::api::wire::Status;
 use crate::config::{EngineChoice, HistorySettings, OnExit, Settings};
 use crate::daemon::{self, Control, DaemonError};
-use crate::model::PolicySettings;
+use crate::model::{Bytes, PolicySettings};
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -107,6 +107,8 @@ fn settings(room: &Room, state_dir: PathBuf, policy: PolicySettings, stage: &Sta
         },
         label: format!("{key}={value}"),
         scopes: matches!(stage, Stage::Scope(_)),
+        scopes_per_user: usize::MAX,
+        scope_label_bytes: Bytes(u64::MAX),
         group: None,
         admins: Vec::new(),
         // A measured run writes nothing that it need not.

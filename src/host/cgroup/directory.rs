@@ -63,6 +63,13 @@ impl Directory {
         PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
     }
 
+    /// Who owns it and the directory above.
+    pub(super) fn owners(&self) -> Option<[u32; 2]> {
+        let own = rustix::fs::fstat(&self.fd).ok()?.st_uid;
+        let above = rustix::fs::statat(&self.fd, "..", AtFlags::SYMLINK_NOFOLLOW).ok()?.st_uid;
+        Some([own, above])
+    }
+
     pub(super) fn has(&self, name: &str) -> bool {
         rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }

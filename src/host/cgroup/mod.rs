@@ -25,7 +25,7 @@ mod usage;
 mod write;
 
 pub use commands::{Members, Started};
-pub use create::{Home, remove_empty};
+pub use create::{Home, is_populated, remove_empty};
 pub use error::CgroupError;
 pub use hierarchy::{Version, own_quota};
 pub use pressure::node_pressure;
@@ -35,7 +35,7 @@ use crate::model::{Limits, Place, Setting, Usage};
 use directory::Directory;
 use hierarchy::{Controller, Hierarchies};
 use network::Network;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use usage::Meter;
 
 /// One container's cgroup in every hierarchy that matters, kept open.
@@ -90,6 +90,15 @@ impl Cgroup {
         if cgroup.directories.all().next().is_none() { Err(CgroupError::Root { pid }) } else { Ok(cgroup) }
     }
 
+    /// The same, found by any process that lives in these directories: the first one of a scope may have ended.
+    pub fn of_members(directories: &[PathBuf], name: &str) -> Option<Cgroup> {
+        let members = directories.iter().filter_map(|path| std::fs::read_to_string(path.join("cgroup.procs")).ok());
+        let pids: Vec<u32> =
+            members.flat_map(|text| text.lines().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect();
+        let cgroups = pids.into_iter().filter_map(|pid| Cgroup::of_scope(pid, None, name).ok());
+        cgroups.into_iter().find(|cgroup| cgroup.directories().iter().all(|found| directories.contains(found)))
+    }
+
     fn new(pid: u32, directories: Directories, network: Option<Network>) -> Cgroup {
         Cgroup { pid, directories, meter: Meter::default(), network }
     }
@@ -123,6 +132,19 @@ impl Cgroup {
     /// such limit, [`CgroupError::Write`] with the kernel's answer.
     pub fn write(&self, setting: Setting) -> Result<Setting, CgroupError> {
         write::write(&self.directories, setting)
+    }
+
+    /// Its directories, one per hierarchy.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        let mut paths: Vec<PathBuf> = self.directories.all().map(|directory| directory.path().to_owned()).collect();
+        paths.sort();
+        paths.dedup();
+        paths
+    }
+
+    /// Whether it is user `uid`'s, and the cgroups that it competes with as well: the user owns it and the one above.
+    pub fn belongs_to(&self, uid: u32) -> bool {
+        self.directories.all().all(|directory| directory.owners() == Some([uid, uid]))
     }
 
     /// Whether any process is left in it. A cgroup that is gone is empty.

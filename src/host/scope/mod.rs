@@ -1,33 +1,31 @@
-//! The second runtime, for machines without an engine: a command in a cgroup of its own, told to the daemon by a folder.
+//! The second runtime, for machines without an engine: a command in a cgroup of its own, registered with the daemon.
 //!
-//! `flowctl run` makes `SOCKET.scopes/NAME/` with the command's output (`output.log`, bounded, one rotated file beside it) and
-//! then `scope.json`; it works whether a daemon runs or not, and the daemon adopts what it finds. The folder is locked as long
-//! as its `flowctl` lives, so that one left behind by a crash is known for what it is: by the daemon, which removes it once its
-//! cgroup is empty, and by the next command of that name.
-//!
-//! The folder is its owner's, so the daemon believes nothing in it that the kernel does not confirm; see `watch`.
+//! `flowctl run` puts the command into its cgroup, connects to the daemon's socket for commands, which is everybody's, and hands
+//! over two descriptors: the process and its output. It works whether a daemon runs or not: it asks again until one answers. Who
+//! the caller is, which process is meant and where that lives is the kernel's word, never the caller's.
 //!
 //! Imports: model only.
 
-mod folder;
+mod door;
 mod gate;
-mod output;
-mod record;
-mod registration;
-mod watch;
+mod name;
+pub mod output;
+pub mod protocol;
+mod session;
 
+pub use door::{Asked, AtDoor, Call, Caller, Pidfd, serve};
 pub use gate::{Admitted, Gate, NotBegun, enter};
-pub use output::OutputLog;
-pub use record::{Placement, Scope, ScopeName};
-pub use registration::{Registration, prepare_directory};
-pub use watch::{ScopeEvent, ScopeWatch};
+pub use name::ScopeName;
+pub use output::Output;
+pub use session::Session;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where the scopes of the daemon at `socket` are registered.
-pub fn directory_of(socket: &Path) -> PathBuf {
-    socket.with_extension("scopes")
+/// Where the daemon whose API is at `socket` takes commands: `flowcond.sock` → `flowcond-run.sock`.
+pub fn socket_of(socket: &Path) -> PathBuf {
+    let stem = socket.file_stem().unwrap_or_default().to_string_lossy();
+    socket.with_file_name(format!("{stem}-run.sock"))
 }
 
 /// Why a command could not be run as a scope.
@@ -36,47 +34,31 @@ pub enum ScopeError {
     /// A name that is no name.
     #[error("`{0}` cannot be a scope's name; use 1 to 64 letters, digits, `.`, `_` and `-`, a letter or digit first")]
     BadName(String),
-    /// A scope of that name runs.
-    #[error("a scope named `{name}` runs already; choose another --name, or see `flowctl ps`")]
-    NameTaken {
-        /// The name.
-        name: ScopeName,
+    /// The daemon said no.
+    #[error("{message}; {next}")]
+    Refused {
+        /// What is wrong.
+        message: String,
+        /// What to do about it.
+        next: String,
     },
-    /// The labels do not fit.
-    #[error("the labels of a scope may have {most} bytes together, and these have {bytes}; leave some out")]
-    TooMuch {
-        /// Bytes wanted.
-        bytes: usize,
-        /// Bytes allowed.
-        most: usize,
-    },
-    /// A file or folder of the registration.
-    #[error("{operation} {path}: {source}; {advice}")]
-    Registration {
-        /// What was done.
-        operation: &'static str,
-        /// To what.
+    /// No daemon answers.
+    #[error("{path}: no flowcond answers: {source}; start one with `systemctl start flowcond`")]
+    NoDaemon {
+        /// Where it was looked for.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
-        /// What to do about it.
-        advice: &'static str,
+    },
+    /// Somebody's output that is none.
+    #[error("{path}: {source}; it can be read while its `flowctl run` runs, by the same user or root")]
+    Output {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
     },
     /// The command could not be started.
     #[error("starting the command: {0}; try `flowctl doctor`")]
     Start(String),
-}
-
-impl ScopeError {
-    fn registration(operation: &'static str, path: &Path, source: io::Error) -> ScopeError {
-        let advice = match source.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                "run it as root (sudo), start flowcond first (it makes the folder for everybody), \
-                 or name a socket in a folder of yours with --socket"
-            }
-            io::ErrorKind::StorageFull => "free some space there",
-            _ => "check that folder, or choose another socket with --socket",
-        };
-        ScopeError::Registration { operation, path: path.to_owned(), source, advice }
-    }
 }

@@ -1,5 +1,5 @@
 //! What must outlive the daemon: the journal of originals, what was adopted, and the logs' read positions, in one SQLite
-//! file.
+//! file; and which commands of `flowctl run` are governed.
 //!
 //! Guarantees: one process at a time; what concerns limits is on the disk before the call returns; a damaged file is
 //! set aside, never deleted; what is read is checked, not believed. Calls block on the disk: keep them off the
@@ -14,11 +14,13 @@ mod originals;
 mod positions;
 mod precedents;
 mod schema;
+mod scopes;
 
 pub use error::StoreError;
 pub use originals::{Original, Originals};
 pub use positions::{ApiMark, LogPlace, ReadPosition};
 pub use precedents::{PRECEDENTS_KEPT, RUNS_KEPT};
+pub use scopes::{ScopeRecord, ScopeRecords};
 
 use lock::Lock;
 use rusqlite::{Connection, OpenFlags, Row};

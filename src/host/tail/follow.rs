@@ -37,6 +37,8 @@ pub enum Source {
     Host(PathBuf),
     /// A file inside a container.
     Inside(ContainerFile),
+    /// Memory of its owner, who handed it over: it has no name, only grows, and keeps its newest part.
+    Handed(File),
 }
 
 impl Source {
@@ -44,6 +46,7 @@ impl Source {
         match self {
             Source::Host(path) => path,
             Source::Inside(file) => file.path(),
+            Source::Handed(_) => Path::new("the output that was handed over"),
         }
     }
 
@@ -51,6 +54,11 @@ impl Source {
         match self {
             Source::Host(path) => open_on_host(path),
             Source::Inside(file) => file.open(),
+            Source::Handed(file) => {
+                let refused =
+                    |error: io::Error| TailError::Open { path: self.path().to_owned(), reason: error.to_string() };
+                file.try_clone().map_err(refused)
+            }
         }
     }
 }
@@ -83,6 +91,8 @@ pub struct Health {
 const REMEMBERED: usize = 16;
 /// One call reads so much, with what is compared in front of it.
 const CHUNK: usize = 32 * 1024;
+/// What lies further behind may have been given back by the owner of a handed log.
+const HANDED_BEHIND: u64 = 2 << 20;
 /// At most so many rotated files are looked for.
 const ROTATED_AT_MOST: u32 = 20;
 /// Where a name inside a container leads is asked at every so manyth look without news.
@@ -239,9 +249,10 @@ impl Followed {
     fn read(&mut self, budget: Budget, buffer: &mut Vec<u8>, sink: &mut dyn FnMut(&[u8])) -> io::Result<Look> {
         let Some(open) = &mut self.current else { return Ok(Look::default()) };
         let size = open.file.metadata()?.len();
+        let behind = if matches!(self.source, Source::Handed(_)) { HANDED_BEHIND } else { budget.behind };
         if size < open.offset {
             self.read_anew(sink);
-        } else if size - open.offset > budget.behind {
+        } else if size - open.offset > behind {
             let to = size - budget.keep;
             self.health.skipped += to - open.offset;
             open.offset = to;
@@ -362,6 +373,7 @@ impl Followed {
                 let due = self.leaving || self.idle_looks == 0;
                 due && file.open().is_ok_and(|file| file.metadata().is_ok_and(|meta| !open.is(&meta)))
             }
+            Source::Handed(_) => false,
         }
     }
 

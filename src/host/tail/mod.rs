@@ -18,7 +18,7 @@ mod watch;
 
 pub use follow::{Budget, Health, Source, Start};
 pub use json_log::JsonLog;
-pub use open::{ContainerFile, TailError};
+pub use open::{ContainerFile, TailError, open_on_host};
 
 use crate::model::ContainerId;
 use follow::Followed;
@@ -44,7 +44,9 @@ const SOONEST: Duration = Duration::from_millis(250);
 const BUSY: Duration = Duration::from_secs(1);
 /// Every log is looked at this often.
 const LATEST: Duration = Duration::from_millis(1500);
-/// With more logs than this, both times grow in proportion,
+/// Memory that was handed over cannot be watched; asking it costs next to nothing.
+const HANDED: Duration = Duration::from_millis(500);
+/// With more logs than this, these times grow in proportion,
 const LOGS_AT_FULL_PACE: f64 = 150.0;
 /// but not beyond so many times.
 const SLOWEST_PACE: f64 = 4.0;
@@ -151,7 +153,7 @@ impl Tailer {
             match (&log.followed.source, log.busy) {
                 (Source::Host(path), true) => self.watch.remove(path),
                 (Source::Host(path), false) => self.watch.add(path),
-                (Source::Inside(_), _) => {}
+                (Source::Inside(_) | Source::Handed(_), _) => {}
             }
         }
         self.resume_after = None;
@@ -215,8 +217,10 @@ impl Log {
             self.busy = news;
             self.streak = 0;
         }
+        let handed = matches!(self.followed.source, Source::Handed(_));
         self.due = match (look.more, self.busy) {
             (true, _) => now,
+            (false, _) if handed => now + HANDED.mul_f64(pace),
             (false, true) => now + BUSY.mul_f64(pace),
             (false, false) => now + LATEST.mul_f64(pace),
         };

@@ -55,6 +55,13 @@ pub enum TailError {
     },
 }
 
+impl TailError {
+    /// Whether more rights would open it.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, TailError::Open { reason, .. } if *reason == Errno::ACCESS.to_string())
+    }
+}
+
 /// Where a path inside a container leads.
 #[derive(Debug)]
 pub struct ContainerFile {
@@ -134,7 +141,10 @@ impl ContainerFile {
 }
 
 /// Opens a log that the host names. Its last component may not be a link.
-pub(super) fn open_on_host(path: &Path) -> Result<File, TailError> {
+///
+/// # Errors
+/// [`TailError`]; also when it is no regular file of a disk.
+pub fn open_on_host(path: &Path) -> Result<File, TailError> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let seen = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| refused(path, errno))?;
     open_seen(&seen, path)

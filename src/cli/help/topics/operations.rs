@@ -5,8 +5,8 @@ use super::{Part, Section, Topic, item, paragraph};
 pub(super) fn operations() -> Topic {
     Topic {
         name: "operations",
-        about: "install, upgrade, undo, troubleshooting by symptom, security",
-        sections: vec![install(), upgrade(), undo(), troubleshooting(), files(), security()],
+        about: "install, upgrade, undo, troubleshooting by symptom",
+        sections: vec![install(), upgrade(), undo(), troubleshooting(), files()],
     }
 }
 
@@ -132,28 +132,7 @@ fn files() -> Section {
             item("/etc/flowcon/flowcond.toml, flowcond.d/*.toml", "The configuration: flowcond.toml(5)."),
             item("/var/lib/flowcon", "The journal of original limits, and the history. Root only."),
             item("/run/flowcon/flowcond.sock", "The API: HTTP and JSON, described at /openapi.json."),
-        ],
-    }
-}
-
-fn security() -> Section {
-    Section {
-        heading: "SECURITY",
-        parts: vec![
-            paragraph(
-                "The daemon is root and talks to the engine's socket, which is root's power over the machine. It uses it to list and inspect \
-                 labelled containers, to read their logs, and to change the limits of flowcon-limits(7); nothing else. Its unit gives \
-                 it five capabilities, a read-only system and no network at all.",
-            ),
-            paragraph(
-                "Root and api.admins may change things. Members of the group flowcon may look, which shows names, metrics and single log \
-                 lines of governed jobs. Everybody else is refused. Whoever may start containers may label them: labels are read as \
-                 hostile, cannot name files outside the container, and cannot take more than the bounds that every job has.",
-            ),
-            paragraph(
-                "Prometheus is served by a process of its own without any right but to look (`systemctl enable --now flowcon-exporter`, \
-                 port 9713 of this machine only). It shows names and numbers, no log lines.",
-            ),
+            item("/run/flowcon/flowcond-run.sock", "Where `flowctl run` registers commands; everybody's."),
         ],
     }
 }

@@ -1,0 +1,21 @@
+//! Any bytes at the socket for commands: nothing panics, what is read can be written and read again, and errors fit a terminal.
+#![no_main]
+
+use flowcon::host::scope::{ScopeName, protocol};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|line: &[u8]| match protocol::request(line) {
+    Ok(request) => {
+        let written = serde_json::to_vec(&request).expect("a request can be written");
+        if written.len() <= protocol::LONGEST_LINE {
+            assert_eq!(protocol::request(&written), Ok(request.clone()));
+        }
+        if let protocol::Request::Register(registration) = request {
+            if let Ok(name) = ScopeName::new(&registration.name) {
+                assert!(!name.cgroup().contains('/') && name.unit().len() < 128);
+            }
+            let _ = flowcon::config::labels::for_everybody(&registration.labels);
+        }
+    }
+    Err(why) => assert!(why.len() <= 1024 && !why.contains(|c: char| c.is_control())),
+});

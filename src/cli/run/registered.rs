@@ -1,0 +1,104 @@
+//! Keeping a command registered with the daemon: before it begins, and again whenever a daemon comes (back).
+
+use crate::host::scope::protocol::Registration;
+use crate::host::scope::{Output, ScopeError, Session};
+use anyhow::Context;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// How often a daemon is looked for that does not answer.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A daemon that takes longer to hear of the end will see it.
+const GOODBYE_AT_MOST: Duration = Duration::from_secs(1);
+
+/// A command that is registered, or will be once a daemon answers.
+pub(super) struct Registered {
+    end: oneshot::Sender<u8>,
+    task: JoinHandle<()>,
+}
+
+/// What is registered, as often as need be.
+struct Command {
+    socket: PathBuf,
+    registration: Registration,
+    process: OwnedFd,
+    output: OwnedFd,
+}
+
+/// Registers process `pid` with the daemon at `socket`. Without one the command begins all the same.
+///
+/// # Errors
+/// [`ScopeError::Refused`]; no pidfd (before Linux 5.3).
+pub(super) async fn begin(
+    socket: &Path,
+    registration: Registration,
+    pid: u32,
+    output: &Output,
+) -> anyhow::Result<Registered> {
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("the new process has no number")?;
+    let process = pidfd_open(process, PidfdFlags::empty()).context("a descriptor of the new process (Linux 5.3)")?;
+    let output = output.handle().context("a descriptor of the output")?;
+    let registration = Registration { output: output.as_raw_fd(), ..registration };
+    let command = Command { socket: socket.to_owned(), registration, process, output };
+    let session = match command.register().await {
+        Ok(session) => Some(session),
+        Err(ScopeError::NoDaemon { path, source }) => {
+            eprintln!(
+                "flowctl: no flowcond answers at {} ({source}): the command is not managed until one runs",
+                path.display()
+            );
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let (end, ended) = oneshot::channel();
+    Ok(Registered { end, task: tokio::spawn(command.keep(session, ended)) })
+}
+
+impl Registered {
+    /// Tells the daemon, if one is there, that the command has ended.
+    pub async fn end(self, exit_code: u8) {
+        if self.end.send(exit_code).is_ok() {
+            let _ = tokio::time::timeout(GOODBYE_AT_MOST, self.task).await;
+        }
+    }
+}
+
+impl Command {
+    async fn register(&self) -> Result<Session, ScopeError> {
+        let mut session = Session::open(&self.socket).await?;
+        session.register(self.registration.clone(), self.process.as_fd(), self.output.as_fd()).await?;
+        Ok(session)
+    }
+
+    /// Stays registered until the command ends, across restarts of the daemon.
+    async fn keep(self, mut session: Option<Session>, mut ended: oneshot::Receiver<u8>) {
+        loop {
+            let exit_code = match &mut session {
+                Some(session) => tokio::select! {
+                    code = &mut ended => Some(code),
+                    () = session.lost() => None,
+                },
+                None => tokio::time::timeout(LOOK_EVERY, &mut ended).await.ok(),
+            };
+            if let Some(code) = exit_code {
+                if let (Some(session), Ok(code)) = (&mut session, code) {
+                    session.end(code).await;
+                }
+                return;
+            }
+            session = match self.register().await {
+                Ok(session) => Some(session),
+                Err(ScopeError::NoDaemon { .. }) => None,
+                Err(error) => {
+                    eprintln!("flowctl: the command runs on, but is not managed any more: {error}");
+                    return;
+                }
+            };
+        }
+    }
+}
