@@ -444,6 +444,7 @@ fn what_helps_helps() {
     assert!(machine.does("flowctl help policy", &[]).contains("balanced"));
     assert!(machine.does("flowctl help limits", &[]).contains("cpu.weight"));
     assert!(machine.does("flowctl help operations", &[]).contains("TROUBLESHOOTING"));
+    assert!(machine.does("flowctl help security", &[]).contains("WHO CAN DO WHAT"));
     // What this machine lacks is its own business; the daemon is found.
     let checked = machine.answers("flowctl doctor", &[]);
     assert!(checked.contains("daemon") && !checked.contains("no daemon answers"), "{checked}");

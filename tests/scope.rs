@@ -173,7 +173,7 @@ fn the_command_is_governed_before_it_runs_and_its_end_is_known() {
         told.contains(&format!("{} ended", place.name())).then_some(told)
     });
     assert!(ended.contains(&format!("{} is governed", place.name())), "{ended}");
-    assert!(daemon.job(&place.name()).is_none());
+    support::daemon::eventually("it is listed no more", SOON, || daemon.job(&place.name()).is_none().then_some(()));
     assert_eq!(place.cgroups(), Vec::<PathBuf>::new());
 }
 
@@ -288,7 +288,7 @@ fn the_daemon_reads_its_output_limits_it_and_shows_where_it_can_be_read() {
     signal(flowctl.id(), "TERM");
     flowctl.wait().unwrap();
     support::daemon::eventually("it is gone", SOON, || daemon.job(&place.name()).is_none().then_some(()));
-    let is_kept = || text(&daemon.flowctl(&["history"]).stdout).contains(&place.name());
+    let is_kept = || text(&daemon.flowctl(&["history", "-o", "json"]).stdout).contains(&place.name());
     support::daemon::eventually("the history has it", SOON, || is_kept().then_some(()));
 }
 

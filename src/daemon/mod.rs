@@ -168,7 +168,7 @@ fn open_door(
         return Ok(Vec::new());
     }
     let socket = api::bind(&scope::socket_of(&settings.socket), None, RUN_SOCKET_MODE)?;
-    let keeper = Keeper::new(settings, admins, publisher.feed().status, events.clone())?;
+    let keeper = Keeper::new(settings, admins, publisher.feed().status, events.clone());
     let (calls, door) = mpsc::channel(CALLS_AT_MOST);
     let per_user = settings.scopes_per_user;
     let listening = tokio::spawn(async move { scope::serve(socket.listener(), per_user, calls).await });

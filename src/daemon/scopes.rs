@@ -5,13 +5,13 @@
 //! forecast from another user. Imports: the event, api's wire types and names, config, host's cgroups, scopes and store, model.
 
 use super::event::Event;
-use crate::api::wire::{ContainerList, Status};
+use crate::api::wire::{Container, ContainerList};
 use crate::config::{Settings, labels};
 use crate::host::cgroup::{self, Cgroup};
 use crate::host::node;
 use crate::host::scope::protocol::{Answer, Registration};
 use crate::host::scope::{Asked, AtDoor, Call, Caller, Pidfd, ScopeName};
-use crate::host::store::{ScopeRecord, ScopeRecords, StoreError};
+use crate::host::store::{ScopeRecord, ScopeRecords};
 use crate::model::{ContainerId, LogOrigin, NodeStatus, TrainingId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -85,9 +85,9 @@ impl Keeper {
         admins: impl IntoIterator<Item = u32>,
         status: watch::Receiver<Arc<NodeStatus>>,
         events: mpsc::Sender<Event>,
-    ) -> Result<Keeper, StoreError> {
+    ) -> Keeper {
         let own = rustix::process::geteuid().as_raw();
-        let records = ScopeRecords::open(&settings.state_dir, node::boot_id())?;
+        let records = ScopeRecords::of(&settings.state_dir, node::boot_id());
         let expected = records.all().into_iter().map(|record| (ContainerId::new(&record.id), record)).collect();
         let rules = Rules {
             trusted: admins.into_iter().chain([0, own]).collect(),
@@ -95,7 +95,7 @@ impl Keeper {
             label_bytes: settings.scope_label_bytes.0 as usize,
         };
         let (known, connections, allowance) = Default::default();
-        Ok(Keeper { own, rules, records, known, expected, connections, allowance, status, events })
+        Keeper { own, rules, records, known, expected, connections, allowance, status, events }
     }
 
     /// Answers what comes in at the door until the daemon ends.
@@ -318,8 +318,9 @@ impl Keeper {
     fn jobs_of(&self, uid: u32) -> Answer {
         let own: BTreeSet<&str> =
             self.known.iter().filter(|(_, known)| known.record.uid == uid).map(|(id, _)| id.as_str()).collect();
-        let status = Status::of(&self.status.borrow(), "");
-        let containers = status.containers.into_iter().filter(|job| own.contains(job.id.as_str())).collect();
+        let status = self.status.borrow().clone();
+        let jobs = status.jobs.iter().filter(|job| own.contains(job.observed.id.as_str()));
+        let containers = jobs.map(|job| Container::of(job, &status)).collect();
         match serde_json::to_value(ContainerList { containers }) {
             Ok(jobs) => Answer::Jobs(jobs),
             Err(error) => Answer::refused(error.to_string(), "report it"),

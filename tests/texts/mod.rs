@@ -43,7 +43,7 @@ const COMMENTED: [&str; 9] = [
     "config/bench",
 ];
 
-const TOPICS: [&str; 4] = ["labels", "policy", "limits", "operations"];
+const TOPICS: [&str; 5] = ["labels", "policy", "limits", "operations", "security"];
 
 /// Every command of every text, as it is to be typed; placeholders are words in capitals.
 pub fn commands() -> BTreeSet<String> {

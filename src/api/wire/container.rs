@@ -73,7 +73,8 @@ fn all() -> f64 {
 }
 
 impl Container {
-    pub(super) fn of(job: &JobStatus, status: &NodeStatus) -> Container {
+    /// What is told of `job`, of this status.
+    pub fn of(job: &JobStatus, status: &NodeStatus) -> Container {
         let observed = &job.observed;
         let plan = job.plan.as_ref();
         let hold = observed.hold.as_ref().map(|hold| Hold::of(hold, observed.id.short()));

@@ -26,9 +26,11 @@ const SPARE_CONNECTIONS: usize = 16;
 const LINE_AT_MOST: Duration = Duration::from_secs(5);
 /// A connection without a registered command is closed after so long a silence.
 const SILENCE_AT_MOST: Duration = Duration::from_secs(10);
-/// Between two connections, and between two requests of one, so that no number of them costs much.
-const PACE: Duration = Duration::from_millis(5);
+/// Between two connections, and between two requests of a user, so that no number of them costs much.
+const PACE: Duration = Duration::from_millis(2);
 const REQUEST_PACE: Duration = Duration::from_millis(50);
+/// Connections that wait to be taken. Few: whoever comes waits for those before, and a crowd is let in and refused quickly.
+const WAITING_AT_MOST: i32 = 64;
 
 /// Who asks, as the kernel knows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,28 +98,35 @@ impl Pidfd {
     }
 }
 
-/// How many connections each user has.
-type Open = Arc<Mutex<BTreeMap<u32, usize>>>;
+/// The connections of one user.
+#[derive(Default)]
+struct Row {
+    count: usize,
+    /// Whose turn it is: a user's requests are answered one after the other.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+type Open = Arc<Mutex<BTreeMap<u32, Row>>>;
 
 /// A user's place among the connections, given back when dropped.
 struct Seat {
     open: Open,
     uid: u32,
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Seat {
     fn take(open: &Open, uid: u32, most: usize) -> Option<Seat> {
         let mut seats = open.lock().unwrap_or_else(PoisonError::into_inner);
-        if seats.values().sum::<usize>() >= CONNECTIONS_AT_MOST {
+        if seats.values().map(|row| row.count).sum::<usize>() >= CONNECTIONS_AT_MOST {
             return None;
         }
         let own = seats.entry(uid).or_default();
-        if *own >= most {
+        if own.count >= most {
             return None;
         }
-        *own += 1;
-        drop(seats);
-        Some(Seat { open: Arc::clone(open), uid })
+        own.count += 1;
+        Some(Seat { open: Arc::clone(open), uid, turn: Arc::clone(&own.turn) })
     }
 }
 
@@ -125,8 +134,8 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let mut seats = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(own) = seats.get_mut(&self.uid) {
-            *own -= 1;
-            if *own == 0 {
+            own.count -= 1;
+            if own.count == 0 {
                 seats.remove(&self.uid);
             }
         }
@@ -136,6 +145,8 @@ impl Drop for Seat {
 /// Answers at `listener` until nobody takes calls any more. `commands`: how many a user may have.
 pub async fn serve(listener: &UnixListener, commands: usize, calls: mpsc::Sender<AtDoor>) {
     let open = Open::default();
+    let own = rustix::process::geteuid().as_raw();
+    let _ = rustix::net::listen(listener, WAITING_AT_MOST); // it listens already: this only shortens the queue
     let most = commands.saturating_add(SPARE_CONNECTIONS);
     for connection in 0.. {
         sleep(PACE).await;
@@ -154,9 +165,9 @@ pub async fn serve(listener: &UnixListener, commands: usize, calls: mpsc::Sender
         };
         let calls = calls.clone();
         tokio::spawn(async move {
-            let _seat = seat;
             // A caller that breaks the rules is not talked to any more.
-            let _ = attend(stream, caller, &calls).await;
+            let _ = attend(stream, caller, (caller.uid != 0 && caller.uid != own).then_some(&*seat.turn), &calls).await;
+            drop(seat);
             let _ = calls.send(AtDoor::Gone(caller)).await;
         });
     }
@@ -171,8 +182,13 @@ fn refuse(stream: &UnixStream, answer: &Answer) {
     let _ = stream.try_write(&protocol::line(answer));
 }
 
-/// Answers one connection's requests, one after the other.
-async fn attend(mut stream: UnixStream, caller: Caller, calls: &mpsc::Sender<AtDoor>) -> io::Result<()> {
+/// Answers one connection's requests, one after the other, and those of a user's connections as well: `turn`.
+async fn attend(
+    mut stream: UnixStream,
+    caller: Caller,
+    turn: Option<&tokio::sync::Mutex<()>>,
+    calls: &mpsc::Sender<AtDoor>,
+) -> io::Result<()> {
     let mut incoming = Incoming::default();
     let mut registered = false;
     loop {
@@ -183,6 +199,10 @@ async fn attend(mut stream: UnixStream, caller: Caller, calls: &mpsc::Sender<AtD
             timeout(SILENCE_AT_MOST, first).await??;
         }
         let Some(line) = timeout(LINE_AT_MOST, incoming.line(&stream)).await?? else { return Ok(()) };
+        let turn = match turn {
+            Some(turn) => Some(turn.lock().await),
+            None => None,
+        };
         let answer = match asked(&line, incoming.take_descriptors(), registered) {
             Ok(asked) => {
                 let (reply, answer) = oneshot::channel();
@@ -197,10 +217,12 @@ async fn attend(mut stream: UnixStream, caller: Caller, calls: &mpsc::Sender<AtD
         let goes_on = !matches!(answer, Answer::Refused { .. });
         registered |= matches!(answer, Answer::Registered { .. });
         timeout(LINE_AT_MOST, stream.write_all(&protocol::line(&answer))).await??;
+        if turn.is_some() {
+            sleep(REQUEST_PACE).await;
+        }
         if !goes_on {
             return Ok(());
         }
-        sleep(REQUEST_PACE).await;
     }
 }
 

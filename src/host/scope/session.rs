@@ -2,11 +2,14 @@
 
 use super::ScopeError;
 use super::protocol::{self, Answer, LONGEST_LINE, Registration, Request};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::net::sockopt::Timeout;
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Interest};
 use tokio::net::UnixStream;
@@ -18,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Session {
     stream: BufReader<UnixStream>,
+    path: PathBuf,
 }
 
 impl Session {
@@ -27,9 +31,10 @@ impl Session {
     /// [`ScopeError::NoDaemon`].
     pub async fn open(socket: &Path) -> Result<Session, ScopeError> {
         let absent = |source| ScopeError::NoDaemon { path: socket.to_owned(), source };
-        let connected = tokio::time::timeout(PATIENCE, UnixStream::connect(socket)).await;
-        let stream = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(absent)?;
-        Ok(Session { stream: BufReader::new(stream) })
+        let path = socket.to_owned();
+        let connected = tokio::task::spawn_blocking(move || connect(&path)).await;
+        let stream = connected.unwrap_or_else(|panic| Err(io::Error::other(panic))).map_err(absent)?;
+        Ok(Session { stream: BufReader::new(stream), path: socket.to_owned() })
     }
 
     /// Registers the process of a pidfd with its output; its name in `flowctl status`.
@@ -82,7 +87,7 @@ impl Session {
         match answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(Answer::Refused { message, next }) => Err(ScopeError::Refused { message, next }),
             Ok(answer) => Ok(answer),
-            Err(source) => Err(ScopeError::NoDaemon { path: "the daemon's socket for commands".into(), source }),
+            Err(source) => Err(ScopeError::NoDaemon { path: self.path.clone(), source }),
         }
     }
 
@@ -105,6 +110,17 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Waits in line, where others want in as well: a connection that does not wait is turned away as long as the line is full.
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    let kind = (AddressFamily::UNIX, SocketType::STREAM);
+    let socket = rustix::net::socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None)?;
+    rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = std::os::unix::net::UnixStream::from(socket);
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
 }
 
 fn nonsense() -> ScopeError {

@@ -3,7 +3,6 @@
 //! Guarantees: a record is whole or not there; only the daemon's user can read or write it; of another start of the machine or of
 //! another version it counts for nothing.
 
-use super::StoreError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -55,15 +54,9 @@ pub struct ScopeRecords {
 }
 
 impl ScopeRecords {
-    /// Opens the folder in the state directory; makes it if need be. `boot_id`: which start of the machine this is.
-    ///
-    /// # Errors
-    /// [`StoreError`] when it cannot be made.
-    pub fn open(state_dir: &Path, boot_id: Option<String>) -> Result<ScopeRecords, StoreError> {
-        let folder = state_dir.join("scopes");
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        made.map_err(|source| StoreError::directory(&folder, "create", source))?;
-        Ok(ScopeRecords { folder, boot_id })
+    /// The folder in the state directory, which is made with the first record. `boot_id`: which start of the machine this is.
+    pub fn of(state_dir: &Path, boot_id: Option<String>) -> ScopeRecords {
+        ScopeRecords { folder: state_dir.join("scopes"), boot_id }
     }
 
     /// All that count. What counts for nothing is removed.
@@ -93,6 +86,7 @@ impl ScopeRecords {
     /// # Errors
     /// The system's.
     pub fn keep(&self, record: &ScopeRecord) -> io::Result<()> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let path = self.path(&record.id);
         let new = path.with_extension("new");
         let stored = Stored { version: VERSION, boot_id: self.boot_id.clone(), record: record.clone() };
@@ -136,7 +130,7 @@ mod tests {
     #[test]
     fn a_record_comes_back_until_it_is_forgotten_and_nobody_else_can_read_it() {
         let dir = tempfile::tempdir().unwrap();
-        let records = ScopeRecords::open(dir.path(), Some("boot".to_owned())).unwrap();
+        let records = ScopeRecords::of(dir.path(), Some("boot".to_owned()));
         records.keep(&record()).unwrap();
         records.keep(&record()).unwrap();
         assert_eq!(records.all(), [record()]);
@@ -149,9 +143,9 @@ mod tests {
     #[test]
     fn what_is_of_another_boot_or_version_or_damaged_counts_for_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let before = ScopeRecords::open(dir.path(), Some("before".to_owned())).unwrap();
+        let before = ScopeRecords::of(dir.path(), Some("before".to_owned()));
         before.keep(&record()).unwrap();
-        let now = ScopeRecords::open(dir.path(), Some("now".to_owned())).unwrap();
+        let now = ScopeRecords::of(dir.path(), Some("now".to_owned()));
         assert_eq!(now.all(), []);
         assert_eq!(before.all(), [], "it was removed");
         now.keep(&record()).unwrap();

@@ -54,11 +54,9 @@ impl Source {
         match self {
             Source::Host(path) => open_on_host(path),
             Source::Inside(file) => file.open(),
-            Source::Handed(file) => {
-                let refused =
-                    |error: io::Error| TailError::Open { path: self.path().to_owned(), reason: error.to_string() };
-                file.try_clone().map_err(refused)
-            }
+            Source::Handed(file) => file
+                .try_clone()
+                .map_err(|error| TailError::Open { path: self.path().to_owned(), reason: error.to_string() }),
         }
     }
 }

@@ -132,7 +132,7 @@ fn files() -> Section {
             item("/etc/flowcon/flowcond.toml, flowcond.d/*.toml", "The configuration: flowcond.toml(5)."),
             item("/var/lib/flowcon", "The journal of original limits, and the history. Root only."),
             item("/run/flowcon/flowcond.sock", "The API: HTTP and JSON, described at /openapi.json."),
-            item("/run/flowcon/flowcond-run.sock", "Where `flowctl run` registers commands; everybody's."),
+            item("/run/flowcon/flowcond-run.sock", "Where flowctl run registers commands; everybody's."),
         ],
     }
 }

@@ -32,7 +32,7 @@ fn rights() -> Section {
                  believed as far as they make sense.",
             ),
             item(
-                "whoever can reach the port of `flowctl metrics --listen`",
+                "whoever can reach the port of flowctl metrics --listen",
                 "Read names of jobs, metrics and shares. There is no password: listen on 127.0.0.1, or put a proxy with one in front.",
             ),
         ],
@@ -55,7 +55,7 @@ fn commands() -> Section {
         heading: "COMMANDS OF USERS",
         parts: vec![
             paragraph(
-                "`flowctl run` registers its command at a socket that everybody may use (/run/flowcon/flowcond-run.sock). The daemon asks \
+                "flowctl run registers its command at a socket that everybody may use (/run/flowcon/flowcond-run.sock). The daemon asks \
                  the kernel, never the caller: the user by the credentials of the connection, the process by a descriptor of it, the \
                  cgroup by where that process lives. The process, its cgroup and the cgroup above must belong to that user, so that a \
                  user's commands compete with that user's commands only. Its end is the end of the last process in the cgroup. There is \
@@ -79,9 +79,9 @@ fn logs() -> Section {
         heading: "LOGS",
         parts: vec![
             paragraph(
-                "The daemon opens no path that a user names. The output of a command is memory of its `flowctl run`, which hands over a \
+                "The daemon opens no path that a user names. The output of a command is memory of its flowctl run, which hands over a \
                  descriptor; anything else in its place (a file, a pipe, a device) is refused. The file of flowcon.log is read by that \
-                 `flowctl run`, with the user's own rights. `flowctl logs` and `flowctl top` look before they open: no pipe or device of \
+                 flowctl run, with the user's own rights. flowctl logs and flowctl top look before they open: no pipe or device of \
                  a user can hold them, also not root's.",
             ),
             paragraph(
@@ -107,7 +107,7 @@ fn remains() -> Section {
             ),
             item(
                 "stop their own job from being governed",
-                "By ending its `flowctl run`, by a limit of their own, by a log without numbers. It then has its fair share.",
+                "By ending its flowctl run, by a limit of their own, by a log without numbers. It then has its fair share.",
             ),
         ],
     }
