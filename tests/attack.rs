@@ -3,6 +3,8 @@
 //!
 //! The attacker is this program once more, as another user, in cgroups that are that user's (as systemd gives them to each session).
 
+#![allow(clippy::unwrap_used)] // a test fails by panicking
+
 mod support;
 
 use flowcon::host::cgroup::Home;
@@ -230,6 +232,21 @@ fn nothing_that_root_runs_writes_where_a_user_may() {
     assert_eq!(open_to_all, Vec::<PathBuf>::new());
     let told = arena.attack("api", "");
     assert!(told.contains("status: PermissionDenied"), "{told}");
+}
+
+#[test]
+fn the_daemon_has_no_network_socket() {
+    let arena = Arena::new("network", &[]);
+    let descriptors = fs::read_dir(format!("/proc/{}/fd", arena.daemon.pid())).unwrap().flatten();
+    let links = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
+    let own: Vec<String> =
+        links.filter_map(|link| Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())).collect();
+    assert!(!own.is_empty(), "it listens on Unix sockets");
+    for kind in ["tcp", "tcp6", "udp", "udp6", "udplite", "raw", "raw6", "packet", "netlink"] {
+        let table = fs::read_to_string(format!("/proc/{}/net/{kind}", arena.daemon.pid())).unwrap_or_default();
+        let of_it = |line: &&str| line.split_whitespace().any(|word| own.iter().any(|inode| inode == word));
+        assert_eq!(table.lines().find(of_it), None, "{kind}");
+    }
 }
 
 #[test]

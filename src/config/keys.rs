@@ -27,7 +27,7 @@ const OBJECTIVES: &[(&str, f64)] =
 pub const KEYS: &[Key] = &[
     Key {
         name: "socket",
-        help: "where the API listens; `flowctl run -- COMMAND` is registered beside it",
+        help: "where the API listens; `flowctl run -- COMMAND` registers beside it",
         set: |s, v| v.text().map(|path| s.socket = path.into()),
         show: |s| quoted(&s.socket.to_string_lossy()),
     },

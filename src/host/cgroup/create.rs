@@ -66,19 +66,26 @@ impl Home {
 
 /// Whether a process is left in one of these cgroup directories, or below. A directory that is gone is empty.
 pub fn is_populated(directories: &[PathBuf]) -> bool {
-    const DEEPEST: usize = 8;
     directories.iter().any(|directory| match fs::read_to_string(directory.join("cgroup.events")) {
         Ok(events) => events.lines().any(|line| line == "populated 1"),
-        Err(_) => holds_processes_below(directory, DEEPEST),
+        Err(_) => holds_processes_below(directory),
     })
 }
 
-/// Version 1 does not tell about the cgroups below.
-fn holds_processes_below(directory: &Path, deepest: usize) -> bool {
-    let Ok(entries) = fs::read_dir(directory) else { return false };
-    let children = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    holds_processes(directory)
-        || deepest > 0 && children.map(|entry| entry.path()).any(|child| holds_processes_below(&child, deepest - 1))
+/// Version 1 does not tell about the cgroups below. Whose cgroup it is may make any number of them: some are looked at.
+fn holds_processes_below(directory: &Path) -> bool {
+    const LOOKED_AT: usize = 64;
+    let mut below = vec![directory.to_owned()];
+    for _ in 0..LOOKED_AT {
+        let Some(next) = below.pop() else { return false };
+        if holds_processes(&next) {
+            return true;
+        }
+        let children = fs::read_dir(&next).into_iter().flatten().take(LOOKED_AT * 4).flatten();
+        let children = children.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        below.extend(children.take(LOOKED_AT).map(|entry| entry.path()));
+    }
+    false
 }
 
 /// Removes cgroup directories without processes; whether all of them are gone now. Nothing in use can be removed: the kernel
