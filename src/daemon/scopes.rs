@@ -175,7 +175,7 @@ impl Keeper {
         if !is_back {
             self.find_room(caller.uid, &record)?;
         }
-        if let Err(error) = self.records.keep(&record) {
+        if let Err(error) = tokio::task::block_in_place(|| self.records.keep(&record)) {
             tracing::warn!(%id, %error, "a command is governed, but would be unknown to the next daemon");
         }
         self.expected.remove(&id);

@@ -4,6 +4,7 @@ use crate::host::scope::protocol::Registration;
 use crate::host::scope::{Output, ScopeError, Session};
 use anyhow::Context;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +16,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A daemon that takes longer to hear of the end will see it.
 const GOODBYE_AT_MOST: Duration = Duration::from_secs(1);
 
-/// A command that is registered, or will be once a daemon answers.
+/// A command that is registered, or will be once a daemon answers, as long as its task runs.
 pub(super) struct Registered {
     end: oneshot::Sender<u8>,
     task: JoinHandle<()>,
@@ -32,7 +33,7 @@ struct Command {
 /// Registers process `pid` with the daemon at `socket`. Without one the command begins all the same.
 ///
 /// # Errors
-/// [`ScopeError::Refused`]; no pidfd (before Linux 5.3).
+/// [`ScopeError::Refused`].
 pub(super) async fn begin(
     socket: &Path,
     registration: Registration,
@@ -40,8 +41,17 @@ pub(super) async fn begin(
     output: &Output,
 ) -> anyhow::Result<Registered> {
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("the new process has no number")?;
-    let process = pidfd_open(process, PidfdFlags::empty()).context("a descriptor of the new process (Linux 5.3)")?;
-    let output = output.handle().context("a descriptor of the output")?;
+    let (end, ended) = oneshot::channel();
+    let descriptors = pidfd_open(process, PidfdFlags::empty()).map_err(io::Error::from);
+    let (process, output) = match descriptors.and_then(|process| Ok((process, output.handle()?))) {
+        Ok(descriptors) => descriptors,
+        Err(error) => {
+            eprintln!(
+                "flowctl: the command is not managed, which needs a pidfd (Linux 5.3) and a free descriptor: {error}"
+            );
+            return Ok(Registered { end, task: tokio::spawn(async {}) });
+        }
+    };
     let registration = Registration { output: output.as_raw_fd(), ..registration };
     let command = Command { socket: socket.to_owned(), registration, process, output };
     let session = match command.register().await {
@@ -55,7 +65,6 @@ pub(super) async fn begin(
         }
         Err(error) => return Err(error.into()),
     };
-    let (end, ended) = oneshot::channel();
     Ok(Registered { end, task: tokio::spawn(command.keep(session, ended)) })
 }
 
