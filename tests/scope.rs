@@ -382,6 +382,40 @@ fn who_is_not_root_is_told_what_to_do() {
 }
 
 #[test]
+fn a_command_in_the_background_is_named_and_goes_on_and_one_that_cannot_begin_says_why() {
+    let daemon = Daemon::start("off", &[]);
+    let place = Place::at(&daemon, "detached");
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+        command.arg("--socket").arg(&place.socket).args(["run", "-d", "--name", &place.name()]).args(words);
+        command.output().unwrap()
+    };
+    let out = run(&["--", "sh", "-c", "echo epoch 1 loss: 0.5; exec sleep 1000"]);
+    assert_eq!((out.status.code(), text(&out.stdout)), (Some(0), format!("{}\n", place.name())));
+    daemon.job_that(&place.name(), "its output is read", SOON, |job| job["metric"]["value"] == 0.5);
+    signal(place.pid(), "TERM");
+    support::daemon::eventually("it is gone", SOON, || daemon.job(&place.name()).is_none().then_some(()));
+    eventually("its cgroup is gone", || place.cgroups().is_empty());
+    let out = run(&["--", "/nonexistent/program"]);
+    assert_eq!((out.status.code(), text(&out.stdout)), (Some(127), String::new()));
+    assert!(text(&out.stderr).contains("/nonexistent/program"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn what_was_probably_meant_is_said_before_anything_runs() {
+    let place = Place::of("meant");
+    let run = |words: &[&str]| {
+        let out = Command::new(env!("CARGO_BIN_EXE_flowctl")).arg("run").args(words).output().unwrap();
+        assert_eq!((out.status.code(), text(&out.stdout)), (Some(2), String::new()), "{words:?}");
+        text(&out.stderr)
+    };
+    assert!(run(&["-l", "flowcon.weihgt=2", "--", "echo", "ran"]).contains("did you mean flowcon.weight?"));
+    assert!(run(&["-l", "weight=2", "--", "echo", "ran"]).contains("did you mean flowcon.weight?"));
+    assert!(run(&["-x", "--", "echo", "ran"]).contains("-x is no option"));
+    assert_eq!(place.cgroups(), Vec::<PathBuf>::new());
+}
+
+#[test]
 fn a_client_that_asks_for_its_jobs_gets_its_own() {
     let daemon = Daemon::start("off", &[]);
     let place = Place::at(&daemon, "own");

@@ -6,6 +6,7 @@ use super::{explain, ps, status, text};
 use crate::api::client::{Client, ClientError, segment};
 use crate::api::wire::{AdoptionRequest, ContainerDetail, ContainerList, Policy, PolicyChange, Status};
 use crate::host::scope::{Session, socket_of};
+use crate::model::Objective;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -30,8 +31,11 @@ pub struct PinArgs {
     #[arg(value_hint = super::completion::JOB)]
     job: String,
     /// Part of the node, `40%` or `0.4`; without it, the share that it has
-    #[arg(long, short, value_parser = share, value_name = "SHARE")]
+    #[arg(value_parser = share, value_name = "SHARE")]
     share: Option<f64>,
+    /// The same
+    #[arg(long = "share", short, value_parser = share, value_name = "SHARE", conflicts_with = "share", hide = true)]
+    by_option: Option<f64>,
 }
 
 /// Arguments of `flowctl adopt`.
@@ -67,6 +71,10 @@ pub enum PolicyChoice {
     Fair,
     /// Most CPU to the best credit per CPU-second
     Balanced,
+    /// Balanced, for good models soon: --objective 0
+    Quality,
+    /// Balanced, for ends soon: --objective 1
+    Completion,
 }
 
 /// Arguments of `flowctl policy`.
@@ -139,7 +147,7 @@ pub async fn target(client: &Client, verb: &str, target: &Target, screen: &Scree
 
 /// `flowctl pin`.
 pub async fn pin(client: &Client, args: &PinArgs, screen: &Screen) -> Result<(), Failure> {
-    let share = args.share.map_or_else(String::new, |share| format!("?share={share}"));
+    let share = args.share.or(args.by_option).map_or_else(String::new, |share| format!("?share={share}"));
     give(client, &format!("/v1/containers/{}/pin{share}", segment(&args.job)), screen).await
 }
 
@@ -179,12 +187,14 @@ pub async fn policy(client: &Client, args: &PolicyArgs, screen: &Screen) -> Resu
         let policy: Policy = client.get("/v1/policy").await?;
         return tell(screen, &policy, policy_page(&policy).trim_end());
     };
-    let policy = match choice {
-        PolicyChoice::Flowcon => "flowcon",
-        PolicyChoice::Fair => "fair",
-        PolicyChoice::Balanced => "balanced",
+    let (policy, objective) = match choice {
+        PolicyChoice::Flowcon => ("flowcon", args.objective),
+        PolicyChoice::Fair => ("fair", args.objective),
+        PolicyChoice::Balanced => ("balanced", args.objective),
+        PolicyChoice::Quality => ("balanced", args.objective.or(Some(Objective::QUALITY.0))),
+        PolicyChoice::Completion => ("balanced", args.objective.or(Some(Objective::COMPLETION.0))),
     };
-    let change = PolicyChange { policy: policy.to_owned(), objective: args.objective };
+    let change = PolicyChange { policy: policy.to_owned(), objective };
     let done = client.set_policy(&change).await?;
     tell(screen, &done, &done.done)
 }

@@ -85,12 +85,14 @@ struct Common {
 #[derive(Subcommand, Debug)]
 enum Verb {
     /// The node and its jobs at a look: list, metric, progress, share and why
+    #[command(visible_alias = "ls")]
     Status(Repeat),
     /// Watch and steer the jobs on a terminal, live
     Top(top::TopArgs),
     /// List the governed containers
     Ps(Repeat),
     /// Tell every number behind the decision about one job
+    #[command(visible_aliases = ["describe", "inspect"])]
     Explain {
         /// Name, id, or the beginning of an id
         #[arg(value_hint = completion::JOB)]
@@ -105,9 +107,11 @@ enum Verb {
     History(history::HistoryArgs),
     /// Show what governing did for one's own jobs: one HTML page, no network needed
     Report(report::ReportArgs),
-    /// Leave jobs alone, with their original limits
+    /// Leave jobs alone, with their original limits; they go on running
+    #[command(visible_alias = "release")]
     Pause(Target),
     /// Govern jobs again; also ends a hold after a foreign change
+    #[command(visible_alias = "govern")]
     Resume(Target),
     /// Hold the share of a job where it is, or at another, until it is unpinned, ends, or the daemon does
     Pin(commands::PinArgs),

@@ -1,12 +1,14 @@
 //! `flowctl run`: a command in a governed cgroup of its own, with its output shown, signals passed on and its exit code returned.
 //!
-//! Imports: host (cgroup, scope, systemd, node).
+//! Imports: config's labels, host (cgroup, scope, systemd, node).
 
+mod detached;
 mod registered;
 mod relay;
 mod signals;
 
 use super::{Exit, Failure};
+use crate::config;
 use crate::host::cgroup::{self, CgroupError, Home};
 use crate::host::scope::protocol::Registration;
 use crate::host::scope::{self, Admitted, Gate, Output, ScopeError, ScopeName};
@@ -34,6 +36,9 @@ pub struct RunArgs {
     /// Name of the job in `flowctl ps`; the program's own and a number by default
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Begin it in the background and print its name; its output is for `flowctl logs NAME`
+    #[arg(long, short = 'd')]
+    detach: bool,
     /// A label, as a container has them; flowcon.enable=true goes without saying
     #[arg(long = "label", short = 'l', value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
@@ -72,11 +77,28 @@ pub fn enter(args: &EnterArgs) -> ExitCode {
 /// # Errors
 /// When the command could not be given a cgroup and started; then it did not run at all.
 pub fn run(args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
+    check(&args)?;
+    if args.detach {
+        return detached::begin(args, socket);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let code = runtime.block_on(run_scope(args, socket));
     // A reader of our output that has stopped reading must not keep us.
     runtime.shutdown_background();
     code.map(ExitCode::from).map_err(|error| failure(&error))
+}
+
+/// Finds what was meant otherwise, before anything begins.
+fn check(args: &RunArgs) -> Result<(), Failure> {
+    let usage = |message: String, next: &str| Err(Failure::new(Exit::Usage, message, next));
+    if let Some(word) = args.command.first().filter(|word| word.as_encoded_bytes().starts_with(b"-")) {
+        let message = format!("{} is no option of `flowctl run -- COMMAND`, and no command", word.to_string_lossy());
+        return usage(message, "`flowctl run --help` lists the options; they stand before the command");
+    }
+    match config::labels::meant(&args.labels.iter().cloned().collect()) {
+        Ok(()) => Ok(()),
+        Err(problems) => usage(problems.join("\n"), "`flowctl help labels` lists the labels with examples"),
+    }
 }
 
 /// The exit code that says what kind of failure it was. The messages of the host end with what to do, after a semicolon.
@@ -97,6 +119,7 @@ fn failure(error: &anyhow::Error) -> Failure {
 }
 
 async fn run_scope(args: RunArgs, socket: &Path) -> anyhow::Result<u8> {
+    detached::leave();
     let name = match &args.name {
         Some(name) => ScopeName::new(name)?,
         None => ScopeName::of_command(&args.command[0].to_string_lossy(), std::process::id()),
@@ -129,6 +152,7 @@ async fn run_in(place: &Place, name: &ScopeName, args: &RunArgs, socket: &Path) 
         child.wait().await?;
         return Ok(not_begun.exit_code);
     }
+    detached::has_begun();
     let label = |key: &str| args.labels.iter().find(|(given, _)| given == key).map(|(_, value)| value.as_str());
     let output = match label("flowcon.log") {
         Some(path) => {
@@ -147,6 +171,7 @@ async fn run_in(place: &Place, name: &ScopeName, args: &RunArgs, socket: &Path) 
 fn doorman(gate: &Gate, command: &[OsString], signals: &Signals) -> io::Result<Child> {
     let mut doorman = std::process::Command::new("/proc/self/exe");
     doorman.arg(ENTER).arg(gate.name()).arg("--").args(command).stdout(Stdio::piped()).stderr(Stdio::piped());
+    doorman.env_remove(detached::IN_BACKGROUND);
     if std::env::var_os("PYTHONUNBUFFERED").is_none() {
         doorman.env("PYTHONUNBUFFERED", "1");
     }

@@ -1,5 +1,6 @@
 //! A container's `flowcon.*` labels → directives. Anybody who may start a container writes them: nothing here trusts them.
 
+use super::load::nearest;
 use super::value::{bytes, duration};
 use crate::model::{Bounds, Direction, Directives, Millis, Share};
 use regex::RegexBuilder;
@@ -80,6 +81,18 @@ pub fn obeyable(labels: &BTreeMap<String, String>) -> Result<(), Vec<String>> {
         foreign.map(|label| format!("label {}: expected one that begins with {LABEL_PREFIX}", printable(label)));
     let wrong = read(labels).1.into_iter().map(|Problem { labels, expected }| format!("{labels}: {expected}"));
     let problems: Vec<String> = foreign.chain(wrong).collect();
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+/// Labels that somebody gives to a command: what is wrong with each that cannot be obeyed, and those that lack our prefix.
+///
+/// # Errors
+/// One message a label, with what is expected.
+pub fn meant(labels: &BTreeMap<String, String>) -> Result<(), Vec<String>> {
+    let bare = labels.keys().filter(|label| LABELS.iter().any(|known| known.name == label.as_str()));
+    let bare = bare.map(|label| format!("label {label}: did you mean {LABEL_PREFIX}{label}?"));
+    let wrong = read(labels).1.into_iter().map(|Problem { labels, expected }| format!("{labels}: {expected}"));
+    let problems: Vec<String> = bare.chain(wrong).take(PROBLEMS_AT_MOST).collect();
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
@@ -170,7 +183,11 @@ fn obey(asked: &mut Directives, name: &str, value: &str) -> Result<(), String> {
             asked.deadline = Some(Millis(after.ok_or(expected)? as u64));
         }
         "memory-floor" => asked.memory_floor = Some(bytes(value).ok_or("expected a size such as 512m or 2g")?),
-        _ => return Err("no such label; `flowctl help labels` lists them".to_owned()),
+        _ => {
+            let meant = nearest(name, LABELS.iter().map(|label| label.name));
+            let meant = meant.map(|meant| format!("did you mean {LABEL_PREFIX}{meant}? ")).unwrap_or_default();
+            return Err(format!("no such label; {meant}`flowctl help labels` lists them"));
+        }
     }
     Ok(())
 }
@@ -276,8 +293,25 @@ mod tests {
         };
         assert_eq!(refused("flowcon.weight", "much"), "label flowcon.weight: expected a number from 0.01 to 100");
         assert_eq!(refused("weight", "2"), "label weight: expected one that begins with flowcon.");
-        assert!(refused("flowcon.wieght", "2").contains("flowctl help labels"));
+        assert!(refused("flowcon.wieght", "2").contains("did you mean flowcon.weight? `flowctl help labels`"));
+        assert!(!refused("flowcon.swordfish", "2").contains("did you mean"));
         assert_eq!(obeyable(&[("flowcon.weight".to_owned(), "2".to_owned())].into()), Ok(()));
+    }
+
+    #[test]
+    fn labels_of_a_command_are_checked_before_it_begins() {
+        let refused = |label: &str, value: &str| meant(&[(label.to_owned(), value.to_owned())].into());
+        assert_eq!(refused("weight", "2"), Err(vec!["label weight: did you mean flowcon.weight?".to_owned()]));
+        assert!(refused("flowcon.weihgt", "2").is_err_and(|why| why[0].contains("did you mean flowcon.weight?")));
+        assert!(refused("flowcon.total", "many").is_err());
+        assert_eq!(refused("com.example.weight", "2"), Ok(()));
+    }
+
+    #[test]
+    fn what_could_take_from_others_is_not_for_everybody() {
+        let given = |label: &str, value: &str| for_everybody(&[(label.to_owned(), value.to_owned())].into());
+        assert!(given("flowcon.weight", "1.01").is_err() && given("flowcon.min-share", "1%").is_err());
+        assert_eq!((given("flowcon.weight", "0.5"), given("flowcon.max-share", "50%")), (Ok(()), Ok(())));
     }
 
     #[test]

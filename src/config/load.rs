@@ -108,7 +108,7 @@ fn plain(value: &DeValue<'_>) -> Option<Value> {
 
 fn apply(settings: &mut Settings, entry: &Entry) -> Result<(), ConfigError> {
     let Some(key) = KEYS.iter().find(|key| key.name == entry.key) else {
-        let suggestion = nearest(&entry.key);
+        let suggestion = suggestion(&entry.key);
         return Err(ConfigError::UnknownKey { origin: entry.origin.clone(), key: entry.key.clone(), suggestion });
     };
     (key.set)(settings, &entry.value).map_err(|expected| ConfigError::BadValue {
@@ -164,26 +164,15 @@ fn line_of(text: &str, offset: usize) -> usize {
 }
 
 /// The key that was probably meant.
-fn nearest(wrong: &str) -> Option<String> {
+fn suggestion(wrong: &str) -> Option<String> {
     let without_section = KEYS.iter().find(|key| key.name.rsplit('.').next() == Some(wrong)).map(|key| key.name);
-    let (distance, similar) = KEYS.iter().map(|key| (edits(wrong, key.name), key.name)).min()?;
-    without_section.or_else(|| (distance <= 1 + wrong.len() / 4).then_some(similar)).map(str::to_owned)
+    without_section.or_else(|| nearest(wrong, KEYS.iter().map(|key| key.name))).map(str::to_owned)
 }
 
-/// Levenshtein distance.
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
+/// The word that was probably meant, if one is near enough.
+pub(super) fn nearest<'word>(wrong: &str, words: impl Iterator<Item = &'word str>) -> Option<&'word str> {
+    let (distance, similar) = words.map(|word| (strsim::levenshtein(wrong, word), word)).min()?;
+    (distance <= 1 + wrong.len() / 4).then_some(similar)
 }
 
 #[cfg(test)]
