@@ -288,6 +288,8 @@ fn jobs_are_started_with_their_labels_and_logs_are_understood() {
     fs::write(&log, "epoch 1/3 val_loss: 0.9\nepoch 2/3 val_loss: 0.5\nepoch 3/3 val_loss: 0.3\n").unwrap();
     let understood = machine.does("flowctl logs FILE", &[("FILE", &log)]);
     assert!(understood.contains("val_loss") && understood.contains("0.3"), "{understood}");
+    let raw = machine.does("flowctl logs --raw JOB", &[("JOB", "odd")]);
+    assert!(raw.contains("loss") && !raw.contains("\"stream\""), "as it was written: {raw}");
 }
 
 #[test]

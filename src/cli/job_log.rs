@@ -10,7 +10,7 @@ use crate::api::wire::{ContainerDetail, LogAddress};
 use crate::config;
 use crate::host::docker::{Engine, EngineAddress, logs_so_far};
 use crate::host::scope::{ScopeError, output};
-use crate::host::tail::{self, ContainerFile};
+use crate::host::tail::{self, ContainerFile, JsonLog};
 use crate::model::{ContainerId, Directives};
 use futures_util::StreamExt;
 use std::io::{self, Read};
@@ -21,6 +21,8 @@ pub(super) struct JobLog {
     id: ContainerId,
     name: String,
     address: LogAddress,
+    /// The engine wraps each line.
+    wrapped: bool,
     /// What its labels ask of the reading.
     pub directives: Directives,
 }
@@ -42,7 +44,8 @@ pub(super) fn find(client: &Client, name: &str) -> Result<JobLog, Failure> {
         )
     })?;
     let (directives, _) = config::directives(&reading.labels);
-    Ok(JobLog { id: ContainerId::new(&detail.container.id), name, address, directives })
+    let wrapped = reading.source == "json-file";
+    Ok(JobLog { id: ContainerId::new(&detail.container.id), name, address, wrapped, directives })
 }
 
 /// Neither a file nor a job that the daemon told of.
@@ -91,6 +94,22 @@ impl JobLog {
                 Err(Failure::new(Exit::Failed, message, "compare `flowctl --version` with `flowcond --version`"))
             }
         }
+    }
+
+    /// The same, without what the engine put around each line.
+    ///
+    /// # Errors
+    /// As [`JobLog::pour`].
+    pub fn pour_decoded(&self, mut each: impl FnMut(&[u8])) -> Result<(), Failure> {
+        let mut decoder = self.wrapped.then(JsonLog::default);
+        self.pour(|bytes| match &mut decoder {
+            Some(decoder) => {
+                let mut lines = Vec::new();
+                decoder.push(bytes, &mut lines);
+                each(&lines);
+            }
+            None => each(bytes),
+        })
     }
 
     async fn ask_engine(&self, each: &mut impl FnMut(&[u8])) -> Result<(), Failure> {

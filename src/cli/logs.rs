@@ -1,7 +1,7 @@
 //! `flowctl logs`: how a log is understood, so that a user can check before labelling. Imports: model, progress, the API's client.
 
 use super::exit::{Exit, Failure};
-use super::job_log;
+use super::job_log::{self, JobLog};
 use crate::api::client::Client;
 use crate::config::LABEL_PREFIX;
 use crate::model::{Direction, Directives, ProgressUnit};
@@ -9,7 +9,7 @@ use crate::progress::{LogReading, Observation, Survey};
 use clap::Args;
 use serde_json::{Value, json};
 use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -23,6 +23,9 @@ pub struct LogsArgs {
     /// id of a governed job
     #[arg(value_name = "FILE|JOB")]
     pub log: String,
+    /// Print a governed job's log itself, as far as it is kept
+    #[arg(long, conflicts_with_all = ["json", "final_only", "metric", "direction", "pattern"])]
+    pub raw: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -53,12 +56,30 @@ fn direction(text: &str) -> Result<Direction, String> {
 /// # Errors
 /// The log could not be found or read, or the output could not be written.
 pub fn run(args: &LogsArgs, client: &Client) -> Result<(), Failure> {
+    if args.raw {
+        return raw(&job_log::find(client, &args.log)?);
+    }
     let mut reading = read(args, client)?;
     if args.final_only {
         reading.observations.retain(|observation| observation.last);
     }
     let out = &mut BufWriter::new(io::stdout().lock());
     let written = if args.json { print_json(&reading, out) } else { print_text(&reading, out) };
+    Ok(written.and_then(|()| out.flush())?)
+}
+
+/// What a job wrote is its owner's: a terminal gets no commands out of it.
+fn raw(log: &JobLog) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let for_a_person = out.is_terminal();
+    let mut written = Ok(());
+    log.pour_decoded(|bytes| {
+        let harmless = |byte: &u8| !for_a_person || !byte.is_ascii_control() || b"\n\r\t".contains(byte);
+        let kept: Vec<u8> = bytes.iter().copied().filter(harmless).collect();
+        if written.is_ok() {
+            written = out.write_all(&kept);
+        }
+    })?;
     Ok(written.and_then(|()| out.flush())?)
 }
 
