@@ -127,6 +127,10 @@ fn govern(arguments: &Arguments, settings: Settings) -> ExitCode {
         eprintln!("flowcond: {text}");
         return ExitCode::from(2);
     }
+    let value = |name: &str| config::KEYS.iter().find(|key| key.name == name).map(|key| (key.show)(&settings));
+    let told = ["socket", "state-dir", "engine.address", "engine.label", "policy.name", "policy.interval"];
+    let told: Vec<String> = told.iter().filter_map(|name| Some(format!("{name} = {}", value(name)?))).collect();
+    tracing::info!("flowcond {} begins: {}", env!("CARGO_PKG_VERSION"), told.join(", "));
     let sources = sources(arguments);
     let reread = Box::new(move || config::load(&sources));
     let ended = block_on(async move {
