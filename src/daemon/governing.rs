@@ -304,14 +304,19 @@ impl Governing {
         self.jobs.values_mut().for_each(|job| job.read_limits());
         self.look_for_drift();
         let observation = self.observed(now, true);
-        let plan = self.governor.tick(&observation);
+        let mut plan = self.governor.tick(&observation);
         self.recorders.ticked(&observation, &plan);
         let violations = policy::check(&plan, &observation);
         debug_assert!(violations.is_empty(), "{violations:?}");
-        if !violations.is_empty() {
+        let Some(left_out) = policy::leave_out(&mut plan, &violations) else {
             tracing::error!(?violations, "a plan breaks a rule; nothing of it is carried out");
             self.next_tick = plan.next_tick.max(now.after(Millis::from_secs(1)));
             return;
+        };
+        for (id, rule) in left_out {
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            let text = format!("what was planned for it breaks a rule ({rule}): its limits are left as they are");
+            job.say(crate::model::NoticeLevel::Warning, &text);
         }
         let changes = policy::diff(&plan, &observation);
         self.ticks += 1;
