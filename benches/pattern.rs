@@ -43,6 +43,8 @@ const FAMILIES: &[(&str, Family)] = &[
     ("groups in groups", |n| format!("(?P<value>{}a{}x)", "(".repeat(n), ")*".repeat(n))),
     ("numbers in groups", |n| format!("(?P<value>(?:(?P<current>a)|(?P<total>b)|.){{{n}}})x")),
     ("ends of lines", |n| format!("(?m)(?P<value>(?:a|b|$|^){{{n}}}x)")),
+    ("repetitions of repetitions", |n| format!(r"(^)(?P<value>(?:(?:\w)*){{0,{n}}})x")),
+    ("optional beginnings", |n| format!("(?:[^x]|\\b){{{n}}}(?P<value>(?:[ab]){{0,{n}}})+?x")),
 ];
 
 const HONEST: &[(&str, &str)] = &[

@@ -52,7 +52,7 @@ pub enum StoreError {
     /// The file system or the file cannot be written.
     #[error(
         "{}: {operation}: read-only; name another --state-dir, or make it writable: \
-         for a service of systemd with ReadWritePaths= in a drop-in (flowctl help operations)",
+         for a service of systemd with ReadWritePaths= in a drop-in (flowctl help operations, UNIT)",
         path.display()
     )]
     ReadOnly {

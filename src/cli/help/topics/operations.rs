@@ -6,7 +6,7 @@ pub(super) fn operations() -> Topic {
     Topic {
         name: "operations",
         about: "install, upgrade, undo, troubleshooting by symptom, security",
-        sections: vec![install(), upgrade(), undo(), troubleshooting(), files(), security()],
+        sections: vec![install(), upgrade(), undo(), troubleshooting(), unit(), files(), security()],
     }
 }
 
@@ -113,6 +113,20 @@ fn troubleshooting() -> Section {
                 "The state directory cannot be written, and without a journal nothing is changed: `df /var/lib/flowcon`, `dmesg`.",
             ),
             item(
+                "state directory: read-only",
+                "The unit may write to /var/lib/flowcon only. Another state-dir needs ReadWritePaths=: see UNIT.",
+            ),
+            item(
+                "its log does not answer",
+                "It lies on a file system that does not answer, such as NFS without its server. Other logs are read on. It is tried again \
+                 by itself; nothing of it is lost.",
+            ),
+            item(
+                "parts of its log were skipped",
+                "It grows by more than 4 MiB a second, or costs more than 2 % of a core to read. Print less, or let flowcon.log name a file \
+                 with the reports alone; a simpler flowcon.pattern costs less.",
+            ),
+            item(
                 "memory is never squeezed",
                 "That needs cgroup v2 and pressure information: the kernel argument psi=1. `flowctl doctor` tells.",
             ),
@@ -120,6 +134,34 @@ fn troubleshooting() -> Section {
                 "a container with GPUs",
                 "An update through the engine could take its GPUs away, so its cgroup is written directly. GPU memory and time are not \
                  governed; whoever feeds the GPU is.",
+            ),
+        ],
+    }
+}
+
+fn unit() -> Section {
+    Section {
+        heading: "UNIT",
+        parts: vec![
+            paragraph(
+                "The unit flowcond.service sees a read-only system, a /tmp of its own and no devices. What differs on a machine stands in a \
+                 drop-in such as /etc/systemd/system/flowcond.service.d/local.conf, below a line [Service]; it counts after \
+                 `systemctl daemon-reload` and `systemctl restart flowcond`.",
+            ),
+            item(
+                "ReadWritePaths=/srv/flowcon",
+                "For state-dir = \"/srv/flowcon\", which must be there before the start. Below /home too, in spite of ProtectHome=read-only. \
+                 Not in /tmp or /var/tmp: with PrivateTmp=yes the daemon has its own.",
+            ),
+            item(
+                "jobs in /tmp",
+                "Need nothing: a file that flowcon.log names is opened below the root of the job (/proc/PID/root), in the /tmp that the job \
+                 has.",
+            ),
+            item(
+                "jobs with GPUs",
+                "Need nothing: the daemon opens no GPU, so PrivateDevices=yes stays. PrivateDevices=no would be needed by a program that \
+                 asks NVML (/dev/nvidia*), and none of ours does.",
             ),
         ],
     }
@@ -152,7 +194,10 @@ fn security() -> Section {
             ),
             paragraph(
                 "Prometheus is served by a process of its own without any right but to look (`systemctl enable --now flowcon-exporter`, \
-                 port 9713 of this machine only). It shows names and numbers, no log lines.",
+                 port 9713 of this machine only). It shows names and numbers, no log lines, to everybody who can reach the port: on 127.0.0.1 \
+                 that is every user of the machine, members of the group flowcon or not, and every container in the host's network; on \
+                 another address whoever the network lets through. It knows no passwords: put a firewall, or a proxy that asks for one, in \
+                 front of it. A client has 5 seconds to ask and 30 for all, and 16 are served at once.",
             ),
         ],
     }
