@@ -176,6 +176,7 @@ impl Governing {
                 _ = saving.tick() => self.learn_and_save(node::now()),
                 _ = alive.tick() => systemd::notify(&systemd::Notice::Alive),
                 () = sleep_until(ready_at), if !is_ready => {}
+                Some(event) = self.logs.inbox.recv() => self.handle(event).await,
             }
         }
     }
@@ -313,11 +314,7 @@ impl Governing {
             self.next_tick = plan.next_tick.max(now.after(Millis::from_secs(1)));
             return;
         };
-        for (id, rule) in left_out {
-            let Some(job) = self.jobs.get_mut(&id) else { continue };
-            let text = format!("what was planned for it breaks a rule ({rule}): its limits are left as they are");
-            job.say(crate::model::NoticeLevel::Warning, &text);
-        }
+        self.say_left_out(left_out);
         let changes = policy::diff(&plan, &observation);
         self.ticks += 1;
         self.interval = plan.interval;

@@ -7,8 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-/// An unoptimised reader takes about so many times longer.
-const SLOWER: u32 = if cfg!(debug_assertions) { 20 } else { 1 };
+/// An unoptimised reader takes several times longer.
+const SLOWER: u32 = if cfg!(debug_assertions) { 4 } else { 1 };
 /// Seconds of CPU time that come in each second.
 const RATE: f64 = 0.02 * SLOWER as f64;
 /// No more than this is saved up,

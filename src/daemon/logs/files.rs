@@ -73,7 +73,6 @@ pub(super) struct Files {
     common: Option<Worker>,
     own: BTreeMap<ContainerId, Worker>,
     held: Vec<Held>,
-    serial: u64,
     patience: Duration,
     events: mpsc::Sender<Event>,
 }
@@ -81,26 +80,26 @@ pub(super) struct Files {
 impl Files {
     pub fn new(patience: Duration, events: mpsc::Sender<Event>) -> Files {
         let (logs, own) = (BTreeMap::new(), BTreeMap::new());
-        let mut files = Files { logs, common: None, own, held: Vec::new(), serial: 0, patience, events };
+        let mut files = Files { logs, common: None, own, held: Vec::new(), patience, events };
         files.start_common();
         files
     }
 
-    pub fn follow(&mut self, id: &ContainerId, source: Source, json: bool, start: Start) {
-        self.unfollow(id);
-        self.serial += 1;
+    pub fn follow(&mut self, follow: Follow) {
+        let Follow { id, serial, source, json, start } = follow;
+        self.unfollow(&id);
         // What an engine or we keep is where they can write; what a job names may lie where nobody answers.
         let trusted = self.held.is_empty() || matches!(source, Source::Host(_));
-        let reader = match self.held.iter().any(|held| held.id == *id) {
+        let reader = match self.held.iter().any(|held| held.id == id) {
             true => Reader::Held,
             false if trusted => Reader::Common,
             false => Reader::None,
         };
-        let log = Log { serial: self.serial, source, json, start, has_answered: false, reader };
+        let log = Log { serial, source, json, start, has_answered: false, reader };
         if let (Reader::Common, Some(common)) = (reader, &self.common) {
-            common.follow(log.follow(id));
+            common.follow(log.follow(&id));
         }
-        self.logs.insert(id.clone(), log);
+        self.logs.insert(id, log);
     }
 
     pub fn unfollow(&mut self, id: &ContainerId) {

@@ -63,12 +63,21 @@ struct Loop {
     inbox: mpsc::Receiver<Event>,
     read: BTreeMap<ContainerId, Vec<u8>>,
     silent: Vec<ContainerId>,
+    serial: u64,
 }
 
 impl Loop {
     fn start() -> Loop {
         let (events, inbox) = mpsc::channel(64);
-        Loop { files: Files::new(IMPATIENT, events), inbox, read: BTreeMap::new(), silent: Vec::new() }
+        let files = Files::new(IMPATIENT, events);
+        Loop { files, inbox, read: BTreeMap::new(), silent: Vec::new(), serial: 0 }
+    }
+
+    /// Follows a log from its beginning.
+    fn follow(&mut self, id: &str, source: Source) {
+        self.serial += 1;
+        let (id, serial, json, start) = (ContainerId::new(id), self.serial, false, Start::Beginning);
+        self.files.follow(Follow { id, serial, source, json, start });
     }
 
     fn until(&mut self, what: &str, mut done: impl FnMut(&Loop) -> bool) {
@@ -112,21 +121,20 @@ fn a_log_that_does_not_answer_silences_no_other_and_is_read_when_it_does() {
     let Some(mut hung) = Hung::mount(&dir.path().join("network")) else { return };
     let log = |name: &str| dir.path().join(name);
     let mut running = Loop::start();
-    let [before, stuck, after, late] = ["a", "b", "c", "d"].map(ContainerId::new);
     // Half a line is read when the thread is given up: nothing of it may be lost or come twice.
     append(&log("a"), "a 1\na ");
     append(&log("c"), "c 1\n");
-    running.files.follow(&before, Source::Host(log("a")), false, Start::Beginning);
-    running.files.follow(&after, inside(&log("c")), false, Start::Beginning);
+    running.follow("a", Source::Host(log("a")));
+    running.follow("c", inside(&log("c")));
     running.until("both are read", |it| it.text("a") == "a 1\na " && it.text("c") == "c 1\n");
 
-    running.files.follow(&stuck, inside(&dir.path().join("network/log")), false, Start::Beginning);
-    running.until("it is said", |it| it.silent.contains(&stuck));
+    running.follow("b", inside(&dir.path().join("network/log")));
+    running.until("it is said", |it| it.silent.contains(&ContainerId::new("b")));
     append(&log("a"), "2\n");
     append(&log("c"), "c 2\n");
     running.until("the others are read on", |it| it.text("a") == "a 1\na 2\n" && it.text("c") == "c 1\nc 2\n");
     append(&log("d"), "d 1\n");
-    running.files.follow(&late, inside(&log("d")), false, Start::Beginning);
+    running.follow("d", inside(&log("d")));
     running.until("one that comes later is read too", |it| it.text("d") == "d 1\n");
     assert_eq!(running.text("b"), "");
 
@@ -151,12 +159,11 @@ fn logs_that_do_not_answer_take_a_bounded_number_of_threads() {
     let log = dir.path().join("a");
     let mut running = Loop::start();
     append(&log, "1\n");
-    running.files.follow(&ContainerId::new("a"), inside(&log), false, Start::Beginning);
+    running.follow("a", inside(&log));
     running.until("it is read", |it| it.text("a") == "1\n");
     let stuck: Vec<String> = (0..12).map(|n| format!("s{n:02}")).collect();
     for name in &stuck {
-        let source = inside(&dir.path().join("network").join(name));
-        running.files.follow(&ContainerId::new(name), source, false, Start::Beginning);
+        running.follow(name, inside(&dir.path().join("network").join(name)));
     }
     running.until("some hold a thread each", |it| it.files.held.len() == TRIED_AT_MOST);
     append(&log, "2\n");
@@ -178,10 +185,10 @@ fn a_job_that_ends_while_its_log_holds_a_thread_leaves_nothing_behind() {
     let mut running = Loop::start();
     let id = ContainerId::new("b");
     let source = || inside(&dir.path().join("network/log"));
-    running.files.follow(&id, source(), false, Start::Beginning);
+    running.follow("b", source());
     running.until("it is said", |it| it.silent.contains(&id));
     running.files.unfollow(&id);
-    running.files.follow(&id, source(), false, Start::Beginning);
+    running.follow("b", source());
     running.files.unfollow(&id);
     hung.mend();
     append(&dir.path().join("network/log"), "nobody's\n");

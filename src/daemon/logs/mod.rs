@@ -23,6 +23,10 @@ use std::time::{Duration, Instant};
 use streams::Stream;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
+use worker::Follow;
+
+/// What was read and waits for the loop; beyond, reading waits. Each has up to about a MiB.
+const EVENTS_AT_MOST: usize = 16;
 
 const GROWS_TOO_FAST: &str = "its log grows faster than it is worth reading: parts of it were skipped";
 const COSTS_TOO_MUCH: &str = "its log costs more to read than it is worth: parts of it were skipped";
@@ -34,6 +38,8 @@ const COSTS_KEPT: Duration = Duration::from_secs(3600);
 #[derive(Debug)]
 pub(super) struct LogChunk {
     pub id: ContainerId,
+    /// Of the following that it belongs to.
+    pub serial: u64,
     pub bytes: Vec<u8>,
     /// Where to go on after these bytes.
     pub place: Option<LogPlace>,
@@ -44,6 +50,10 @@ impl Governing {
     pub(super) fn logs_told(&mut self, chunks: Vec<LogChunk>) {
         let now = node::now();
         for chunk in chunks {
+            // What an earlier following had still to hand on is read again by the present one.
+            if self.logs.followed.get(&chunk.id) != Some(&chunk.serial) {
+                continue;
+            }
             let mut allowance = self.logs.allowance(&chunk.id);
             let Some(job) = self.job_that_wrote(&chunk.id) else { continue };
             let skipped =
@@ -87,17 +97,31 @@ pub(super) enum LogFeed {
 
 /// The loop's handle on everything that reads logs.
 pub(super) struct LogReader {
+    /// What is read waits here, and not among all other events: those come in between, however much there is to read.
+    pub inbox: mpsc::Receiver<Event>,
     files: Files,
     engine: Option<Engine>,
     streams: BTreeMap<ContainerId, AbortHandle>,
+    /// Each following has a number of its own.
+    followed: BTreeMap<ContainerId, u64>,
+    last_serial: u64,
     allowances: BTreeMap<ContainerId, Allowance>,
     events: mpsc::Sender<Event>,
 }
 
 impl LogReader {
-    pub fn start(engine: Option<Engine>, events: mpsc::Sender<Event>) -> LogReader {
-        let files = Files::new(PATIENCE, events.clone());
-        LogReader { files, engine, streams: BTreeMap::new(), allowances: BTreeMap::new(), events }
+    pub fn start(engine: Option<Engine>) -> LogReader {
+        let (events, inbox) = mpsc::channel(EVENTS_AT_MOST);
+        LogReader {
+            inbox,
+            files: Files::new(PATIENCE, events.clone()),
+            engine,
+            streams: BTreeMap::new(),
+            followed: BTreeMap::new(),
+            last_serial: 0,
+            allowances: BTreeMap::new(),
+            events,
+        }
     }
 
     /// Reads a container's log from `place` on, or from its beginning.
@@ -108,10 +132,16 @@ impl LogReader {
             Some(LogPlace::File { device, inode, offset }) => Start::At(Position { device, inode, offset }),
             _ => Start::Beginning,
         };
+        self.last_serial += 1;
+        let serial = self.last_serial;
+        self.followed.insert(id.clone(), serial);
+        let id = id.clone();
         match feed {
-            LogFeed::JsonFile(path) => self.files.follow(id, Source::Host(path), true, start),
-            LogFeed::Plain(source) => self.files.follow(id, source, false, start),
-            LogFeed::Api(format) => self.stream(id, format, place),
+            LogFeed::JsonFile(path) => {
+                self.files.follow(Follow { id, serial, source: Source::Host(path), json: true, start })
+            }
+            LogFeed::Plain(source) => self.files.follow(Follow { id, serial, source, json: false, start }),
+            LogFeed::Api(format) => self.stream(id, serial, format, place),
         }
     }
 
@@ -131,6 +161,7 @@ impl LogReader {
             stream.abort();
         }
         self.files.unfollow(id);
+        self.followed.remove(id);
         self.allowances.retain(|_, allowance| allowance.used_at().elapsed() < COSTS_KEPT);
     }
 
@@ -139,10 +170,10 @@ impl LogReader {
         self.allowances.remove(id).unwrap_or_else(|| Allowance::new(Instant::now()))
     }
 
-    fn stream(&mut self, id: &ContainerId, format: LogFormat, place: Option<LogPlace>) {
+    fn stream(&mut self, id: ContainerId, serial: u64, format: LogFormat, place: Option<LogPlace>) {
         let Some(engine) = self.engine.clone() else { return };
-        let (id, from) = (id.clone(), Stream::position(place));
-        let following = Stream { engine, id: id.clone(), format, from, events: self.events.clone() }.follow();
+        let (from, events) = (Stream::position(place), self.events.clone());
+        let following = Stream { engine, id: id.clone(), serial, format, from, events }.follow();
         self.streams.insert(id, tokio::spawn(following).abort_handle());
     }
 }

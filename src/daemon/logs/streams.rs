@@ -32,6 +32,7 @@ enum Ended {
 pub(super) struct Stream {
     pub engine: Engine,
     pub id: ContainerId,
+    pub serial: u64,
     pub format: LogFormat,
     pub from: LogPosition,
     pub events: mpsc::Sender<Event>,
@@ -110,7 +111,8 @@ impl Stream {
     async fn hand_on(&self, bytes: Vec<u8>) -> Result<(), mpsc::error::SendError<Event>> {
         let stored = |mark: LogMark| ApiMark { unix_ns: mark.unix_ns, messages: mark.messages };
         let place = LogPlace::Api { output: stored(self.from.output), error: stored(self.from.error) };
-        self.events.send(Event::Logs(vec![LogChunk { id: self.id.clone(), bytes, place: Some(place) }])).await
+        let (id, serial) = (self.id.clone(), self.serial);
+        self.events.send(Event::Logs(vec![LogChunk { id, serial, bytes, place: Some(place) }])).await
     }
 }
 

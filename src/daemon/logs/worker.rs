@@ -181,7 +181,8 @@ impl Reading {
         for (id, bytes) in read {
             size += bytes.len();
             let place = self.tailer.position(&id).map(file_place);
-            chunks.push(LogChunk { place, id, bytes });
+            let serial = self.logs.get(&id).map_or(0, |log| log.serial);
+            chunks.push(LogChunk { place, serial, id, bytes });
             if size >= TOGETHER {
                 // Blocks while the loop is behind: reading waits, nothing is lost.
                 self.events.blocking_send(Event::Logs(std::mem::take(&mut chunks))).ok()?;
