@@ -64,6 +64,7 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("systemctl enable --now flowcon-exporter", VM_ACCESS),
     ("systemctl enable --now flowcond", VM_INSTALL),
     ("systemctl reload flowcond", VM_SYSTEM),
+    ("systemctl restart flowcond", Script("integration/vm/guest/part-50-end")),
     ("systemctl status flowcond", VM_INSTALL),
     ("systemctl stop flowcond", Script("integration/vm/guest/part-50-end")),
     ("tar xf flowcon-*.tar.gz && flowcon-*/install.sh", VM_TARBALL),

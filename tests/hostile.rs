@@ -1,14 +1,15 @@
 //! Hostile containers beside honest ones, on a real engine: whatever they write, the honest ones are governed by what they say, the
-//! daemon stays small, and nothing of the host is told.
+//! daemon stays small, and nothing of the host is told. And a command whose log is as dear to read as a log can be.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
 mod support;
 
 use std::fs;
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use support::daemon::Daemon;
+use support::daemon::{Daemon, eventually};
 use support::engine::{Engine, GROWING, RunSpec};
 
 const GOVERNED: &str = "flowcon.enable=true";
@@ -128,4 +129,49 @@ fn honest_jobs_keep_their_shares_beside_hostile_ones_and_the_daemon_stays_small(
     if !cfg!(debug_assertions) {
         assert!(used <= CORE_AT_MOST, "{:.1} % of a core", 100.0 * used);
     }
+}
+
+/// A pattern at its limits and lines made for it, as fast as they can be written.
+const DEAR: [&str; 2] = [
+    r"flowcon.pattern=(^)(?P<value>(?:(?:\w)*){0,77})x",
+    "yes $(head -c 400 /dev/zero | tr '\\0' a) | head -c 3000000000",
+];
+
+/// Ended when dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_log_that_is_dear_to_read_is_skipped_in_parts_and_the_loop_goes_on() {
+    let daemon = Daemon::start("off", &["policy.interval=2s"]);
+    let run = |name: &str, options: &[&str], script: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+        command.arg("--socket").arg(daemon.socket()).args(["run", "--name", name]).args(options);
+        command.args(["--", "sh", "-c", script]).stdout(Stdio::null()).stderr(Stdio::null());
+        Running(command.spawn().unwrap())
+    };
+    let names = ["dear", "honest"].map(|name| format!("{name}-{}", std::process::id()));
+    let _dear = run(&names[0], &["--label", DEAR[0]], DEAR[1]);
+    daemon.job_that(&names[0], "is skipped in parts", SOON, |job| {
+        job["notices"].as_array().unwrap().iter().any(|notice| notice["text"].as_str().unwrap().contains("costs more"))
+    });
+    let _honest = run(&names[1], &[], GROWING);
+    daemon.job_that(&names[1], "is read and governed", SOON, |job| {
+        job["metric"].is_object() && job["progress"].is_object() && job["share"].is_number()
+    });
+    // What a log may cost at first, because it may be an old one, is spent after a while.
+    let at_most = if cfg!(debug_assertions) { 4.0 * CORE_AT_MOST } else { CORE_AT_MOST };
+    eventually("it takes little of the daemon", Duration::from_secs(120), || {
+        let before = (Instant::now(), cpu_seconds(daemon.pid()));
+        sleep(TOGETHER / 4);
+        let used = (cpu_seconds(daemon.pid()) - before.1) / before.0.elapsed().as_secs_f64();
+        println!("the daemon used {:.1} % of a core", 100.0 * used);
+        (used <= at_most).then_some(())
+    });
 }

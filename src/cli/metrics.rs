@@ -2,6 +2,8 @@
 //!
 //! The daemon itself never listens on a network: this is a process of its own that needs no right but to read. Imports: the API's client.
 
+mod listen;
+
 use super::exit::{Exit, Failure};
 use super::screen::Screen;
 use crate::api::client::Client;
@@ -21,7 +23,8 @@ const SCRAPES_AT_ONCE: usize = 4;
 /// Arguments of `flowctl metrics`.
 #[derive(clap::Args, Debug)]
 pub struct MetricsArgs {
-    /// Serve them at http://ADDRESS/metrics until told to stop, for Prometheus
+    /// Serve them at http://ADDRESS/metrics until told to stop, for Prometheus. Everybody who can reach the port can read them: names of
+    /// jobs, and their numbers
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
 }
@@ -47,7 +50,8 @@ async fn serve(client: Client, address: SocketAddr) -> Result<(), Failure> {
         .route("/", get(async || Html("<title>flowcon</title><a href=\"/metrics\">metrics</a>")))
         .layer(ServiceBuilder::new().layer(ConcurrencyLimitLayer::new(SCRAPES_AT_ONCE)))
         .with_state(client);
-    axum::serve(listener, router).await.map_err(|error| failed("serve", error))
+    listen::serve(listener, router).await;
+    Ok(())
 }
 
 /// Without a daemon there are no numbers, and Prometheus shall say `up == 0`.

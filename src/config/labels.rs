@@ -2,8 +2,7 @@
 
 use super::load::nearest;
 use super::value::{bytes, duration};
-use crate::model::{Bounds, Direction, Directives, Millis, Share};
-use regex::RegexBuilder;
+use crate::model::{Bounds, Direction, Directives, Millis, Pattern, Share};
 use std::collections::BTreeMap;
 
 /// Labels that begin with this are ours.
@@ -52,8 +51,6 @@ pub const LABELS: &[Label] = &[
 const VALUE_LONGEST: usize = 1024;
 /// More complaints than this about one container are not kept.
 const PROBLEMS_AT_MOST: usize = 8;
-/// A pattern that compiles to more than this is refused.
-const PATTERN_LARGEST: usize = 256 << 10;
 /// A year at most.
 const DEADLINES_S: std::ops::RangeInclusive<f64> = 1.0..=31_536_000.0;
 const WEIGHTS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
@@ -213,15 +210,8 @@ fn word(value: &str) -> Result<String, String> {
 }
 
 fn pattern(value: &str) -> Result<String, String> {
-    let regex = RegexBuilder::new(value).size_limit(PATTERN_LARGEST).build().map_err(|error| {
-        let words = error.to_string();
-        let last = words.lines().last().unwrap_or("not a regular expression").trim();
-        printable(last.strip_prefix("error: ").unwrap_or(last))
-    })?;
-    if !regex.capture_names().flatten().any(|name| name == "value") {
-        return Err("expected a regular expression with a group (?P<value>…)".to_owned());
-    }
-    Ok(value.to_owned())
+    let expected = |why: String| why.replace(char::is_control, "?");
+    Pattern::new(value).map(|_| value.to_owned()).map_err(expected)
 }
 
 /// What a stranger wrote, fit for a terminal.

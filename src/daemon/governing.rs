@@ -176,6 +176,7 @@ impl Governing {
                 _ = saving.tick() => self.learn_and_save(node::now()),
                 _ = alive.tick() => systemd::notify(&systemd::Notice::Alive),
                 () = sleep_until(ready_at), if !is_ready => {}
+                Some(event) = self.logs.inbox.recv() => self.handle(event).await,
             }
         }
     }
@@ -304,15 +305,16 @@ impl Governing {
         self.jobs.values_mut().for_each(|job| job.read_limits());
         self.look_for_drift();
         let observation = self.observed(now, true);
-        let plan = self.governor.tick(&observation);
+        let mut plan = self.governor.tick(&observation);
         self.recorders.ticked(&observation, &plan);
         let violations = policy::check(&plan, &observation);
         debug_assert!(violations.is_empty(), "{violations:?}");
-        if !violations.is_empty() {
+        let Some(left_out) = policy::leave_out(&mut plan, &violations) else {
             tracing::error!(?violations, "a plan breaks a rule; nothing of it is carried out");
             self.next_tick = plan.next_tick.max(now.after(Millis::from_secs(1)));
             return;
-        }
+        };
+        self.say_left_out(left_out);
         let changes = policy::diff(&plan, &observation);
         self.ticks += 1;
         self.interval = plan.interval;

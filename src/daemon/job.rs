@@ -164,7 +164,7 @@ impl Job {
     pub fn output_feed(&mut self, output: Output) -> LogFeed {
         self.log_source = self.directives.log.as_ref().map_or("output".to_owned(), |path| format!("file {path}"));
         self.log_origin = output.origin;
-        LogFeed::Plain(Source::Handed(output.file))
+        LogFeed::Plain(Source::Handed(Arc::new(output.file)))
     }
 
     fn new(target: Target, labels: &BTreeMap<String, String>) -> Job {

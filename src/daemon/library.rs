@@ -83,6 +83,7 @@ impl Governing {
         self.learn_from_departed(|_, departed| now >= departed.until);
         self.save_due_positions(now);
         self.ask_for_claims(now);
+        self.supervise_logs();
     }
 
     /// The job whose log this is, also for a moment after its end.

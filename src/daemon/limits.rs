@@ -13,6 +13,15 @@ use std::collections::BTreeMap;
 const WRITE_AGAIN: Millis = Millis::from_secs(30);
 
 impl Governing {
+    /// Tells which containers a plan leaves as they are because it breaks a rule for them.
+    pub(super) fn say_left_out(&mut self, left_out: Vec<(ContainerId, String)>) {
+        for (id, rule) in left_out {
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            let text = format!("what was planned for it breaks a rule ({rule}): its limits are left as they are");
+            job.say(NoticeLevel::Warning, &text);
+        }
+    }
+
     pub(super) fn actuate(&mut self, changes: Vec<LimitChange>) {
         if changes.is_empty() {
             return;

@@ -129,7 +129,7 @@ pub async fn run(
     }
     let actuator = Actuator::start(journal, engine.clone(), events.clone());
     let claims = ClaimReader::new(events.clone());
-    let logs = LogReader::start(engine, events.clone());
+    let logs = LogReader::start(engine);
     let history = History::start(&settings, events.clone(), asked_of_history);
     let publisher = Publisher::new(commands, recordings, questions, history);
     let commands_door = open_door(&settings, admins, &publisher, &events)?;

@@ -1,6 +1,6 @@
 //! Plain immutable data that the rooms exchange: what was observed, what is planned, and why.
 //!
-//! Nothing here decides or acts. Units are types; a value that exists is valid. Imports: std and serde only.
+//! Nothing here decides or acts. Units are types; a value that exists is valid. Imports: std and serde; regex-automata for what a pattern is.
 
 mod change;
 mod container;
@@ -10,6 +10,7 @@ mod holdback;
 mod learning;
 mod number;
 mod observation;
+mod pattern;
 mod place;
 mod plan;
 mod reason;
@@ -32,6 +33,7 @@ pub use learning::{
     ClaimOrigin, Curve, Direction, Estimate, Evaluation, Gain, Learning, Phase, Progress, ProgressUnit, TotalClaim,
 };
 pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};
+pub use pattern::{Found, Pattern};
 pub use place::{InvalidNumbers, Numbers, Place};
 pub use plan::{ContainerPlan, Contention, GrowthEfficiency, List, NodePlan, PlannedLimits};
 pub use reason::Reason;

@@ -41,6 +41,41 @@ pub enum Violation {
     OverProtected,
 }
 
+impl Violation {
+    /// The container that alone breaks the rule; `None` = the plan does as a whole.
+    fn container(&self) -> Option<&ContainerId> {
+        match self {
+            Violation::OtherContainers
+            | Violation::NextTickNotLater
+            | Violation::SharesExceedNode(_)
+            | Violation::OverProtected => None,
+            Violation::HeldTouched(id)
+            | Violation::ReasonMissing(id)
+            | Violation::Starved(id)
+            | Violation::FrozenShare(id)
+            | Violation::AboveBound(id, _)
+            | Violation::BelowBound(id, _)
+            | Violation::PlainTouched(id)
+            | Violation::WeightNotShare(id)
+            | Violation::UnsafeSqueeze(id) => Some(id),
+        }
+    }
+}
+
+/// Takes from a plan what breaks a rule: the limits of a container that does are left as they are, and nobody else pays for it. `None`
+/// where the plan as a whole breaks one; otherwise the containers that are left alone, with the rule.
+pub fn leave_out(plan: &mut NodePlan, violations: &[Violation]) -> Option<Vec<(ContainerId, String)>> {
+    let broken: Option<Vec<_>> =
+        violations.iter().map(|violation| Some((violation.container()?.clone(), violation.to_string()))).collect();
+    let broken = broken?;
+    for planned in &mut plan.containers {
+        if broken.iter().any(|(id, _)| planned.id == *id) {
+            planned.limits = None;
+        }
+    }
+    Some(broken)
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:?}")
@@ -172,8 +207,79 @@ fn check_memory(
 ) {
     let Some(high) = limits.memory_high else { return };
     let known = observation.pressure.memory.is_some() && container.usage.pressure.memory.is_some();
-    let roomy = memory::least_high(container).is_some_and(|least| high >= least);
+    let roomy = memory::least_high(observation, container).is_some_and(|least| high >= least);
     if !known || !roomy {
         violations.push(Violation::UnsafeSqueeze(container.id.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Bytes, CpuTime, Gain, Millis, PolicyName, PolicySettings};
+    use crate::policy::testing::{container, node};
+    use crate::policy::{Governor, diff};
+
+    /// Two converged jobs that have a gibibyte each.
+    fn converged() -> NodeObservation {
+        let job = |id| {
+            let mut job = container(id);
+            job.usage.working_set = Some(Bytes(1 << 30));
+            job.usage.pressure.memory = Some(0.0);
+            job
+        };
+        node(vec![job("a"), job("b")])
+    }
+
+    /// The plan of a tick at which converged jobs are squeezed.
+    fn squeezed(observation: &mut NodeObservation) -> NodePlan {
+        let mut governor = Governor::new(PolicySettings { policy: PolicyName::Flowcon, ..PolicySettings::default() });
+        for tick in 1..20 {
+            let last = std::mem::replace(&mut observation.now, Millis::from_secs(20 * tick));
+            for job in &mut observation.containers {
+                job.usage.cpu = Some(CpuTime(20_000_000 * tick));
+                job.learning.evaluations = tick;
+                job.learning.gain = (tick > 1).then_some(Gain { amount: 0.0, from: last, to: observation.now });
+            }
+            let plan = governor.tick(observation);
+            if plan.containers.iter().any(|job| job.limits.is_some_and(|limits| limits.memory_high.is_some())) {
+                return plan;
+            }
+        }
+        panic!("nobody is squeezed");
+    }
+
+    #[test]
+    fn an_absurd_memory_floor_costs_nobody_a_plan() {
+        let mut observation = converged();
+        observation.containers[0].memory_floor = Some(Bytes(u64::MAX));
+        let plan = squeezed(&mut observation);
+        assert_eq!(check(&plan, &observation), vec![]);
+        let high = |at: usize| plan.containers[at].limits.and_then(|limits| limits.memory_high);
+        assert_eq!((high(0), high(1)), (None, Some(Bytes(1280 << 20))));
+    }
+
+    #[test]
+    fn a_plan_that_breaks_a_rule_for_one_container_is_carried_out_for_the_others() {
+        let mut observation = converged();
+        let mut plan = squeezed(&mut observation);
+        let limits = plan.containers[0].limits.as_mut().expect("it is governed");
+        limits.memory_high = Some(Bytes(1 << 20));
+        let violations = check(&plan, &observation);
+        assert_eq!(violations, vec![Violation::UnsafeSqueeze(observation.containers[0].id.clone())]);
+        let left = leave_out(&mut plan, &violations).expect("the others have a plan");
+        assert_eq!(left.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["a"]);
+        assert_eq!(check(&plan, &observation), vec![]);
+        let changes = diff(&plan, &observation);
+        assert!(!changes.is_empty() && changes.iter().all(|change| change.id.as_str() == "b"), "{changes:?}");
+    }
+
+    #[test]
+    fn of_a_plan_that_breaks_a_rule_as_a_whole_nothing_is_carried_out() {
+        let mut observation = converged();
+        let mut plan = squeezed(&mut observation);
+        plan.next_tick = plan.at;
+        let violations = check(&plan, &observation);
+        assert_eq!(leave_out(&mut plan, &violations), None);
     }
 }

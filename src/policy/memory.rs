@@ -2,7 +2,7 @@
 //!
 //! - *Protect*: `memory.low` at the working set of containers that grow, at most half of the node's memory together.
 //! - *Squeeze*: `memory.high` of a converged container a margin above its working set, so that file cache it no longer needs
-//!   can serve others. Never below working set + margin, never below the owner's floor.
+//!   can serve others. Never below working set + margin, never below the owner's floor; a floor above the node's memory means never.
 //! - Only while memory pressure (PSI) of the node *and* of the container is known and below the limit. Pressure ends every squeeze
 //!   and it does not come back for [`REST_INTERVALS`] intervals. No PSI: no squeeze.
 //! - An owner's own limits stay: a `memory.low` is only raised, a `memory.high` only lowered.
@@ -66,7 +66,7 @@ impl PlannedMemory {
         settings: &PolicySettings,
     ) -> MemoryPlan {
         let squeeze = role == MemoryRole::Squeeze && self.may_squeeze(node, container, settings);
-        self.high = if squeeze { squeezed(container, self.high) } else { None };
+        self.high = if squeeze { squeezed(node, container, self.high) } else { None };
         self.low = match role {
             MemoryRole::Protect => protected(container, protected_fraction, self.low),
             MemoryRole::Squeeze | MemoryRole::Leave => None,
@@ -107,25 +107,29 @@ fn protected(container: &ContainerObservation, fraction: f64, planned: Option<By
     (low > owners && low.0 > 0).then_some(low)
 }
 
-fn squeezed(container: &ContainerObservation, planned: Option<Bytes>) -> Option<Bytes> {
+fn squeezed(node: &NodeObservation, container: &ContainerObservation, planned: Option<Bytes>) -> Option<Bytes> {
+    let least = least_high(node, container)?;
     let working_set = container.usage.working_set?.0;
-    let margin = ((working_set as f64 * MARGIN) as u64).max(LEAST_MARGIN);
-    let floor = container.memory_floor.unwrap_or_default().0;
-    let target = working_set.saturating_add(margin).max(floor);
-    let keeps = |high: &Bytes| high.0 >= working_set.saturating_add(margin / 2).max(floor) && high.0 <= target + margin;
-    let high = planned.filter(keeps).unwrap_or(Bytes(target.saturating_add(0xFFFFF) & !0xFFFFF));
+    let margin = margin(working_set);
+    let target = working_set.saturating_add(margin).max(least.0);
+    let keeps = |high: &Bytes| *high >= least && high.0 <= target.saturating_add(margin);
+    let high = planned.filter(keeps).unwrap_or(Bytes(target.checked_add(0xFFFFF)? & !0xFFFFF));
     match container.original.memory_high {
         Some(Some(owners)) if owners <= high => None,
         _ => Some(high),
     }
 }
 
-/// The least `memory.high` that any plan may contain for this container.
-pub(super) fn least_high(container: &ContainerObservation) -> Option<Bytes> {
+/// The least `memory.high` that any plan may contain for this container; `None` = it may contain none.
+pub(super) fn least_high(node: &NodeObservation, container: &ContainerObservation) -> Option<Bytes> {
     let working_set = container.usage.working_set?.0;
-    let margin = ((working_set as f64 * MARGIN) as u64).max(LEAST_MARGIN);
-    let floor = container.memory_floor.unwrap_or_default().0;
-    Some(Bytes(working_set.saturating_add(margin / 2).max(floor)))
+    let floor = container.memory_floor.unwrap_or_default();
+    let least = Bytes(working_set.saturating_add(margin(working_set) / 2)).max(floor);
+    (floor <= node.memory).then_some(least)
+}
+
+fn margin(working_set: u64) -> u64 {
+    ((working_set as f64 * MARGIN) as u64).max(LEAST_MARGIN)
 }
 
 #[cfg(test)]
@@ -191,6 +195,17 @@ mod tests {
         assert_eq!(plan(&mut PlannedMemory::default(), &node, MemoryRole::Squeeze).high, Some(Bytes(3000 * MIB)));
         node.containers[0].original.memory_low = Some(Bytes(2000 * MIB));
         assert_eq!(plan(&mut PlannedMemory::default(), &node, MemoryRole::Protect).low, None);
+    }
+
+    #[test]
+    fn a_floor_that_no_node_has_means_never() {
+        for floor in [Bytes(8193 * MIB), Bytes(20 << 60), Bytes(u64::MAX)] {
+            let (mut memory, mut node) = (PlannedMemory::default(), observed(1000, Some(0.0)));
+            node.containers[0].memory_floor = Some(floor);
+            assert_eq!(plan(&mut memory, &node, MemoryRole::Squeeze).high, None, "{floor:?}");
+            node.containers[0].memory_floor = Some(node.memory);
+            assert_eq!(plan(&mut memory, &node, MemoryRole::Squeeze).high, Some(node.memory));
+        }
     }
 
     #[test]

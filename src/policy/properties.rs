@@ -79,7 +79,7 @@ prop_compose! {
         (current, total) in (any_number(), option::of(any_number())),
         pressure in any_pressure(),
         (place, original) in (any_place(), 1.0..1000.0f64),
-        floor in option::of(0..1u64 << 36),
+        floor in option::of(prop_oneof![6 => 0..1u64 << 36, 1 => Just(u64::MAX)]),
     ) -> (ContainerObservation, u64) {
         let mut c = container(&format!("{id:02}"));
         c.hold = hold;

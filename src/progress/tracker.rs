@@ -3,9 +3,9 @@
 use super::claim::Claim;
 use super::history::History;
 use super::precedent::Precedent;
-use super::reader::{CountReading, Heard, Memory, Pattern, Reader, Sample, SeriesKey, View, Wishes};
+use super::reader::{CountReading, Heard, Memory, Reader, Sample, SeriesKey, View, Wishes};
 use super::survey::{EXCERPT_MAX, excerpt};
-use crate::model::{Direction, Directives, Evaluation, Learning, Millis, Progress, ProgressUnit};
+use crate::model::{Direction, Directives, Evaluation, Learning, Millis, Pattern, Progress, ProgressUnit};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -41,6 +41,12 @@ fn labels() -> Topic {
                          flowcon.metric=val_loss. \"valid loss\" is the loss of the validation where several are called loss.",
                     ),
                     paragraph(
+                        "flowcon.pattern is matched against every line and must be cheap: a pattern of more than 256 states is refused (a{9} \
+                         has nine), and of a line it sees the first 256 bytes at least, the first 2 KiB if it is short. \\w, \\d and \\s \
+                         mean ASCII. A log that costs more than 2 % of a core to read, or grows by more than 4 MiB a second, is skipped \
+                         in parts, and `flowctl status` says so.",
+                    ),
+                    paragraph(
                         "A label that cannot be obeyed is ignored, and `flowctl status` and `flowctl explain JOB` say why. Labels of a \
                          running container cannot change. A command gets them with `flowctl run --label KEY=VALUE -- COMMAND`.",
                     ),

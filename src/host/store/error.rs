@@ -50,7 +50,11 @@ pub enum StoreError {
         operation: &'static str,
     },
     /// The file system or the file cannot be written.
-    #[error("{}: {operation}: read-only; make it writable or name another --state-dir", path.display())]
+    #[error(
+        "{}: {operation}: read-only; name another --state-dir, or make it writable: \
+         for a service of systemd with ReadWritePaths= in a drop-in (flowctl help operations, UNIT)",
+        path.display()
+    )]
     ReadOnly {
         /// The database.
         path: PathBuf,
@@ -79,7 +83,10 @@ pub enum StoreError {
 
 impl StoreError {
     pub(super) fn directory(path: &Path, operation: &'static str, source: std::io::Error) -> Self {
-        StoreError::Directory { path: path.to_owned(), operation, source }
+        match source.kind() {
+            std::io::ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly { path: path.to_owned(), operation },
+            _ => StoreError::Directory { path: path.to_owned(), operation, source },
+        }
     }
 
     pub(super) fn sqlite(path: &Path, operation: &'static str, source: rusqlite::Error) -> Self {

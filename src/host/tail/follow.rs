@@ -3,13 +3,14 @@
 mod opened;
 
 use super::Position;
-use super::open::{ContainerFile, TailError, open_on_host};
+use super::open::{TailError, open_on_host};
+use super::source::Source;
 use opened::{Identity, Open};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// How much is read at a time, and when reading on is hopeless.
 #[derive(Clone, Copy, Debug)]
@@ -30,37 +31,6 @@ impl Default for Budget {
     }
 }
 
-/// Where a log is found.
-#[derive(Debug)]
-pub enum Source {
-    /// A file on the host, such as the engine's log of a container.
-    Host(PathBuf),
-    /// A file inside a container.
-    Inside(ContainerFile),
-    /// Memory of its owner, who handed it over: it has no name, only grows, and keeps its newest part.
-    Handed(File),
-}
-
-impl Source {
-    pub(super) fn path(&self) -> &Path {
-        match self {
-            Source::Host(path) => path,
-            Source::Inside(file) => file.path(),
-            Source::Handed(_) => Path::new("the output that was handed over"),
-        }
-    }
-
-    fn open(&self) -> Result<File, TailError> {
-        match self {
-            Source::Host(path) => open_on_host(path),
-            Source::Inside(file) => file.open(),
-            Source::Handed(file) => file
-                .try_clone()
-                .map_err(|error| TailError::Open { path: self.path().to_owned(), reason: error.to_string() }),
-        }
-    }
-}
-
 /// From where a log is read first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
@@ -70,6 +40,8 @@ pub enum Start {
     End,
     /// From where an earlier daemon stopped; from the beginning where that file is gone.
     At(Position),
+    /// The same in the midst of reading: what was read of an unfinished line is known, and it goes on at this very byte.
+    On(Position),
 }
 
 /// What happened to a log besides growing.
@@ -144,7 +116,7 @@ impl Followed {
     pub(super) fn position(&self) -> Option<Position> {
         match (&self.current, self.start) {
             (Some(open), _) => Some(open.position()),
-            (None, Start::At(position)) => Some(position),
+            (None, Start::At(position) | Start::On(position)) => Some(position),
             (None, _) => None,
         }
     }
@@ -201,25 +173,30 @@ impl Followed {
     fn place(&mut self, file: File) -> io::Result<Open> {
         let size = file.metadata()?.len();
         let newest = Open::new(file, 0)?;
-        match std::mem::replace(&mut self.start, Start::Beginning) {
-            Start::Beginning => Ok(newest),
+        let (position, exactly) = match std::mem::replace(&mut self.start, Start::Beginning) {
+            Start::Beginning => return Ok(newest),
             Start::End => {
                 self.align = newest.mid_line(size);
-                Ok(newest.at(size))
+                return Ok(newest.at(size));
             }
-            Start::At(position) if newest.is_at(position) => {
-                // A shorter file was cut while nobody looked.
-                let offset = if position.offset <= size { newest.line_beginning(position.offset) } else { 0 };
-                Ok(newest.at(offset))
-            }
-            Start::At(position) => match self.rotated_since(position) {
+            Start::At(position) => (position, false),
+            Start::On(position) => (position, true),
+        };
+        let open = match newest.is_at(position) {
+            // A shorter file was cut while nobody looked.
+            true if position.offset > size => return Ok(newest),
+            true => newest,
+            false => match self.rotated_since(position) {
                 Some(old) => {
                     self.next.push_back(newest);
-                    Ok(old)
+                    old
                 }
-                None => Ok(newest),
+                None => return Ok(newest),
             },
-        }
+        };
+        self.mid_line = exactly && open.mid_line(position.offset);
+        let offset = if exactly { position.offset } else { open.line_beginning(position.offset) };
+        Ok(open.at(offset))
     }
 
     /// The rotated file that a stored position is in; those rotated after it are put in line.
@@ -229,8 +206,7 @@ impl Followed {
             let open = Open::new(self.open_rotated(number)?, 0).ok()?;
             if open.is_at(position) {
                 self.next = younger;
-                let line = open.line_beginning(position.offset);
-                return Some(open.at(line));
+                return Some(open);
             }
             younger.push_front(open);
         }

@@ -7,22 +7,27 @@
 //!
 //! Everything is bounded: bytes per look and per call, how far behind reading may fall, how many files a rotation may leave, how
 //! much of a container's directory is listed. Looking makes system calls on the containers' file systems: run it on a thread of
-//! its own, where a stalled network mount stalls nothing else.
+//! its own, where a stalled network mount stalls nothing else, and let another thread see what it touches ([`Touch`]).
 //!
 //! Imports: model only.
 
 mod follow;
 mod json_log;
 mod open;
+mod source;
+mod touch;
 mod watch;
 
-pub use follow::{Budget, Health, Source, Start};
+pub use follow::{Budget, Health, Start};
 pub use json_log::JsonLog;
 pub use open::{ContainerFile, TailError, open_on_host};
+pub use source::Source;
+pub use touch::Touch;
 
 use crate::model::ContainerId;
 use follow::Followed;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use watch::Watch;
 
@@ -77,6 +82,16 @@ pub struct Tailer {
     resume_after: Option<ContainerId>,
     /// No look before this.
     rests_until: Instant,
+    /// The logs that the last call looked at.
+    looked: Vec<ContainerId>,
+    touch: Arc<Touch>,
+}
+
+impl Budget {
+    /// Bytes of one log in a second at most: look after look.
+    pub fn per_second(&self) -> f64 {
+        self.per_log as f64 / SOONEST.as_secs_f64()
+    }
 }
 
 impl Tailer {
@@ -89,7 +104,19 @@ impl Tailer {
             buffer: Vec::new(),
             resume_after: None,
             rests_until: Instant::now(),
+            looked: Vec::new(),
+            touch: Arc::default(),
         }
+    }
+
+    /// What it touches at the moment, for another thread to see.
+    pub fn touch(&self) -> Arc<Touch> {
+        Arc::clone(&self.touch)
+    }
+
+    /// The logs that the last [`Tailer::poll`] looked at.
+    pub fn looked(&self) -> &[ContainerId] {
+        &self.looked
     }
 
     /// Begins to follow a container's log, in place of what was followed for it before.
@@ -98,7 +125,9 @@ impl Tailer {
     pub fn follow(&mut self, id: ContainerId, source: Source, start: Start) {
         self.unfollow(&id);
         if let Source::Host(path) = &source {
+            self.touch.begin(&id);
             self.watch.add(path);
+            self.touch.end();
         }
         let followed = Followed::new(source, start);
         self.logs.insert(id, Log { followed, due: Instant::now(), busy: false, streak: 0 });
@@ -133,6 +162,7 @@ impl Tailer {
     /// Pieces end anywhere. Where a log does not go on where it stopped (cut, skipped), an unfinished line is ended first.
     pub fn poll(&mut self, sink: &mut dyn FnMut(&ContainerId, &[u8])) -> Duration {
         let now = Instant::now();
+        self.looked.clear();
         if now < self.rests_until {
             return self.rests_until - now;
         }
@@ -146,6 +176,7 @@ impl Tailer {
                 return SOONEST;
             }
             let Some(log) = self.logs.get_mut(&id) else { continue };
+            self.touch.begin(&id);
             let budget = Budget { per_log: self.budget.per_log.min(left), ..self.budget };
             let look = log.followed.look(budget, &mut self.buffer, &mut |bytes| sink(&id, bytes));
             left = left.saturating_sub(look.bytes);
@@ -155,6 +186,8 @@ impl Tailer {
                 (Source::Host(path), false) => self.watch.add(path),
                 (Source::Inside(_) | Source::Handed(_), _) => {}
             }
+            self.touch.end();
+            self.looked.push(id);
         }
         self.resume_after = None;
         let due = self.logs.values().map(|log| log.due).min().unwrap_or(now + LATEST);

@@ -11,6 +11,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 /// A log that cannot be read, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,12 +64,12 @@ impl TailError {
 }
 
 /// Where a path inside a container leads.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ContainerFile {
     /// The path inside, as `flowcon.log` gives it.
     path: PathBuf,
     /// The container's root, kept open: the process number may be another's later.
-    root: Option<OwnedFd>,
+    root: Option<Arc<OwnedFd>>,
     /// Destination inside and source outside of each bind mount and volume.
     mounts: Vec<(PathBuf, PathBuf)>,
 }
@@ -85,7 +86,8 @@ impl ContainerFile {
         };
         let mut by_destination: Vec<_> = mounts.iter().map(|(from, to)| (to.clone(), from.clone())).collect();
         by_destination.sort_by_key(|(destination, _)| std::cmp::Reverse(destination.components().count()));
-        ContainerFile { path: path.to_owned(), root: pid.and_then(open_root), mounts: by_destination }
+        let root = pid.and_then(open_root).map(Arc::new);
+        ContainerFile { path: path.to_owned(), root, mounts: by_destination }
     }
 
     /// The path inside the container.

@@ -3,12 +3,12 @@
 //! A choice may be revised as evidence comes; a rival must be clearly better, so that two equals do not alternate. What was
 //! decided on earlier values stays decided. Imports: model only.
 
+use super::SeriesKey;
 use super::counter::Counter;
 use super::counters::{Beside, Counters};
 use super::lexicon::{Count, Split};
 use super::series::{Candidates, Series};
-use super::{Pattern, SeriesKey};
-use crate::model::{Direction, ProgressUnit};
+use crate::model::{Direction, Pattern, ProgressUnit};
 use serde::{Deserialize, Serialize};
 
 /// A rival must be so much better to replace the choice.

@@ -37,7 +37,6 @@ mod vocabulary;
 pub(super) use choice::{Candidate, Choice, CountReading, Wishes};
 pub(super) use lines::Rendering;
 pub(super) use memory::Memory;
-pub(super) use pattern::Pattern;
 
 use crate::model::Direction;
 use cache::{Cache, Field, NO_TOTAL, Plan, Use};
@@ -228,7 +227,7 @@ impl Core {
 
     fn read_line(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
         let line = rendering.text;
-        if let Some(matched) = self.chooser.pattern().and_then(|pattern| pattern.read(line)) {
+        if let Some(matched) = self.chooser.pattern().and_then(|pattern| pattern::read(pattern, line)) {
             return self.take_matched(matched, rendering, each);
         }
         if let Some(begins) = records::beginnings(line, 0) {

@@ -109,7 +109,7 @@ pub(super) fn state_dir(path: &Path, found: &StateDir) -> Check {
         StateDir::There { read_only: true, .. } => Check::fail(
             NAME,
             format!("{path} is on a read-only file system: no limit is changed, as originals cannot be kept"),
-            "remount it writable, or choose another with --state-dir",
+            "remount it writable, or choose another with --state-dir; under the unit a folder elsewhere needs ReadWritePaths= in a drop-in",
         ),
         StateDir::There { mode, owner, .. } if mode & 0o022 != 0 || (*owner != 0 && !is_own(*owner)) => Check::fail(
             NAME,

@@ -5,8 +5,8 @@ use super::{Part, Section, Topic, item, paragraph};
 pub(super) fn operations() -> Topic {
     Topic {
         name: "operations",
-        about: "install, upgrade, undo, troubleshooting by symptom",
-        sections: vec![install(), upgrade(), undo(), troubleshooting(), files()],
+        about: "install, upgrade, undo, troubleshooting by symptom, the unit",
+        sections: vec![install(), upgrade(), undo(), troubleshooting(), unit(), files()],
     }
 }
 
@@ -113,6 +113,20 @@ fn troubleshooting() -> Section {
                 "The state directory cannot be written, and without a journal nothing is changed: `df /var/lib/flowcon`, `dmesg`.",
             ),
             item(
+                "state directory: read-only",
+                "The unit may write to /var/lib/flowcon only. Another state-dir needs ReadWritePaths=: see UNIT.",
+            ),
+            item(
+                "its log does not answer",
+                "It lies on a file system that does not answer, such as NFS without its server. Other logs are read on. It is tried again \
+                 by itself; nothing of it is lost.",
+            ),
+            item(
+                "parts of its log were skipped",
+                "It grows by more than 4 MiB a second, or costs more than 2 % of a core to read. Print less, or let flowcon.log name a file \
+                 with the reports alone; a simpler flowcon.pattern costs less.",
+            ),
+            item(
                 "memory is never squeezed",
                 "That needs cgroup v2 and pressure information: the kernel argument psi=1. `flowctl doctor` tells.",
             ),
@@ -120,6 +134,34 @@ fn troubleshooting() -> Section {
                 "a container with GPUs",
                 "An update through the engine could take its GPUs away, so its cgroup is written directly. GPU memory and time are not \
                  governed; whoever feeds the GPU is.",
+            ),
+        ],
+    }
+}
+
+fn unit() -> Section {
+    Section {
+        heading: "UNIT",
+        parts: vec![
+            paragraph(
+                "The unit flowcond.service sees a read-only system, a /tmp of its own and no devices. What differs on a machine stands in a \
+                 drop-in such as /etc/systemd/system/flowcond.service.d/local.conf, below a line [Service]; it counts after \
+                 `systemctl daemon-reload` and `systemctl restart flowcond`.",
+            ),
+            item(
+                "ReadWritePaths=/srv/flowcon",
+                "For state-dir = \"/srv/flowcon\", which must be there before the start. Below /home too, in spite of ProtectHome=read-only. \
+                 Not in /tmp or /var/tmp: with PrivateTmp=yes the daemon has its own.",
+            ),
+            item(
+                "jobs in /tmp",
+                "Need nothing: a file that flowcon.log names is opened below the root of the job (/proc/PID/root), in the /tmp that the job \
+                 has.",
+            ),
+            item(
+                "jobs with GPUs",
+                "Need nothing: the daemon opens no GPU, so PrivateDevices=yes stays. PrivateDevices=no would be needed by a program that \
+                 asks NVML (/dev/nvidia*), and none of ours does.",
             ),
         ],
     }

@@ -33,7 +33,9 @@ fn rights() -> Section {
             ),
             item(
                 "whoever can reach the port of flowctl metrics --listen",
-                "Read names of jobs, metrics and shares. There is no password: listen on 127.0.0.1, or put a proxy with one in front.",
+                "Read names of jobs, metrics and shares, no log lines: on 127.0.0.1 that is every user of the machine and every container in \
+                 the host's network, on another address whoever the network lets through. There is no password: put a firewall, or a \
+                 proxy that asks for one, in front. A client has 5 seconds to ask and 30 for all, and 16 are served at once.",
             ),
         ],
     }

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use tempfile::TempDir;
 
 const KEPT: u32 = 3;
@@ -279,4 +280,25 @@ fn a_log_replaced_by_a_link_is_not_followed_there() {
     std::os::unix::fs::symlink("/etc/passwd", writer.log()).unwrap();
     look_until_quiet(&mut followed, &mut out);
     assert_eq!(out, writer.expected);
+}
+
+#[test]
+fn another_reader_goes_on_in_the_midst_of_a_line_also_when_the_file_was_rotated_meanwhile() {
+    let mut writer = Writer::new();
+    writer.append(3, true);
+    writer.append(3, false);
+    let mut first = writer.follow(Start::Beginning);
+    let mut out = Vec::new();
+    look_until_quiet(&mut first, &mut out);
+    let position = first.position().unwrap();
+    for rotates in [false, true] {
+        writer.append(2, true);
+        if rotates {
+            writer.rotate();
+            writer.append(1, true);
+        }
+        let mut all = out.clone();
+        look_until_quiet(&mut writer.follow(Start::On(position)), &mut all);
+        assert_eq!(String::from_utf8_lossy(&all), String::from_utf8_lossy(&writer.expected), "{rotates}");
+    }
 }

@@ -1,0 +1,248 @@
+//! Log files are read by one thread for all of them, as long as their file systems answer.
+//!
+//! Problem: a file system that does not answer (NFS without its server) holds the thread that touches it, for hours or for ever.
+//! Approach: the thread tells which log it touches. Held for too long, it is retired: another reads all the other logs on from where
+//! their last bytes were sent, and what the held thread finds when it wakes is thrown away. A log that held a thread is tried again
+//! when that thread has come back, in a thread of its own until it has answered.
+//!
+//! Guarantees: no byte of the other logs is lost or sent twice. Threads are bounded: logs for which there is none stay unread.
+//! [`Files::supervise`] touches no log itself. Imports: the worker, host's tail, model.
+
+use super::worker::{Follow, Places, Worker};
+use crate::daemon::event::Event;
+use crate::host::tail::{Position, Source, Start};
+use crate::model::ContainerId;
+use std::collections::BTreeMap;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// A log that lets go of its thread later than this does not answer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// Threads that are held at one time. Beyond, the thread of all the others is not replaced.
+const HELD_AT_MOST: usize = 8;
+/// Of these, the ones of logs that have never answered: so many of them leave something for those that have.
+const TRIED_AT_MOST: usize = 6;
+
+/// Which thread reads a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reader {
+    /// The one of all that answer.
+    Common,
+    /// One of its own, until it answers.
+    Own,
+    /// One that it holds.
+    Held,
+    /// None: it is to be tried when there is a thread for it.
+    None,
+}
+
+struct Log {
+    serial: u64,
+    source: Source,
+    json: bool,
+    start: Start,
+    /// Since it is followed.
+    has_answered: bool,
+    reader: Reader,
+}
+
+impl Log {
+    fn follow(&self, id: &ContainerId) -> Follow {
+        let Log { serial, source, json, start, .. } = self;
+        Follow { id: id.clone(), serial: *serial, source: source.clone(), json: *json, start: *start }
+    }
+
+    fn device(&self) -> Option<u64> {
+        match self.start {
+            Start::At(Position { device, .. }) | Start::On(Position { device, .. }) => Some(device),
+            Start::Beginning | Start::End => None,
+        }
+    }
+}
+
+/// A thread that a log holds.
+struct Held {
+    id: ContainerId,
+    thread: JoinHandle<()>,
+}
+
+/// The loop's handle on the log files.
+pub(super) struct Files {
+    logs: BTreeMap<ContainerId, Log>,
+    common: Option<Worker>,
+    own: BTreeMap<ContainerId, Worker>,
+    held: Vec<Held>,
+    patience: Duration,
+    events: mpsc::Sender<Event>,
+}
+
+impl Files {
+    pub fn new(patience: Duration, events: mpsc::Sender<Event>) -> Files {
+        let (logs, own) = (BTreeMap::new(), BTreeMap::new());
+        let mut files = Files { logs, common: None, own, held: Vec::new(), patience, events };
+        files.start_common();
+        files
+    }
+
+    pub fn follow(&mut self, follow: Follow) {
+        let Follow { id, serial, source, json, start } = follow;
+        self.unfollow(&id);
+        // What an engine or we keep is where they can write; what a job names may lie where nobody answers.
+        let trusted = self.held.is_empty() || matches!(source, Source::Host(_));
+        let reader = match self.held.iter().any(|held| held.id == id) {
+            true => Reader::Held,
+            false if trusted => Reader::Common,
+            false => Reader::None,
+        };
+        let log = Log { serial, source, json, start, has_answered: false, reader };
+        if let (Reader::Common, Some(common)) = (reader, &self.common) {
+            common.follow(log.follow(&id));
+        }
+        self.logs.insert(id, log);
+    }
+
+    pub fn unfollow(&mut self, id: &ContainerId) {
+        if let (Some(Log { reader: Reader::Common, .. }), Some(common)) = (self.logs.remove(id), &self.common) {
+            common.unfollow(id);
+        }
+        if let Some(own) = self.own.remove(id) {
+            self.held.push(Held { id: id.clone(), thread: own.end() }); // perhaps; otherwise it ends at once
+        }
+    }
+
+    /// Looks after the threads, to be called every second: the logs that do not answer from now on.
+    pub fn supervise(&mut self) -> Vec<ContainerId> {
+        self.take_back();
+        if self.common.is_none() {
+            self.start_common();
+        }
+        let mut silent = Vec::new();
+        silent.extend(self.replace_common());
+        silent.extend(self.sort_own());
+        self.try_again();
+        silent
+    }
+
+    /// Takes note of the threads that were held and have come back.
+    fn take_back(&mut self) {
+        let threads = std::mem::take(&mut self.held).into_iter();
+        let (back, held): (Vec<Held>, Vec<Held>) = threads.partition(|held| held.thread.is_finished());
+        self.held = held;
+        for Held { id, .. } in back {
+            if let Some(log) = self.logs.get_mut(&id).filter(|log| log.reader == Reader::Held) {
+                log.reader = Reader::None;
+            }
+        }
+    }
+
+    fn start_common(&mut self) {
+        match Worker::start(self.events.clone()) {
+            Ok(common) => {
+                let logs = self.logs.iter().filter(|(_, log)| log.reader == Reader::Common);
+                logs.for_each(|(id, log)| common.follow(log.follow(id)));
+                self.common = Some(common);
+            }
+            Err(error) => tracing::error!(%error, "no thread for the logs; it is tried again"),
+        }
+    }
+
+    /// Puts another thread in the place of the one for all if a log holds that: which.
+    fn replace_common(&mut self) -> Option<ContainerId> {
+        if self.held.len() >= HELD_AT_MOST {
+            return None;
+        }
+        let common = self.common.as_ref()?;
+        let id = common.held(self.patience)?;
+        let places = common.retire(|common| common.held(self.patience).as_ref() == Some(&id))?;
+        let thread = self.common.take()?.end();
+        self.note(places);
+        self.set_apart(&id);
+        self.held.push(Held { id: id.clone(), thread });
+        self.start_common();
+        Some(id)
+    }
+
+    /// What was sent when a thread was retired.
+    fn note(&mut self, places: Places) {
+        for (id, (serial, position)) in places {
+            let Some(log) = self.logs.get_mut(&id).filter(|log| log.serial == serial) else { continue };
+            log.has_answered = true;
+            log.start = match position {
+                // An entry is understood whole or not at all; of a line, what was sent is known.
+                Some(position) if log.json => Start::At(position),
+                Some(position) => Start::On(position),
+                None => log.start,
+            };
+        }
+    }
+
+    /// Takes a log that holds its thread, and those that would hold the next one, from the thread for all.
+    fn set_apart(&mut self, id: &ContainerId) {
+        let Some(holder) = self.logs.get_mut(id) else { return };
+        holder.reader = Reader::Held;
+        let (device, had_answered) = (holder.device(), holder.has_answered);
+        for log in self.logs.values_mut().filter(|log| log.reader == Reader::Common) {
+            let is_beside = device.is_some() && log.device() == device;
+            let is_unknown = !had_answered && !log.has_answered && matches!(log.source, Source::Inside(_));
+            if is_beside || is_unknown {
+                log.reader = Reader::None;
+            }
+        }
+    }
+
+    /// Logs that were tried in threads of their own: those that answer go to the thread for all, the others are told.
+    fn sort_own(&mut self) -> Vec<ContainerId> {
+        let mut silent = Vec::new();
+        for id in self.own.keys().cloned().collect::<Vec<_>>() {
+            let Some(own) = self.own.get(&id) else { continue };
+            let is_held = own.held(self.patience).is_some();
+            if !is_held && !own.has_answered(&id) {
+                continue;
+            }
+            let Some(places) = own.retire(|own| own.held(self.patience).is_some() == is_held) else { continue };
+            let thread = self.own.remove(&id).map(Worker::end);
+            self.note(places);
+            if is_held {
+                self.set_apart(&id);
+                self.held.extend(thread.map(|thread| Held { id: id.clone(), thread }));
+                silent.push(id);
+            } else {
+                self.join_common(&id);
+            }
+        }
+        silent
+    }
+
+    /// Gives a log that has answered to the thread for all, and with it those that waited for the same device.
+    fn join_common(&mut self, id: &ContainerId) {
+        let device = self.logs.get(id).and_then(Log::device);
+        for (each, log) in &mut self.logs {
+            let is_beside = log.reader == Reader::None && device.is_some() && log.device() == device;
+            if each == id || is_beside {
+                log.reader = Reader::Common;
+                if let Some(common) = &self.common {
+                    common.follow(log.follow(each));
+                }
+            }
+        }
+    }
+
+    /// Tries logs that nobody reads, each in a thread of its own.
+    fn try_again(&mut self) {
+        while self.own.len() + self.held.len() < TRIED_AT_MOST {
+            let held: Vec<u64> = self.held.iter().filter_map(|held| self.logs.get(&held.id)?.device()).collect();
+            let may_answer = |log: &Log| log.device().is_none_or(|device| !held.contains(&device));
+            let mut waiting = self.logs.iter_mut().filter(|(_, log)| log.reader == Reader::None && may_answer(log));
+            let Some((id, log)) = waiting.next() else { return };
+            let Ok(own) = Worker::start(self.events.clone()) else { return };
+            own.follow(log.follow(id));
+            log.reader = Reader::Own;
+            self.own.insert(id.clone(), own);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "files_tests.rs"]
+mod tests;

@@ -1,0 +1,225 @@
+//! Logs that only the engine's logs API tells (`local`, `journald`, Podman): a task for each, no faster than a file is read.
+
+use super::{GROWS_TOO_FAST, LogChunk};
+use crate::daemon::event::Event;
+use crate::daemon::journal::unix_ms;
+use crate::host::docker::{Engine, LogFormat, LogMark, LogPiece, LogPosition, logs as engine_logs};
+use crate::host::store::{ApiMark, LogPlace};
+use crate::host::tail::Budget;
+use crate::model::ContainerId;
+use futures_util::StreamExt;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+const RETRY_FIRST: Duration = Duration::from_millis(500);
+const RETRY_MOST: Duration = Duration::from_secs(30);
+/// Pieces that go to the loop together, where so many have come.
+const PIECES_AT_ONCE: usize = 16;
+/// What a piece costs besides its bytes, in bytes: its frame and its timestamp.
+const PER_PIECE: usize = 64;
+
+/// How an answer of the engine came to its end.
+enum Ended {
+    /// The container ended, or the loop did.
+    Done,
+    /// The connection broke, or the engine is busy with something else.
+    Broken,
+    /// The log grows faster than it is worth reading.
+    TooFast,
+}
+
+/// One container's log.
+pub(super) struct Stream {
+    pub engine: Engine,
+    pub id: ContainerId,
+    pub serial: u64,
+    pub format: LogFormat,
+    pub from: LogPosition,
+    pub events: mpsc::Sender<Event>,
+}
+
+impl Stream {
+    /// Where an earlier daemon stopped, or the beginning.
+    pub fn position(place: Option<LogPlace>) -> LogPosition {
+        let mark = |stored: ApiMark| LogMark { unix_ns: stored.unix_ns, messages: stored.messages };
+        match place {
+            Some(LogPlace::Api { output, error }) => LogPosition { output: mark(output), error: mark(error) },
+            _ => LogPosition::default(),
+        }
+    }
+
+    /// Follows it until the container ends; goes on after a broken connection.
+    pub async fn follow(mut self) {
+        let mut wait = RETRY_FIRST;
+        let mut pace = Pace::new(Budget::default(), Instant::now());
+        loop {
+            let before = self.from;
+            match self.read(&mut pace).await {
+                Ended::Done => return,
+                Ended::TooFast => {
+                    let now = LogMark { unix_ns: unix_ms().saturating_mul(1_000_000), messages: 0 };
+                    self.from = LogPosition { output: now, error: now };
+                    // What was begun does not go on after the gap.
+                    let told = Event::LogHealth(self.id.clone(), Some(GROWS_TOO_FAST.to_owned()));
+                    if self.hand_on(b"\n".to_vec()).await.is_err() || self.events.send(told).await.is_err() {
+                        return;
+                    }
+                }
+                Ended::Broken => {
+                    wait = if self.from == before { wait } else { RETRY_FIRST };
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(RETRY_MOST);
+                }
+            }
+        }
+    }
+
+    /// Reads one answer of the engine. While this waits, the engine does.
+    async fn read(&mut self, pace: &mut Pace) -> Ended {
+        let mut answer =
+            Box::pin(engine_logs(&self.engine, &self.id, self.format, self.from).ready_chunks(PIECES_AT_ONCE));
+        while let Some(pieces) = answer.next().await {
+            let mut bytes = Vec::new();
+            let mut cost = 0;
+            let mut error = None;
+            for piece in pieces {
+                match piece {
+                    Ok(LogPiece { bytes: more, position }) => {
+                        bytes.extend_from_slice(&more);
+                        cost += more.len() + PER_PIECE;
+                        self.from = position;
+                    }
+                    Err(broken) => error = Some(broken),
+                }
+            }
+            if !bytes.is_empty() && self.hand_on(bytes).await.is_err() {
+                return Ended::Done;
+            }
+            if let Some(error) = error {
+                tracing::debug!(id = %self.id, %error, "the log stream broke");
+                return if error.is_gone() { Ended::Done } else { Ended::Broken };
+            }
+            match pace.took(cost, Instant::now()) {
+                Next::Read => {}
+                Next::Wait(time) => tokio::time::sleep(time).await,
+                Next::Skip => return Ended::TooFast,
+            }
+        }
+        Ended::Done
+    }
+
+    async fn hand_on(&self, bytes: Vec<u8>) -> Result<(), mpsc::error::SendError<Event>> {
+        let stored = |mark: LogMark| ApiMark { unix_ns: mark.unix_ns, messages: mark.messages };
+        let place = LogPlace::Api { output: stored(self.from.output), error: stored(self.from.error) };
+        let (id, serial) = (self.id.clone(), self.serial);
+        self.events.send(Event::Logs(vec![LogChunk { id, serial, bytes, place: Some(place) }])).await
+    }
+}
+
+/// What to do after a piece.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Next {
+    Read,
+    /// First this, so that the engine waits too.
+    Wait(Duration),
+    /// What lies before now is not worth reading.
+    Skip,
+}
+
+/// Keeps a stream to the budget that files have. How far it is behind, no stream tells: as far as it was read without a rest, at least.
+#[derive(Debug)]
+struct Pace {
+    budget: Budget,
+    /// Bytes that may be read now.
+    credit: f64,
+    at: Instant,
+    /// Bytes since it last had to wait for the job.
+    without_rest: u64,
+}
+
+impl Pace {
+    fn new(budget: Budget, now: Instant) -> Pace {
+        Pace { budget, credit: budget.per_log as f64, at: now, without_rest: 0 }
+    }
+
+    /// So many bytes were read.
+    fn took(&mut self, bytes: usize, now: Instant) -> Next {
+        let (most, rate) = (self.budget.per_log as f64, self.budget.per_second());
+        let credit = self.credit + rate * now.saturating_duration_since(self.at).as_secs_f64();
+        self.at = now;
+        if credit >= most {
+            self.without_rest = 0;
+        }
+        self.credit = credit.min(most) - bytes as f64;
+        self.without_rest += bytes as u64;
+        if self.without_rest > self.budget.behind {
+            self.without_rest = 0;
+            return Next::Skip;
+        }
+        // Long waits are few wake-ups.
+        let short_of = (most / 4.0 - self.credit) / rate;
+        if self.credit < 0.0 { Next::Wait(Duration::from_secs_f64(short_of)) } else { Next::Read }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: f64 = (1 << 20) as f64;
+
+    /// Reads a log that holds `backlog` and then grows by `rate` a second, in pieces of 64 KiB, for so many seconds: the bytes that were
+    /// read, how often it was skipped to its end, and the most that was read in a second.
+    fn read(backlog: f64, rate: f64, seconds: u64) -> (f64, u32, f64) {
+        let begin = Instant::now();
+        let mut pace = Pace::new(Budget::default(), begin);
+        let (mut now, mut read, mut gone, mut skips) = (0.0, 0.0, 0.0, 0);
+        let mut by_second = vec![0.0; seconds as usize + 1];
+        while now < seconds as f64 {
+            let there: f64 = backlog + rate * now - gone;
+            if there < 65_536.0 {
+                now += (65_536.0 - there) / rate;
+                continue;
+            }
+            gone += 65_536.0;
+            read += 65_536.0;
+            by_second[now as usize] += 65_536.0;
+            match pace.took(65_536, begin + Duration::from_secs_f64(now)) {
+                Next::Read => {}
+                Next::Wait(time) => now += time.as_secs_f64(),
+                Next::Skip => {
+                    gone = backlog + rate * now;
+                    skips += 1;
+                }
+            }
+        }
+        (read, skips, by_second.into_iter().fold(0.0, f64::max))
+    }
+
+    #[test]
+    fn what_a_job_wrote_before_and_what_it_writes_at_an_ordinary_rate_is_read_whole() {
+        let (read, skips, most) = read(48.0 * MIB, 0.5 * MIB, 600);
+        assert_eq!(skips, 0);
+        assert!(read >= 347.0 * MIB, "{read}");
+        assert!(most <= 6.0 * MIB, "{most} in a second");
+    }
+
+    #[test]
+    fn a_log_that_grows_faster_is_read_no_faster_than_a_file_and_skipped_to_its_end() {
+        let (read, skips, most) = read(0.0, 100.0 * MIB, 600);
+        assert!(most <= 6.0 * MIB, "{most} in a second");
+        assert!((2000.0 * MIB..2500.0 * MIB).contains(&read), "{read}");
+        assert!((30..40).contains(&skips), "{skips}");
+    }
+
+    #[test]
+    fn a_burst_is_no_reason_to_skip() {
+        let begin = Instant::now();
+        let mut pace = Pace::new(Budget::default(), begin);
+        let mut now = begin;
+        for _ in 0..100 {
+            assert_ne!(pace.took(2 << 20, now), Next::Skip);
+            now += Duration::from_secs(2);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What a `flowcon.pattern` may be: one definition for whoever checks labels and for whoever reads logs.
+//!
+//! Problem: anybody who may start a container writes one, and the lines that it is matched against too; a daemon that runs as root pays.
+//! The regex crate promises time in proportion to states of the pattern times bytes of the line, with no bound on either. Approach: a
+//! backtracker that enters each pair of a state and a byte once, and has room for [`STEPS`] pairs. So the worst line of the worst
+//! pattern takes less than a millisecond (`cargo bench --bench pattern` measures it), and the more states a pattern has, the less of a
+//! long line it sees; one that would see less than [`LINE_AT_LEAST`] is refused. Imports: regex-automata, the inside of regex.
+
+use regex_automata::nfa::thompson::backtrack::{self, BoundedBacktracker};
+use regex_automata::nfa::thompson::{self, BuildError};
+use regex_automata::util::syntax;
+use std::error::Error;
+
+/// Pairs of a state and a byte that matching a line may enter.
+const STEPS: usize = 64 << 10;
+/// So much of a line every pattern must be able to see.
+const LINE_AT_LEAST: usize = 256;
+/// While it is compiled a pattern takes no more bytes; one with as many states as are accepted is smaller.
+const COMPILED_AT_MOST: usize = 64 << 10;
+
+/// A valid pattern: it has a group `value`, and matching it is cheap.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    expression: String,
+    regex: BoundedBacktracker,
+}
+
+/// What a pattern found on a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found<'a> {
+    /// Group `value`.
+    pub value: &'a [u8],
+    /// Group `current`.
+    pub current: Option<&'a [u8]>,
+    /// Group `total`.
+    pub total: Option<&'a [u8]>,
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.expression == other.expression
+    }
+}
+
+impl Pattern {
+    /// # Errors
+    /// In words for the owner: it is no regular expression, too large, or has no group `value`.
+    pub fn new(expression: &str) -> Result<Pattern, String> {
+        // The classes of all scripts (\w, \d) are a hundred times larger than those of ASCII, and no log needs them in its numbers.
+        let syntax = syntax::Config::new().unicode(!expression.is_ascii()).utf8(false);
+        let compiled = BoundedBacktracker::builder()
+            .syntax(syntax)
+            .thompson(thompson::Config::new().utf8(false).nfa_size_limit(Some(COMPILED_AT_MOST)))
+            .configure(backtrack::Config::new().visited_capacity(STEPS / 8))
+            .build(expression);
+        let regex = compiled.map_err(|error| in_words(&error))?;
+        if regex.max_haystack_len() < LINE_AT_LEAST {
+            return Err(too_large());
+        }
+        match regex.get_nfa().group_info().all_names().any(|(_, _, name)| name == Some("value")) {
+            true => Ok(Pattern { expression: expression.to_owned(), regex }),
+            false => Err("expected a regular expression with a group (?P<value>…)".to_owned()),
+        }
+    }
+
+    /// What a line says. A match that the end of the part that is looked at may have cut says nothing.
+    pub fn find<'a>(&self, line: &'a [u8]) -> Option<Found<'a>> {
+        let looked_at = &line[..line.len().min(self.regex.max_haystack_len())];
+        let mut groups = self.regex.create_captures();
+        self.regex.try_captures(&mut self.regex.create_cache(), looked_at, &mut groups).ok()?;
+        let is_cut = looked_at.len() < line.len() && groups.get_match()?.end() == looked_at.len();
+        let text = |name| groups.get_group_by_name(name).map(|span| &line[span.range()]);
+        let found = Found { value: text("value")?, current: text("current"), total: text("total") };
+        (!is_cut).then_some(found)
+    }
+}
+
+fn too_large() -> String {
+    let states = STEPS / LINE_AT_LEAST;
+    format!(
+        "it is too large to be matched against every line: more than {states} states, where a{{9}} has nine; \
+         repeat less in it, or name the metric with flowcon.metric instead"
+    )
+}
+
+fn in_words(error: &BuildError) -> String {
+    if error.size_limit().is_some() {
+        return too_large();
+    }
+    let words = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    let last = words.lines().last().unwrap_or("it is no regular expression").trim();
+    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value<'a>(expression: &str, line: &'a str) -> Option<&'a str> {
+        let pattern = Pattern::new(expression).expect("a valid pattern");
+        pattern.find(line.as_bytes()).map(|found| std::str::from_utf8(found.value).expect("text"))
+    }
+
+    #[test]
+    fn what_people_write_is_valid_and_found() {
+        assert_eq!(value(r"loss=(?P<value>\S+)", "step 3 loss=0.5 lr=1"), Some("0.5"));
+        let long = r"(?i)^\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d.*?epoch\s+(?P<current>\d+)\s*/\s*(?P<total>\d+).*?val[_ ]loss\s*[:=]\s*(?P<value>[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)";
+        assert_eq!(value(long, "[2026-01-01 10:00:00,123] INFO Epoch 3/90 loss: 0.9 val_loss: 4.1e-2"), Some("4.1e-2"));
+        assert_eq!(value(r"损失[:：]\s*(?P<value>\S+)", "第3轮 损失：0.25"), Some("0.25"));
+        assert_eq!(value(r"loss (?P<value>\S+)", "Übung 3: loss 0.25"), Some("0.25"));
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused_with_the_reason_and_what_to_do() {
+        let refused = |expression: &str| Pattern::new(expression).expect_err("invalid");
+        assert_eq!(refused("(unclosed"), "unclosed group");
+        assert_eq!(refused("loss=.*"), "expected a regular expression with a group (?P<value>…)");
+        for bomb in [r"(?P<value>(?:a{1,100}){1,100})", r"(?u)(?P<value>\w{1,100})", "(?P<value>(?:(?:x?){50}){50})"] {
+            assert!(refused(bomb).contains("256 states"), "{bomb}: {}", refused(bomb));
+            assert!(refused(bomb).contains("flowcon.metric"), "{bomb}");
+        }
+    }
+
+    #[test]
+    fn of_a_long_line_the_beginning_is_read_and_no_number_is_cut() {
+        let expression = r"loss=(?P<value>\S+)";
+        let seen = Pattern::new(expression).expect("a valid pattern").regex.max_haystack_len();
+        assert!(seen > 2000, "{seen} bytes");
+        let line = |before: usize| format!("{}loss=0.125 lr=1{}", "x".repeat(before), "y".repeat(seen));
+        let found = |before: usize| value(expression, &line(before)).map(str::to_owned);
+        assert_eq!(found(seen - 11), Some("0.125".to_owned()));
+        assert_eq!(found(seen - 8), None, "0.1 is what the cut left");
+        assert_eq!(found(seen), None);
+    }
+}
