@@ -408,7 +408,7 @@ fn noise_at_the_door_and_in_the_log_costs_the_daemon_little_and_others_nothing()
     let arena = Arena::new("noise", &[]);
     let before = arena.weights();
     let mut attackers = Vec::new();
-    let pattern = r"flowcon.pattern=(?P<value>(\w{1,40}\s?){1,40}!)";
+    let pattern = r"flowcon.pattern=(?P<value>(\w+\s?)*!)";
     for (name, script) in [
         ("flood", "while :; do head -c 4000000 /dev/zero | tr '\\0' x; echo; sleep 0.2; done"),
         (
