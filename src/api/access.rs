@@ -9,7 +9,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 use tokio::net::unix::UCred;
 
 /// What a peer may do; each includes the one before.
@@ -51,15 +50,6 @@ pub struct Access {
     reading_group: Option<u32>,
 }
 
-/// A configured user or group that this machine does not know.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{kind} `{name}` is not in {file}; use its number if a directory service knows it")]
-pub struct UnknownName {
-    kind: &'static str,
-    name: String,
-    file: &'static str,
-}
-
 impl Access {
     /// Root, the daemon's own user and `changing` may change; members of `reading_group` may read.
     pub fn new(changing: impl IntoIterator<Item = u32>, reading_group: Option<u32>) -> Access {
@@ -96,58 +86,9 @@ fn in_supplementary_group(pid: i32, uid: u32, group: u32) -> bool {
     effective_user == Some(uid) && numbers("Groups:").contains(&group)
 }
 
-/// The number of a user: a number as it stands, or a name in `/etc/passwd`.
-pub fn uid_of(user: &str) -> Result<u32, UnknownName> {
-    number_of("user", user, "/etc/passwd")
-}
-
-/// What `/etc/passwd` calls a user.
-pub fn name_of_user(uid: u32) -> Option<String> {
-    let text = fs::read_to_string("/etc/passwd").ok()?;
-    let number = uid.to_string();
-    let line = text.lines().find(|line| line.split(':').nth(2) == Some(number.as_str()))?;
-    line.split(':').next().map(str::to_owned)
-}
-
-/// The number of a group: a number as it stands, or a name in `/etc/group`.
-pub fn gid_of(group: &str) -> Result<u32, UnknownName> {
-    number_of("group", group, "/etc/group")
-}
-
-fn number_of(kind: &'static str, name: &str, file: &'static str) -> Result<u32, UnknownName> {
-    if let Ok(number) = name.parse() {
-        return Ok(number);
-    }
-    fs::read_to_string(Path::new(file)).ok().and_then(|text| number_in(&text, name)).ok_or_else(|| UnknownName {
-        kind,
-        name: name.to_owned(),
-        file,
-    })
-}
-
-/// Both files put the name in the first and the number in the third field.
-fn number_in(text: &str, name: &str) -> Option<u32> {
-    let line = text.lines().find(|line| line.split(':').next() == Some(name))?;
-    line.split(':').nth(2)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_is_looked_up_and_a_number_stands_for_itself() {
-        assert_eq!(uid_of("root"), Ok(0));
-        assert_eq!((name_of_user(0).as_deref(), name_of_user(4_000_000_001)), (Some("root"), None));
-        assert_eq!(gid_of("4711"), Ok(4711));
-        assert_eq!(number_in("a:x:1:\nab:x:2:u\n", "ab"), Some(2));
-    }
-
-    #[test]
-    fn an_unknown_group_is_named_with_the_file_it_is_not_in() {
-        let message = gid_of("no-such-group-here").expect_err("unknown").to_string();
-        assert!(message.contains("no-such-group-here") && message.contains("/etc/group"), "{message}");
-    }
 
     #[test]
     fn a_recycled_process_number_of_another_user_lends_no_group() {

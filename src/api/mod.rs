@@ -18,7 +18,7 @@ mod snapshot;
 mod socket;
 pub mod wire;
 
-pub use access::{Access, Peer, Right, UnknownName, gid_of, name_of_user, uid_of};
+pub use access::{Access, Peer, Right};
 pub use server::{ApiLimits, serve};
 pub use socket::{BindError, Socket, bind};
 

@@ -41,7 +41,7 @@ use crate::config::{ConfigError, EngineChoice, Settings};
 use crate::host::docker::{AddressError, Engine, EngineAddress};
 use crate::host::scope;
 use crate::host::store::StoreError;
-use crate::host::{docker, node};
+use crate::host::{docker, node, users};
 use actuator::Actuator;
 use adoption::Adoptions;
 use claims::ClaimReader;
@@ -78,7 +78,7 @@ pub enum DaemonError {
     Engine(#[from] AddressError),
     /// A user in `api.admins`.
     #[error("api.admins: {0}")]
-    Admin(#[from] api::UnknownName),
+    Admin(#[from] users::UnknownName),
 }
 
 /// What the daemon's owner may ask while it runs.
@@ -101,10 +101,10 @@ pub async fn run(
     ready: Option<oneshot::Sender<()>>,
 ) -> Result<(), DaemonError> {
     node::raise_open_files();
-    let admins = settings.admins.iter().map(|user| api::uid_of(user)).collect::<Result<Vec<u32>, _>>()?;
+    let admins = settings.admins.iter().map(|user| users::uid_of(user)).collect::<Result<Vec<u32>, _>>()?;
     let access = access(&settings, &admins);
     let (journal, mut remembered) = Journal::open(&settings.state_dir)?;
-    let group = settings.group.as_deref().and_then(|name| api::gid_of(name).ok());
+    let group = settings.group.as_deref().and_then(|name| users::gid_of(name).ok());
     let socket = api::bind(&settings.socket, group, SOCKET_MODE)?;
 
     let (events, mut inbox) = mpsc::channel(EVENTS_AT_MOST);
@@ -153,7 +153,7 @@ pub async fn run(
 }
 
 fn access(settings: &Settings, admins: &[u32]) -> Access {
-    let group = settings.group.as_deref().and_then(|name| api::gid_of(name).ok());
+    let group = settings.group.as_deref().and_then(|name| users::gid_of(name).ok());
     Access::new(admins.iter().copied(), group)
 }
 
@@ -171,7 +171,8 @@ fn open_door(
     let keeper = Keeper::new(settings, admins, publisher.feed().status, events.clone());
     let (calls, door) = mpsc::channel(CALLS_AT_MOST);
     let per_user = settings.scopes_per_user;
-    let listening = tokio::spawn(async move { scope::serve(socket.listener(), per_user, calls).await });
+    let listening =
+        tokio::spawn(async move { scope::serve(socket.listener(), users::account_of, per_user, calls).await });
     Ok(vec![listening, tokio::spawn(keeper.run(door))])
 }
 

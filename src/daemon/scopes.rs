@@ -2,16 +2,16 @@
 //!
 //! A task of its own. What it believes comes from the kernel: the caller's user, the process behind a pidfd, that process's cgroup and
 //! who owns it. Everybody may register commands that compete with their own commands only; nobody can take a name, a place or a
-//! forecast from another user. Imports: the event, api's wire types and names, config, host's cgroups, scopes and store, model.
+//! forecast from another user. Imports: the event, api's wire types, config, host's cgroups, scopes, store and users, model.
 
 use super::event::Event;
 use crate::api::wire::{Container, ContainerList};
 use crate::config::{Settings, labels};
 use crate::host::cgroup::{self, Cgroup};
-use crate::host::node;
 use crate::host::scope::protocol::{Answer, Registration};
 use crate::host::scope::{Asked, AtDoor, Call, Caller, Pidfd, ScopeName};
 use crate::host::store::{ScopeRecord, ScopeRecords};
+use crate::host::{node, users};
 use crate::model::{ContainerId, LogOrigin, NodeStatus, TrainingId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -173,7 +173,7 @@ impl Keeper {
         }
         let is_back = self.expected.get(&id).is_some_and(is_same);
         if !is_back {
-            self.find_room(caller.uid, &record)?;
+            self.find_room(&record)?;
         }
         if let Err(error) = tokio::task::block_in_place(|| self.records.keep(&record)) {
             tracing::warn!(%id, %error, "a command is governed, but would be unknown to the next daemon");
@@ -226,6 +226,7 @@ impl Keeper {
             id,
             name: shown,
             uid: caller.uid,
+            account: caller.account,
             labels: registration.labels,
             pid,
             start_ticks: start.0,
@@ -236,16 +237,17 @@ impl Keeper {
     }
 
     /// Whether the caller may have one more.
-    fn find_room(&mut self, uid: u32, new: &ScopeRecord) -> Result<(), (String, String)> {
+    fn find_room(&mut self, new: &ScopeRecord) -> Result<(), (String, String)> {
         let all = self.known.values().map(|known| &known.record).chain(self.expected.values());
         if all.clone().count() >= SCOPES_AT_MOST {
             let message = format!("{SCOPES_AT_MOST} commands are governed already, and no more can be");
             return Err((message, "run it without `flowctl run`".to_owned()));
         }
-        if self.rules.trusted.contains(&uid) {
+        let account = new.account;
+        if self.rules.trusted.contains(&new.uid) {
             return Ok(());
         }
-        let own = all.filter(|record| record.uid == uid);
+        let own = all.filter(|record| record.account == account);
         let (count, bytes) = own
             .fold((1, bytes_of(&new.labels)), |(count, bytes), record| (count + 1, bytes + bytes_of(&record.labels)));
         let next = |key: &str| {
@@ -264,7 +266,7 @@ impl Keeper {
         }
         let burst = self.rules.scopes_per_user as f64;
         let now = Instant::now();
-        let (left, since) = self.allowance.entry(uid).or_insert((burst, now));
+        let (left, since) = self.allowance.entry(account).or_insert((burst, now));
         *left = (*left + now.duration_since(*since).as_secs_f64() * REGISTRATIONS_A_SECOND).min(burst);
         *since = now;
         if *left < 1.0 {
@@ -362,5 +364,5 @@ fn real_user(pid: u32) -> Option<u32> {
 /// As `/etc/passwd` has it, if it is fit for a terminal; the number otherwise.
 fn user_name(uid: u32) -> String {
     let fits = |name: &String| name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
-    crate::api::name_of_user(uid).filter(fits).unwrap_or_else(|| uid.to_string())
+    users::name_of(uid).filter(fits).unwrap_or_else(|| uid.to_string())
 }

@@ -1,4 +1,4 @@
-//! The outside world, one concern a file: the engine, cgroups, logs, the store, scopes, systemd.
+//! The outside world, one concern a file: the engine, cgroups, logs, the store, scopes, systemd, users.
 //!
 //! A module here imports model only, never policy and never a sibling; the daemon composes them.
 
@@ -9,3 +9,4 @@ pub mod scope;
 pub mod store;
 pub mod systemd;
 pub mod tail;
+pub mod users;

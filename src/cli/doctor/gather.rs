@@ -3,10 +3,10 @@
 use super::Check;
 use super::judge::{self, Inotify, Socket, StateDir};
 use crate::api::client::{Client, ClientError};
-use crate::api::gid_of;
 use crate::api::wire::Status;
 use crate::host::cgroup::{Version, node_pressure};
 use crate::host::docker::{Engine, EngineAddress, EngineError, EngineInfo};
+use crate::host::users::gid_of;
 use rustix::fs::inotify::{self, CreateFlags};
 use rustix::fs::{Access, StatVfsMountFlags};
 use std::fs;

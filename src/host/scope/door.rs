@@ -37,6 +37,8 @@ const WAITING_AT_MOST: i32 = 64;
 pub struct Caller {
     /// The user of the connecting process, when it connected.
     pub uid: u32,
+    /// Whose account that user is.
+    pub account: u32,
     /// That process, where it can be seen from here.
     pub pid: Option<u32>,
     /// Which connection this is.
@@ -142,8 +144,9 @@ impl Drop for Seat {
     }
 }
 
-/// Answers at `listener` until nobody takes calls any more. `commands`: how many a user may have.
-pub async fn serve(listener: &UnixListener, commands: usize, calls: mpsc::Sender<AtDoor>) {
+/// Answers at `listener` until nobody takes calls any more. `account_of`: whose account a user is; `commands`: how many of these an
+/// account may have.
+pub async fn serve(listener: &UnixListener, account_of: fn(u32) -> u32, commands: usize, calls: mpsc::Sender<AtDoor>) {
     let open = Open::default();
     let own = rustix::process::geteuid().as_raw();
     let _ = rustix::net::listen(listener, WAITING_AT_MOST); // it listens already: this only shortens the queue
@@ -158,8 +161,9 @@ pub async fn serve(listener: &UnixListener, commands: usize, calls: mpsc::Sender
         let Ok((stream, _)) = accepted else { continue };
         let Ok(credentials) = stream.peer_cred() else { continue };
         let pid = credentials.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
-        let caller = Caller { uid: credentials.uid(), pid, connection };
-        let Some(seat) = Seat::take(&open, caller.uid, most) else {
+        let uid = credentials.uid();
+        let caller = Caller { uid, account: account_of(uid), pid, connection };
+        let Some(seat) = Seat::take(&open, caller.account, most) else {
             refuse(&stream, &too_many());
             continue;
         };

@@ -22,8 +22,10 @@ pub struct ScopeRecord {
     pub id: String,
     /// Its name in the daemon's view.
     pub name: String,
-    /// Whose it is.
+    /// Whose it is,
     pub uid: u32,
+    /// and whose account that user is.
+    pub account: u32,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Its first process,
@@ -118,6 +120,7 @@ mod tests {
             id: "scope:mnist@1000".to_owned(),
             name: "mnist@alice".to_owned(),
             uid: 1000,
+            account: 1000,
             labels: [("flowcon.metric".to_owned(), "loss".to_owned())].into(),
             pid: 42,
             start_ticks: 7,

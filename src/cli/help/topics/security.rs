@@ -69,7 +69,7 @@ fn commands() -> Section {
             ),
             paragraph(
                 "Without being in api.admins a user may give no flowcon.min-share and a flowcon.weight of 1 at most, and have at most \
-                 scopes.per-user commands with scopes.label-bytes of labels. What is too much is refused before the command begins, with \
+                 scopes.per-user commands with scopes.label-bytes of labels, those of their subordinate users (/etc/subuid) counted in. What is too much is refused before the command begins, with \
                  the reason; so is a flood of registrations or connections.",
             ),
         ],
