@@ -3,11 +3,12 @@
 use super::claims::Asking;
 use super::drift::{self, Drift, Drifts};
 use super::ended::Late;
+use super::holds::Holds;
 use super::logs::LogFeed;
 use super::publish::notice;
 use super::restore::{unit, unit_of_scope};
 use super::scopes::Output;
-use super::target::{Target, same_kind, stands_in};
+use super::target::{Target, same_kind, standing, stands_in};
 use crate::config;
 use crate::host::cgroup::{Cgroup, StartTime};
 use crate::host::docker::{EngineContainer, EngineInfo, LogSource};
@@ -15,8 +16,8 @@ use crate::host::node;
 use crate::host::store::{LogPlace, Original, ReadPosition, ScopeRecord};
 use crate::host::tail::{ContainerFile, Source};
 use crate::model::{
-    Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, Hold, Learning, Limits, LogOrigin, Millis,
-    Notice, NoticeLevel, Place, RunState, Runtime, Setting, Share, TrainingId, Usage,
+    Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, Learning, Limits, LogOrigin, Millis, Notice,
+    NoticeLevel, Place, RunState, Runtime, Setting, Share, TrainingId, Usage,
 };
 use crate::progress::Tracker;
 use std::collections::BTreeMap;
@@ -76,34 +77,6 @@ pub(super) struct Job {
     pub notices: Vec<Notice>,
     /// Process id and start, to recognise another run of the same container.
     pub run: (u32, u64),
-}
-
-/// The reasons to leave a container alone, strongest first.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Holds {
-    pub operator: bool,
-    pub foreign: Option<String>,
-    /// Why writing failed, and when to try again.
-    pub unwritable: Option<(String, Millis)>,
-    pub failures: u32,
-    pub settling_until: Option<Millis>,
-}
-
-impl Holds {
-    /// The one that counts at `now`.
-    pub fn strongest(&self, now: Millis, everything_paused: bool) -> Option<Hold> {
-        if self.operator || everything_paused {
-            return Some(Hold::Operator);
-        }
-        if let Some(text) = &self.foreign {
-            return Some(Hold::Foreign(text.clone()));
-        }
-        match &self.unwritable {
-            Some((text, until)) if now < *until => return Some(Hold::Unwritable(text.clone())),
-            _ => {}
-        }
-        self.settling_until.filter(|until| now < *until).map(|_| Hold::Settling)
-    }
 }
 
 impl Job {
@@ -167,7 +140,7 @@ impl Job {
         LogFeed::Plain(Source::Handed(output.file))
     }
 
-    fn new(target: Target, labels: &BTreeMap<String, String>) -> Job {
+    pub(super) fn new(target: Target, labels: &BTreeMap<String, String>) -> Job {
         let (directives, problems) = config::directives(labels);
         let tracker = Tracker::new(&directives);
         let limits = target.original;
@@ -325,6 +298,23 @@ impl Job {
         let late = self.late.as_ref().filter(|_| self.is_returning(now)).map_or(&[][..], |late| &late.asked);
         let unsettled: Vec<Setting> = self.unsettled.iter().chain(late).copied().collect();
         drift::drift(&self.target.original, &self.target.ours, &unsettled, &self.limits)
+    }
+
+    /// What of ours stands where an original should, once it is left alone.
+    pub fn leftover(&self) -> Vec<Setting> {
+        let (stands, original) = (&self.limits, &self.target.original);
+        let is_left = |ours: &&Setting| {
+            let has_original = standing(original, **ours).is_some();
+            has_original && !stands_in(original, **ours) && stands_in(stands, **ours)
+        };
+        self.target.ours.iter().chain(&self.unsettled).filter(is_left).copied().collect()
+    }
+
+    /// Nothing of ours stands in it any more, and the journal has forgotten it.
+    pub fn settled(&mut self) {
+        self.target.ours.clear();
+        self.unsettled.clear();
+        self.read_limits();
     }
 
     /// Takes note of what is about to be written.

@@ -164,7 +164,7 @@ fn may_stand(written: Vec<Setting>, target: &Target, settings: &[Setting]) -> Ve
     settings.iter().copied().chain(still).collect()
 }
 
-fn original_of(target: &Target) -> Original {
+pub(super) fn original_of(target: &Target) -> Original {
     Original {
         id: target.id.clone(),
         runtime: target.runtime,

@@ -5,7 +5,7 @@
 //! warnings tell which limit was discarded (bollard drops them), events and logs need a bound on each line (bollard
 //! has none) and logs a resumption finer than a second.
 
-use super::container::{EngineContainer, Listed, NotGoverned, is_container_id, is_container_name};
+use super::container::{self, EngineContainer, Listed, NotGoverned, is_container_id, is_container_name};
 use super::error::{EngineError, shortened};
 use super::transport::{self, Bound, root_cause};
 use super::update::UpdateBody;
@@ -129,6 +129,14 @@ impl Engine {
         let operation = format!("inspect container {id}");
         checked_id(&operation, id)?;
         self.inspected(operation, id.as_str(), engine).await
+    }
+
+    /// The limits in the engine's record of a container, which may have ended.
+    pub async fn record(&self, id: &ContainerId) -> Result<EngineLimits, EngineError> {
+        let operation = format!("inspect container {id}");
+        checked_id(&operation, id)?;
+        let found = self.typed(&operation, self.bollard.inspect_container(id.as_str(), None)).await?;
+        Ok(container::limits(&found.host_config.unwrap_or_default()))
     }
 
     /// The container of this name, id, or beginning of an id; [`EngineError::Gone`] where there is none or it does not run.
