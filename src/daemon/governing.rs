@@ -218,8 +218,8 @@ impl Governing {
             Event::Logs(chunks) => self.logs_told(chunks),
             Event::Claims { id, run, claims } => self.claimed(&id, run, claims),
             Event::LogHealth(id, problem) => {
-                if let (Some(job), Some(text)) = (self.jobs.get_mut(&id), problem) {
-                    job.say(crate::model::NoticeLevel::Warning, &text);
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.log_health(problem);
                 }
             }
             Event::Written(outcomes) => outcomes.into_iter().for_each(|outcome| self.note(outcome)),

@@ -75,6 +75,8 @@ pub(super) struct Job {
     pub log_source: String,
     pub log_origin: Option<LogOrigin>,
     pub notices: Vec<Notice>,
+    /// What is wrong with its log now, as a notice says it.
+    log_problem: Option<String>,
     /// Process id and start, to recognise another run of the same container.
     pub run: (u32, u64),
 }
@@ -166,6 +168,7 @@ impl Job {
             log_source: "none".to_owned(),
             log_origin: None,
             notices: Vec::new(),
+            log_problem: None,
             run: (0, 0),
             directives: Arc::new(directives),
             pinned: None,
@@ -221,6 +224,17 @@ impl Job {
             self.notices.remove(0);
         }
         self.notices.push(notice(level, text));
+    }
+
+    /// Says what is wrong with its log now, and no longer what was.
+    pub fn log_health(&mut self, problem: Option<String>) {
+        if let Some(before) = self.log_problem.take() {
+            self.notices.retain(|notice| notice.text != before);
+        }
+        if let Some(text) = &problem {
+            self.say(NoticeLevel::Warning, text);
+        }
+        self.log_problem = problem;
     }
 
     /// Takes over what an earlier daemon knew of this very container.

@@ -35,6 +35,11 @@ pub(super) struct Remembered {
 }
 
 impl Journal {
+    /// Whether there may be one: `false` only where it is sure that there is none.
+    pub fn is_there(directory: &Path) -> bool {
+        Store::is_there(directory)
+    }
+
     /// Opens the state directory. Only a directory that another daemon holds, or a later version wrote, is an error.
     pub fn open(directory: &Path) -> Result<(Journal, Remembered), StoreError> {
         match Store::open(directory) {

@@ -177,6 +177,20 @@ async fn what_an_owner_sets_while_the_engine_takes_its_time_is_theirs() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_wrong_with_a_log_is_no_longer_said_when_it_is_well() {
+    let mut house = House::new(None);
+    house.add(&id(1), "job", &Folder::new(), Runtime::Scope);
+    let texts = |house: &House| -> Vec<String> {
+        house.governing.jobs[&id(1)].notices.iter().map(|notice| notice.text.clone()).collect()
+    };
+    for (problem, said) in [(Some("does not exist (yet)"), 1), (Some("is a directory"), 1), (None, 0)] {
+        house.governing.handle(Event::LogHealth(id(1), problem.map(str::to_owned)));
+        assert_eq!(texts(&house).len(), said, "{problem:?}");
+        assert!(texts(&house).first().map(String::as_str) == problem);
+    }
+}
+
 async fn flood(events: &mpsc::Sender<Event>) {
     for _ in 0..3 * super::EVENTS_AT_MOST {
         events.send(Event::Written(Vec::new())).await.unwrap();

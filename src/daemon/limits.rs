@@ -152,13 +152,14 @@ impl Governing {
             None => return job.drifts.written(),
             Some(Drift::Foreign(text)) => text,
             Some(Drift::Reverted(_)) if told && !job.is_returning(now) => {
-                "its original limits were put back by somebody else".to_owned()
+                "its original limits were put back".to_owned()
             }
             Some(Drift::Reverted(settings)) => return self.reverted(id, &settings, now),
         };
         job.drifts.tell(LimitDrift { unix_ms: unix_ms(), by: DriftBy::Somebody, text: format!("{text}; left alone") });
         job.holds.foreign = Some(text.clone());
         let (name, target) = (job.target.name.clone(), job.target.clone());
+        let text = format!("somebody else changed a limit: {text}");
         job.say(NoticeLevel::Info, &format!("{text}; left alone until `flowctl resume {name}`"));
         self.publisher.tell(EventKind::Hold, Some((id.as_str(), &name)), format!("{name}: left alone: {text}"));
         // Whatever else of ours stands there goes back, so that it is wholly its owner's.

@@ -38,6 +38,9 @@ pub struct Restored {
 /// # Errors
 /// [`StoreError`] when the directory cannot be opened; a daemon that runs holds it: ask that one (`flowctl restore`).
 pub async fn restore(settings: &Settings) -> Result<Restored, StoreError> {
+    if !Journal::is_there(&settings.state_dir) {
+        return Ok(Restored::default()); // nothing was ever changed
+    }
     let (mut journal, remembered) = Journal::open(&settings.state_dir)?;
     let address = match &settings.engine {
         EngineChoice::Off => None,

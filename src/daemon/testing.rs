@@ -168,7 +168,7 @@ pub(super) struct House {
     pub governing: Governing,
     pub inbox: mpsc::Receiver<Event>,
     pub events: mpsc::Sender<Event>,
-    pub state: TempDir,
+    _state: TempDir,
 }
 
 impl House {
@@ -199,7 +199,7 @@ impl House {
         let same = settings.clone();
         let reread = Box::new(move || Ok(same.clone()));
         let governing = Governing::new(settings, reread, remembered, actuator, (logs, reader), adoptions, publisher);
-        House { governing, inbox, events, state }
+        House { governing, inbox, events, _state: state }
     }
 
     /// Governs a job in a folder.
