@@ -92,6 +92,7 @@ impl Job {
         let mut target = Target::new(container.id.clone(), container.name.clone(), Runtime::Docker, cgroup);
         target.started_unix_ms = container.started_unix_ms;
         target.engine_limits = Some(container.limits);
+        target.mark = Some(info.mark.clone());
         target.gpu_hook = container.gpu_hook;
         target.unit = unit(&container.id, info.name, &info.cgroup_driver);
         let mut labels = container.labels.clone();

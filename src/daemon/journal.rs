@@ -180,6 +180,7 @@ pub(super) fn original_of(target: &Target) -> Original {
         remembered_unix_ms: unix_ms(),
         limits: target.original,
         engine: target.engine_limits,
+        mark: target.mark.clone(),
     }
 }
 

@@ -72,6 +72,10 @@ impl Governing {
             let text = "everything is paused; `flowctl resume` without a name ends that";
             return self.answer(asker, None, Err(Refusal::Refused(text.to_owned())));
         }
+        if self.restoring > 0 {
+            let text = "everything is being restored; try again when that has ended (`flowctl watch` tells)";
+            return self.answer(asker, None, Err(Refusal::Refused(text.to_owned())));
+        }
         if id.is_none() {
             self.paused = false;
         }
@@ -137,6 +141,7 @@ impl Governing {
             (None, Ok(text)) => self.publisher.tell(EventKind::Command, None, text),
             (None, Err(refusal)) => self.publisher.warn(&format!("not everything is restored: {refusal}")),
         }
+        self.answer_waiting();
         self.publish();
     }
 

@@ -9,7 +9,7 @@ use super::target::{Target, same_kind, standing, stands_in};
 use super::writer::{Record, Writer};
 use crate::config::{EngineChoice, Settings};
 use crate::host::cgroup::Cgroup;
-use crate::host::docker::{Engine, EngineAddress, EngineError, EngineName};
+use crate::host::docker::{Engine, EngineAddress, EngineError, EngineInfo, EngineName};
 use crate::host::node;
 use crate::host::store::{Original, StoreError};
 use crate::model::{ContainerId, Runtime, Setting};
@@ -182,6 +182,14 @@ enum Found {
     Unknown(String),
 }
 
+/// What an engine does not know may well be another engine's: it is asked of none but its own.
+pub(super) fn of_another_engine(original: &Original, info: &EngineInfo) -> Option<String> {
+    let mark = original.mark.as_ref().filter(|mark| mark.is_other(&info.mark))?;
+    let (own, other) = (&mark.socket, &info.mark.socket);
+    let next = format!("start that engine, then `flowcond restore --set engine.address=unix://{own}`");
+    Some(format!("it is a container of the engine at {own}, and the one at {other} is another; {next}"))
+}
+
 /// Finds a remembered container again: through its engine, or by the cgroup that it had.
 async fn find(writer: &Writer, original: &Original) -> Found {
     let this_boot = node::boot_id().unwrap_or_default() == original.boot_id;
@@ -194,6 +202,9 @@ async fn find(writer: &Writer, original: &Original) -> Found {
             other => other,
         };
     };
+    if let Some(why) = of_another_engine(original, &info) {
+        return Found::Unknown(why);
+    }
     match engine.inspect(&original.id, info.name).await {
         Ok(container) => match Cgroup::of_process(container.pid, None) {
             Ok(cgroup) => {
@@ -322,6 +333,26 @@ mod tests {
             let asked = engine.asked.lock().unwrap().clone();
             assert_eq!(asked.iter().filter(|line| line.starts_with("POST")).count(), updates, "{present}: {asked:?}");
             drop(dir);
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_another_engine_has_never_heard_of_stays_in_the_journal_and_is_told() {
+        let unheard = |_: &str, _: &str| Some((404, r#"{"message":"No such container: x"}"#.to_owned()));
+        let mark = |id: Option<&str>, socket: &str| {
+            Some(crate::model::EngineMark { id: id.map(str::to_owned), socket: socket.to_owned() })
+        };
+        let others = [mark(Some("that"), "/this.sock"), mark(None, "/that.sock")];
+        let this = [mark(Some("this"), "/moved.sock"), mark(None, "/this.sock"), None];
+        for (of, is_other) in others.into_iter().map(|of| (of, true)).chain(this.into_iter().map(|of| (of, false))) {
+            let engine = FakeEngine::start(unheard);
+            let (_dir, mut journal) = journal();
+            let mut target = Folder::new().target(id(1), "job", Runtime::Docker);
+            target.mark = of.clone();
+            journal.before_writing(&[(target, vec![weight(40)])]);
+            let restored = everything(&mut journal, &mut engine.writer(), None).await;
+            assert_eq!(journal.everything().unwrap().len(), usize::from(is_other), "{of:?}: {restored:?}");
+            assert_eq!(restored.failed.iter().any(|text| text.contains("engine.address=unix://")), is_other);
         }
     }
 

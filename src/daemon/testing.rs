@@ -18,7 +18,7 @@ use crate::config::{EngineChoice, HistorySettings, Settings};
 use crate::host::cgroup::Cgroup;
 use crate::host::docker::{Conversion, Engine, EngineAddress, EngineInfo, EngineName};
 use crate::host::store::Original;
-use crate::model::{Bytes, ContainerId, CpuWeight, Limits, Runtime, Setting};
+use crate::model::{Bytes, ContainerId, CpuWeight, EngineMark, Limits, Runtime, Setting};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -121,6 +121,7 @@ pub(super) fn info() -> EngineInfo {
         runtime: None,
         log_driver: "json-file".to_owned(),
         live_restore: false,
+        mark: EngineMark { id: Some("this".to_owned()), socket: "/this.sock".to_owned() },
         conversion: Conversion::Linear,
     }
 }

@@ -5,6 +5,7 @@
 
 use super::actuator::{Connected, Outcome};
 use super::journal::back_to;
+use super::restore::of_another_engine;
 use super::target::{Target, same, same_kind, standing};
 use crate::host::docker::{Conversion, Engine, EngineError, EngineInfo, EngineName, Recorded, recorded};
 use crate::host::store::Original;
@@ -155,6 +156,9 @@ impl Writer {
         let (Some(engine), Some(info)) = (&self.engine, self.info()) else {
             return Record::NotNow("it does not run, and its engine cannot be asked; restore again later".to_owned());
         };
+        if let Some(why) = of_another_engine(original, &info) {
+            return Record::NotNow(why);
+        }
         // Where systemd has the cgroups, this one was never put into the record.
         let is_recorded = |s: &&Setting| info.cgroup_driver != "systemd" || !matches!(s, Setting::IoWeight(_));
         let written: Vec<Setting> = written.iter().filter(is_recorded).copied().collect();
