@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test fails by panicking, in its support too
 
 use flowcon::host::store::{ApiMark, LogPlace, Opened, Original, ReadPosition, Store, StoreError};
-use flowcon::model::{Bytes, ContainerId, CpuWeight, EngineLimits, Limits, Quota, Runtime, Setting};
+use flowcon::model::{Bytes, ContainerId, CpuWeight, EngineLimits, EngineMark, Limits, Quota, Runtime, Setting};
 use proptest::prelude::*;
 use std::fs;
 use std::io::Write;
@@ -34,6 +34,7 @@ fn original(id: &str) -> Original {
             io_weight: None,
         },
         engine: Some(EngineLimits { cpu_shares: 777, memory_reservation: -1, ..EngineLimits::default() }),
+        mark: Some(EngineMark { id: Some("engine-1".into()), socket: "/run/docker.sock".into() }),
     }
 }
 
@@ -207,8 +208,10 @@ fn a_later_versions_database_is_refused_and_kept() {
     sql(dir.path(), "PRAGMA user_version = 99");
     let error = Store::open(dir.path()).unwrap_err();
     assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error}");
-    sql(dir.path(), "DROP TABLE adopted; DROP TABLE precedent; PRAGMA user_version = 1");
-    assert_eq!(open(dir.path()).originals().unwrap().readable, [original("a")]);
+    let older = "ALTER TABLE original DROP COLUMN engine_id; ALTER TABLE original DROP COLUMN engine_socket";
+    sql(dir.path(), &format!("{older}; DROP TABLE adopted; DROP TABLE precedent; PRAGMA user_version = 1"));
+    let unmarked = Original { mark: None, ..original("a") };
+    assert_eq!(open(dir.path()).originals().unwrap().readable, [unmarked]);
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn restore(settings: &Settings) -> ExitCode {
 }
 
 fn report(restored: &Restored) -> Result<(), String> {
-    let Restored { back, nothing_to_do, left, failed } = restored;
+    let Restored { back, nothing_to_do, left, failed, .. } = restored;
     for name in back {
         println!("{name}: original limits are back");
     }

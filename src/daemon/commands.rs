@@ -1,29 +1,24 @@
 //! What an operator may ask, carried out by the loop.
 
-use super::actuator::Order;
 use super::adoption::Asker;
 use super::governing::Governing;
-use super::job::Holds;
 use crate::api::{Command, Refusal, Request};
 use crate::model::{ContainerId, EventKind, Objective};
-use tokio::sync::oneshot;
 
 impl Governing {
     /// Carries out a command; the answer says in words what was done.
-    pub(super) async fn obey(&mut self, request: Request) {
+    pub(super) fn obey(&mut self, request: Request) {
         let asker = Asker { asked_by: request.asked_by, reply: request.reply };
         let about = about(&request.command).and_then(|name| self.find(name).ok());
         let done = match request.command {
             // These wait for the engine and the disk, and the loop does not.
             Command::Adopt { name, labels } => return self.adopt(name, labels, asker),
             Command::Disown(name) => return self.disown(&name, asker),
-            Command::Pause(None) => Ok(self.pause_all().await),
-            Command::Pause(Some(name)) => self.pause(&name).await,
-            Command::Resume(None) => Ok(self.resume_all().await),
-            Command::Resume(Some(name)) => self.resume(&name).await,
+            Command::Pause(name) => return self.pause(name.as_deref(), asker),
+            Command::Resume(name) => return self.resume(name.as_deref(), asker),
+            Command::Restore => return self.restore_all(asker),
             Command::Pin { name, share } => self.pin(&name, share),
             Command::Unpin(name) => self.unpin(&name),
-            Command::Restore => self.restore_all().await,
             Command::SetPolicy { policy, objective } => {
                 let mut settings = self.settings.policy;
                 settings.policy = policy;
@@ -45,78 +40,6 @@ impl Governing {
             self.publish();
         }
         let _ = asker.reply.send(done); // the client hung up
-    }
-
-    async fn pause_all(&mut self) -> String {
-        self.paused = true;
-        let targets = self.jobs.values().map(|job| job.target.clone()).collect();
-        self.return_limits(targets).await;
-        "paused: every container has its original limits and is left alone".to_owned()
-    }
-
-    async fn pause(&mut self, name: &str) -> Result<String, Refusal> {
-        let id = self.find(name)?;
-        let Some(job) = self.jobs.get_mut(&id) else { return Err(gone(name)) };
-        job.holds.operator = true;
-        let target = job.target.clone();
-        let text = format!("{} is paused: it has its original limits and is left alone", target.name);
-        self.return_limits(vec![target]).await;
-        Ok(text)
-    }
-
-    async fn resume_all(&mut self) -> String {
-        self.paused = false;
-        let ids: Vec<ContainerId> = self.jobs.keys().cloned().collect();
-        for id in ids {
-            self.release(&id).await;
-        }
-        "resumed: every container is governed".to_owned()
-    }
-
-    async fn resume(&mut self, name: &str) -> Result<String, Refusal> {
-        let id = self.find(name)?;
-        if self.paused {
-            let text = "everything is paused; `flowctl resume` without a name ends that";
-            return Err(Refusal::Refused(text.to_owned()));
-        }
-        self.release(&id).await;
-        Ok(format!("{} is governed", self.jobs.get(&id).map_or(name, |job| &job.target.name)))
-    }
-
-    /// Ends every hold. What somebody else set becomes the original, to be restored one day.
-    async fn release(&mut self, id: &ContainerId) {
-        let Some(job) = self.jobs.get_mut(id) else { return };
-        let foreign = job.holds.foreign.is_some();
-        job.holds = Holds::default();
-        self.tick_now();
-        let Some(job) = self.jobs.get_mut(id).filter(|_| foreign) else { return };
-        job.target.ours.clear();
-        let stands = job.target.cgroup().limits();
-        job.target.original = stands;
-        let target = job.target.clone();
-        self.remembered.originals.remove(id);
-        self.in_flight += 1;
-        self.actuator.order_surely(Order::Accept(target)).await;
-    }
-
-    async fn restore_all(&mut self) -> Result<String, Refusal> {
-        self.paused = true;
-        let (reply, restored) = oneshot::channel();
-        self.actuator.order_surely(Order::RestoreAll(reply)).await;
-        let restored = restored.await.map_err(|_| Refusal::Failed("the daemon is stopping".to_owned()))?;
-        for job in self.jobs.values_mut() {
-            job.target.ours.clear();
-        }
-        self.remembered.originals.clear();
-        if !restored.failed.is_empty() {
-            return Err(Refusal::Failed(restored.failed.join("; ")));
-        }
-        let left = if restored.left.is_empty() {
-            String::new()
-        } else {
-            format!("; left alone: {}", restored.left.join("; "))
-        };
-        Ok(format!("restored {} and paused{left}; `flowctl resume` governs again", restored.back.len()))
     }
 
     /// Reads the configuration again; on an error everything stays as it is.
@@ -165,14 +88,11 @@ impl Governing {
     }
 }
 
-/// The container that a command is about, where it is about one.
+/// The container that a command is about, where it is about one and is answered at once.
 fn about(command: &Command) -> Option<&str> {
     match command {
-        Command::Pause(name) | Command::Resume(name) => name.as_deref(),
         Command::Pin { name, .. } | Command::Unpin(name) => Some(name),
-        Command::Adopt { .. } | Command::Disown(_) | Command::Restore | Command::SetPolicy { .. } | Command::Reload => {
-            None
-        }
+        _ => None,
     }
 }
 

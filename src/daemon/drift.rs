@@ -38,7 +38,7 @@ pub(super) fn drift(original: &Limits, ours: &[Setting], unsettled: &[Setting], 
         if now == original || unsettled.iter().any(|asked| same(now, *asked)) {
             reverted.push(expected);
         } else {
-            return Some(Drift::Foreign(format!("{now} was set by somebody else; ours was {expected}")));
+            return Some(Drift::Foreign(format!("{now} stands where {expected} was ours")));
         }
     }
     (!reverted.is_empty()).then_some(Drift::Reverted(reverted))
@@ -123,7 +123,8 @@ mod tests {
     fn a_weight_beside_the_original_is_somebodys_and_one_beside_ours_is_rounding() {
         let limits = |weight: f64| Limits { cpu_weight: Some(CpuWeight::clamped(weight)), ..Limits::default() };
         let original = limits(64.0);
-        assert!(matches!(drift(&original, &[], &[], &limits(63.0)), Some(Drift::Foreign(_))));
+        let Some(Drift::Foreign(text)) = drift(&original, &[], &[], &limits(63.0)) else { panic!("it is an owner's") };
+        assert!(text.contains("stands where") && !text.contains("somebody"), "who it was is said by the hold: {text}");
         assert_eq!(drift(&original, &[], &[], &original), None);
         let ours = weight();
         assert_eq!(drift(&original, &ours, &[], &limits(251.0)), None);

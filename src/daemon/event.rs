@@ -3,6 +3,7 @@
 use super::actuator::Outcome;
 use super::adoption::Candidate;
 use super::logs::LogChunk;
+use super::restore::Restored;
 use super::scopes::ScopeEvent;
 use crate::host::docker::EngineEvent;
 use crate::model::{Adoption, ContainerId};
@@ -25,6 +26,8 @@ pub(super) enum Event {
     Written(Vec<Outcome>),
     /// The rest of it: the actuator has done what one order asked, as far as it could.
     Actuated(Vec<Outcome>),
+    /// What became of an order to restore everything.
+    Restored(Restored),
     /// The engine said what the container is that somebody wants to adopt.
     Candidate(Box<Candidate>),
     /// The journal remembers an adopted container, unless there was a problem.

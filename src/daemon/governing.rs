@@ -8,6 +8,7 @@ use super::event::Event;
 use super::holdback::Blocks;
 use super::job::Job;
 use super::journal::Remembered;
+use super::leaving::Waiting;
 use super::library::{Departed, Library};
 use super::logs::{LogFeed, LogReader};
 use super::observe::{Node, status_of};
@@ -15,7 +16,7 @@ use super::publish::Publisher;
 use super::record::Recorders;
 use super::{Control, Reread, positions};
 use crate::api::{RecordingRequest, Request};
-use crate::config::{EngineChoice, OnExit, Settings};
+use crate::config::{EngineChoice, Settings};
 use crate::host::docker::EngineInfo;
 use crate::host::node;
 use crate::host::systemd;
@@ -39,8 +40,6 @@ const TICK_COSTS_AT_MOST: u32 = 30;
 const TICK_WAITS_AT_MOST: Duration = Duration::from_secs(5);
 /// An engine that has not answered by then does not keep the daemon from being ready.
 const READY_AT_LATEST: Duration = Duration::from_secs(3);
-/// Restoring at the end must fit in the time that systemd gives a service to stop.
-const RESTORE_AT_MOST: Duration = Duration::from_secs(60);
 /// Jobs beyond this many are not governed: they keep what they have.
 const JOBS_AT_MOST: usize = 4096;
 
@@ -60,6 +59,10 @@ pub(super) struct Governing {
     pub(super) positions_outlive_jobs: bool,
     /// An operator paused everything.
     pub(super) paused: bool,
+    /// Who waits for what came of a command.
+    pub(super) waiting: Vec<Waiting>,
+    /// Orders to restore everything whose outcomes are awaited.
+    pub(super) restoring: usize,
     /// Orders whose outcomes are awaited; no tick decides over limits that are being written.
     pub(super) in_flight: usize,
     governor: Governor,
@@ -120,6 +123,8 @@ impl Governing {
             adoptions,
             positions_outlive_jobs: true, // those that ended while no daemon ran
             paused: false,
+            waiting: Vec::new(),
+            restoring: 0,
             in_flight: 0,
             logs,
             claims,
@@ -164,19 +169,20 @@ impl Governing {
                 }
             }
             tokio::select! {
-                Some(event) = inbox.recv() => self.handle(event).await,
-                Some(request) = asked.requests.recv() => self.obey(request).await,
+                Some(event) = inbox.recv() => self.handle(event),
+                Some(request) = asked.requests.recv() => self.obey(request),
                 Some(request) = asked.recorders.recv() => self.recorders.begin(request, &self.governor),
                 told = control.recv() => match told {
                     Some(Control::Reload) => self.reload_told(),
-                    Some(Control::Stop) | None => return self.stop().await,
+                    Some(Control::Stop) | None => return self.stop(inbox, &mut alive).await,
                 },
+                () = sleep_until(self.answer_at().unwrap_or(ready_at)), if !self.waiting.is_empty() => self.answer_waiting(),
                 () = sleep_until(self.tick_at()), if self.in_flight == 0 => self.tick_in_its_time(),
                 () = sleep_until(self.look_at) => self.look(),
                 _ = saving.tick() => self.learn_and_save(node::now()),
                 _ = alive.tick() => systemd::notify(&systemd::Notice::Alive),
                 () = sleep_until(ready_at), if !is_ready => {}
-                Some(event) = self.logs.inbox.recv() => self.handle(event).await,
+                Some(event) = self.logs.inbox.recv() => self.handle(event),
             }
         }
     }
@@ -206,23 +212,25 @@ impl Governing {
         self.publish();
     }
 
-    pub(super) async fn handle(&mut self, event: Event) {
+    pub(super) fn handle(&mut self, event: Event) {
         match event {
             Event::Engine(event) => self.engine_told(event),
             Event::Scope(event) => self.scope_told(event),
             Event::Logs(chunks) => self.logs_told(chunks),
             Event::Claims { id, run, claims } => self.claimed(&id, run, claims),
             Event::LogHealth(id, problem) => {
-                if let (Some(job), Some(text)) = (self.jobs.get_mut(&id), problem) {
-                    job.say(crate::model::NoticeLevel::Warning, &text);
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.log_health(problem);
                 }
             }
             Event::Written(outcomes) => outcomes.into_iter().for_each(|outcome| self.note(outcome)),
             Event::Actuated(outcomes) => {
                 self.in_flight = self.in_flight.saturating_sub(1);
                 outcomes.into_iter().for_each(|outcome| self.note(outcome));
+                self.answer_waiting();
                 self.publish();
             }
+            Event::Restored(restored) => self.restored(restored),
             Event::Candidate(candidate) => self.consider(*candidate),
             Event::Adopted { id, adoption, problem } => self.adopted(id, adoption, problem),
             Event::Disowned { id, problem } => self.disowned(&id, problem),
@@ -273,7 +281,7 @@ impl Governing {
     pub(super) fn end(&mut self, id: &ContainerId, exit_code: Option<i32>) {
         let Some(job) = self.dismiss(id, "ended") else { return };
         self.ended.keep(&job);
-        if !job.target.ours.is_empty() {
+        if !job.target.ours.is_empty() || !job.unsettled.is_empty() {
             self.remembered.originals.remove(id);
             if !self.actuator.order(Order::Ended(id.clone())) {
                 tracing::warn!(%id, "an ended container stays in the journal until the next restore");
@@ -344,6 +352,7 @@ impl Governing {
         if self.in_flight == 0 && self.governor.is_disturbed(&observation) {
             self.tick_now();
         }
+        self.return_leftovers();
         self.publish_observed(observation);
         self.look_at = began + (began.elapsed() * LOOK_COSTS_AT_MOST).clamp(LOOK_EVERY, LOOK_AT_LATEST);
     }
@@ -376,22 +385,5 @@ impl Governing {
             jobs,
             notices: self.publisher.notices(),
         });
-    }
-
-    async fn stop(&mut self) {
-        systemd::notify(&systemd::Notice::Stopping);
-        self.learn_from_departed(|_, _| true);
-        self.save_all_positions().await;
-        if self.settings.on_exit == OnExit::Keep {
-            return;
-        }
-        let (reply, restored) = oneshot::channel();
-        self.actuator.order_surely(Order::RestoreAll(reply)).await;
-        match tokio::time::timeout(RESTORE_AT_MOST, restored).await {
-            Ok(Ok(restored)) => {
-                tracing::info!(back = restored.back.len(), left = ?restored.left, failed = ?restored.failed, "restored");
-            }
-            _ => tracing::error!("not everything was restored in time; run `flowcond restore`"),
-        }
     }
 }

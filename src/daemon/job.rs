@@ -3,11 +3,12 @@
 use super::claims::Asking;
 use super::drift::{self, Drift, Drifts};
 use super::ended::Late;
+use super::holds::Holds;
 use super::logs::LogFeed;
 use super::publish::notice;
 use super::restore::{unit, unit_of_scope};
 use super::scopes::Output;
-use super::target::{Target, same_kind, stands_in};
+use super::target::{Target, same_kind, standing, stands_in};
 use crate::config;
 use crate::host::cgroup::{Cgroup, StartTime};
 use crate::host::docker::{EngineContainer, EngineInfo, LogSource};
@@ -15,8 +16,8 @@ use crate::host::node;
 use crate::host::store::{LogPlace, Original, ReadPosition, ScopeRecord};
 use crate::host::tail::{ContainerFile, Source};
 use crate::model::{
-    Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, Hold, Learning, Limits, LogOrigin, Millis,
-    Notice, NoticeLevel, Place, RunState, Runtime, Setting, Share, TrainingId, Usage,
+    Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, Learning, Limits, LogOrigin, Millis, Notice,
+    NoticeLevel, Place, RunState, Runtime, Setting, Share, TrainingId, Usage,
 };
 use crate::progress::Tracker;
 use std::collections::BTreeMap;
@@ -74,36 +75,10 @@ pub(super) struct Job {
     pub log_source: String,
     pub log_origin: Option<LogOrigin>,
     pub notices: Vec<Notice>,
+    /// What is wrong with its log now, as a notice says it.
+    log_problem: Option<String>,
     /// Process id and start, to recognise another run of the same container.
     pub run: (u32, u64),
-}
-
-/// The reasons to leave a container alone, strongest first.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Holds {
-    pub operator: bool,
-    pub foreign: Option<String>,
-    /// Why writing failed, and when to try again.
-    pub unwritable: Option<(String, Millis)>,
-    pub failures: u32,
-    pub settling_until: Option<Millis>,
-}
-
-impl Holds {
-    /// The one that counts at `now`.
-    pub fn strongest(&self, now: Millis, everything_paused: bool) -> Option<Hold> {
-        if self.operator || everything_paused {
-            return Some(Hold::Operator);
-        }
-        if let Some(text) = &self.foreign {
-            return Some(Hold::Foreign(text.clone()));
-        }
-        match &self.unwritable {
-            Some((text, until)) if now < *until => return Some(Hold::Unwritable(text.clone())),
-            _ => {}
-        }
-        self.settling_until.filter(|until| now < *until).map(|_| Hold::Settling)
-    }
 }
 
 impl Job {
@@ -117,6 +92,7 @@ impl Job {
         let mut target = Target::new(container.id.clone(), container.name.clone(), Runtime::Docker, cgroup);
         target.started_unix_ms = container.started_unix_ms;
         target.engine_limits = Some(container.limits);
+        target.mark = Some(info.mark.clone());
         target.gpu_hook = container.gpu_hook;
         target.unit = unit(&container.id, info.name, &info.cgroup_driver);
         let mut labels = container.labels.clone();
@@ -167,7 +143,7 @@ impl Job {
         LogFeed::Plain(Source::Handed(Arc::new(output.file)))
     }
 
-    fn new(target: Target, labels: &BTreeMap<String, String>) -> Job {
+    pub(super) fn new(target: Target, labels: &BTreeMap<String, String>) -> Job {
         let (directives, problems) = config::directives(labels);
         let tracker = Tracker::new(&directives);
         let limits = target.original;
@@ -193,6 +169,7 @@ impl Job {
             log_source: "none".to_owned(),
             log_origin: None,
             notices: Vec::new(),
+            log_problem: None,
             run: (0, 0),
             directives: Arc::new(directives),
             pinned: None,
@@ -248,6 +225,24 @@ impl Job {
             self.notices.remove(0);
         }
         self.notices.push(notice(level, text));
+    }
+
+    /// Says what is wrong with its log now, and no longer what was.
+    pub fn log_health(&mut self, problem: Option<String>) {
+        if let Some(before) = self.log_problem.take() {
+            self.notices.retain(|notice| notice.text != before);
+        }
+        if let Some(text) = &problem {
+            self.say(NoticeLevel::Warning, text);
+        }
+        self.log_problem = problem;
+    }
+
+    /// Its log answers: if this was what was wrong with it, it is no longer.
+    pub fn log_answers(&mut self, silence: &str) {
+        if self.log_problem.as_deref() == Some(silence) {
+            self.log_health(None);
+        }
     }
 
     /// Takes over what an earlier daemon knew of this very container.
@@ -325,6 +320,23 @@ impl Job {
         let late = self.late.as_ref().filter(|_| self.is_returning(now)).map_or(&[][..], |late| &late.asked);
         let unsettled: Vec<Setting> = self.unsettled.iter().chain(late).copied().collect();
         drift::drift(&self.target.original, &self.target.ours, &unsettled, &self.limits)
+    }
+
+    /// What of ours stands where an original should, once it is left alone.
+    pub fn leftover(&self) -> Vec<Setting> {
+        let (stands, original) = (&self.limits, &self.target.original);
+        let is_left = |ours: &&Setting| {
+            let has_original = standing(original, **ours).is_some();
+            has_original && !stands_in(original, **ours) && stands_in(stands, **ours)
+        };
+        self.target.ours.iter().chain(&self.unsettled).filter(is_left).copied().collect()
+    }
+
+    /// Nothing of ours stands in it any more, and the journal has forgotten it.
+    pub fn settled(&mut self) {
+        self.target.ours.clear();
+        self.unsettled.clear();
+        self.read_limits();
     }
 
     /// Takes note of what is about to be written.

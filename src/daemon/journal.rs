@@ -35,6 +35,11 @@ pub(super) struct Remembered {
 }
 
 impl Journal {
+    /// Whether there may be one: `false` only where it is sure that there is none.
+    pub fn is_there(directory: &Path) -> bool {
+        Store::is_there(directory)
+    }
+
     /// Opens the state directory. Only a directory that another daemon holds, or a later version wrote, is an error.
     pub fn open(directory: &Path) -> Result<(Journal, Remembered), StoreError> {
         match Store::open(directory) {
@@ -164,7 +169,7 @@ fn may_stand(written: Vec<Setting>, target: &Target, settings: &[Setting]) -> Ve
     settings.iter().copied().chain(still).collect()
 }
 
-fn original_of(target: &Target) -> Original {
+pub(super) fn original_of(target: &Target) -> Original {
     Original {
         id: target.id.clone(),
         runtime: target.runtime,
@@ -175,6 +180,7 @@ fn original_of(target: &Target) -> Original {
         remembered_unix_ms: unix_ms(),
         limits: target.original,
         engine: target.engine_limits,
+        mark: target.mark.clone(),
     }
 }
 

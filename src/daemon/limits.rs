@@ -3,8 +3,10 @@
 use super::actuator::{Order, Outcome};
 use super::drift::Drift;
 use super::governing::Governing;
+use super::holds::Holds;
+use super::job::Job;
 use super::journal::unix_ms;
-use super::target::Target;
+use super::target::{Target, same_kind};
 use crate::host::node;
 use crate::model::{ContainerId, DriftBy, EventKind, Hold, LimitChange, LimitDrift, Millis, NoticeLevel, Setting};
 use std::collections::BTreeMap;
@@ -50,13 +52,6 @@ impl Governing {
         grouped.into_iter().filter_map(with_target).collect()
     }
 
-    pub(super) async fn return_limits(&mut self, targets: Vec<Target>) {
-        if !targets.is_empty() {
-            self.in_flight += 1;
-            self.actuator.order_surely(Order::Return(targets)).await;
-        }
-    }
-
     /// Takes note of what became of a container's settings.
     pub(super) fn note(&mut self, outcome: Outcome) {
         let Some(job) = self.jobs.get_mut(&outcome.id) else { return };
@@ -67,6 +62,9 @@ impl Governing {
         }
         if outcome.gone {
             return;
+        }
+        if outcome.original.is_none() && outcome.error.is_none() {
+            return self.accepted(&outcome.id);
         }
         job.wrote(&outcome.stands);
         if !outcome.stands.is_empty() {
@@ -80,19 +78,58 @@ impl Governing {
         match outcome.error {
             None if outcome.stands.is_empty() => {}
             None => {
-                job.holds.failures = 0;
-                job.holds.unwritable = None;
+                job.holds.wrote(&outcome.asked);
                 let words: Vec<String> = outcome.stands.iter().map(ToString::to_string).collect();
                 self.publisher.tell(EventKind::Limit, about, format!("{name}: {}", words.join(", ")));
             }
             Some(why) => {
-                let wait = Millis(WRITE_AGAIN.0.saturating_mul(1 << job.holds.failures.min(10)));
+                let stands = |asked: &Setting| outcome.stands.iter().any(|stands| same_kind(*stands, *asked));
+                let mut failed = outcome.asked.clone();
+                failed.retain(|asked| !stands(asked) || outcome.stands.len() == outcome.asked.len());
+                let times = job.holds.failed(&failed);
+                let wait = Millis(WRITE_AGAIN.0.saturating_mul(1 << (times - 1).min(10)));
                 let wait = wait.min(self.settings.policy.max_interval.max(WRITE_AGAIN));
-                job.holds.failures += 1;
                 job.holds.unwritable = Some((why.clone(), node::now().after(wait)));
                 job.say(NoticeLevel::Warning, &why);
                 self.publisher.tell(EventKind::Hold, about, format!("{name}: left alone: {why}"));
             }
+        }
+    }
+
+    /// What stood in its cgroup is its original from now on, and the journal knows nothing else.
+    fn accepted(&mut self, id: &ContainerId) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.settled();
+        job.target.original = job.limits;
+        job.holds = Holds::default();
+        self.remembered.originals.remove(id);
+        self.tick_now();
+    }
+
+    /// Tries again to put back what still stands of ours in containers that are left alone.
+    pub(super) fn return_leftovers(&mut self) {
+        if self.in_flight > 0 {
+            return;
+        }
+        let (now, paused) = (node::now(), self.paused);
+        let is_left_alone = |job: &Job| {
+            let hold = job.holds.strongest(now, paused);
+            matches!(hold, Some(Hold::Operator | Hold::Foreign(_)))
+        };
+        let is_time = |job: &Job| job.holds.unwritable.as_ref().is_none_or(|(_, until)| now >= *until);
+        let targets: Vec<Target> = self
+            .jobs
+            .values()
+            .filter(|job| is_left_alone(job) && is_time(job) && !job.leftover().is_empty())
+            .map(|job| job.target.clone())
+            .collect();
+        self.return_limits(targets);
+    }
+
+    /// Asks for the originals of these; where too much waits already, a later look asks again.
+    pub(super) fn return_limits(&mut self, targets: Vec<Target>) {
+        if !targets.is_empty() && self.actuator.order(Order::Return(targets)) {
+            self.in_flight += 1;
         }
     }
 
@@ -124,19 +161,18 @@ impl Governing {
             None => return job.drifts.written(),
             Some(Drift::Foreign(text)) => text,
             Some(Drift::Reverted(_)) if told && !job.is_returning(now) => {
-                "its original limits were put back by somebody else".to_owned()
+                "its original limits were put back".to_owned()
             }
             Some(Drift::Reverted(settings)) => return self.reverted(id, &settings, now),
         };
         job.drifts.tell(LimitDrift { unix_ms: unix_ms(), by: DriftBy::Somebody, text: format!("{text}; left alone") });
         job.holds.foreign = Some(text.clone());
         let (name, target) = (job.target.name.clone(), job.target.clone());
+        let text = format!("somebody else changed a limit: {text}");
         job.say(NoticeLevel::Info, &format!("{text}; left alone until `flowctl resume {name}`"));
         self.publisher.tell(EventKind::Hold, Some((id.as_str(), &name)), format!("{name}: left alone: {text}"));
         // Whatever else of ours stands there goes back, so that it is wholly its owner's.
-        if self.actuator.order(Order::Return(vec![target])) {
-            self.in_flight += 1;
-        }
+        self.return_limits(vec![target]);
         self.tick_now();
     }
 

@@ -19,8 +19,12 @@ mod event;
 mod governing;
 mod history;
 mod holdback;
+mod holds;
 mod job;
 mod journal;
+mod leaving;
+#[cfg(test)]
+mod leaving_tests;
 mod library;
 mod limits;
 mod logs;
@@ -32,7 +36,11 @@ mod record;
 mod restore;
 mod runtimes;
 mod scopes;
+mod supervise;
 mod target;
+#[cfg(test)]
+mod testing;
+mod writer;
 
 pub use restore::{Restored, restore};
 
@@ -52,7 +60,9 @@ use journal::Journal;
 use logs::LogReader;
 use publish::Publisher;
 use scopes::Keeper;
+use supervise::Tasks;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinHandle};
 
 /// How many events may wait for the loop; beyond, their sources wait.
 const EVENTS_AT_MOST: usize = 1024;
@@ -64,7 +74,7 @@ const RUN_SOCKET_MODE: u32 = 0o666;
 /// Questions that wait at the socket for commands; beyond, their callers wait.
 const CALLS_AT_MOST: usize = 16;
 
-/// Why the daemon could not start. Once it runs, nothing but a signal stops it.
+/// Why the daemon could not start, or ended without being told to.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     /// The API's socket.
@@ -79,6 +89,16 @@ pub enum DaemonError {
     /// A user in `api.admins`.
     #[error("api.admins: {0}")]
     Admin(#[from] users::UnknownName),
+    /// A part without which limits are neither decided nor put back.
+    #[error(
+        "{task} has failed: {why}; the service starts again, and without a service `flowcond restore` puts original limits back"
+    )]
+    Died {
+        /// Which part.
+        task: &'static str,
+        /// What is known of it.
+        why: String,
+    },
 }
 
 /// What the daemon's owner may ask while it runs.
@@ -114,42 +134,50 @@ pub async fn run(
     let engine = engine_of(&settings)?;
     let adopted = std::mem::take(&mut remembered.adopted);
     let (adoptions, watched) = Adoptions::new(adopted, engine.clone(), events.clone());
+    let mut tasks = Tasks::new();
     if let Some(engine) = &engine {
         let (found, mut told) = mpsc::channel(64);
         let wanted = docker::Wanted { label: settings.label.clone(), adopted: watched };
-        tokio::spawn(docker::watch(engine.clone(), wanted, found));
+        tasks.watch("the engine's watcher", tokio::spawn(docker::watch(engine.clone(), wanted, found)));
         let events = events.clone();
-        tokio::spawn(async move {
+        let telling = tokio::spawn(async move {
             while let Some(event) = told.recv().await {
                 if events.send(Event::Engine(event)).await.is_err() {
                     return;
                 }
             }
         });
+        tasks.watch("the engine's watcher", telling);
     }
-    let actuator = Actuator::start(journal, engine.clone(), events.clone());
+    let (actuator, acting) = Actuator::start(journal, engine.clone(), events.clone());
+    tasks.watch("the actuator", acting);
     let claims = ClaimReader::new(events.clone());
     let logs = LogReader::start(engine);
     let history = History::start(&settings, events.clone(), asked_of_history);
     let publisher = Publisher::new(commands, recordings, questions, history);
-    let commands_door = open_door(&settings, admins, &publisher, &events)?;
-    let serving = {
-        let (stop, stopped) = oneshot::channel::<()>();
-        let feed = publisher.feed();
-        let until = async move {
-            let _ = stopped.await; // told, or the daemon is gone
-        };
-        (stop, tokio::spawn(api::serve(socket, feed, access, ApiLimits::default(), until)))
+    let door = open_door(&settings, admins, &publisher, &events)?;
+    let door_closes: Vec<AbortHandle> = door.iter().map(JoinHandle::abort_handle).collect();
+    door.into_iter().for_each(|task| tasks.watch("the registration of commands", task));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let until = async move {
+        let _ = stopped.await; // told, or the daemon is gone
     };
+    let mut server = tokio::spawn(api::serve(socket, publisher.feed(), access, ApiLimits::default(), until));
     let mut governing = Governing::new(settings, reread, remembered, actuator, (logs, claims), adoptions, publisher);
     let mut asked = Asked { requests, recorders };
-    governing.run(&mut inbox, &mut asked, &mut control, ready).await;
-    let (stop, server) = serving;
+    let ended = tokio::select! {
+        () = governing.run(&mut inbox, &mut asked, &mut control, ready) => Ok(()),
+        died = tasks.first_to_end() => Err(died),
+        ended = &mut server => {
+            let why = ended.map_or_else(|error| error.to_string(), |()| "it has ended".to_owned());
+            return Err(DaemonError::Died { task: "the API's server", why });
+        }
+    };
     drop(stop);
-    commands_door.iter().for_each(tokio::task::JoinHandle::abort);
+    door_closes.iter().for_each(AbortHandle::abort);
     // A server that panicked has told why; there is nothing left to do but end.
     let _ = server.await;
-    Ok(())
+    ended
 }
 
 fn access(settings: &Settings, admins: &[u32]) -> Access {
@@ -163,7 +191,7 @@ fn open_door(
     admins: Vec<u32>,
     publisher: &Publisher,
     events: &mpsc::Sender<Event>,
-) -> Result<Vec<tokio::task::JoinHandle<()>>, DaemonError> {
+) -> Result<Vec<JoinHandle<()>>, DaemonError> {
     if !settings.scopes {
         return Ok(Vec::new());
     }

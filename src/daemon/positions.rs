@@ -42,13 +42,11 @@ impl Governing {
         }
     }
 
-    /// Saves all at the end, in pieces of the same size.
-    pub(super) async fn save_all_positions(&mut self) {
-        let unsaved: Vec<ContainerId> =
-            self.jobs.iter().filter(|(_, job)| job.unsaved_since.is_some()).map(|(id, _)| id.clone()).collect();
-        for some in unsaved.chunks(AT_ONCE) {
-            self.actuator.order_surely(Order::Positions(self.positions_of(some))).await;
-        }
+    /// All that is to be saved at the end, in pieces of the same size.
+    pub(super) fn last_positions(&self) -> Vec<Order> {
+        let unsaved: Vec<&ContainerId> =
+            self.jobs.iter().filter(|(_, job)| job.unsaved_since.is_some()).map(|(id, _)| id).collect();
+        unsaved.chunks(AT_ONCE).map(|some| Order::Positions(self.positions_of(some.iter().copied()))).collect()
     }
 
     fn positions_of<'a>(&self, ids: impl IntoIterator<Item = &'a ContainerId>) -> Vec<(ContainerId, ReadPosition)> {

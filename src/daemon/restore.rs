@@ -3,17 +3,20 @@
 //! "If a change ever started, its undoing must succeed": what cannot be undone now stays in the journal for the next try. A limit
 //! that is neither what we wrote nor the original belongs to somebody else and is left alone.
 
-use super::actuator::{Connected, Writer};
+use super::actuator::Connected;
 use super::journal::{Journal, back_to};
 use super::target::{Target, same_kind, standing, stands_in};
+use super::writer::{Record, Writer};
 use crate::config::{EngineChoice, Settings};
 use crate::host::cgroup::Cgroup;
-use crate::host::docker::{Engine, EngineAddress, EngineError, EngineName};
+use crate::host::docker::{Engine, EngineAddress, EngineError, EngineInfo, EngineName};
 use crate::host::node;
 use crate::host::store::{Original, StoreError};
-use crate::model::{Runtime, Setting};
+use crate::model::{ContainerId, Runtime, Setting};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use tokio::time::{Instant, timeout_at};
 
 /// What a restore did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +29,8 @@ pub struct Restored {
     pub left: Vec<String>,
     /// What could not be done, and the next step; it stays in the journal.
     pub failed: Vec<String>,
+    /// In which nothing of ours is left, and which the journal has forgotten.
+    pub settled: BTreeSet<ContainerId>,
 }
 
 /// Restores from a state directory that no daemon uses.
@@ -33,6 +38,9 @@ pub struct Restored {
 /// # Errors
 /// [`StoreError`] when the directory cannot be opened; a daemon that runs holds it: ask that one (`flowctl restore`).
 pub async fn restore(settings: &Settings) -> Result<Restored, StoreError> {
+    if !Journal::is_there(&settings.state_dir) {
+        return Ok(Restored::default()); // nothing was ever changed
+    }
     let (mut journal, remembered) = Journal::open(&settings.state_dir)?;
     let address = match &settings.engine {
         EngineChoice::Off => None,
@@ -47,48 +55,94 @@ pub async fn restore(settings: &Settings) -> Result<Restored, StoreError> {
     {
         connected.lock().unwrap_or_else(std::sync::PoisonError::into_inner).replace(info);
     }
-    let mut restored = everything(&mut journal, &mut Writer { engine, connected, systemd: None }).await;
+    let mut restored = everything(&mut journal, &mut Writer::new(engine, connected), None).await;
     restored.failed.extend(remembered.notices);
     Ok(restored)
 }
 
-/// Restores everything in the journal.
-pub(super) async fn everything(journal: &mut Journal, writer: &mut Writer) -> Restored {
+/// Restores everything in the journal. What is not done `until` then has failed, and stays in it.
+pub(super) async fn everything(journal: &mut Journal, writer: &mut Writer, until: Option<Instant>) -> Restored {
     let mut restored = Restored::default();
     let all = match tokio::task::block_in_place(|| journal.everything()) {
         Ok(all) => all,
         Err(why) => return Restored { failed: vec![why], ..restored },
     };
     for (original, written) in all {
-        let done = one(writer, &original, &written, &mut restored).await;
-        if done && let Err(why) = tokio::task::block_in_place(|| journal.forget(&original.id)) {
-            restored.failed.push(why);
+        let mut left = Vec::new();
+        let ended = in_time(until, one(writer, &original, &written, &mut left)).await;
+        restored.left.append(&mut left);
+        let done = ended.and_then(|ended| {
+            tokio::task::block_in_place(|| journal.forget(&original.id))?;
+            Ok(ended)
+        });
+        match done {
+            Ok(Ended::Back) => restored.back.push(original.name),
+            Ok(Ended::NothingToDo) => restored.nothing_to_do += 1,
+            Err(why) => {
+                restored.failed.push(format!("{}: {why}", original.name));
+                continue;
+            }
         }
+        restored.settled.insert(original.id);
     }
     restored
 }
 
-/// `true`: nothing of ours is left on this container.
-async fn one(writer: &mut Writer, original: &Original, written: &[Setting], restored: &mut Restored) -> bool {
-    let target = match find(writer, original).await {
-        Found::Running(target) => *target,
-        Found::NotRunning => {
-            let done = original.runtime == Runtime::Scope || writer.return_record(original, written).await;
-            if done {
-                restored.nothing_to_do += 1;
-            } else {
-                restored.failed.push(format!(
-                    "{}: it does not run, and its engine cannot be asked; restore again later",
-                    original.name
-                ));
-            }
-            return done;
+async fn in_time(until: Option<Instant>, one: impl Future<Output = Result<Ended, String>>) -> Result<Ended, String> {
+    let late = || Err("there was no time left for it; restore again".to_owned());
+    match until {
+        None => one.await,
+        Some(until) if Instant::now() >= until => late(),
+        Some(until) => timeout_at(until, one).await.unwrap_or_else(|_| late()),
+    }
+}
+
+/// How a container came to have nothing of ours any more.
+#[derive(Debug, PartialEq)]
+enum Ended {
+    Back,
+    NothingToDo,
+}
+
+/// Puts one container back; what somebody else has set since goes to `left`. An error leaves it in the journal.
+async fn one(
+    writer: &mut Writer,
+    original: &Original,
+    written: &[Setting],
+    left: &mut Vec<String>,
+) -> Result<Ended, String> {
+    match find(writer, original).await {
+        Found::Running(target) => put_back(writer, *target, original, written, left).await,
+        Found::NotRunning => return_record(writer, original, written, left).await,
+        Found::Unknown(why) => Err(why),
+    }
+}
+
+async fn return_record(
+    writer: &Writer,
+    original: &Original,
+    written: &[Setting],
+    left: &mut Vec<String>,
+) -> Result<Ended, String> {
+    if original.runtime == Runtime::Scope {
+        return Ok(Ended::NothingToDo);
+    }
+    match writer.return_record(original, written).await {
+        Record::Back(mut theirs) => {
+            left.append(&mut theirs);
+            Ok(Ended::NothingToDo)
         }
-        Found::Unknown(why) => {
-            restored.failed.push(format!("{}: {why}", original.name));
-            return false;
-        }
-    };
+        Record::NotNow(why) => Err(why),
+    }
+}
+
+async fn put_back(
+    writer: &mut Writer,
+    target: Target,
+    original: &Original,
+    written: &[Setting],
+    left: &mut Vec<String>,
+) -> Result<Ended, String> {
     let stands = target.cgroup().limits();
     let ours: Vec<Setting> = written.iter().copied().filter(|setting| stands_in(&stands, *setting)).collect();
     let mut theirs: Vec<String> = written
@@ -99,29 +153,41 @@ async fn one(writer: &mut Writer, original: &Original, written: &[Setting], rest
         .map(|now| format!("{}: {now} is neither ours nor the original", original.name))
         .collect();
     theirs.dedup();
-    restored.left.append(&mut theirs);
+    left.append(&mut theirs);
     if ours.is_empty() {
-        restored.nothing_to_do += 1;
-        return true;
+        return Ok(Ended::NothingToDo);
     }
     writer.connect_systemd(std::iter::once(&target)).await;
     let outcome = writer.write(&target, back_to(&original.limits, &ours)).await;
     if outcome.gone {
-        let done = original.runtime == Runtime::Scope || writer.return_record(original, written).await;
-        restored.nothing_to_do += usize::from(done);
-        return done;
+        return return_record(writer, original, written, left).await;
     }
-    match outcome.error {
-        Some(why) => restored.failed.push(format!("{}: {why}", original.name)),
-        None => restored.back.push(original.name.clone()),
+    if let Some(why) = outcome.error {
+        return Err(why);
     }
-    restored.failed.is_empty() || !restored.failed.iter().any(|text| text.starts_with(&original.name))
+    let stands = target.cgroup().limits();
+    let is_left = |ours: &&Setting| {
+        let was_other = standing(&original.limits, **ours).is_some() && !stands_in(&original.limits, **ours);
+        was_other && stands_in(&stands, **ours)
+    };
+    match ours.iter().find(is_left) {
+        Some(ours) => Err(format!("{ours} still stands, though nobody refused to change it; restore again")),
+        None => Ok(Ended::Back),
+    }
 }
 
 enum Found {
     Running(Box<Target>),
     NotRunning,
     Unknown(String),
+}
+
+/// What an engine does not know may well be another engine's: it is asked of none but its own.
+pub(super) fn of_another_engine(original: &Original, info: &EngineInfo) -> Option<String> {
+    let mark = original.mark.as_ref().filter(|mark| mark.is_other(&info.mark))?;
+    let (own, other) = (&mark.socket, &info.mark.socket);
+    let next = format!("start that engine, then `flowcond restore --set engine.address=unix://{own}`");
+    Some(format!("it is a container of the engine at {own}, and the one at {other} is another; {next}"))
 }
 
 /// Finds a remembered container again: through its engine, or by the cgroup that it had.
@@ -136,6 +202,9 @@ async fn find(writer: &Writer, original: &Original) -> Found {
             other => other,
         };
     };
+    if let Some(why) = of_another_engine(original, &info) {
+        return Found::Unknown(why);
+    }
     match engine.inspect(&original.id, info.name).await {
         Ok(container) => match Cgroup::of_process(container.pid, None) {
             Ok(cgroup) => {
@@ -194,4 +263,131 @@ fn by_cgroup(original: &Original) -> Found {
         }
     }
     Found::NotRunning
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{FakeEngine, Folder, id, info, journal, original, weight};
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    fn inspected(running: bool, shares: i64) -> Option<(u16, String)> {
+        let state = format!(r#"{{"Running":{running},"Pid":0}}"#);
+        Some((200, format!(r#"{{"Id":"{}","State":{state},"HostConfig":{{"CpuShares":{shares}}}}}"#, id(1).as_str())))
+    }
+
+    fn shares(setting: Setting) -> i64 {
+        let Setting::CpuWeight(weight) = setting else { panic!("{setting}") };
+        info().conversion.shares(weight) as i64
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn whether_a_job_is_back_is_its_own_outcome_and_not_that_of_one_whose_name_begins_alike() {
+        let job_1 = id(1);
+        let refuses = move |line: &str, _: &str| match line {
+            line if line.contains(job_1.as_str()) => Some((500, r#"{"message":"no"}"#.to_owned())),
+            _ => Some((200, "{}".to_owned())),
+        };
+        for (first, second) in [("job-1", "job-10"), ("job-10", "job-1")] {
+            let engine = FakeEngine::start(refuses.clone());
+            let mut restored = Vec::new();
+            for (number, name) in [(1, first), (2, second)] {
+                let folder = Folder::new();
+                let target = folder.target(id(number), name, Runtime::Docker);
+                let (original, ours) = (original(&target), [weight(40), weight(100)]);
+                folder.put("cpu.weight", if number == 1 { "40" } else { "100" });
+                restored.push(put_back(&mut engine.writer(), target, &original, &ours, &mut Vec::new()).await);
+            }
+            assert!(restored[0].is_err(), "{first}: {restored:?}");
+            assert_eq!(restored[1], Ok(Ended::Back), "{second}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_limit_of_ours_that_still_stands_is_not_back_whatever_the_engine_says() {
+        let engine = FakeEngine::start(|_, _| Some((200, "{}".to_owned())));
+        let folder = Folder::new();
+        let target = folder.target(id(1), "job", Runtime::Docker);
+        let original = original(&target);
+        folder.put("cpu.weight", "40");
+        let done = put_back(&mut engine.writer(), target, &original, &[weight(40)], &mut Vec::new()).await;
+        assert!(done.unwrap_err().contains("still stands"));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_an_owner_changed_in_a_container_that_does_not_run_stays() {
+        for (present, updates, left) in [(3000, 0, 1), (shares(weight(40)), 1, 0), (777, 0, 0)] {
+            let engine = FakeEngine::start(move |line, _| {
+                if line.starts_with("GET") { inspected(false, present) } else { Some((200, "{}".to_owned())) }
+            });
+            let folder = Folder::new();
+            let mut target = folder.target(id(1), "job", Runtime::Docker);
+            target.engine_limits = Some(crate::model::EngineLimits { cpu_shares: 777, ..Default::default() });
+            let (dir, mut journal) = journal();
+            journal.before_writing(&[(target, vec![weight(40)])]);
+            let restored = everything(&mut journal, &mut engine.writer(), None).await;
+            assert_eq!((restored.left.len(), restored.failed.len()), (left, 0), "{present}: {restored:?}");
+            assert!(restored.settled.contains(&id(1)) && journal.everything().unwrap().is_empty());
+            let asked = engine.asked.lock().unwrap().clone();
+            assert_eq!(asked.iter().filter(|line| line.starts_with("POST")).count(), updates, "{present}: {asked:?}");
+            drop(dir);
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_another_engine_has_never_heard_of_stays_in_the_journal_and_is_told() {
+        let unheard = |_: &str, _: &str| Some((404, r#"{"message":"No such container: x"}"#.to_owned()));
+        let mark = |id: Option<&str>, socket: &str| {
+            Some(crate::model::EngineMark { id: id.map(str::to_owned), socket: socket.to_owned() })
+        };
+        let others = [mark(Some("that"), "/this.sock"), mark(None, "/that.sock")];
+        let this = [mark(Some("this"), "/moved.sock"), mark(None, "/this.sock"), None];
+        for (of, is_other) in others.into_iter().map(|of| (of, true)).chain(this.into_iter().map(|of| (of, false))) {
+            let engine = FakeEngine::start(unheard);
+            let (_dir, mut journal) = journal();
+            let mut target = Folder::new().target(id(1), "job", Runtime::Docker);
+            target.mark = of.clone();
+            journal.before_writing(&[(target, vec![weight(40)])]);
+            let restored = everything(&mut journal, &mut engine.writer(), None).await;
+            assert_eq!(journal.everything().unwrap().len(), usize::from(is_other), "{of:?}: {restored:?}");
+            assert_eq!(restored.failed.iter().any(|text| text.contains("engine.address=unix://")), is_other);
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_restore_on_an_engine_that_never_answers_ends_by_its_deadline_and_keeps_what_it_could_not_do() {
+        let engine = FakeEngine::start(|_, _| None);
+        let (_dir, mut journal) = journal();
+        let folder = Folder::new();
+        for number in 1..=3 {
+            let target = folder.target(id(number), &format!("job-{number}"), Runtime::Docker);
+            journal.before_writing(&[(target, vec![weight(40)])]);
+        }
+        let began = Instant::now();
+        let until = Some(began + Duration::from_millis(300));
+        let restored = everything(&mut journal, &mut engine.writer(), until).await;
+        assert!(began.elapsed() < Duration::from_secs(5));
+        assert_eq!((restored.failed.len(), restored.settled.len()), (3, 0), "{restored:?}");
+        assert_eq!(journal.everything().unwrap().len(), 3);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_record_that_cannot_be_returned_now_is_returned_by_a_later_restore() {
+        let fails = Arc::new(AtomicBool::new(true));
+        let failing = fails.clone();
+        let engine = FakeEngine::start(move |line, _| match line.starts_with("GET") {
+            true => inspected(false, shares(weight(40))),
+            false if failing.load(Ordering::Relaxed) => Some((500, r#"{"message":"busy"}"#.to_owned())),
+            false => Some((200, "{}".to_owned())),
+        });
+        let (_dir, mut journal) = journal();
+        let target = Folder::new().target(id(1), "job", Runtime::Docker);
+        journal.before_writing(&[(target, vec![weight(40)])]);
+        assert_eq!(everything(&mut journal, &mut engine.writer(), None).await.failed.len(), 1);
+        fails.store(false, Ordering::Relaxed);
+        assert!(everything(&mut journal, &mut engine.writer(), None).await.failed.is_empty());
+        assert!(journal.everything().unwrap().is_empty());
+    }
 }

@@ -1,7 +1,7 @@
 //! Where a job's limits are written: shared by the loop, which reads them, and the actuator, which writes them.
 
 use crate::host::cgroup::Cgroup;
-use crate::model::{ContainerId, EngineLimits, Limits, Runtime, Setting};
+use crate::model::{ContainerId, EngineLimits, EngineMark, Limits, Runtime, Setting};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One container's handle for reading and writing limits. Cheap to clone.
@@ -15,6 +15,8 @@ pub(super) struct Target {
     pub original: Limits,
     /// The same in the engine's own numbers.
     pub engine_limits: Option<EngineLimits>,
+    /// Which engine it is in.
+    pub mark: Option<EngineMark>,
     /// What stands by our hand, as it was read back. After a restart it may be more than the journal knows.
     pub ours: Vec<Setting>,
     /// The engine must not be asked to update it: that could take its GPUs away.
@@ -34,6 +36,7 @@ impl Target {
             started_unix_ms: 0,
             original,
             engine_limits: None,
+            mark: None,
             ours: Vec::new(),
             gpu_hook: false,
             unit: None,

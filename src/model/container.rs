@@ -89,6 +89,25 @@ pub struct EngineLimits {
     pub blkio_weight: i64,
 }
 
+/// Which engine a container is in. What another engine does not know may well exist.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EngineMark {
+    /// What the engine calls itself, where that stays the same.
+    pub id: Option<String>,
+    /// Its socket, without symbolic links.
+    pub socket: String,
+}
+
+impl EngineMark {
+    /// Whether these are two engines. An id counts before a socket, which may have moved.
+    pub fn is_other(&self, other: &EngineMark) -> bool {
+        match (&self.id, &other.id) {
+            (Some(id), Some(other)) => id != other,
+            _ => self.socket != other.socket,
+        }
+    }
+}
+
 /// The share of the node that the owner allows, from `flowcon.min-share` and `flowcon.max-share`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {

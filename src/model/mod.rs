@@ -23,7 +23,7 @@ mod units;
 mod unlimited;
 
 pub use change::{LimitChange, Setting};
-pub use container::{Adoption, Bounds, ContainerId, Directives, EngineLimits, Hold, RunState, Runtime};
+pub use container::{Adoption, Bounds, ContainerId, Directives, EngineLimits, EngineMark, Hold, RunState, Runtime};
 pub use event::{Event, EventKind};
 pub use history::{
     BlockWork, HistoryAnswer, HistoryQuery, Moment, PastBlock, PastDecision, PastInstant, PastJob, PastNode, Span,

@@ -35,7 +35,7 @@ pub(super) fn reason_of(container: &ContainerObservation, policy: Reason) -> Rea
 fn why_held(hold: &Hold) -> String {
     match hold {
         Hold::Operator => "paused by an operator".to_owned(),
-        Hold::Foreign(what) => format!("somebody else set {what}"),
+        Hold::Foreign(what) => format!("somebody else changed a limit: {what}"),
         Hold::Settling => "observing a full interval first".to_owned(),
         Hold::Unwritable(what) => format!("limits cannot be written: {what}"),
     }

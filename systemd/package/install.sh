@@ -9,9 +9,19 @@ root=${PREFIX:-}
 [ -n "$root" ] || [ "$(id -u)" = 0 ] || { echo "run it as root, or name another root in PREFIX" >&2; exit 1; }
 live() { [ -z "$root" ] && [ -d /run/systemd/system ]; }
 
+# Whatever still stands of ours goes back, also where on-exit = "keep" left it standing: without the programs nobody could do it.
+restore() {
+    flowcond=$root/usr/bin/flowcond
+    [ -x "$flowcond" ] || return 0
+    if [ -n "$root" ]; then "$flowcond" restore --state-dir "$root/var/lib/flowcon"; else "$flowcond" restore; fi
+}
+
 uninstall() {
-    # Stopping the service puts every original limit back.
     if live; then systemctl disable --now flowcon-exporter.service flowcond.service 2>/dev/null || true; fi
+    if ! restore; then
+        echo "nothing is removed: original limits are not back; next: see that the container engine runs, flowcond restore, and uninstall again" >&2
+        exit 1
+    fi
     find usr -type f | while read -r file; do rm -f "$root/$file"; done
     # Folders of our own; one in which somebody else put something stays.
     find usr -depth -type d -path '*flowcon*' | while read -r folder; do rmdir "$root/$folder" 2>/dev/null || true; done

@@ -56,6 +56,7 @@ impl Governing {
             }
             let mut allowance = self.logs.allowance(&chunk.id);
             let Some(job) = self.job_that_wrote(&chunk.id) else { continue };
+            job.log_answers(SILENT);
             let skipped =
                 allowance.read(&chunk.bytes, Instant::now(), thread_time, |bytes| job.tracker.push(bytes, now));
             job.place = chunk.place.or(job.place);
@@ -72,7 +73,7 @@ impl Governing {
     pub(super) fn supervise_logs(&mut self) {
         for id in self.logs.files.supervise() {
             if let Some(job) = self.jobs.get_mut(&id) {
-                job.say(NoticeLevel::Warning, SILENT);
+                job.log_health(Some(SILENT.to_owned()));
             }
         }
     }

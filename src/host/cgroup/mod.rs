@@ -103,6 +103,13 @@ impl Cgroup {
         Cgroup { pid, directories, meter: Meter::default(), network }
     }
 
+    /// Version 2 on the files of a folder, for tests.
+    #[cfg(test)]
+    pub(crate) fn of_folder(path: &Path) -> Cgroup {
+        let unified = Some(Directory::open(path.to_owned(), true, false).expect("a folder"));
+        Cgroup::new(std::process::id(), Directories { unified, ..Directories::default() }, None)
+    }
+
     /// What the container has used so far and uses now. Never fails: what cannot be read is `None`.
     pub fn usage(&mut self) -> Usage {
         let mut usage = self.meter.read(&self.directories);

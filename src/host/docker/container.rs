@@ -165,7 +165,7 @@ fn mount(point: MountPoint) -> Option<EngineMount> {
     absolute.then(|| EngineMount { source: source.into(), destination: destination.into() })
 }
 
-fn limits(host: &HostConfig) -> EngineLimits {
+pub(super) fn limits(host: &HostConfig) -> EngineLimits {
     EngineLimits {
         cpu_shares: host.cpu_shares.unwrap_or(0),
         nano_cpus: host.nano_cpus.unwrap_or(0),

@@ -5,12 +5,12 @@
 //! warnings tell which limit was discarded (bollard drops them), events and logs need a bound on each line (bollard
 //! has none) and logs a resumption finer than a second.
 
-use super::container::{EngineContainer, Listed, NotGoverned, is_container_id, is_container_name};
+use super::container::{self, EngineContainer, Listed, NotGoverned, is_container_id, is_container_name};
 use super::error::{EngineError, shortened};
 use super::transport::{self, Bound, root_cause};
 use super::update::UpdateBody;
 use super::{CALL_TIMEOUT, CALLS_AT_ONCE, Conversion, EngineAddress};
-use crate::model::{ContainerId, EngineLimits, Setting};
+use crate::model::{ContainerId, EngineLimits, EngineMark, Setting};
 use bollard::models::SystemVersion;
 use bollard::{API_DEFAULT_VERSION, BollardRequest, Docker};
 use http_body_util::Full;
@@ -51,6 +51,8 @@ pub struct EngineInfo {
     pub log_driver: String,
     /// Containers survive the engine's restart.
     pub live_restore: bool,
+    /// Which one it is.
+    pub mark: EngineMark,
     /// How its `cpu_shares` become a weight: a guess until [`Conversion::detect`] saw a value read back.
     pub conversion: Conversion,
 }
@@ -105,7 +107,10 @@ impl Engine {
     pub async fn info(&self) -> Result<EngineInfo, EngineError> {
         let version = self.typed("ask the engine's version", self.bollard.version()).await?;
         let info: Info = self.call("ask the engine's info", Method::GET, "/info", None).await?;
-        Ok(described(version, info))
+        let mut described = described(version, info);
+        let socket = self.address.socket();
+        described.mark.socket = socket.canonicalize().unwrap_or_else(|_| socket.to_owned()).display().to_string();
+        Ok(described)
     }
 
     /// The running and paused containers that carry `label`, as `key=value`.
@@ -129,6 +134,14 @@ impl Engine {
         let operation = format!("inspect container {id}");
         checked_id(&operation, id)?;
         self.inspected(operation, id.as_str(), engine).await
+    }
+
+    /// The limits in the engine's record of a container, which may have ended.
+    pub async fn record(&self, id: &ContainerId) -> Result<EngineLimits, EngineError> {
+        let operation = format!("inspect container {id}");
+        checked_id(&operation, id)?;
+        let found = self.typed(&operation, self.bollard.inspect_container(id.as_str(), None)).await?;
+        Ok(container::limits(&found.host_config.unwrap_or_default()))
     }
 
     /// The container of this name, id, or beginning of an id; [`EngineError::Gone`] where there is none or it does not run.
@@ -277,6 +290,8 @@ struct Info {
     cgroup_version: String,
     logging_driver: String,
     live_restore_enabled: bool,
+    #[serde(rename = "ID")]
+    id: String,
 }
 
 fn described(version: SystemVersion, info: Info) -> EngineInfo {
@@ -290,7 +305,10 @@ fn described(version: SystemVersion, info: Info) -> EngineInfo {
         Some(format!("{name} {}", shortened(version)))
     });
     let cgroup_version = if info.cgroup_version.trim_start_matches('v') == "2" { 2 } else { 1 };
+    // Podman calls itself something else each time.
+    let id = Some(info.id).filter(|id| name == EngineName::Docker && !id.is_empty());
     EngineInfo {
+        mark: EngineMark { id: id.map(|id| shortened(&id)), socket: String::new() },
         name,
         version: shortened(&version.version.unwrap_or_default()),
         api: shortened(&version.api_version.unwrap_or_default()),

@@ -24,6 +24,7 @@ pub use engine::{Engine, EngineInfo, EngineName, Updated};
 pub use error::EngineError;
 pub use log_pieces::{LogFormat, LogMark, LogPiece, LogPosition};
 pub use logs::{logs, logs_so_far};
+pub use update::{Recorded, recorded};
 pub use watch::{EngineEvent, Wanted, watch};
 
 use std::time::Duration;

@@ -107,6 +107,42 @@ impl UpdateBody {
     }
 }
 
+/// What the engine's record of a container has where an update with a setting of ours would have put it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// Exactly that.
+    Set,
+    /// What was there before our first update.
+    AsBefore,
+    /// Something else: its owner's.
+    Otherwise,
+    /// No update can set it, so it is never in the record.
+    Never,
+}
+
+/// Finds a setting of ours in the engine's record of a container. `original`: the record before our first update.
+pub fn recorded(setting: Setting, original: &EngineLimits, conversion: Conversion, record: &EngineLimits) -> Recorded {
+    let mut body = UpdateBody::default();
+    if !body.add(setting, original, conversion) {
+        return Recorded::Never;
+    }
+    let fields = [
+        (body.cpu_shares, record.cpu_shares, original.cpu_shares),
+        (body.nano_cpus, record.nano_cpus, original.nano_cpus),
+        (body.cpu_quota, record.cpu_quota, original.cpu_quota),
+        (body.memory_reservation, record.memory_reservation, original.memory_reservation),
+        (body.blkio_weight, record.blkio_weight, original.blkio_weight),
+    ];
+    let touched = || fields.into_iter().filter_map(|(set, has, had)| Some((set?, has, had)));
+    if touched().all(|(set, has, _)| set == has) {
+        Recorded::Set
+    } else if touched().all(|(_, has, had)| has == had) {
+        Recorded::AsBefore
+    } else {
+        Recorded::Otherwise
+    }
+}
+
 fn as_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -214,6 +250,18 @@ mod tests {
         let owned = EngineLimits { memory_reservation: 20 << 20, ..UNSET };
         let set = body(low, owned, Conversion::Quadratic).unwrap();
         assert_eq!(set, serde_json::json!({ "MemoryReservation": 64 << 20 }));
+    }
+
+    #[test]
+    fn what_the_record_has_is_ours_the_original_or_the_owners() {
+        let (original, half) =
+            (EngineLimits { cpu_shares: 777, ..UNSET }, Setting::CpuWeight(CpuWeight::clamped(50.0)));
+        let found = |cpu_shares| {
+            recorded(half, &original, Conversion::Shares, &EngineLimits { cpu_shares, memory: 1 << 30, ..UNSET })
+        };
+        assert_eq!((found(512), found(777), found(3000)), (Recorded::Set, Recorded::AsBefore, Recorded::Otherwise));
+        let squeeze = Setting::MemoryHigh(None);
+        assert_eq!(recorded(squeeze, &original, Conversion::Shares, &original), Recorded::Never);
     }
 
     #[test]

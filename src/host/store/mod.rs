@@ -72,6 +72,11 @@ impl Store {
         }
     }
 
+    /// Whether `directory` may hold a database; `false` only where it is sure that it does not.
+    pub fn is_there(directory: &Path) -> bool {
+        directory.join(DATABASE).try_exists().unwrap_or(true)
+    }
+
     /// The database's file.
     pub fn path(&self) -> &Path {
         &self.path

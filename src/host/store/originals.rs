@@ -5,7 +5,7 @@
 //! Imports: model, rusqlite.
 
 use super::{Store, StoreError, number, rows};
-use crate::model::{Bytes, ContainerId, CpuWeight, EngineLimits, Limits, Quota, Runtime, Setting};
+use crate::model::{Bytes, ContainerId, CpuWeight, EngineLimits, EngineMark, Limits, Quota, Runtime, Setting};
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
 /// `NULL` is "no such file", so unlimited needs a number.
@@ -32,6 +32,8 @@ pub struct Original {
     pub limits: Limits,
     /// The limits in the engine's own numbers; `None` without an engine.
     pub engine: Option<EngineLimits>,
+    /// Which engine it is in; `None` without one, or where an earlier version did not note it.
+    pub mark: Option<EngineMark>,
 }
 
 /// All originals that can be read, and the ids of those that cannot.
@@ -140,11 +142,14 @@ fn insert_original(connection: &Connection, original: &Original) -> rusqlite::Re
         ":memory": engine.map(|e| e.memory),
         ":reservation": engine.map(|e| e.memory_reservation),
         ":blkio": engine.map(|e| e.blkio_weight),
+        ":engine_id": original.mark.as_ref().and_then(|mark| mark.id.as_ref()),
+        ":engine_socket": original.mark.as_ref().map(|mark| &mark.socket),
     };
     let mut statement = connection.prepare_cached(
         "INSERT INTO original VALUES (:id, :runtime, :name, :cgroup, :boot_id, :started, :remembered,
              :cpu_weight, :cpu_quota, :memory_low, :memory_high, :io_weight,
-             :shares, :nano, :quota, :period, :memory, :reservation, :blkio)
+             :shares, :nano, :quota, :period, :memory, :reservation, :blkio,
+             :engine_id, :engine_socket)
          ON CONFLICT (id) DO UPDATE SET name = excluded.name, cgroup = excluded.cgroup,
              boot_id = excluded.boot_id, started_unix_ms = excluded.started_unix_ms",
     )?;
@@ -180,6 +185,7 @@ fn parsed(row: &Row<'_>) -> Option<Original> {
         remembered_unix_ms: time("remembered_unix_ms")?,
         limits: limits(row)?,
         engine: engine_limits(row)?,
+        mark: text("engine_socket").map(|socket| EngineMark { id: text("engine_id"), socket }),
     })
 }
 

@@ -1,7 +1,7 @@
 //! The database's tables, version by version. Imports: nothing.
 
 /// One step for each version, applied in order; a step that was released is never edited.
-pub(super) const STEPS: [&str; 4] = [
+pub(super) const STEPS: [&str; 5] = [
     "
     CREATE TABLE original (
         id                 TEXT PRIMARY KEY,
@@ -71,6 +71,11 @@ pub(super) const STEPS: [&str; 4] = [
         unix_ms  INTEGER NOT NULL,
         curve    TEXT NOT NULL
     ) STRICT;
+",
+    "
+    -- Which engine the container is in; NULL: none, or one that an earlier version did not note.
+    ALTER TABLE original ADD COLUMN engine_id TEXT;
+    ALTER TABLE original ADD COLUMN engine_socket TEXT;
 ",
 ];
 

@@ -119,6 +119,7 @@ mod tests {
 
     fn docker(version: &str, driver: &str, log_driver: &str) -> EngineInfo {
         EngineInfo {
+            mark: Default::default(),
             name: EngineName::Docker,
             version: version.to_owned(),
             api: "1.44".to_owned(),

@@ -1,0 +1,158 @@
+//! The tasks beside the loop: one that ends before the daemon does, by a panic above all, ends the daemon.
+//!
+//! A loop without its actuator would wait for outcomes for ever and look alive to the service manager. A daemon that ends with an error
+//! is started again, and its unit puts the original limits back before. Imports: nothing.
+
+use super::DaemonError;
+use futures_util::StreamExt;
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::FuturesUnordered;
+use std::panic::{self, PanicHookInfo};
+use std::sync::{Mutex, Once, PoisonError};
+use std::thread;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// Threads without whom the daemon does not do what it promises. Others tell by themselves that they are gone.
+const THREADS: [(&str, &str); 1] = [("logs", "the thread that reads logs")];
+
+/// What runs beside the loop.
+pub(super) struct Tasks {
+    running: FuturesUnordered<BoxFuture<'static, DaemonError>>,
+}
+
+impl Tasks {
+    pub fn new() -> Tasks {
+        let tasks = Tasks { running: FuturesUnordered::new() };
+        tasks.running.push(thread_panicked().boxed());
+        tasks
+    }
+
+    /// Watches a task that should outlive the loop.
+    pub fn watch(&self, task: &'static str, handle: JoinHandle<()>) {
+        let ended = async move {
+            let why = match handle.await {
+                Ok(()) => "it has ended".to_owned(),
+                Err(error) if error.is_panic() => format!("it panicked: {}", words(&*error.into_panic())),
+                Err(error) => error.to_string(),
+            };
+            DaemonError::Died { task, why }
+        };
+        self.running.push(ended.boxed());
+    }
+
+    /// The first to end, which none should.
+    pub async fn first_to_end(&mut self) -> DaemonError {
+        match self.running.next().await {
+            Some(error) => error,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+static DAEMONS: Mutex<Vec<mpsc::UnboundedSender<DaemonError>>> = Mutex::new(Vec::new());
+
+/// Threads have no handle that could be awaited: each daemon of this process is told of the panics of [`THREADS`].
+fn thread_panicked() -> impl Future<Output = DaemonError> + Send + 'static {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |panicked| {
+            before(panicked);
+            tell(panicked);
+        }));
+    });
+    let (sender, mut told) = mpsc::unbounded_channel();
+    let mut daemons = DAEMONS.lock().unwrap_or_else(PoisonError::into_inner);
+    daemons.retain(|daemon| !daemon.is_closed());
+    daemons.push(sender);
+    async move {
+        match told.recv().await {
+            Some(error) => error,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+fn tell(panicked: &PanicHookInfo<'_>) {
+    let current = thread::current();
+    let Some((_, task)) = THREADS.iter().find(|(name, _)| current.name() == Some(name)) else { return };
+    for daemon in DAEMONS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        let why = format!("it panicked: {}", words(panicked.payload()));
+        let _ = daemon.send(DaemonError::Died { task, why }); // that daemon has ended
+    }
+}
+
+fn words(payload: &(dyn std::any::Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::api::client::Client;
+    use crate::config::{EngineChoice, HistorySettings, Settings};
+    use crate::daemon::{Control, DaemonError, run};
+    use std::time::Duration;
+    use tempfile::TempDir;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::UnixStream;
+    use tokio::sync::{mpsc, oneshot};
+    use tokio::task::JoinHandle;
+    use tokio::time::timeout;
+
+    type Running = (JoinHandle<Result<(), DaemonError>>, mpsc::Sender<Control>, TempDir);
+
+    async fn daemon() -> Running {
+        let dir = TempDir::new().unwrap();
+        let settings = Settings {
+            socket: dir.path().join("s.sock"),
+            state_dir: dir.path().join("state"),
+            engine: EngineChoice::Off,
+            scopes: false,
+            group: None,
+            history: HistorySettings { enabled: false, ..HistorySettings::default() },
+            ..Settings::default()
+        };
+        let (control, told) = mpsc::channel(1);
+        let (ready, is_ready) = oneshot::channel();
+        let reread = Box::new(|| Err(Vec::new()));
+        let running = tokio::spawn(run(settings, reread, told, Some(ready)));
+        is_ready.await.unwrap();
+        (running, control, dir)
+    }
+
+    /// On one thread the journal may not block, and the actuator panics at its first order.
+    #[tokio::test]
+    async fn a_daemon_whose_actuator_panics_ends_with_an_error() {
+        let (running, _control, dir) = daemon().await;
+        let mut asking = UnixStream::connect(dir.path().join("s.sock")).await.unwrap();
+        asking.write_all(b"POST /v1/restore HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+        let ended = timeout(Duration::from_secs(5), running).await.expect("it ends").unwrap();
+        let told = ended.unwrap_err().to_string();
+        assert!(told.contains("actuator") && told.contains("flowcond restore"), "{told}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_daemon_whose_log_thread_panics_ends_with_an_error_and_another_threads_panic_is_its_own() {
+        let (running, control, dir) = daemon().await;
+        let panic = |name: &str| {
+            let thread = std::thread::Builder::new().name(name.to_owned());
+            let _ = thread.spawn(|| panic!("a bad line")).unwrap().join();
+        };
+        panic("somebody");
+        let client = Client::new(&dir.path().join("s.sock"), Duration::from_secs(2));
+        assert!(client.get::<serde_json::Value>("/v1/status").await.is_ok());
+        panic("logs");
+        let ended = timeout(Duration::from_secs(5), running).await.expect("it ends").unwrap();
+        assert!(ended.unwrap_err().to_string().contains("a bad line"));
+        drop(control);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_daemon_that_is_told_to_stop_ends_without_an_error() {
+        let (running, control, _dir) = daemon().await;
+        control.send(Control::Stop).await.unwrap();
+        assert!(timeout(Duration::from_secs(5), running).await.expect("it ends").unwrap().is_ok());
+    }
+}

@@ -1,0 +1,253 @@
+//! What the daemon's tests share: an engine that answers as a test says, jobs whose cgroups are folders, and a loop around them.
+//! Imports: as the daemon.
+
+use super::actuator::{Actuator, Connected};
+use super::adoption::Adoptions;
+use super::claims::ClaimReader;
+use super::event::Event;
+use super::governing::{Asked, Governing};
+use super::history::History;
+use super::job::Job;
+use super::journal::Journal;
+use super::logs::LogReader;
+use super::publish::Publisher;
+use super::target::Target;
+use super::writer::Writer;
+use crate::api::{Command, Refusal, Request};
+use crate::config::{EngineChoice, HistorySettings, Settings};
+use crate::host::cgroup::Cgroup;
+use crate::host::docker::{Conversion, Engine, EngineAddress, EngineInfo, EngineName};
+use crate::host::store::Original;
+use crate::model::{Bytes, ContainerId, CpuWeight, EngineMark, Limits, Runtime, Setting};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixListener;
+use tokio::sync::{mpsc, oneshot};
+
+pub(super) fn weight(number: u32) -> Setting {
+    Setting::CpuWeight(CpuWeight::clamped(f64::from(number)))
+}
+
+pub(super) fn low(mib: u64) -> Setting {
+    Setting::MemoryLow(Bytes(mib << 20))
+}
+
+/// Sixty-four digits, as an engine's ids have.
+pub(super) fn id(number: u8) -> ContainerId {
+    ContainerId::new(&format!("{number:02x}").repeat(32))
+}
+
+/// What an engine answers to `METHOD /path` with a body; `None`: nothing, for ever.
+type Answer = dyn Fn(&str, &str) -> Option<(u16, String)> + Send + Sync;
+
+/// An engine at a socket of its own.
+pub(super) struct FakeEngine {
+    dir: TempDir,
+    pub asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl FakeEngine {
+    pub fn start(answer: impl Fn(&str, &str) -> Option<(u16, String)> + Send + Sync + 'static) -> FakeEngine {
+        let dir = TempDir::new().unwrap();
+        let listener = UnixListener::bind(dir.path().join("engine.sock")).unwrap();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (answer, seen): (Arc<Answer>, _) = (Arc::new(answer), asked.clone());
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (answer, seen) = (answer.clone(), seen.clone());
+                tokio::spawn(async move {
+                    let (line, body) = request(&mut stream).await;
+                    seen.lock().unwrap().push(format!("{line} {body}"));
+                    let Some((status, text)) = answer(&line, &body) else { return std::future::pending().await };
+                    let head = format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nconnection: close");
+                    let whole = format!("{head}\r\ncontent-length: {}\r\n\r\n{text}", text.len());
+                    let _ = stream.write_all(whole.as_bytes()).await;
+                });
+            }
+        });
+        FakeEngine { dir, asked }
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join("engine.sock")
+    }
+
+    pub fn engine(&self) -> Engine {
+        Engine::new(EngineAddress::parse(self.socket().to_str().unwrap()).unwrap())
+    }
+
+    /// A writer that is connected to it.
+    pub fn writer(&self) -> Writer {
+        let connected = Connected::default();
+        *connected.lock().unwrap() = Some(info());
+        Writer::new(Some(self.engine()), connected)
+    }
+}
+
+async fn request(stream: &mut tokio::net::UnixStream) -> (String, String) {
+    let (mut read, mut buffer) = (Vec::new(), vec![0; 4096]);
+    loop {
+        let length = stream.read(&mut buffer).await.unwrap_or(0);
+        read.extend_from_slice(&buffer[..length]);
+        let text = String::from_utf8_lossy(&read).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            if length == 0 {
+                return Default::default();
+            }
+            continue;
+        };
+        let lower = head.to_lowercase();
+        let wanted =
+            lower.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(0, |n| n.parse().unwrap());
+        if body.len() >= wanted || length == 0 {
+            let line = head.lines().next().unwrap_or("").trim_end_matches(" HTTP/1.1").to_owned();
+            return (line, body.to_owned());
+        }
+    }
+}
+
+/// A cgroup v2 host with a runc of before 1.3.2.
+pub(super) fn info() -> EngineInfo {
+    EngineInfo {
+        name: EngineName::Docker,
+        version: "28.0".to_owned(),
+        api: "1.48".to_owned(),
+        cgroup_driver: "cgroupfs".to_owned(),
+        cgroup_version: 2,
+        runtime: None,
+        log_driver: "json-file".to_owned(),
+        live_restore: false,
+        mark: EngineMark { id: Some("this".to_owned()), socket: "/this.sock".to_owned() },
+        conversion: Conversion::Linear,
+    }
+}
+
+/// A cgroup v2 made of files.
+pub(super) struct Folder(pub TempDir);
+
+impl Folder {
+    /// With weight 100 and 8 MiB of protected memory.
+    pub fn new() -> Folder {
+        let folder = Folder(TempDir::new().unwrap());
+        for (file, text) in [("cpu.weight", "100\n"), ("memory.low", "8388608\n"), ("cgroup.events", "populated 1\n")] {
+            folder.put(file, text);
+        }
+        folder
+    }
+
+    pub fn put(&self, file: &str, text: &str) {
+        fs::write(self.0.path().join(file), text).unwrap();
+    }
+
+    pub fn text(&self, file: &str) -> String {
+        fs::read_to_string(self.0.path().join(file)).unwrap().trim().to_owned()
+    }
+
+    pub fn target(&self, id: ContainerId, name: &str, runtime: Runtime) -> Target {
+        Target::new(id, name.to_owned(), runtime, Cgroup::of_folder(self.0.path()))
+    }
+}
+
+/// A journal in a folder of its own.
+pub(super) fn journal() -> (TempDir, Journal) {
+    let dir = TempDir::new().unwrap();
+    let (journal, _) = Journal::open(dir.path()).unwrap();
+    (dir, journal)
+}
+
+/// What a journal remembers of a target whose limits have not been changed yet.
+pub(super) fn original(target: &Target) -> Original {
+    super::journal::original_of(target)
+}
+
+/// A loop without an engine of its own, and whatever it is to be told.
+pub(super) struct House {
+    pub governing: Governing,
+    pub inbox: mpsc::Receiver<Event>,
+    pub events: mpsc::Sender<Event>,
+    _state: TempDir,
+}
+
+impl House {
+    pub fn new(engine: Option<&FakeEngine>) -> House {
+        let state = TempDir::new().unwrap();
+        let settings = Settings {
+            state_dir: state.path().to_owned(),
+            engine: EngineChoice::Off,
+            scopes: false,
+            history: HistorySettings { enabled: false, ..HistorySettings::default() },
+            ..Settings::default()
+        };
+        let (journal, remembered) = Journal::open(state.path()).unwrap();
+        let (events, inbox) = mpsc::channel(super::EVENTS_AT_MOST);
+        let (commands, _) = mpsc::channel(1);
+        let (recordings, _) = mpsc::channel(1);
+        let (questions, asked) = mpsc::channel(1);
+        let engine = engine.map(FakeEngine::engine);
+        let (adoptions, _) = Adoptions::new(BTreeMap::new(), engine.clone(), events.clone());
+        let (actuator, _) = Actuator::start(journal, engine.clone(), events.clone());
+        if engine.is_some() {
+            actuator.connected(info());
+        }
+        let logs = LogReader::start(engine);
+        let history = History::start(&settings, events.clone(), asked);
+        let publisher = Publisher::new(commands, recordings, questions, history);
+        let reader = ClaimReader::new(events.clone());
+        let same = settings.clone();
+        let reread = Box::new(move || Ok(same.clone()));
+        let governing = Governing::new(settings, reread, remembered, actuator, (logs, reader), adoptions, publisher);
+        House { governing, inbox, events, _state: state }
+    }
+
+    /// Governs a job in a folder.
+    pub fn add(&mut self, id: &ContainerId, name: &str, folder: &Folder, runtime: Runtime) {
+        let job = Job::new(folder.target(id.clone(), name, runtime), &BTreeMap::new());
+        self.governing.jobs.insert(id.clone(), Box::new(job));
+    }
+
+    /// As if a decision had been made.
+    pub async fn write(&mut self, id: &ContainerId, settings: &[Setting]) {
+        let changes = settings.iter().map(|to| {
+            let from = super::target::standing(&self.governing.jobs[id].limits, *to).unwrap();
+            crate::model::LimitChange { id: id.clone(), from, to: *to }
+        });
+        let changes = changes.collect();
+        self.governing.actuate(changes);
+        self.settle().await;
+    }
+
+    /// Handles events until nothing is in flight.
+    pub async fn settle(&mut self) {
+        while self.governing.in_flight > 0 {
+            let event = self.inbox.recv().await.unwrap();
+            self.governing.handle(event);
+        }
+    }
+
+    /// Asks and handles events until there is an answer.
+    pub async fn ask(&mut self, command: Command) -> Result<String, Refusal> {
+        let (reply, mut answer) = oneshot::channel();
+        self.governing.obey(Request { command, asked_by: "a test".to_owned(), reply });
+        loop {
+            tokio::select! {
+                answer = &mut answer => return answer.unwrap(),
+                Some(event) = self.inbox.recv() => self.governing.handle(event),
+            }
+        }
+    }
+
+    pub fn original(&self, id: &ContainerId) -> Limits {
+        self.governing.jobs[id].target.original
+    }
+}
+
+/// Nothing is asked of this loop.
+pub(super) fn nothing_asked() -> (Asked, mpsc::Sender<Request>) {
+    let (sender, requests) = mpsc::channel(4);
+    let (_, recorders) = mpsc::channel(1);
+    (Asked { requests, recorders }, sender)
+}

@@ -1,0 +1,220 @@
+//! Writes limits by whichever way belongs to a container, and says what came of it: the engine, systemd, or the cgroup itself.
+//!
+//! What is read back counts as ours only where it came of this write: an owner who changed the limit while an engine took its time
+//! keeps it. Imports: host's engine and systemd, the journal, targets, model.
+
+use super::actuator::{Connected, Outcome};
+use super::journal::back_to;
+use super::restore::of_another_engine;
+use super::target::{Target, same, same_kind, standing};
+use crate::host::docker::{Conversion, Engine, EngineError, EngineInfo, EngineName, Recorded, recorded};
+use crate::host::store::Original;
+use crate::host::systemd::Systemd;
+use crate::model::{EngineLimits, Runtime, Setting};
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A bus that did not answer is left alone for so long.
+const BUS_AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// What engines make of less: `docker update` refuses less memory and fewer billionths of a core, the kernel a shorter time to run.
+const RESERVATION_LEAST: u64 = 6 << 20;
+const QUOTA_LEAST: u64 = 10;
+const RUN_LEAST_US: u64 = 1000;
+
+/// What became of the engine's record of a container that does not run.
+#[derive(Debug, PartialEq)]
+pub(super) enum Record {
+    /// Nothing of ours is in it any more; with what its owner has put there since, in words.
+    Back(Vec<String>),
+    /// It is as we left it, and why.
+    NotNow(String),
+}
+
+/// Writes limits by whichever way belongs to the container.
+pub(super) struct Writer {
+    pub engine: Option<Engine>,
+    pub connected: Connected,
+    systemd: Option<Systemd>,
+    /// It did not answer in time.
+    bus_is_silent: AtomicBool,
+    bus_again_at: Option<Instant>,
+}
+
+impl Writer {
+    pub fn new(engine: Option<Engine>, connected: Connected) -> Writer {
+        Writer { engine, connected, systemd: None, bus_is_silent: AtomicBool::new(false), bus_again_at: None }
+    }
+
+    /// The engine's description, where it is connected.
+    pub fn info(&self) -> Option<EngineInfo> {
+        self.connected.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub async fn connect_systemd(&mut self, targets: impl Iterator<Item = &Target>) {
+        if std::mem::take(self.bus_is_silent.get_mut()) {
+            self.systemd = None;
+            self.bus_again_at = Some(Instant::now() + BUS_AGAIN_AFTER);
+        }
+        let is_time = self.bus_again_at.is_none_or(|at| Instant::now() >= at);
+        if self.systemd.is_none() && is_time && targets.into_iter().any(|target| target.unit.is_some()) {
+            match Systemd::connect().await {
+                Ok(systemd) => (self.systemd, self.bus_again_at) = (Some(systemd), None),
+                Err(error) => {
+                    tracing::warn!(%error, "no D-Bus");
+                    self.bus_again_at = Some(Instant::now() + BUS_AGAIN_AFTER);
+                }
+            }
+        }
+    }
+
+    /// Writes `settings` and reads back what came of them.
+    pub async fn write(&self, target: &Target, settings: Vec<Setting>) -> Outcome {
+        let mut error = None;
+        let mut gone = false;
+        match self.by_owner(target, &settings).await {
+            Ok(rest) => {
+                for setting in rest {
+                    error = self.by_cgroup(target, setting).await.err().or(error);
+                }
+            }
+            Err(failed) => {
+                gone = failed.is_gone();
+                error = (!gone).then(|| failed.to_string());
+            }
+        }
+        if error.is_none() && !gone {
+            self.correct_weight(target, &settings).await;
+        }
+        let limits = target.cgroup().limits();
+        let engine = target.engine_limits.unwrap_or_default();
+        let came_of_it = |asked: &Setting| standing(&limits, *asked).filter(|now| came_of(*asked, *now, &engine));
+        let stands: Vec<Setting> = settings.iter().filter_map(came_of_it).collect();
+        gone |= !target.cgroup().populated();
+        let error = error.filter(|_| !gone);
+        Outcome { id: target.id.clone(), stands, original: Some(target.original), asked: settings, error, gone }
+    }
+
+    /// Through the engine where it may be; what is left must be written to the cgroup.
+    async fn by_owner(&self, target: &Target, settings: &[Setting]) -> Result<Vec<Setting>, EngineError> {
+        let (Runtime::Docker, false) = (target.runtime, target.gpu_hook) else { return Ok(settings.to_vec()) };
+        let Some(engine) = &self.engine else { return Ok(settings.to_vec()) };
+        let conversion = self.info().map_or(Conversion::expected(1, None), |info| info.conversion);
+        let original = target.engine_limits.unwrap_or_default();
+        let (mut rest, by_engine): (Vec<Setting>, Vec<Setting>) =
+            settings.iter().partition(|setting| self.is_systemds(target, **setting));
+        if !by_engine.is_empty() {
+            rest.extend(engine.update(&target.id, &original, conversion, &by_engine).await?.not_by_engine);
+        }
+        Ok(rest)
+    }
+
+    /// Engines write the block I/O weight behind systemd's back, and it is reverted by the next change of any property.
+    fn is_systemds(&self, target: &Target, setting: Setting) -> bool {
+        self.systemd.is_some() && target.unit.is_some() && matches!(setting, Setting::IoWeight(_))
+    }
+
+    async fn by_cgroup(&self, target: &Target, setting: Setting) -> Result<(), String> {
+        let is_silent = self.bus_is_silent.load(Ordering::Relaxed);
+        if let (Some(systemd), Some(unit), false) = (&self.systemd, &target.unit, is_silent) {
+            match systemd.set(unit, setting).await {
+                Ok(()) => return Ok(()),
+                // The file is reverted by the next daemon-reload, and written again then.
+                Err(error) => {
+                    tracing::debug!(%error, "written to the cgroup instead");
+                    self.bus_is_silent.fetch_or(error.is_silent(), Ordering::Relaxed);
+                }
+            }
+        }
+        target.cgroup().write(setting).map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Engines turn `cpu_shares` into a weight in one of two ways; what was read back tells which, and it is asked once more.
+    async fn correct_weight(&self, target: &Target, settings: &[Setting]) {
+        let Some(Setting::CpuWeight(wanted)) = settings.iter().find(|s| matches!(s, Setting::CpuWeight(_))) else {
+            return;
+        };
+        let Some(mut info) = self.info() else { return };
+        let stands = target.cgroup().limits().cpu_weight;
+        let Some(stands) = stands.filter(|now| !same(Setting::CpuWeight(*now), Setting::CpuWeight(*wanted))) else {
+            return;
+        };
+        let detected = Conversion::detect(info.conversion.shares(*wanted), stands.number());
+        let Some(conversion) = detected.filter(|found| *found != info.conversion) else { return };
+        tracing::info!(?conversion, "the engine converts CPU shares differently than expected");
+        info.conversion = conversion;
+        *self.connected.lock().unwrap_or_else(PoisonError::into_inner) = Some(info);
+        if let Err(error) = self.by_owner(target, &[Setting::CpuWeight(*wanted)]).await {
+            tracing::debug!(%error, "the weight is corrected at the next tick");
+        }
+    }
+
+    /// Puts the engine's record of a container that does not run back, as far as it still has what we wrote: what its owner has changed
+    /// there since stays.
+    pub async fn return_record(&self, original: &Original, written: &[Setting]) -> Record {
+        let (Some(engine), Some(info)) = (&self.engine, self.info()) else {
+            return Record::NotNow("it does not run, and its engine cannot be asked; restore again later".to_owned());
+        };
+        if let Some(why) = of_another_engine(original, &info) {
+            return Record::NotNow(why);
+        }
+        // Where systemd has the cgroups, this one was never put into the record.
+        let is_recorded = |s: &&Setting| info.cgroup_driver != "systemd" || !matches!(s, Setting::IoWeight(_));
+        let written: Vec<Setting> = written.iter().filter(is_recorded).copied().collect();
+        let record = match engine.record(&original.id).await {
+            Ok(record) => record,
+            Err(error) if error.is_missing() => return Record::Back(Vec::new()),
+            Err(error) => return Record::NotNow(error.to_string()),
+        };
+        let limits = original.engine.unwrap_or_default();
+        let of = |setting: &Setting| in_record(*setting, &limits, info.conversion, &record);
+        let ours: Vec<Setting> = written.iter().copied().filter(|setting| of(setting) == Recorded::Set).collect();
+        let mut theirs: Vec<String> = written
+            .iter()
+            .filter(|setting| {
+                !ours.iter().any(|ours| same_kind(*ours, **setting)) && of(setting) == Recorded::Otherwise
+            })
+            .map(|setting| format!("{}: in the engine's record something else stands for {setting}", original.name))
+            .collect();
+        theirs.dedup();
+        let settings = back_to(&original.limits, &ours);
+        if settings.is_empty() {
+            return Record::Back(theirs);
+        }
+        match engine.update(&original.id, &limits, info.conversion, &settings).await {
+            Ok(_) => Record::Back(theirs),
+            Err(error) if error.is_missing() => Record::Back(theirs),
+            // Podman keeps no update over the end of a container, and makes none.
+            Err(error) if info.name == EngineName::Podman && !error.is_engine_lost() => Record::Back(theirs),
+            // One that ends at this moment refuses, and its record stays as we left it.
+            Err(error) => Record::NotNow(error.to_string()),
+        }
+    }
+}
+
+/// What the record has of a setting of ours. How the engine converts weights may have been learnt after it was written.
+fn in_record(setting: Setting, original: &EngineLimits, now: Conversion, record: &EngineLimits) -> Recorded {
+    let all = [now, Conversion::Linear, Conversion::Quadratic];
+    let possible = if now == Conversion::Shares { &all[..1] } else { &all[..] };
+    let found = possible.iter().map(|conversion| recorded(setting, original, *conversion, record));
+    let found: Vec<Recorded> = found.collect();
+    if found.contains(&Recorded::Set) { Recorded::Set } else { found[0] }
+}
+
+/// Whether what stands came of asking for `asked`, as far as kernels and engines round it and keep it within their bounds.
+fn came_of(asked: Setting, stands: Setting, engine: &EngineLimits) -> bool {
+    let bounded = match (asked, stands) {
+        (Setting::MemoryLow(asked), Setting::MemoryLow(stands)) => {
+            let most = u64::try_from(engine.memory).unwrap_or(0).max(RESERVATION_LEAST);
+            asked < stands && stands.0 == RESERVATION_LEAST || engine.memory > 0 && asked > stands && stands.0 == most
+        }
+        (Setting::CpuQuota(Some(asked)), Setting::CpuQuota(Some(stands))) => {
+            let shortest = RUN_LEAST_US * 1000 / u64::try_from(engine.cpu_period).unwrap_or(0).max(1);
+            let least = if engine.cpu_period > 0 { shortest.max(QUOTA_LEAST) } else { QUOTA_LEAST };
+            asked < stands && stands.0 <= least
+        }
+        _ => false,
+    };
+    bounded || same(asked, stands)
+}
