@@ -163,19 +163,22 @@ impl Governing {
                     let _ = ready.send(()); // whoever waited is gone
                 }
             }
+            let (tick_at, look_at) = (self.tick_at(), self.look_at);
+            // In this order: what has been read of logs, of which there may be very much, waits for everything else.
             tokio::select! {
-                Some(event) = inbox.recv() => self.handle(event).await,
-                Some(request) = asked.requests.recv() => self.obey(request).await,
-                Some(request) = asked.recorders.recv() => self.recorders.begin(request, &self.governor),
+                biased;
                 told = control.recv() => match told {
                     Some(Control::Reload) => self.reload_told(),
                     Some(Control::Stop) | None => return self.stop().await,
                 },
-                () = sleep_until(self.tick_at()), if self.in_flight == 0 => self.tick_in_its_time(),
-                () = sleep_until(self.look_at) => self.look(),
-                _ = saving.tick() => self.learn_and_save(node::now()),
                 _ = alive.tick() => systemd::notify(&systemd::Notice::Alive),
                 () = sleep_until(ready_at), if !is_ready => {}
+                () = sleep_until(tick_at), if self.in_flight == 0 => self.tick_in_its_time(),
+                () = sleep_until(look_at) => self.look(),
+                _ = saving.tick() => self.learn_and_save(node::now()),
+                Some(request) = asked.requests.recv() => self.obey(request).await,
+                Some(request) = asked.recorders.recv() => self.recorders.begin(request, &self.governor),
+                Some(event) = inbox.recv() => self.handle(event).await,
                 Some(event) = self.logs.inbox.recv() => self.handle(event).await,
             }
         }
