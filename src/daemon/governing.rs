@@ -167,18 +167,18 @@ impl Governing {
             // In this order: what has been read of logs, of which there may be very much, waits for everything else.
             tokio::select! {
                 biased;
-                told = control.recv() => match told {
-                    Some(Control::Reload) => self.reload_told(),
-                    Some(Control::Stop) | None => return self.stop().await,
-                },
                 _ = alive.tick() => systemd::notify(&systemd::Notice::Alive),
                 () = sleep_until(ready_at), if !is_ready => {}
                 () = sleep_until(tick_at), if self.in_flight == 0 => self.tick_in_its_time(),
                 () = sleep_until(look_at) => self.look(),
                 _ = saving.tick() => self.learn_and_save(node::now()),
+                Some(event) = inbox.recv() => self.handle(event).await,
                 Some(request) = asked.requests.recv() => self.obey(request).await,
                 Some(request) = asked.recorders.recv() => self.recorders.begin(request, &self.governor),
-                Some(event) = inbox.recv() => self.handle(event).await,
+                told = control.recv() => match told {
+                    Some(Control::Reload) => self.reload_told(),
+                    Some(Control::Stop) | None => return self.stop().await,
+                },
                 Some(event) = self.logs.inbox.recv() => self.handle(event).await,
             }
         }
