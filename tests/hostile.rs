@@ -131,10 +131,11 @@ fn honest_jobs_keep_their_shares_beside_hostile_ones_and_the_daemon_stays_small(
     }
 }
 
-/// A pattern at its limits and lines made for it, as fast as they can be written.
+/// A pattern at its limits and lines made for it, more of them than are read.
 const DEAR: [&str; 2] = [
     r"flowcon.pattern=(^)(?P<value>(?:(?:\w)*){0,77})x",
-    "yes $(head -c 400 /dev/zero | tr '\\0' a) | head -c 3000000000",
+    "b=$(yes $(head -c 400 /dev/zero | tr '\\0' a) | head -c 1000000); i=0; \
+     while [ $i -lt 3000 ]; do i=$((i+1)); printf '%s\\n' \"$b\"; sleep 0.1; done",
 ];
 
 /// Ended when dropped.

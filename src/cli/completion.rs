@@ -114,7 +114,12 @@ mod tests {
             String::from_utf8(script).expect("UTF-8")
         };
         let zsh = for_zsh(&plain(Shell::Zsh));
-        assert_eq!(zsh.matches(":_flowctl_jobs' \\\n").count(), verbs.len());
+        // Once more for each other name of a verb.
+        let names: usize = verbs
+            .iter()
+            .map(|verb| 1 + command().find_subcommand(verb).map_or(0, |verb| verb.get_visible_aliases().count()))
+            .sum();
+        assert_eq!(zsh.matches(":_flowctl_jobs' \\\n").count(), names);
         assert_eq!(zsh.matches("_flowctl_jobs() {").count(), 1);
         assert_eq!(for_fish(&plain(Shell::Fish), &verbs).matches("(flowctl __jobs").count(), verbs.len());
     }

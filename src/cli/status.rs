@@ -48,7 +48,7 @@ fn header(node: &Node, look: &Look, now_unix_ms: u64) -> String {
     ));
     let mut header = format!("{first}\n{second}\n");
     if node.paused {
-        let words = "PAUSED by an operator: original limits stand; `flowctl resume --all` governs again";
+        let words = "PAUSED by an operator: original limits; `flowctl resume --all` governs again";
         let _ = writeln!(header, "{}", look.paint(Tone::Warn, words));
     } else if let Some(words) = plain_words(node) {
         let _ = writeln!(header, "{}", look.paint(Tone::Warn, &look.fit(&words)));

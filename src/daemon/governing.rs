@@ -168,7 +168,17 @@ impl Governing {
                     let _ = ready.send(()); // whoever waited is gone
                 }
             }
+            let (tick_at, look_at) = (self.tick_at(), self.look_at);
+            let answer_at = self.answer_at().unwrap_or(ready_at);
+            // In this order: what has been read of logs, of which there may be very much, waits for everything else.
             tokio::select! {
+                biased;
+                _ = alive.tick() => systemd::notify(&systemd::Notice::Alive),
+                () = sleep_until(ready_at), if !is_ready => {}
+                () = sleep_until(tick_at), if self.in_flight == 0 => self.tick_in_its_time(),
+                () = sleep_until(look_at) => self.look(),
+                _ = saving.tick() => self.learn_and_save(node::now()),
+                () = sleep_until(answer_at), if !self.waiting.is_empty() => self.answer_waiting(),
                 Some(event) = inbox.recv() => self.handle(event),
                 Some(request) = asked.requests.recv() => self.obey(request),
                 Some(request) = asked.recorders.recv() => self.recorders.begin(request, &self.governor),
@@ -176,12 +186,6 @@ impl Governing {
                     Some(Control::Reload) => self.reload_told(),
                     Some(Control::Stop) | None => return self.stop(inbox, &mut alive).await,
                 },
-                () = sleep_until(self.answer_at().unwrap_or(ready_at)), if !self.waiting.is_empty() => self.answer_waiting(),
-                () = sleep_until(self.tick_at()), if self.in_flight == 0 => self.tick_in_its_time(),
-                () = sleep_until(self.look_at) => self.look(),
-                _ = saving.tick() => self.learn_and_save(node::now()),
-                _ = alive.tick() => systemd::notify(&systemd::Notice::Alive),
-                () = sleep_until(ready_at), if !is_ready => {}
                 Some(event) = self.logs.inbox.recv() => self.handle(event),
             }
         }

@@ -69,7 +69,7 @@ impl Governing {
             Err(refusal) => return self.answer(asker, None, Err(refusal)),
         };
         if id.is_some() && self.paused {
-            let text = "everything is paused; `flowctl resume` without a name ends that";
+            let text = "everything is paused; `flowctl resume --all` ends that";
             return self.answer(asker, None, Err(Refusal::Refused(text.to_owned())));
         }
         if self.restoring > 0 {
@@ -126,7 +126,7 @@ impl Governing {
         let Restored { back, left, failed, .. } = restored;
         let done = if failed.is_empty() {
             let left = if left.is_empty() { String::new() } else { format!("; left alone: {}", left.join("; ")) };
-            Ok(format!("restored {} and paused{left}; `flowctl resume` governs again", back.len()))
+            Ok(format!("restored {} and paused{left}; `flowctl resume --all` governs again", back.len()))
         } else {
             let text = format!("{}; everything is paused, and what failed is tried again", failed.join("; "));
             Err(Refusal::Failed(text))

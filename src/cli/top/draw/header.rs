@@ -80,7 +80,7 @@ fn load(status: &Status, theme: Theme) -> Line<'static> {
 
 fn decisions(app: &App, node: &Node, now: Now, theme: Theme) -> Line<'static> {
     if node.paused {
-        let words = "PAUSED by an operator: original limits stand; `flowctl resume --all` governs again";
+        let words = "PAUSED by an operator: original limits; `flowctl resume --all` governs again";
         return Line::from(theme.span(Tone::Warn, words));
     }
     if let Some(words) = crate::cli::status::plain_words(node) {
