@@ -155,8 +155,8 @@ fn unit() -> Section {
             ),
             item(
                 "jobs in /tmp",
-                "Need nothing: a file that flowcon.log names is opened below the root of the job (/proc/PID/root), in the /tmp that the job \
-                 has.",
+                "Need nothing: a file that flowcon.log names is opened below the root of the container (/proc/PID/root), in the /tmp that it \
+                 has; that of a command is read by its flowctl run.",
             ),
             item(
                 "jobs with GPUs",
