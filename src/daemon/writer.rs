@@ -40,11 +40,20 @@ pub(super) struct Writer {
     /// It did not answer in time.
     bus_is_silent: AtomicBool,
     bus_again_at: Option<Instant>,
+    /// It has been asked for limits before, and what it still has is not known.
+    silent_until: Option<Instant>,
 }
 
 impl Writer {
     pub fn new(engine: Option<Engine>, connected: Connected) -> Writer {
-        Writer { engine, connected, systemd: None, bus_is_silent: AtomicBool::new(false), bus_again_at: None }
+        Writer {
+            engine,
+            connected,
+            systemd: None,
+            bus_is_silent: AtomicBool::new(false),
+            bus_again_at: None,
+            silent_until: None,
+        }
     }
 
     /// The engine's description, where it is connected.
@@ -56,6 +65,7 @@ impl Writer {
         if std::mem::take(self.bus_is_silent.get_mut()) {
             self.systemd = None;
             self.bus_again_at = Some(Instant::now() + BUS_AGAIN_AFTER);
+            self.silent_until = self.bus_again_at;
         }
         let is_time = self.bus_again_at.is_none_or(|at| Instant::now() >= at);
         if self.systemd.is_none() && is_time && targets.into_iter().any(|target| target.unit.is_some()) {
@@ -64,6 +74,7 @@ impl Writer {
                 Err(error) => {
                     tracing::warn!(%error, "no D-Bus");
                     self.bus_again_at = Some(Instant::now() + BUS_AGAIN_AFTER);
+                    self.silent_until = self.bus_again_at.filter(|_| error.is_silent());
                 }
             }
         }
@@ -127,7 +138,14 @@ impl Writer {
                 }
             }
         }
-        target.cgroup().write(setting).map(drop).map_err(|error| error.to_string())
+        target.cgroup().write(setting).map_err(|error| error.to_string())?;
+        let is_silent =
+            self.bus_is_silent.load(Ordering::Relaxed) || self.silent_until.is_some_and(|until| Instant::now() < until);
+        match &target.unit {
+            // It stands in the file until systemd writes what it has itself, which nobody knows.
+            Some(unit) if is_silent => Err(format!("systemd does not answer, and may have another value for {unit}")),
+            _ => Ok(()),
+        }
     }
 
     /// Engines turn `cpu_shares` into a weight in one of two ways; what was read back tells which, and it is asked once more.

@@ -11,8 +11,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 use zbus::zvariant::{OwnedObjectPath, Value};
 
-/// A manager that does not answer a call by then is given up: a bus may take a message and never deliver it.
-const ANSWER_AT_MOST: Duration = Duration::from_secs(5);
+/// A manager that does not answer a call by then is given up: a bus may take a message and never deliver it. A machine under load takes
+/// seconds; what the bus's own library waits is 25.
+const ANSWER_AT_MOST: Duration = Duration::from_secs(20);
 /// Starting a scope waits for a job of the manager's, behind others.
 const SCOPE_AT_MOST: Duration = Duration::from_secs(30);
 
@@ -271,7 +272,7 @@ mod tests {
     async fn a_bus_that_takes_a_connection_and_says_nothing_is_given_up() {
         let (_dir, address) = mute_bus(false);
         let error = timeout(LONG, over(&address)).await.expect("it ends by itself").unwrap_err();
-        assert!(error.is_silent() && error.to_string().contains("within 5 s"), "{error}");
+        assert!(error.is_silent() && error.to_string().contains("within 20 s"), "{error}");
     }
 
     #[tokio::test]
