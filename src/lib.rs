@@ -3,11 +3,11 @@
 //! The house, room by room; an arrow reads "may be imported by". `tests/architecture.rs` enforces it.
 //!
 //! ```text
-//! model  ←  policy, progress, config  ←  daemon, sim
-//! model  ←  host, api                 ←  daemon, cli          bin → one run() each
+//! model  ←  policy, limits, progress, config  ←  daemon, sim
+//! model  ←  host, api                         ←  daemon, cli          bin → one run() each
 //! ```
 //!
-//! One tick is five calls: observe (`daemon`) → [`policy::Governor::tick`] → [`policy::diff`] → actuate (`daemon`) → publish.
+//! One tick is five calls: observe (`daemon`) → [`policy::Governor::tick`] → [`policy::diff`] → actuate (`daemon`, by the steps of [`limits`]) → publish.
 //! The simulator makes the same two middle calls on virtual time.
 
 pub mod api;
@@ -15,6 +15,7 @@ pub mod cli;
 pub mod config;
 pub mod daemon;
 pub mod host;
+pub mod limits;
 pub mod model;
 pub mod policy;
 pub mod progress;

@@ -8,18 +8,19 @@ use std::path::{Path, PathBuf};
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("policy", &["model"]),
+    ("limits", &["model"]),
     ("progress", &["model"]),
     ("config", &["model"]),
     ("host", &["model"]),
     ("api", &["model"]),
     ("workload", &["model"]),
     ("sim", &["model", "policy", "progress"]),
-    ("daemon", &["model", "policy", "progress", "config", "host", "api"]),
+    ("daemon", &["model", "policy", "limits", "progress", "config", "host", "api"]),
     ("cli", &["model", "progress", "config", "host", "api", "daemon", "sim", "workload"]),
 ];
 
 /// Rooms without clock, runtime, files, network, logging or hidden randomness.
-const PURE: &[&str] = &["model", "policy", "progress"];
+const PURE: &[&str] = &["model", "policy", "limits", "progress"];
 
 const IMPURE_WORDS: &[&str] = &[
     "std::time::Instant",

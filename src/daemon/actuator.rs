@@ -5,37 +5,33 @@
 //! a time limit.
 
 use super::event::Event;
-use super::journal::{Journal, back_to};
+use super::hands::{Came, Hands, Piece};
+use super::journal::Journal;
 use super::restore;
-use super::target::{Target, same, standing, stands_in};
-use super::writer::{Record, Writer};
+use super::writer::Writer;
 use crate::host::docker::{Engine, EngineInfo};
 use crate::host::store::ReadPosition;
-use crate::model::{Adoption, ContainerId, Limits, Runtime, Setting, TrainingId};
-use futures_util::{StreamExt, stream};
+use crate::limits::{Change, End, Promised, Return};
+use crate::model::{Adoption, ContainerId, TrainingId};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, block_in_place};
 use tokio::time::Instant;
 
-/// Containers whose limits are written at the same time.
-const WRITES_AT_ONCE: usize = 4;
 const ORDERS_AT_MOST: usize = 64;
 
 /// What the loop asks for.
 pub(super) enum Order {
     /// Write these settings; the first list loosens and goes first.
-    Change { loosen: Vec<(Target, Vec<Setting>)>, tighten: Vec<(Target, Vec<Setting>)> },
+    Change { loosen: Vec<Piece<Change>>, tighten: Vec<Piece<Change>> },
     /// Put the originals of these back, as far as what stands is still ours.
-    Return(Vec<Target>),
-    /// What stands is the new original of this container, once nothing of ours does: somebody set it on purpose.
-    Accept(Target),
+    Return(Vec<Piece<Return>>),
     /// The container ended: put the engine's record of it back, and forget it.
     Ended(ContainerId),
     /// Remember that this container is governed without the label; answered by [`Event::Adopted`].
     Adopt(ContainerId, Adoption),
-    /// Put its originals back, running (with its target) or not, and forget that it was adopted; answered by [`Event::Disowned`].
-    Disown { id: ContainerId, running: Option<Target> },
+    /// Put its originals back, running or not, and forget that it was adopted; answered by [`Event::Disowned`].
+    Disown { id: ContainerId, running: Option<Piece<Return>> },
     /// Save how far these logs were read.
     Positions(Vec<(ContainerId, ReadPosition)>),
     /// Keep the curve of a training that came to its end.
@@ -44,22 +40,6 @@ pub(super) enum Order {
     KeepPositions(Vec<ContainerId>),
     /// Put everything in the journal back, as far as it can be done by then; answered by [`Event::Restored`].
     RestoreAll { until: Instant },
-}
-
-/// What became of one container's settings.
-#[derive(Debug)]
-pub(super) struct Outcome {
-    pub id: ContainerId,
-    /// What stands afterwards by this write, of the kinds that were asked for.
-    pub stands: Vec<Setting>,
-    /// The original that the journal holds; `None` = it is no longer in the journal, or there is no journal to ask.
-    pub original: Option<Limits>,
-    /// What was asked for, and may still come into force where it failed.
-    pub asked: Vec<Setting>,
-    /// Why it failed, with the next step.
-    pub error: Option<String>,
-    /// The container ended meanwhile: no fault.
-    pub gone: bool,
 }
 
 /// The engine as last connected, with what was learnt of its weights.
@@ -76,7 +56,8 @@ impl Actuator {
     pub fn start(journal: Journal, engine: Option<Engine>, events: mpsc::Sender<Event>) -> (Actuator, JoinHandle<()>) {
         let (orders, inbox) = mpsc::channel(ORDERS_AT_MOST);
         let connected = Connected::default();
-        let task = Task { journal, writer: Writer::new(engine, connected.clone()), events };
+        let hands = Hands { journal, writer: Writer::new(engine, connected.clone()) };
+        let task = Task { hands, events };
         (Actuator { orders, connected }, tokio::spawn(task.run(inbox)))
     }
 
@@ -98,8 +79,7 @@ impl Actuator {
 }
 
 struct Task {
-    journal: Journal,
-    writer: Writer,
+    hands: Hands,
     events: mpsc::Sender<Event>,
 }
 
@@ -108,20 +88,21 @@ impl Task {
         while let Some(order) = inbox.recv().await {
             let outcomes = match order {
                 Order::Change { loosen, tighten } => {
-                    let loosened = self.change(loosen).await;
+                    let loosened = self.hands.carry_out(loosen).await;
                     if !loosened.is_empty() && self.events.send(Event::Written(loosened)).await.is_err() {
                         return;
                     }
-                    self.change(tighten).await
+                    self.hands.carry_out(tighten).await
                 }
-                Order::Return(targets) => self.give_back(targets).await,
-                Order::Accept(target) => vec![self.accept(target).await],
+                Order::Return(pieces) => self.hands.carry_out(pieces).await,
                 Order::Ended(id) => {
-                    self.ended(&id).await;
-                    continue;
+                    let mut ended = self.ended(&id).await;
+                    // What could not be done is no fault of a run that may have begun since.
+                    ended.retain(|came| matches!(came.outcome.end, End::Returned { .. }));
+                    ended
                 }
                 Order::Adopt(id, adoption) => {
-                    let done = tokio::task::block_in_place(|| self.journal.adopt(&id, &adoption));
+                    let done = block_in_place(|| self.hands.journal.adopt(&id, &adoption));
                     if self.events.send(Event::Adopted { id, adoption, problem: done.err() }).await.is_err() {
                         return;
                     }
@@ -135,19 +116,19 @@ impl Task {
                     continue;
                 }
                 Order::Positions(batch) => {
-                    tokio::task::block_in_place(|| self.journal.save_positions(&batch));
+                    block_in_place(|| self.hands.journal.save_positions(&batch));
                     continue;
                 }
                 Order::Learnt(training, curve) => {
-                    tokio::task::block_in_place(|| self.journal.save_precedent(training, &curve));
+                    block_in_place(|| self.hands.journal.save_precedent(training, &curve));
                     continue;
                 }
                 Order::KeepPositions(kept) => {
-                    tokio::task::block_in_place(|| self.journal.keep_positions(&kept));
+                    block_in_place(|| self.hands.journal.keep_positions(&kept));
                     continue;
                 }
                 Order::RestoreAll { until } => {
-                    let restored = restore::everything(&mut self.journal, &mut self.writer, Some(until)).await;
+                    let restored = restore::everything(&mut self.hands, Some(until)).await;
                     if self.events.send(Event::Restored(restored)).await.is_err() {
                         return;
                     }
@@ -160,115 +141,37 @@ impl Task {
         }
     }
 
-    async fn change(&mut self, changes: Vec<(Target, Vec<Setting>)>) -> Vec<Outcome> {
-        let mut journalled = Vec::new();
-        let mut outcomes = Vec::new();
-        let originals = tokio::task::block_in_place(|| self.journal.before_writing(&changes));
-        for ((mut target, settings), original) in changes.into_iter().zip(originals) {
-            match original {
-                Ok(original) => {
-                    target.original = original.limits;
-                    target.engine_limits = original.engine;
-                    match somebody_elses(&target, &settings, &self.journal.ours(&target)) {
-                        Some(theirs) => {
-                            tracing::info!(container = %target.id, name = target.name, %theirs, "set just now by somebody else: not overwritten");
-                            outcomes.push(untouched(&target));
-                        }
-                        None => journalled.push((target, settings)),
-                    }
-                }
-                Err(why) => outcomes.push(Outcome {
-                    id: target.id,
-                    stands: Vec::new(),
-                    original: None,
-                    asked: Vec::new(),
-                    error: Some(format!("nothing is changed without a journal: {why}")),
-                    gone: false,
-                }),
-            }
-        }
-        self.writer.connect_systemd(journalled.iter().map(|(target, _)| target)).await;
-        let writer = &self.writer;
-        let written = stream::iter(journalled)
-            .map(|(target, settings)| async move { writer.write(&target, settings).await })
-            .buffer_unordered(WRITES_AT_ONCE);
-        outcomes.extend(written.collect::<Vec<_>>().await);
-        outcomes
-    }
-
-    async fn give_back(&mut self, targets: Vec<Target>) -> Vec<Outcome> {
-        let mut back = Vec::new();
-        for target in targets {
-            let stands = target.cgroup().limits();
-            let ours: Vec<Setting> =
-                self.journal.ours(&target).into_iter().filter(|ours| stands_in(&stands, *ours)).collect();
-            back.push((target.clone(), back_to(&target.original, &ours)));
-        }
-        self.change(back).await
-    }
-
-    /// First whatever still stands of ours goes back: it must never be taken for what the owner wants.
-    async fn accept(&mut self, target: Target) -> Outcome {
-        let limits = target.cgroup().limits();
-        let is_ours = |ours: &Setting| stands_in(&limits, *ours) && !stands_in(&target.original, *ours);
-        if self.journal.ours(&target).iter().any(is_ours) {
-            let returned = self.give_back(vec![target.clone()]).await;
-            if let Some(failed) = returned.into_iter().find(|outcome| outcome.error.is_some() || outcome.gone) {
-                return failed;
-            }
-        }
-        match tokio::task::block_in_place(|| self.journal.forget(&target.id)) {
-            Ok(()) => Outcome { original: None, ..untouched(&target) },
-            Err(why) => Outcome { error: Some(why), ..untouched(&target) },
-        }
-    }
-
     /// First the limits, then the memory: whoever is killed between the two finds it adopted still.
-    async fn disown(&mut self, id: &ContainerId, running: Option<Target>) -> Result<(), String> {
-        let outcomes = self.give_back(running.into_iter().collect()).await;
-        if let Some(why) = outcomes.iter().find_map(|outcome| outcome.error.clone()) {
-            return Err(why);
+    async fn disown(&mut self, id: &ContainerId, running: Option<Piece<Return>>) -> Result<(), String> {
+        let outcomes = match running {
+            Some(piece) => self.hands.carry_out(vec![piece]).await,
+            None => self.ended(id).await,
+        };
+        match outcomes.into_iter().next().map(|came| came.outcome.end) {
+            Some(End::Failed(why) | End::NotBegun(why)) => return Err(why),
+            Some(End::Gone) => return Err("it ended or started just now".to_owned()),
+            _ => {}
         }
-        if outcomes.iter().any(|outcome| !outcome.gone) {
-            tokio::task::block_in_place(|| self.journal.forget(id))?;
-        } else {
-            self.ended(id).await;
-        }
-        tokio::task::block_in_place(|| self.journal.disown(id))
+        block_in_place(|| self.hands.journal.disown(id))
     }
 
-    /// An engine keeps our update over a restart of the container, so its record is put back now.
-    async fn ended(&mut self, id: &ContainerId) {
-        let everything = tokio::task::block_in_place(|| self.journal.everything()).unwrap_or_default();
-        let Some((original, written)) = everything.into_iter().find(|(original, _)| original.id == *id) else { return };
-        if original.runtime == Runtime::Docker {
-            match self.writer.return_record(&original, &written).await {
-                Record::Back(theirs) => theirs.iter().for_each(|text| tracing::info!(%id, "{text}: left alone")),
-                // The journal keeps it: the next start or restore tries again.
-                Record::NotNow(why) => {
-                    return tracing::info!(%id, why, "the record of an ended container is not back yet");
-                }
+    /// Puts back what an engine keeps of one that ended, and forgets it.
+    async fn ended(&mut self, id: &ContainerId) -> Vec<Came> {
+        let journal = &self.hands.journal;
+        let Ok(Some(original)) = block_in_place(|| journal.original(id)) else { return Vec::new() };
+        let written = block_in_place(|| journal.written(id)).unwrap_or_default();
+        let (operation, ask) = Return::of_record(original.limits, written);
+        let promised = Promised { original: original.limits, engine: original.engine };
+        let piece = Piece { id: id.clone(), run: None, target: None, original: promised, operation, ask };
+        let ended = self.hands.carry_out(vec![piece]).await;
+        for Came { outcome, .. } in &ended {
+            match &outcome.end {
+                // The journal keeps it: the next list of containers, start or restore tries again.
+                End::Failed(why) => tracing::info!(%id, why, "the record of an ended container is not back yet"),
+                End::Returned { left, .. } => left.iter().for_each(|text| tracing::info!(%id, "{text}: left alone")),
+                _ => {}
             }
         }
-        if let Err(error) = tokio::task::block_in_place(|| self.journal.forget(id)) {
-            tracing::warn!(%id, %error, "an ended container is not forgotten");
-        }
+        ended
     }
-}
-
-/// A last look before writing: what stands of these kinds and is neither the original nor one of `ours`. Its owner set it since the
-/// decision was made; the next tick sees it and yields. A change in the few milliseconds between this look and the write is lost
-/// to us: kernels and engines have no write that compares.
-fn somebody_elses(target: &Target, settings: &[Setting], ours: &[Setting]) -> Option<Setting> {
-    let stands = target.cgroup().limits();
-    settings.iter().filter_map(|setting| standing(&stands, *setting)).find(|now| {
-        let is_original = standing(&target.original, *now).is_none_or(|original| original == *now);
-        !is_original && !ours.iter().any(|known| same(*known, *now))
-    })
-}
-
-/// Nothing was asked of this container.
-fn untouched(target: &Target) -> Outcome {
-    let (id, original) = (target.id.clone(), Some(target.original));
-    Outcome { id, stands: Vec::new(), original, asked: Vec::new(), error: None, gone: false }
 }

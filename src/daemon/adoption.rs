@@ -15,6 +15,7 @@ use super::journal::unix_ms;
 use crate::api::Refusal;
 use crate::config;
 use crate::host::docker::{Engine, EngineContainer, EngineError};
+use crate::limits::Then;
 use crate::model::{Adoption, ContainerId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -199,12 +200,12 @@ impl Governing {
             let text = format!("{name} is being disowned already");
             return self.answer(asker, None, Err(Refusal::Refused(text)));
         }
-        let running = self.jobs.get(&id).map(|job| job.target.clone());
+        let running = self.jobs.get(&id).map(|job| job.returning(Then::Forget));
         if !self.actuator.order(Order::Disown { id: id.clone(), running }) {
             return self.answer(asker, None, Err(too_busy()));
         }
         if let Some(job) = self.jobs.get_mut(&id) {
-            job.holds.operator = true; // nothing more is written from now on
+            job.ledger.leave_alone(); // nothing more is written from now on
         }
         self.adoptions.leaving.insert(id, asker);
     }

@@ -1,7 +1,7 @@
 //! The closed set of things that can happen to the loop. Commands and signals have channels of their own.
 
-use super::actuator::Outcome;
 use super::adoption::Candidate;
+use super::hands::Came;
 use super::logs::LogChunk;
 use super::restore::Restored;
 use super::scopes::ScopeEvent;
@@ -23,9 +23,9 @@ pub(super) enum Event {
     /// What the command of a container claims. `run`: of which run.
     Claims { id: ContainerId, run: (u32, u64), claims: Vec<Claim> },
     /// What became of some containers' limits; more of the same order will follow.
-    Written(Vec<Outcome>),
+    Written(Vec<Came>),
     /// The rest of it: the actuator has done what one order asked, as far as it could.
-    Actuated(Vec<Outcome>),
+    Actuated(Vec<Came>),
     /// What became of an order to restore everything.
     Restored(Restored),
     /// The engine said what the container is that somebody wants to adopt.

@@ -7,7 +7,7 @@ use super::ended::Ended;
 use super::event::Event;
 use super::holdback::Blocks;
 use super::job::Job;
-use super::journal::Remembered;
+use super::journal::{Remembered, original_of};
 use super::leaving::Waiting;
 use super::library::{Departed, Library};
 use super::logs::{LogFeed, LogReader};
@@ -227,10 +227,10 @@ impl Governing {
                     job.log_health(problem);
                 }
             }
-            Event::Written(outcomes) => outcomes.into_iter().for_each(|outcome| self.note(outcome)),
+            Event::Written(outcomes) => outcomes.iter().for_each(|came| self.note(came)),
             Event::Actuated(outcomes) => {
                 self.in_flight = self.in_flight.saturating_sub(1);
-                outcomes.into_iter().for_each(|outcome| self.note(outcome));
+                outcomes.iter().for_each(|came| self.note(came));
                 self.answer_waiting();
                 self.publish();
             }
@@ -267,9 +267,9 @@ impl Governing {
         let now = node::now();
         let ran_before_us = job.target.started_unix_ms < self.since_unix_ms;
         if self.remembered.damaged.contains(id) || (self.remembered.lost && ran_before_us) {
-            job.holds.foreign = Some("its original limits were lost with a damaged journal".to_owned());
+            job.ledger.yield_to("its original limits were lost with a damaged journal");
         } else if ran_before_us {
-            job.holds.settling_until = Some(now.after(self.settings.policy.interval));
+            job.ledger.settle_until(now.after(self.settings.policy.interval));
         }
         if let Some(feed) = feed {
             job.log_origin = job.log_origin.take().or_else(|| self.logs.origin(&feed, job.run.0));
@@ -285,9 +285,13 @@ impl Governing {
     pub(super) fn end(&mut self, id: &ContainerId, exit_code: Option<i32>) {
         let Some(job) = self.dismiss(id, "ended") else { return };
         self.ended.keep(&job);
-        if !job.target.ours.is_empty() || !job.unsettled.is_empty() {
-            self.remembered.originals.remove(id);
-            if !self.actuator.order(Order::Ended(id.clone())) {
+        if job.ledger.owes_anything() {
+            // Until it is known that nothing of ours is left; it may start again before.
+            let original = original_of(&job.target, &job.original());
+            self.remembered.originals.insert(id.clone(), (original, job.ledger.known()));
+            if self.actuator.order(Order::Ended(id.clone())) {
+                self.in_flight += 1;
+            } else {
                 tracing::warn!(%id, "an ended container stays in the journal until the next restore");
             }
         }

@@ -1,23 +1,22 @@
 //! One governed container as the loop knows it.
 
 use super::claims::Asking;
-use super::drift::{self, Drift, Drifts};
-use super::ended::Late;
-use super::holds::Holds;
+use super::hands::Piece;
 use super::logs::LogFeed;
 use super::publish::notice;
 use super::restore::{unit, unit_of_scope};
 use super::scopes::Output;
-use super::target::{Target, same_kind, standing, stands_in};
+use super::target::Target;
 use crate::config;
 use crate::host::cgroup::{Cgroup, StartTime};
 use crate::host::docker::{EngineContainer, EngineInfo, LogSource};
 use crate::host::node;
 use crate::host::store::{LogPlace, Original, ReadPosition, ScopeRecord};
 use crate::host::tail::{ContainerFile, Source};
+use crate::limits::{Ask, Change, Ledger, Promised, Return, Then};
 use crate::model::{
-    Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, Learning, Limits, LogOrigin, Millis, Notice,
-    NoticeLevel, Place, RunState, Runtime, Setting, Share, TrainingId, Usage,
+    Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Learning, LogOrigin, Millis,
+    Notice, NoticeLevel, Place, RunState, Runtime, Setting, Share, TrainingId, Usage,
 };
 use crate::progress::Tracker;
 use std::collections::BTreeMap;
@@ -30,9 +29,13 @@ const FRESH: Millis = Millis(50);
 /// All of them are read this often, also where no tick asks for them.
 const WHOLE_AT_LATEST: Millis = Millis::from_secs(20);
 
+/// Process id and start.
+pub(super) type Run = (u32, u64);
+
 /// A governed container.
 pub(super) struct Job {
     pub target: Target,
+    pub ledger: Ledger,
     pub directives: Arc<Directives>,
     /// The share that an operator holds it at.
     pub pinned: Option<Share>,
@@ -41,7 +44,6 @@ pub(super) struct Job {
     /// On the daemon's clock.
     pub started: Millis,
     pub state: RunState,
-    pub holds: Holds,
     pub tracker: Tracker,
     /// When its command is read.
     pub asking: Asking,
@@ -55,15 +57,7 @@ pub(super) struct Job {
     pub place: Option<LogPlace>,
     /// When the first log bytes came since the place was saved.
     pub unsaved_since: Option<Millis>,
-    /// What was asked for and is not known to stand: it is being written, or an engine that did not answer in time may still do it.
-    pub unsettled: Vec<Setting>,
-    /// What others did to its limits.
-    pub drifts: Drifts,
-    /// What may still come of its last run, by our own hand.
-    pub late: Option<Late>,
     pub usage: Usage,
-    /// What stood when last read: at a tick, after a write of ours, or when somebody else wrote.
-    pub limits: Limits,
     refreshed: Millis,
     refreshed_whole: Millis,
     located: Millis,
@@ -77,8 +71,8 @@ pub(super) struct Job {
     pub notices: Vec<Notice>,
     /// What is wrong with its log now, as a notice says it.
     log_problem: Option<String>,
-    /// Process id and start, to recognise another run of the same container.
-    pub run: (u32, u64),
+    /// To recognise another run of the same container.
+    pub run: Run,
 }
 
 impl Job {
@@ -91,13 +85,12 @@ impl Job {
         let cgroup = Cgroup::of_process(container.pid, None).map_err(|error| error.to_string())?;
         let mut target = Target::new(container.id.clone(), container.name.clone(), Runtime::Docker, cgroup);
         target.started_unix_ms = container.started_unix_ms;
-        target.engine_limits = Some(container.limits);
         target.mark = Some(info.mark.clone());
         target.gpu_hook = container.gpu_hook;
         target.unit = unit(&container.id, info.name, &info.cgroup_driver);
         let mut labels = container.labels.clone();
         labels.extend(adopted.map(|adoption| adoption.labels.clone()).unwrap_or_default());
-        let mut job = Job::new(target, &labels);
+        let mut job = Job::new(target, Some(container.limits), &labels);
         job.adopted = adopted.cloned();
         job.training = Some(container.training);
         let age = super::journal::unix_ms().saturating_sub(container.started_unix_ms);
@@ -124,7 +117,7 @@ impl Job {
         let started = Millis(scope.start_ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1));
         target.started_unix_ms = super::journal::unix_ms().saturating_sub(node::now().since(started).0);
         target.unit = scope.directories.iter().find_map(|directory| unit_of_scope(directory));
-        let mut job = Job::new(target, &scope.labels);
+        let mut job = Job::new(target, None, &scope.labels);
         job.started = started;
         job.owner = Some(scope.uid);
         job.training = scope.training.as_deref().and_then(|text| text.parse().ok());
@@ -143,23 +136,19 @@ impl Job {
         LogFeed::Plain(Source::Handed(Arc::new(output.file)))
     }
 
-    pub(super) fn new(target: Target, labels: &BTreeMap<String, String>) -> Job {
+    pub(super) fn new(target: Target, engine: Option<EngineLimits>, labels: &BTreeMap<String, String>) -> Job {
         let (directives, problems) = config::directives(labels);
         let tracker = Tracker::new(&directives);
-        let limits = target.original;
+        let ledger = Ledger::found(target.cgroup().limits(), engine);
         let mut job = Job {
             target,
+            ledger,
             started: node::now(),
             state: RunState::Running,
-            holds: Holds::default(),
             runs_on: Arc::default(),
             place: None,
             unsaved_since: None,
-            drifts: Drifts::default(),
-            late: None,
-            unsettled: Vec::new(),
             usage: Usage::default(),
-            limits,
             refreshed: Millis(0),
             refreshed_whole: Millis(0),
             located: Millis(0),
@@ -248,9 +237,7 @@ impl Job {
     /// Takes over what an earlier daemon knew of this very container.
     pub fn recall(&mut self, known: Option<&(Original, Vec<Setting>)>, position: Option<&ReadPosition>) {
         if let Some((original, written)) = known {
-            self.target.original = original.limits;
-            self.target.engine_limits = original.engine.or(self.target.engine_limits);
-            self.target.ours = of_each_kind(written, &self.limits);
+            self.ledger.recall(original.limits, original.engine, written);
         }
         let Some(position) = position else { return };
         self.place = Some(position.place);
@@ -307,51 +294,29 @@ impl Job {
 
     /// Reads which limits stand in its cgroup.
     pub fn read_limits(&mut self) {
-        self.limits = self.target.cgroup().limits();
+        let stands = self.target.cgroup().limits();
+        self.ledger.read(stands);
     }
 
-    /// Whether what was asked for its last run may still be done.
-    pub fn is_returning(&self, now: Millis) -> bool {
-        self.late.as_ref().is_some_and(|late| now < late.until)
+    /// Begins to write `settings`.
+    pub fn changing(&mut self, settings: Vec<Setting>) -> Piece<Change> {
+        self.ledger.asked(&settings);
+        self.piece(Change::begin(&self.ledger, settings))
     }
 
-    /// Compares what stands with what should.
-    pub fn drift(&self, now: Millis) -> Option<Drift> {
-        let late = self.late.as_ref().filter(|_| self.is_returning(now)).map_or(&[][..], |late| &late.asked);
-        let unsettled: Vec<Setting> = self.unsettled.iter().chain(late).copied().collect();
-        drift::drift(&self.target.original, &self.target.ours, &unsettled, &self.limits)
+    /// Begins to put back what of ours stands.
+    pub fn returning(&self, then: Then) -> Piece<Return> {
+        self.piece(Return::begin(&self.ledger, self.target.is_late(), then))
     }
 
-    /// What of ours stands where an original should, once it is left alone.
-    pub fn leftover(&self) -> Vec<Setting> {
-        let (stands, original) = (&self.limits, &self.target.original);
-        let is_left = |ours: &&Setting| {
-            let has_original = standing(original, **ours).is_some();
-            has_original && !stands_in(original, **ours) && stands_in(stands, **ours)
-        };
-        self.target.ours.iter().chain(&self.unsettled).filter(is_left).copied().collect()
+    /// Its original, as far as is known.
+    pub fn original(&self) -> Promised {
+        Promised { original: *self.ledger.original(), engine: self.ledger.engine() }
     }
 
-    /// Nothing of ours stands in it any more, and the journal has forgotten it.
-    pub fn settled(&mut self) {
-        self.target.ours.clear();
-        self.unsettled.clear();
-        self.read_limits();
-    }
-
-    /// Takes note of what is about to be written.
-    pub fn asked(&mut self, settings: &[Setting]) {
-        self.unsettled.retain(|known| !settings.iter().any(|setting| same_kind(*known, *setting)));
-        self.unsettled.extend(settings);
-    }
-
-    /// Takes note of what stands after a write of ours.
-    pub fn wrote(&mut self, stands: &[Setting]) {
-        self.read_limits();
-        for setting in stands {
-            self.target.ours.retain(|ours| !same_kind(*ours, *setting));
-            self.target.ours.push(*setting);
-        }
+    fn piece<T>(&self, (operation, ask): (T, Ask)) -> Piece<T> {
+        let (id, run) = (self.id().clone(), Some(self.run));
+        Piece { id, run, target: Some(self.target.clone()), original: self.original(), operation, ask }
     }
 
     /// What is known of its learning; `close` ends the interval, which a tick does and nobody else.
@@ -362,17 +327,4 @@ impl Job {
     pub fn memory_floor(&self) -> Option<Bytes> {
         self.directives.memory_floor
     }
-}
-
-/// One of each kind: the one that stands, where there are two.
-fn of_each_kind(written: &[Setting], stands: &Limits) -> Vec<Setting> {
-    let mut ours: Vec<Setting> = Vec::new();
-    for setting in written {
-        match ours.iter_mut().find(|known| same_kind(**known, *setting)) {
-            Some(known) if stands_in(stands, *setting) => *known = *setting,
-            Some(_) => {}
-            None => ours.push(*setting),
-        }
-    }
-    ours
 }

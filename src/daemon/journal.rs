@@ -2,10 +2,11 @@
 //!
 //! Without a journal nothing may be changed, so a state directory that cannot be used leaves the daemon watching only, and it says so.
 
-use super::target::{Target, same_kind, standing, stands_in};
+use super::target::Target;
 use crate::host::node;
 use crate::host::store::{LogPlace, Original, ReadPosition, Store, StoreError};
-use crate::model::{Adoption, ContainerId, Limits, Setting, TrainingId};
+use crate::limits::Promised;
+use crate::model::{Adoption, ContainerId, Setting, TrainingId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -67,21 +68,32 @@ impl Journal {
         }
     }
 
-    /// Makes the originals durable, and what is about to be written; the originals that hold are the answers.
-    pub fn before_writing(&mut self, changes: &[(Target, Vec<Setting>)]) -> Vec<Result<Original, String>> {
-        let all = |why: String| changes.iter().map(|_| Err(why.clone())).collect();
+    /// Makes the originals durable, and what may stand from now on; the originals that hold are the answers.
+    pub fn before_writing(&mut self, rows: &[(Original, Vec<Setting>)]) -> Vec<Result<Promised, String>> {
+        let all = |why: String| rows.iter().map(|_| Err(why.clone())).collect();
         let store = match &mut self.store {
             Ok(store) => store,
             Err(why) => return all(why.clone()),
         };
-        let row = |(target, settings): &(Target, Vec<Setting>)| {
-            (original_of(target), may_stand(ours_of(store, target), target, settings))
-        };
-        let rows: Vec<(Original, Vec<Setting>)> = changes.iter().map(row).collect();
-        match store.before_writing(&rows) {
-            Ok(originals) => originals.into_iter().map(|read| read.map_err(|error| error.to_string())).collect(),
+        let promised = |original: Original| Promised { original: original.limits, engine: original.engine };
+        match store.before_writing(rows) {
+            Ok(originals) => {
+                originals.into_iter().map(|read| read.map(promised).map_err(|error| error.to_string())).collect()
+            }
             Err(error) => all(error.to_string()),
         }
+    }
+
+    /// What is remembered of one container.
+    pub fn original(&self, id: &ContainerId) -> Result<Option<Original>, String> {
+        let store = self.store.as_ref().map_err(|why| why.clone())?;
+        store.original(id).map_err(|error| error.to_string())
+    }
+
+    /// The values of ours that may stand in one container.
+    pub fn written(&self, id: &ContainerId) -> Result<Vec<Setting>, String> {
+        let store = self.store.as_ref().map_err(|why| why.clone())?;
+        store.written(id).map_err(|error| error.to_string())
     }
 
     pub fn forget(&mut self, id: &ContainerId) -> Result<(), String> {
@@ -110,11 +122,6 @@ impl Journal {
             Ok((original, written))
         };
         originals.into_iter().map(with_written).collect::<Result<_, StoreError>>().map_err(|error| error.to_string())
-    }
-
-    /// The values of ours that may stand in one container: those written down, and those that were read back.
-    pub fn ours(&self, target: &Target) -> Vec<Setting> {
-        self.store.as_ref().map_or_else(|_| target.ours.clone(), |store| ours_of(store, target))
     }
 
     /// Saves how far logs were read; a failure only means that lines are read again.
@@ -155,21 +162,8 @@ fn recall(store: &Store, remembered: &mut Remembered) -> Result<(), StoreError> 
     Ok(())
 }
 
-fn ours_of(store: &Store, target: &Target) -> Vec<Setting> {
-    let mut ours = store.written(&target.id).unwrap_or_default();
-    ours.extend(target.ours.iter().filter(|known| !ours.contains(known)).copied().collect::<Vec<_>>());
-    ours
-}
-
-/// What is about to be written, and what stands of `written` until then: who is killed between the two leaves either.
-fn may_stand(written: Vec<Setting>, target: &Target, settings: &[Setting]) -> Vec<Setting> {
-    let stands = if written.is_empty() { Limits::default() } else { target.cgroup().limits() };
-    let is_replaced = |ours: &Setting| settings.iter().any(|setting| same_kind(*setting, *ours));
-    let still = written.into_iter().filter(|ours| is_replaced(ours) && stands_in(&stands, *ours));
-    settings.iter().copied().chain(still).collect()
-}
-
-pub(super) fn original_of(target: &Target) -> Original {
+/// What the journal is to remember of a container.
+pub(super) fn original_of(target: &Target, promised: &Promised) -> Original {
     Original {
         id: target.id.clone(),
         runtime: target.runtime,
@@ -178,8 +172,8 @@ pub(super) fn original_of(target: &Target) -> Original {
         boot_id: node::boot_id().unwrap_or_default(),
         started_unix_ms: target.started_unix_ms,
         remembered_unix_ms: unix_ms(),
-        limits: target.original,
-        engine: target.engine_limits,
+        limits: promised.original,
+        engine: promised.engine,
         mark: target.mark.clone(),
     }
 }
@@ -187,13 +181,6 @@ pub(super) fn original_of(target: &Target) -> Original {
 /// Now, for people and for the journal; decisions use the monotonic clock.
 pub(super) fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
-}
-
-/// The settings that put `written` back to `original`, each once.
-pub(super) fn back_to(original: &Limits, written: &[Setting]) -> Vec<Setting> {
-    let mut back: Vec<Setting> = written.iter().filter_map(|setting| standing(original, *setting)).collect();
-    back.dedup();
-    back
 }
 
 /// A log position as the tailer knows it.

@@ -8,11 +8,11 @@ use super::actuator::Order;
 use super::adoption::Asker;
 use super::event::Event;
 use super::governing::Governing;
-use super::holds::Holds;
 use super::restore::Restored;
 use crate::api::Refusal;
 use crate::config::OnExit;
 use crate::host::systemd;
+use crate::limits::Then;
 use crate::model::{ContainerId, EventKind};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -51,14 +51,14 @@ impl Governing {
             None => self.paused = true,
             Some(id) => {
                 if let Some(job) = self.jobs.get_mut(id) {
-                    job.holds.operator = true;
+                    job.ledger.leave_alone();
                 }
             }
         }
         let is_meant = |job: &ContainerId| id.as_ref().is_none_or(|id| id == job);
-        let meant = self.jobs.values().filter(|job| is_meant(job.id()));
-        let targets = meant.map(|job| job.target.clone()).collect();
-        self.return_limits(targets);
+        let meant = self.jobs.values().filter(|job| is_meant(job.id()) && job.ledger.owes_anything());
+        let pieces = meant.map(|job| job.returning(Then::Keep)).collect();
+        self.return_limits(pieces);
         self.wait(asker, About::Pause(id));
     }
 
@@ -88,10 +88,9 @@ impl Governing {
     /// Ends every hold; that of somebody else's limits when it is known that nothing but theirs stands.
     fn release(&mut self, id: &ContainerId) {
         let Some(job) = self.jobs.get_mut(id) else { return };
-        let foreign = job.holds.foreign.take();
-        job.holds = Holds { foreign, ..Holds::default() };
-        if job.holds.foreign.is_some() && self.actuator.order(Order::Accept(job.target.clone())) {
-            self.in_flight += 1;
+        if job.ledger.release() {
+            let piece = job.returning(Then::Accept);
+            self.return_limits(vec![piece]);
         }
         self.tick_now();
     }
@@ -119,7 +118,7 @@ impl Governing {
         for id in &restored.settled {
             self.remembered.originals.remove(id);
             if let Some(job) = self.jobs.get_mut(id) {
-                job.settled();
+                job.ledger.settle();
             }
         }
         self.jobs.values_mut().for_each(|job| job.read_limits());
@@ -213,11 +212,11 @@ impl Governing {
     fn undone(&self, id: Option<&ContainerId>, about: &About) -> String {
         let jobs = self.jobs.values().filter(|job| id.is_none_or(|id| id == job.id()));
         let is_undone = |job: &super::job::Job| match about {
-            About::Resume(_) => job.holds.foreign.is_some(),
-            _ => !job.leftover().is_empty() || self.in_flight > 0 && !job.unsettled.is_empty(),
+            About::Resume(_) => job.ledger.holds().foreign.is_some(),
+            _ => !job.ledger.leftover().is_empty() || self.in_flight > 0 && job.ledger.owes_anything(),
         };
         let undone = jobs.filter(|job| is_undone(job));
-        let words = undone.map(|job| match &job.holds.unwritable {
+        let words = undone.map(|job| match &job.ledger.holds().unwritable {
             Some((why, _)) => format!("{} ({why})", job.target.name),
             None => job.target.name.clone(),
         });

@@ -1,18 +1,13 @@
 //! Limits as the loop sees them: what it asks the actuator to write, what came of it, and who else wrote.
 
-use super::actuator::{Order, Outcome};
-use super::drift::Drift;
+use super::actuator::Order;
 use super::governing::Governing;
-use super::holds::Holds;
-use super::job::Job;
+use super::hands::{Came, Piece};
 use super::journal::unix_ms;
-use super::target::{Target, same_kind};
 use crate::host::node;
-use crate::model::{ContainerId, DriftBy, EventKind, Hold, LimitChange, LimitDrift, Millis, NoticeLevel, Setting};
+use crate::limits::{Change, End, Noted, Return, Then, Verdict};
+use crate::model::{ContainerId, DriftBy, EventKind, LimitChange, Millis, NoticeLevel, Setting};
 use std::collections::BTreeMap;
-
-/// How long limits that could not be written are left alone at first; doubles up to the longest interval.
-const WRITE_AGAIN: Millis = Millis::from_secs(30);
 
 impl Governing {
     /// Tells which containers a plan leaves as they are because it breaks a rule for them.
@@ -29,81 +24,47 @@ impl Governing {
             return;
         }
         let (loosen, tighten): (Vec<_>, Vec<_>) = changes.into_iter().partition(LimitChange::loosens);
-        let (loosen, tighten) = (self.by_target(loosen), self.by_target(tighten));
-        let asked: Vec<(ContainerId, Vec<Setting>)> =
-            loosen.iter().chain(&tighten).map(|(target, settings)| (target.id.clone(), settings.clone())).collect();
-        if !self.actuator.order(Order::Change { loosen, tighten }) {
-            return;
-        }
-        self.in_flight += 1;
-        for (id, settings) in asked {
-            if let Some(job) = self.jobs.get_mut(&id) {
-                job.asked(&settings);
-            }
+        let (loosen, tighten) = (self.pieces(loosen), self.pieces(tighten));
+        if self.actuator.order(Order::Change { loosen, tighten }) {
+            self.in_flight += 1;
         }
     }
 
-    fn by_target(&self, changes: Vec<LimitChange>) -> Vec<(Target, Vec<Setting>)> {
+    fn pieces(&mut self, changes: Vec<LimitChange>) -> Vec<Piece<Change>> {
         let mut grouped: BTreeMap<ContainerId, Vec<Setting>> = BTreeMap::new();
         for change in changes {
             grouped.entry(change.id).or_default().push(change.to);
         }
-        let with_target = |(id, settings)| Some((self.jobs.get(&id)?.target.clone(), settings));
-        grouped.into_iter().filter_map(with_target).collect()
+        let piece = |(id, mut settings): (ContainerId, Vec<Setting>)| {
+            let job = self.jobs.get_mut(&id)?;
+            settings.retain(|setting| job.ledger.has_room_for(*setting));
+            (!settings.is_empty()).then(|| job.changing(settings))
+        };
+        grouped.into_iter().filter_map(piece).collect()
     }
 
-    /// Takes note of what became of a container's settings.
-    pub(super) fn note(&mut self, outcome: Outcome) {
-        let Some(job) = self.jobs.get_mut(&outcome.id) else { return };
+    /// Takes note of what became of a container's limits.
+    pub(super) fn note(&mut self, Came { id, run, outcome }: &Came) {
+        if matches!(outcome.end, End::Returned { forgotten: true, .. } | End::Accepted(_)) {
+            self.remembered.originals.remove(id);
+        }
+        let Some(job) = self.jobs.get_mut(id).filter(|job| run.is_none_or(|run| run == job.run)) else { return };
+        let noted = job.ledger.note(outcome, node::now(), self.settings.policy.max_interval);
+        job.read_limits();
         let name = job.target.name.clone();
-        let about = Some((outcome.id.as_str(), name.as_str()));
-        if let Some(original) = outcome.original {
-            job.target.original = original;
-        }
-        if outcome.gone {
-            return;
-        }
-        if outcome.original.is_none() && outcome.error.is_none() {
-            return self.accepted(&outcome.id);
-        }
-        job.wrote(&outcome.stands);
-        if !outcome.stands.is_empty() {
-            job.drifts.written();
-        }
-        if outcome.asked.is_empty() {
-            job.unsettled.clear(); // nothing was written: what stands was adopted, or the journal refused
-        } else if outcome.error.is_none() {
-            job.unsettled.retain(|setting| !outcome.asked.contains(setting));
-        }
-        match outcome.error {
-            None if outcome.stands.is_empty() => {}
-            None => {
-                job.holds.wrote(&outcome.asked);
-                let words: Vec<String> = outcome.stands.iter().map(ToString::to_string).collect();
+        let about = Some((id.as_str(), name.as_str()));
+        match noted {
+            Noted::Quiet => {}
+            Noted::Wrote(stands) => {
+                let words: Vec<String> = stands.iter().map(ToString::to_string).collect();
                 self.publisher.tell(EventKind::Limit, about, format!("{name}: {}", words.join(", ")));
             }
-            Some(why) => {
-                let stands = |asked: &Setting| outcome.stands.iter().any(|stands| same_kind(*stands, *asked));
-                let mut failed = outcome.asked.clone();
-                failed.retain(|asked| !stands(asked) || outcome.stands.len() == outcome.asked.len());
-                let times = job.holds.failed(&failed);
-                let wait = Millis(WRITE_AGAIN.0.saturating_mul(1 << (times - 1).min(10)));
-                let wait = wait.min(self.settings.policy.max_interval.max(WRITE_AGAIN));
-                job.holds.unwritable = Some((why.clone(), node::now().after(wait)));
+            Noted::Failed(why) => {
                 job.say(NoticeLevel::Warning, &why);
                 self.publisher.tell(EventKind::Hold, about, format!("{name}: left alone: {why}"));
             }
+            Noted::Accepted => self.tick_now(),
         }
-    }
-
-    /// What stood in its cgroup is its original from now on, and the journal knows nothing else.
-    fn accepted(&mut self, id: &ContainerId) {
-        let Some(job) = self.jobs.get_mut(id) else { return };
-        job.settled();
-        job.target.original = job.limits;
-        job.holds = Holds::default();
-        self.remembered.originals.remove(id);
-        self.tick_now();
     }
 
     /// Tries again to put back what still stands of ours in containers that are left alone.
@@ -112,23 +73,14 @@ impl Governing {
             return;
         }
         let (now, paused) = (node::now(), self.paused);
-        let is_left_alone = |job: &Job| {
-            let hold = job.holds.strongest(now, paused);
-            matches!(hold, Some(Hold::Operator | Hold::Foreign(_)))
-        };
-        let is_time = |job: &Job| job.holds.unwritable.as_ref().is_none_or(|(_, until)| now >= *until);
-        let targets: Vec<Target> = self
-            .jobs
-            .values()
-            .filter(|job| is_left_alone(job) && is_time(job) && !job.leftover().is_empty())
-            .map(|job| job.target.clone())
-            .collect();
-        self.return_limits(targets);
+        let wants_back = self.jobs.values().filter(|job| job.ledger.wants_back(now, paused));
+        let pieces = wants_back.map(|job| job.returning(Then::Keep)).collect();
+        self.return_limits(pieces);
     }
 
     /// Asks for the originals of these; where too much waits already, a later look asks again.
-    pub(super) fn return_limits(&mut self, targets: Vec<Target>) {
-        if !targets.is_empty() && self.actuator.order(Order::Return(targets)) {
+    pub(super) fn return_limits(&mut self, pieces: Vec<Piece<Return>>) {
+        if !pieces.is_empty() && self.actuator.order(Order::Return(pieces)) {
             self.in_flight += 1;
         }
     }
@@ -154,41 +106,34 @@ impl Governing {
         }
         let now = node::now();
         let Some(job) = self.jobs.get_mut(id) else { return };
-        if job.holds.foreign.is_some() || matches!(job.holds.strongest(now, self.paused), Some(Hold::Operator)) {
-            return;
-        }
-        let text = match job.drift(now) {
-            None => return job.drifts.written(),
-            Some(Drift::Foreign(text)) => text,
-            Some(Drift::Reverted(_)) if told && !job.is_returning(now) => {
-                "its original limits were put back".to_owned()
-            }
-            Some(Drift::Reverted(settings)) => return self.reverted(id, &settings, now),
+        let policy = &self.settings.policy;
+        let text = match job.ledger.check(told, now, self.paused, (policy.interval, policy.max_interval)) {
+            Verdict::Fine => return,
+            Verdict::Theirs(text) => text,
+            Verdict::Reverted(settings, wait) => return self.reverted(id, &settings, now, wait),
         };
-        job.drifts.tell(LimitDrift { unix_ms: unix_ms(), by: DriftBy::Somebody, text: format!("{text}; left alone") });
-        job.holds.foreign = Some(text.clone());
-        let (name, target) = (job.target.name.clone(), job.target.clone());
+        job.ledger.tell(unix_ms(), DriftBy::Somebody, format!("{text}; left alone"));
+        let name = job.target.name.clone();
         let text = format!("somebody else changed a limit: {text}");
         job.say(NoticeLevel::Info, &format!("{text}; left alone until `flowctl resume {name}`"));
-        self.publisher.tell(EventKind::Hold, Some((id.as_str(), &name)), format!("{name}: left alone: {text}"));
         // Whatever else of ours stands there goes back, so that it is wholly its owner's.
-        self.return_limits(vec![target]);
+        let piece = job.returning(Then::Keep);
+        self.publisher.tell(EventKind::Hold, Some((id.as_str(), &name)), format!("{name}: left alone: {text}"));
+        self.return_limits(vec![piece]);
         self.tick_now();
     }
 
-    /// The system put originals back: the next decision writes ours again, unless it does so again and again.
-    fn reverted(&mut self, id: &ContainerId, settings: &[Setting], now: Millis) {
+    /// The system put originals back: the next decision writes ours again, later if it does so again and again.
+    fn reverted(&mut self, id: &ContainerId, settings: &[Setting], now: Millis, wait: Millis) {
         let Some(job) = self.jobs.get_mut(id) else { return };
-        let policy = &self.settings.policy;
-        let Some(wait) = job.drifts.reverted(settings, now, policy.interval, policy.max_interval) else { return };
         let words: Vec<String> = settings.iter().map(ToString::to_string).collect();
         let mut text = format!("the system reverted {}; it is decided anew", words.join(", "));
         if wait > Millis(0) {
-            let why = "the system takes our limits back again and again".to_owned();
+            let why = "the system takes our limits back again and again";
             text = format!("{text} in {} s, because {why}", wait.0 / 1000);
-            job.holds.unwritable = Some((why, now.after(wait)));
+            job.ledger.wait_until(why, now.after(wait));
         }
-        job.drifts.tell(LimitDrift { unix_ms: unix_ms(), by: DriftBy::System, text: text.clone() });
+        job.ledger.tell(unix_ms(), DriftBy::System, text.clone());
         let name = job.target.name.clone();
         self.publisher.tell(EventKind::Limit, Some((id.as_str(), &name)), format!("{name}: {text}"));
     }

@@ -13,13 +13,14 @@ mod actuator;
 mod adoption;
 mod claims;
 mod commands;
-mod drift;
+#[cfg(test)]
+mod disasters;
 mod ended;
 mod event;
 mod governing;
+mod hands;
 mod history;
 mod holdback;
-mod holds;
 mod job;
 mod journal;
 mod leaving;

@@ -30,7 +30,7 @@ impl Governing {
         };
         let pin = job.allowed(wanted);
         job.pinned = Some(pin);
-        let held = job.holds.strongest(crate::host::node::now(), self.paused).is_some();
+        let held = job.ledger.hold(crate::host::node::now(), self.paused).is_some();
         self.tick_now();
         let bounded = if (pin.fraction() - wanted).abs() > 0.0005 {
             format!(" (its owner's bounds do not allow {})", Share::clamped(wanted))

@@ -4,14 +4,16 @@
 //! that is neither what we wrote nor the original belongs to somebody else and is left alone.
 
 use super::actuator::Connected;
-use super::journal::{Journal, back_to};
-use super::target::{Target, same_kind, standing, stands_in};
-use super::writer::{Record, Writer};
+use super::hands::{Hands, Piece};
+use super::journal::Journal;
+use super::target::Target;
+use super::writer::Writer;
 use crate::config::{EngineChoice, Settings};
 use crate::host::cgroup::Cgroup;
 use crate::host::docker::{Engine, EngineAddress, EngineError, EngineInfo, EngineName};
 use crate::host::node;
 use crate::host::store::{Original, StoreError};
+use crate::limits::{End, Outcome, Promised, Return};
 use crate::model::{ContainerId, Runtime, Setting};
 use std::collections::BTreeSet;
 use std::fs;
@@ -41,7 +43,7 @@ pub async fn restore(settings: &Settings) -> Result<Restored, StoreError> {
     if !Journal::is_there(&settings.state_dir) {
         return Ok(Restored::default()); // nothing was ever changed
     }
-    let (mut journal, remembered) = Journal::open(&settings.state_dir)?;
+    let (journal, remembered) = Journal::open(&settings.state_dir)?;
     let address = match &settings.engine {
         EngineChoice::Off => None,
         EngineChoice::Auto => EngineAddress::from_config(None).ok(),
@@ -55,40 +57,43 @@ pub async fn restore(settings: &Settings) -> Result<Restored, StoreError> {
     {
         connected.lock().unwrap_or_else(std::sync::PoisonError::into_inner).replace(info);
     }
-    let mut restored = everything(&mut journal, &mut Writer::new(engine, connected), None).await;
+    let mut hands = Hands { journal, writer: Writer::new(engine, connected) };
+    let mut restored = everything(&mut hands, None).await;
     restored.failed.extend(remembered.notices);
     Ok(restored)
 }
 
 /// Restores everything in the journal. What is not done `until` then has failed, and stays in it.
-pub(super) async fn everything(journal: &mut Journal, writer: &mut Writer, until: Option<Instant>) -> Restored {
+pub(super) async fn everything(hands: &mut Hands, until: Option<Instant>) -> Restored {
     let mut restored = Restored::default();
-    let all = match tokio::task::block_in_place(|| journal.everything()) {
+    let all = match tokio::task::block_in_place(|| hands.journal.everything()) {
         Ok(all) => all,
         Err(why) => return Restored { failed: vec![why], ..restored },
     };
     for (original, written) in all {
-        let mut left = Vec::new();
-        let ended = in_time(until, one(writer, &original, &written, &mut left)).await;
-        restored.left.append(&mut left);
-        let done = ended.and_then(|ended| {
-            tokio::task::block_in_place(|| journal.forget(&original.id))?;
-            Ok(ended)
-        });
-        match done {
-            Ok(Ended::Back) => restored.back.push(original.name),
-            Ok(Ended::NothingToDo) => restored.nothing_to_do += 1,
-            Err(why) => {
-                restored.failed.push(format!("{}: {why}", original.name));
-                continue;
+        let (id, name) = (original.id.clone(), original.name.clone());
+        let end = in_time(until, one(hands, original, written)).await.map(|outcome| outcome.end);
+        match end {
+            Ok(End::Returned { stood, forgotten, left }) => {
+                restored.left.extend(left.iter().map(|text| format!("{name}: {text}")));
+                if stood {
+                    restored.back.push(name)
+                } else {
+                    restored.nothing_to_do += 1
+                }
+                restored.settled.extend(forgotten.then_some(id));
             }
+            Ok(End::Failed(why) | End::NotBegun(why)) | Err(why) => restored.failed.push(format!("{name}: {why}")),
+            Ok(_) => restored.failed.push(format!("{name}: it ended or started just now; restore again")),
         }
-        restored.settled.insert(original.id);
     }
     restored
 }
 
-async fn in_time(until: Option<Instant>, one: impl Future<Output = Result<Ended, String>>) -> Result<Ended, String> {
+async fn in_time(
+    until: Option<Instant>,
+    one: impl Future<Output = Result<Outcome, String>>,
+) -> Result<Outcome, String> {
     let late = || Err("there was no time left for it; restore again".to_owned());
     match until {
         None => one.await,
@@ -97,83 +102,21 @@ async fn in_time(until: Option<Instant>, one: impl Future<Output = Result<Ended,
     }
 }
 
-/// How a container came to have nothing of ours any more.
-#[derive(Debug, PartialEq)]
-enum Ended {
-    Back,
-    NothingToDo,
-}
-
-/// Puts one container back; what somebody else has set since goes to `left`. An error leaves it in the journal.
-async fn one(
-    writer: &mut Writer,
-    original: &Original,
-    written: &[Setting],
-    left: &mut Vec<String>,
-) -> Result<Ended, String> {
-    match find(writer, original).await {
-        Found::Running(target) => put_back(writer, *target, original, written, left).await,
-        Found::NotRunning => return_record(writer, original, written, left).await,
-        Found::Unknown(why) => Err(why),
-    }
-}
-
-async fn return_record(
-    writer: &Writer,
-    original: &Original,
-    written: &[Setting],
-    left: &mut Vec<String>,
-) -> Result<Ended, String> {
-    if original.runtime == Runtime::Scope {
-        return Ok(Ended::NothingToDo);
-    }
-    match writer.return_record(original, written).await {
-        Record::Back(mut theirs) => {
-            left.append(&mut theirs);
-            Ok(Ended::NothingToDo)
-        }
-        Record::NotNow(why) => Err(why),
-    }
-}
-
-async fn put_back(
-    writer: &mut Writer,
-    target: Target,
-    original: &Original,
-    written: &[Setting],
-    left: &mut Vec<String>,
-) -> Result<Ended, String> {
-    let stands = target.cgroup().limits();
-    let ours: Vec<Setting> = written.iter().copied().filter(|setting| stands_in(&stands, *setting)).collect();
-    let mut theirs: Vec<String> = written
-        .iter()
-        .filter(|setting| !ours.iter().any(|ours| same_kind(*ours, **setting)))
-        .filter_map(|setting| standing(&stands, *setting))
-        .filter(|now| !stands_in(&original.limits, *now))
-        .map(|now| format!("{}: {now} is neither ours nor the original", original.name))
-        .collect();
-    theirs.dedup();
-    left.append(&mut theirs);
-    if ours.is_empty() {
-        return Ok(Ended::NothingToDo);
-    }
-    writer.connect_systemd(std::iter::once(&target)).await;
-    let outcome = writer.write(&target, back_to(&original.limits, &ours)).await;
-    if outcome.gone {
-        return return_record(writer, original, written, left).await;
-    }
-    if let Some(why) = outcome.error {
-        return Err(why);
-    }
-    let stands = target.cgroup().limits();
-    let is_left = |ours: &&Setting| {
-        let was_other = standing(&original.limits, **ours).is_some() && !stands_in(&original.limits, **ours);
-        was_other && stands_in(&stands, **ours)
+/// Puts one container back and forgets it; an error leaves it in the journal.
+async fn one(hands: &mut Hands, original: Original, written: Vec<Setting>) -> Result<Outcome, String> {
+    let target = match find(&hands.writer, &original).await {
+        Found::Running(target) => Some(*target),
+        Found::NotRunning => None,
+        Found::Unknown(why) => return Err(why),
     };
-    match ours.iter().find(is_left) {
-        Some(ours) => Err(format!("{ours} still stands, though nobody refused to change it; restore again")),
-        None => Ok(Ended::Back),
-    }
+    let (operation, ask) = match &target {
+        Some(target) => Return::of_journal(original.limits, written, target.is_late()),
+        None => Return::of_record(original.limits, written),
+    };
+    let promised = Promised { original: original.limits, engine: original.engine };
+    let piece = Piece { id: original.id, run: None, target, original: promised, operation, ask };
+    let outcome = hands.carry_out(vec![piece]).await.pop();
+    outcome.map(|came| came.outcome).ok_or_else(|| "nothing came of it; restore again".to_owned())
 }
 
 enum Found {
@@ -210,8 +153,6 @@ async fn find(writer: &Writer, original: &Original) -> Found {
             Ok(cgroup) => {
                 let id = original.id.clone();
                 let mut target = Target::new(id, original.name.clone(), Runtime::Docker, cgroup);
-                target.original = original.limits;
-                target.engine_limits = original.engine;
                 target.gpu_hook = container.gpu_hook;
                 target.unit = unit(&original.id, info.name, &info.cgroup_driver);
                 Found::Running(Box::new(target))
@@ -256,7 +197,6 @@ fn by_cgroup(original: &Original) -> Found {
         let name = original.cgroup.rsplit('/').next().unwrap_or("");
         if let Ok(cgroup) = Cgroup::of_scope(pid, None, name) {
             let mut target = Target::new(original.id.clone(), original.name.clone(), original.runtime, cgroup);
-            target.original = original.limits;
             // Written to the file alone, a limit would be undone by systemd, which still has ours.
             target.unit = unit_of_scope(Path::new(&original.cgroup));
             return Found::Running(Box::new(target));
@@ -267,7 +207,7 @@ fn by_cgroup(original: &Original) -> Found {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FakeEngine, Folder, id, info, journal, original, weight};
+    use super::super::testing::{FakeEngine, Folder, hands, id, info, original, returning, weight};
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -292,28 +232,28 @@ mod tests {
         };
         for (first, second) in [("job-1", "job-10"), ("job-10", "job-1")] {
             let engine = FakeEngine::start(refuses.clone());
-            let mut restored = Vec::new();
-            for (number, name) in [(1, first), (2, second)] {
-                let folder = Folder::new();
-                let target = folder.target(id(number), name, Runtime::Docker);
-                let (original, ours) = (original(&target), [weight(40), weight(100)]);
-                folder.put("cpu.weight", if number == 1 { "40" } else { "100" });
-                restored.push(put_back(&mut engine.writer(), target, &original, &ours, &mut Vec::new()).await);
-            }
-            assert!(restored[0].is_err(), "{first}: {restored:?}");
-            assert_eq!(restored[1], Ok(Ended::Back), "{second}");
+            let (_dir, mut hands) = hands(&engine);
+            let folders = [Folder::new(), Folder::new()];
+            let pieces = [(1, first, &folders[0]), (2, second, &folders[1])].map(|(number, name, folder)| {
+                returning(folder.target(id(number), name, Runtime::Docker), &[weight(40)])
+            });
+            folders[0].put("cpu.weight", "40");
+            let ends: Vec<End> =
+                hands.carry_out(pieces.into()).await.into_iter().map(|came| came.outcome.end).collect();
+            assert!(ends.iter().any(|end| matches!(end, End::Failed(_))), "{first}: {ends:?}");
+            assert!(ends.iter().any(|end| matches!(end, End::Returned { .. })), "{second}: {ends:?}");
         }
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_limit_of_ours_that_still_stands_is_not_back_whatever_the_engine_says() {
         let engine = FakeEngine::start(|_, _| Some((200, "{}".to_owned())));
+        let (_dir, mut hands) = hands(&engine);
         let folder = Folder::new();
-        let target = folder.target(id(1), "job", Runtime::Docker);
-        let original = original(&target);
+        let piece = returning(folder.target(id(1), "job", Runtime::Docker), &[weight(40)]);
         folder.put("cpu.weight", "40");
-        let done = put_back(&mut engine.writer(), target, &original, &[weight(40)], &mut Vec::new()).await;
-        assert!(done.unwrap_err().contains("still stands"));
+        let end = hands.carry_out(vec![piece]).await.remove(0).outcome.end;
+        assert!(matches!(&end, End::Failed(why) if why.contains("still stands")), "{end:?}");
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -323,16 +263,16 @@ mod tests {
                 if line.starts_with("GET") { inspected(false, present) } else { Some((200, "{}".to_owned())) }
             });
             let folder = Folder::new();
-            let mut target = folder.target(id(1), "job", Runtime::Docker);
-            target.engine_limits = Some(crate::model::EngineLimits { cpu_shares: 777, ..Default::default() });
-            let (dir, mut journal) = journal();
-            journal.before_writing(&[(target, vec![weight(40)])]);
-            let restored = everything(&mut journal, &mut engine.writer(), None).await;
+            let target = folder.target(id(1), "job", Runtime::Docker);
+            let shares = crate::model::EngineLimits { cpu_shares: 777, ..Default::default() };
+            let (_dir, mut hands) = hands(&engine);
+            let row = Original { engine: Some(shares), ..original(&target) };
+            hands.journal.before_writing(&[(row, vec![weight(40)])]);
+            let restored = everything(&mut hands, None).await;
             assert_eq!((restored.left.len(), restored.failed.len()), (left, 0), "{present}: {restored:?}");
-            assert!(restored.settled.contains(&id(1)) && journal.everything().unwrap().is_empty());
+            assert!(restored.settled.contains(&id(1)) && hands.journal.everything().unwrap().is_empty());
             let asked = engine.asked.lock().unwrap().clone();
             assert_eq!(asked.iter().filter(|line| line.starts_with("POST")).count(), updates, "{present}: {asked:?}");
-            drop(dir);
         }
     }
 
@@ -346,12 +286,12 @@ mod tests {
         let this = [mark(Some("this"), "/moved.sock"), mark(None, "/this.sock"), None];
         for (of, is_other) in others.into_iter().map(|of| (of, true)).chain(this.into_iter().map(|of| (of, false))) {
             let engine = FakeEngine::start(unheard);
-            let (_dir, mut journal) = journal();
+            let (_dir, mut hands) = hands(&engine);
             let mut target = Folder::new().target(id(1), "job", Runtime::Docker);
             target.mark = of.clone();
-            journal.before_writing(&[(target, vec![weight(40)])]);
-            let restored = everything(&mut journal, &mut engine.writer(), None).await;
-            assert_eq!(journal.everything().unwrap().len(), usize::from(is_other), "{of:?}: {restored:?}");
+            hands.journal.before_writing(&[(original(&target), vec![weight(40)])]);
+            let restored = everything(&mut hands, None).await;
+            assert_eq!(hands.journal.everything().unwrap().len(), usize::from(is_other), "{of:?}: {restored:?}");
             assert_eq!(restored.failed.iter().any(|text| text.contains("engine.address=unix://")), is_other);
         }
     }
@@ -359,18 +299,18 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_restore_on_an_engine_that_never_answers_ends_by_its_deadline_and_keeps_what_it_could_not_do() {
         let engine = FakeEngine::start(|_, _| None);
-        let (_dir, mut journal) = journal();
+        let (_dir, mut hands) = hands(&engine);
         let folder = Folder::new();
         for number in 1..=3 {
             let target = folder.target(id(number), &format!("job-{number}"), Runtime::Docker);
-            journal.before_writing(&[(target, vec![weight(40)])]);
+            hands.journal.before_writing(&[(original(&target), vec![weight(40)])]);
         }
         let began = Instant::now();
         let until = Some(began + Duration::from_millis(300));
-        let restored = everything(&mut journal, &mut engine.writer(), until).await;
+        let restored = everything(&mut hands, until).await;
         assert!(began.elapsed() < Duration::from_secs(5));
         assert_eq!((restored.failed.len(), restored.settled.len()), (3, 0), "{restored:?}");
-        assert_eq!(journal.everything().unwrap().len(), 3);
+        assert_eq!(hands.journal.everything().unwrap().len(), 3);
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -382,12 +322,13 @@ mod tests {
             false if failing.load(Ordering::Relaxed) => Some((500, r#"{"message":"busy"}"#.to_owned())),
             false => Some((200, "{}".to_owned())),
         });
-        let (_dir, mut journal) = journal();
-        let target = Folder::new().target(id(1), "job", Runtime::Docker);
-        journal.before_writing(&[(target, vec![weight(40)])]);
-        assert_eq!(everything(&mut journal, &mut engine.writer(), None).await.failed.len(), 1);
+        let (_dir, mut hands) = hands(&engine);
+        let folder = Folder::new();
+        let target = folder.target(id(1), "job", Runtime::Docker);
+        hands.journal.before_writing(&[(original(&target), vec![weight(40)])]);
+        assert_eq!(everything(&mut hands, None).await.failed.len(), 1);
         fails.store(false, Ordering::Relaxed);
-        assert!(everything(&mut journal, &mut engine.writer(), None).await.failed.is_empty());
-        assert!(journal.everything().unwrap().is_empty());
+        assert!(everything(&mut hands, None).await.failed.is_empty());
+        assert!(hands.journal.everything().unwrap().is_empty());
     }
 }

@@ -1,5 +1,6 @@
 //! What the engine and the scopes tell, turned into jobs.
 
+use super::actuator::Order;
 use super::governing::Governing;
 use super::job::Job;
 use super::scopes::ScopeEvent;
@@ -63,7 +64,20 @@ impl Governing {
             self.renamed(&container.id, container.name.clone());
             self.froze(&container.id, container.paused);
         }
+        self.return_records(&present);
         self.heard_of_engine = true;
+    }
+
+    /// Those that are remembered and do not run: what their engine keeps of ours goes back.
+    fn return_records(&mut self, present: &BTreeSet<&ContainerId>) {
+        let is_ended = |id: &ContainerId| !present.contains(id) && !self.jobs.contains_key(id);
+        let of_engine =
+            self.remembered.originals.iter().filter(|(_, (original, _))| original.runtime == Runtime::Docker);
+        let ended: Vec<ContainerId> = of_engine.map(|(id, _)| id.clone()).filter(is_ended).collect();
+        for id in ended {
+            // Where too much waits already, the next list tries again.
+            self.in_flight += usize::from(self.actuator.order(Order::Ended(id)));
+        }
     }
 
     fn found(&mut self, container: &EngineContainer) {

@@ -6,6 +6,7 @@ use super::adoption::Adoptions;
 use super::claims::ClaimReader;
 use super::event::Event;
 use super::governing::{Asked, Governing};
+use super::hands::{Hands, Piece};
 use super::history::History;
 use super::job::Job;
 use super::journal::Journal;
@@ -18,6 +19,7 @@ use crate::config::{EngineChoice, HistorySettings, Settings};
 use crate::host::cgroup::Cgroup;
 use crate::host::docker::{Conversion, Engine, EngineAddress, EngineInfo, EngineName};
 use crate::host::store::Original;
+use crate::limits::{Promised, Return};
 use crate::model::{Bytes, ContainerId, CpuWeight, EngineMark, Limits, Runtime, Setting};
 use std::collections::BTreeMap;
 use std::fs;
@@ -152,16 +154,25 @@ impl Folder {
     }
 }
 
-/// A journal in a folder of its own.
-pub(super) fn journal() -> (TempDir, Journal) {
+/// A journal in a folder of its own, and a writer that is connected to this engine.
+pub(super) fn hands(engine: &FakeEngine) -> (TempDir, Hands) {
     let dir = TempDir::new().unwrap();
     let (journal, _) = Journal::open(dir.path()).unwrap();
-    (dir, journal)
+    (dir, Hands { journal, writer: engine.writer() })
 }
 
 /// What a journal remembers of a target whose limits have not been changed yet.
 pub(super) fn original(target: &Target) -> Original {
-    super::journal::original_of(target)
+    let original = target.cgroup().limits();
+    super::journal::original_of(target, &Promised { original, engine: None })
+}
+
+/// These may stand in a target beside the limits that it has now.
+pub(super) fn returning(target: Target, known: &[Setting]) -> Piece<Return> {
+    let original = target.cgroup().limits();
+    let (operation, ask) = Return::of_journal(original, known.to_vec(), target.is_late());
+    let original = Promised { original, engine: None };
+    Piece { id: target.id.clone(), run: None, target: Some(target), original, operation, ask }
 }
 
 /// A loop without an engine of its own, and whatever it is to be told.
@@ -205,14 +216,14 @@ impl House {
 
     /// Governs a job in a folder.
     pub fn add(&mut self, id: &ContainerId, name: &str, folder: &Folder, runtime: Runtime) {
-        let job = Job::new(folder.target(id.clone(), name, runtime), &BTreeMap::new());
+        let job = Job::new(folder.target(id.clone(), name, runtime), None, &BTreeMap::new());
         self.governing.jobs.insert(id.clone(), Box::new(job));
     }
 
     /// As if a decision had been made.
     pub async fn write(&mut self, id: &ContainerId, settings: &[Setting]) {
         let changes = settings.iter().map(|to| {
-            let from = super::target::standing(&self.governing.jobs[id].limits, *to).unwrap();
+            let from = self.governing.jobs[id].ledger.stands().get(to.kind()).unwrap();
             crate::model::LimitChange { id: id.clone(), from, to: *to }
         });
         let changes = changes.collect();
@@ -241,7 +252,7 @@ impl House {
     }
 
     pub fn original(&self, id: &ContainerId) -> Limits {
-        self.governing.jobs[id].target.original
+        *self.governing.jobs[id].ledger.original()
     }
 }
 

@@ -1,16 +1,14 @@
-//! Writes limits by whichever way belongs to a container, and says what came of it: the engine, systemd, or the cgroup itself.
-//!
-//! What is read back counts as ours only where it came of this write: an owner who changed the limit while an engine took its time
-//! keeps it. Imports: host's engine and systemd, the journal, targets, model.
+//! Writes limits by whichever way belongs to a container: the engine, systemd, or the cgroup itself. Imports: host's engine and systemd,
+//! limits, targets, model.
 
-use super::actuator::{Connected, Outcome};
-use super::journal::back_to;
+use super::actuator::Connected;
 use super::restore::of_another_engine;
-use super::target::{Target, same, same_kind, standing};
+use super::target::Target;
 use crate::host::docker::{Conversion, Engine, EngineError, EngineInfo, EngineName, Recorded, recorded};
 use crate::host::store::Original;
 use crate::host::systemd::Systemd;
-use crate::model::{EngineLimits, Runtime, Setting};
+use crate::limits::{Record, Wrote, same};
+use crate::model::{EngineLimits, LimitKind, Runtime, Setting};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,20 +16,6 @@ use tokio::time::Instant;
 
 /// A bus that did not answer is left alone for so long.
 const BUS_AGAIN_AFTER: Duration = Duration::from_secs(60);
-/// What engines make of less: `docker update` refuses less memory and fewer billionths of a core, the kernel a shorter time to run.
-const RESERVATION_LEAST: u64 = 6 << 20;
-const QUOTA_LEAST: u64 = 10;
-const RUN_LEAST_US: u64 = 1000;
-
-/// What became of the engine's record of a container that does not run.
-#[derive(Debug, PartialEq)]
-pub(super) enum Record {
-    /// Nothing of ours is in it any more; with what its owner has put there since, in words.
-    Back(Vec<String>),
-    /// It is as we left it, and why.
-    NotNow(String),
-}
-
 /// Writes limits by whichever way belongs to the container.
 pub(super) struct Writer {
     pub engine: Option<Engine>,
@@ -80,43 +64,41 @@ impl Writer {
         }
     }
 
-    /// Writes `settings` and reads back what came of them.
-    pub async fn write(&self, target: &Target, settings: Vec<Setting>) -> Outcome {
-        let mut error = None;
-        let mut gone = false;
-        match self.by_owner(target, &settings).await {
+    /// Writes `settings`; `original`: the container's limits in the engine's own numbers.
+    pub async fn write(&self, target: &Target, original: &EngineLimits, settings: &[Setting]) -> Wrote {
+        let mut failed = None;
+        match self.by_owner(target, original, settings).await {
             Ok(rest) => {
                 for setting in rest {
-                    error = self.by_cgroup(target, setting).await.err().or(error);
+                    failed = self.by_cgroup(target, setting).await.err().or(failed);
                 }
             }
-            Err(failed) => {
-                gone = failed.is_gone();
-                error = (!gone).then(|| failed.to_string());
+            Err(error) if error.is_gone() => return Wrote::Gone,
+            Err(error) => failed = Some(error.to_string()),
+        }
+        match failed {
+            Some(why) => Wrote::Failed(why),
+            None => {
+                self.correct_weight(target, original, settings).await;
+                Wrote::Done
             }
         }
-        if error.is_none() && !gone {
-            self.correct_weight(target, &settings).await;
-        }
-        let limits = target.cgroup().limits();
-        let engine = target.engine_limits.unwrap_or_default();
-        let came_of_it = |asked: &Setting| standing(&limits, *asked).filter(|now| came_of(*asked, *now, &engine));
-        let stands: Vec<Setting> = settings.iter().filter_map(came_of_it).collect();
-        gone |= !target.cgroup().populated();
-        let error = error.filter(|_| !gone);
-        Outcome { id: target.id.clone(), stands, original: Some(target.original), asked: settings, error, gone }
     }
 
     /// Through the engine where it may be; what is left must be written to the cgroup.
-    async fn by_owner(&self, target: &Target, settings: &[Setting]) -> Result<Vec<Setting>, EngineError> {
+    async fn by_owner(
+        &self,
+        target: &Target,
+        original: &EngineLimits,
+        settings: &[Setting],
+    ) -> Result<Vec<Setting>, EngineError> {
         let (Runtime::Docker, false) = (target.runtime, target.gpu_hook) else { return Ok(settings.to_vec()) };
         let Some(engine) = &self.engine else { return Ok(settings.to_vec()) };
         let conversion = self.info().map_or(Conversion::expected(1, None), |info| info.conversion);
-        let original = target.engine_limits.unwrap_or_default();
         let (mut rest, by_engine): (Vec<Setting>, Vec<Setting>) =
             settings.iter().partition(|setting| self.is_systemds(target, **setting));
         if !by_engine.is_empty() {
-            rest.extend(engine.update(&target.id, &original, conversion, &by_engine).await?.not_by_engine);
+            rest.extend(engine.update(&target.id, original, conversion, &by_engine).await?.not_by_engine);
         }
         Ok(rest)
     }
@@ -149,7 +131,7 @@ impl Writer {
     }
 
     /// Engines turn `cpu_shares` into a weight in one of two ways; what was read back tells which, and it is asked once more.
-    async fn correct_weight(&self, target: &Target, settings: &[Setting]) {
+    async fn correct_weight(&self, target: &Target, original: &EngineLimits, settings: &[Setting]) {
         let Some(Setting::CpuWeight(wanted)) = settings.iter().find(|s| matches!(s, Setting::CpuWeight(_))) else {
             return;
         };
@@ -163,8 +145,37 @@ impl Writer {
         tracing::info!(?conversion, "the engine converts CPU shares differently than expected");
         info.conversion = conversion;
         *self.connected.lock().unwrap_or_else(PoisonError::into_inner) = Some(info);
-        if let Err(error) = self.by_owner(target, &[Setting::CpuWeight(*wanted)]).await {
+        if let Err(error) = self.by_owner(target, original, &[Setting::CpuWeight(*wanted)]).await {
             tracing::debug!(%error, "the weight is corrected at the next tick");
+        }
+    }
+
+    /// Those of `written` that an engine may keep, what it has of all limits, and whether the container runs.
+    async fn record(
+        &self,
+        original: &Original,
+        written: &[Setting],
+        info: &EngineInfo,
+    ) -> Result<(Vec<Setting>, EngineLimits, bool), EngineError> {
+        let (Some(engine), by_systemd) = (&self.engine, info.cgroup_driver == "systemd") else {
+            return Ok((Vec::new(), EngineLimits::default(), false));
+        };
+        // Where systemd has the cgroups, this one was never put into the record.
+        let is_recorded = |s: &&Setting| !by_systemd || !matches!(s, Setting::IoWeight(_));
+        let written = written.iter().filter(is_recorded).copied().collect();
+        let (record, runs) = engine.record(&original.id).await?;
+        Ok((written, record, runs))
+    }
+
+    /// Whether the engine keeps one of these for the next run of a container, or may: it cannot be asked.
+    pub async fn is_in_record(&self, original: &Original, written: &[Setting]) -> bool {
+        let Some(info) = self.info() else { return true };
+        let limits = original.engine.unwrap_or_default();
+        match self.record(original, written, &info).await {
+            Ok((written, record, _)) => written
+                .into_iter()
+                .any(|setting| in_record(setting, &limits, info.conversion, &record) == Recorded::Set),
+            Err(error) => !error.is_missing(),
         }
     }
 
@@ -177,11 +188,9 @@ impl Writer {
         if let Some(why) = of_another_engine(original, &info) {
             return Record::NotNow(why);
         }
-        // Where systemd has the cgroups, this one was never put into the record.
-        let is_recorded = |s: &&Setting| info.cgroup_driver != "systemd" || !matches!(s, Setting::IoWeight(_));
-        let written: Vec<Setting> = written.iter().filter(is_recorded).copied().collect();
-        let record = match engine.record(&original.id).await {
-            Ok(record) => record,
+        let (written, record) = match self.record(original, written, &info).await {
+            Ok((.., true)) => return Record::RunsAgain,
+            Ok((written, record, false)) => (written, record),
             Err(error) if error.is_missing() => return Record::Back(Vec::new()),
             Err(error) => return Record::NotNow(error.to_string()),
         };
@@ -191,12 +200,16 @@ impl Writer {
         let mut theirs: Vec<String> = written
             .iter()
             .filter(|setting| {
-                !ours.iter().any(|ours| same_kind(*ours, **setting)) && of(setting) == Recorded::Otherwise
+                !ours.iter().any(|ours| ours.kind() == setting.kind()) && of(setting) == Recorded::Otherwise
             })
-            .map(|setting| format!("{}: in the engine's record something else stands for {setting}", original.name))
+            .map(|setting| format!("in the engine's record something else stands for {setting}"))
             .collect();
         theirs.dedup();
-        let settings = back_to(&original.limits, &ours);
+        let settings: Vec<Setting> = LimitKind::ALL
+            .into_iter()
+            .filter(|kind| ours.iter().any(|ours| ours.kind() == *kind))
+            .filter_map(|kind| original.limits.get(kind))
+            .collect();
         if settings.is_empty() {
             return Record::Back(theirs);
         }
@@ -218,21 +231,4 @@ fn in_record(setting: Setting, original: &EngineLimits, now: Conversion, record:
     let found = possible.iter().map(|conversion| recorded(setting, original, *conversion, record));
     let found: Vec<Recorded> = found.collect();
     if found.contains(&Recorded::Set) { Recorded::Set } else { found[0] }
-}
-
-/// Whether what stands came of asking for `asked`, as far as kernels and engines round it and keep it within their bounds.
-fn came_of(asked: Setting, stands: Setting, engine: &EngineLimits) -> bool {
-    let bounded = match (asked, stands) {
-        (Setting::MemoryLow(asked), Setting::MemoryLow(stands)) => {
-            let most = u64::try_from(engine.memory).unwrap_or(0).max(RESERVATION_LEAST);
-            asked < stands && stands.0 == RESERVATION_LEAST || engine.memory > 0 && asked > stands && stands.0 == most
-        }
-        (Setting::CpuQuota(Some(asked)), Setting::CpuQuota(Some(stands))) => {
-            let shortest = RUN_LEAST_US * 1000 / u64::try_from(engine.cpu_period).unwrap_or(0).max(1);
-            let least = if engine.cpu_period > 0 { shortest.max(QUOTA_LEAST) } else { QUOTA_LEAST };
-            asked < stands && stands.0 <= least
-        }
-        _ => false,
-    };
-    bounded || same(asked, stands)
 }

@@ -1,6 +1,6 @@
 //! One limit to write: the difference between a plan and what stands.
 
-use super::{Bytes, ContainerId, CpuWeight, Quota};
+use super::{Bytes, ContainerId, CpuWeight, Limits, Quota};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -18,6 +18,89 @@ pub enum Setting {
     MemoryHigh(Option<Bytes>),
     /// `io.weight`.
     IoWeight(u16),
+}
+
+/// The limits that are governed: a closed list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LimitKind {
+    /// `cpu.weight`.
+    CpuWeight,
+    /// `cpu.max`.
+    CpuQuota,
+    /// `memory.low`.
+    MemoryLow,
+    /// `memory.high`.
+    MemoryHigh,
+    /// `io.weight`.
+    IoWeight,
+}
+
+impl LimitKind {
+    /// Each of them once.
+    pub const ALL: [LimitKind; 5] =
+        [LimitKind::CpuWeight, LimitKind::CpuQuota, LimitKind::MemoryLow, LimitKind::MemoryHigh, LimitKind::IoWeight];
+}
+
+impl Setting {
+    /// Which limit it is a value of.
+    pub fn kind(self) -> LimitKind {
+        match self {
+            Setting::CpuWeight(_) => LimitKind::CpuWeight,
+            Setting::CpuQuota(_) => LimitKind::CpuQuota,
+            Setting::MemoryLow(_) => LimitKind::MemoryLow,
+            Setting::MemoryHigh(_) => LimitKind::MemoryHigh,
+            Setting::IoWeight(_) => LimitKind::IoWeight,
+        }
+    }
+}
+
+impl Limits {
+    /// The value of one kind, where there is one.
+    pub fn get(&self, kind: LimitKind) -> Option<Setting> {
+        match kind {
+            LimitKind::CpuWeight => self.cpu_weight.map(Setting::CpuWeight),
+            LimitKind::CpuQuota => self.cpu_quota.map(Setting::CpuQuota),
+            LimitKind::MemoryLow => self.memory_low.map(Setting::MemoryLow),
+            LimitKind::MemoryHigh => self.memory_high.map(Setting::MemoryHigh),
+            LimitKind::IoWeight => self.io_weight.map(Setting::IoWeight),
+        }
+    }
+
+    /// Replaces the value of one kind.
+    pub fn set(&mut self, setting: Setting) {
+        match setting {
+            Setting::CpuWeight(value) => self.cpu_weight = Some(value),
+            Setting::CpuQuota(value) => self.cpu_quota = Some(value),
+            Setting::MemoryLow(value) => self.memory_low = Some(value),
+            Setting::MemoryHigh(value) => self.memory_high = Some(value),
+            Setting::IoWeight(value) => self.io_weight = Some(value),
+        }
+    }
+
+    /// No value of this kind any more.
+    pub fn unset(&mut self, kind: LimitKind) {
+        match kind {
+            LimitKind::CpuWeight => self.cpu_weight = None,
+            LimitKind::CpuQuota => self.cpu_quota = None,
+            LimitKind::MemoryLow => self.memory_low = None,
+            LimitKind::MemoryHigh => self.memory_high = None,
+            LimitKind::IoWeight => self.io_weight = None,
+        }
+    }
+
+    /// Each value once, in the order of [`LimitKind::ALL`].
+    pub fn settings(&self) -> impl Iterator<Item = Setting> + '_ {
+        LimitKind::ALL.into_iter().filter_map(|kind| self.get(kind))
+    }
+}
+
+impl FromIterator<Setting> for Limits {
+    /// Of several values of one kind the last counts.
+    fn from_iter<I: IntoIterator<Item = Setting>>(settings: I) -> Limits {
+        let mut limits = Limits::default();
+        settings.into_iter().for_each(|setting| limits.set(setting));
+        limits
+    }
 }
 
 impl fmt::Display for Setting {

@@ -22,7 +22,7 @@ mod training;
 mod units;
 mod unlimited;
 
-pub use change::{LimitChange, Setting};
+pub use change::{LimitChange, LimitKind, Setting};
 pub use container::{Adoption, Bounds, ContainerId, Directives, EngineLimits, EngineMark, Hold, RunState, Runtime};
 pub use event::{Event, EventKind};
 pub use history::{

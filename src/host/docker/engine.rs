@@ -136,12 +136,13 @@ impl Engine {
         self.inspected(operation, id.as_str(), engine).await
     }
 
-    /// The limits in the engine's record of a container, which may have ended.
-    pub async fn record(&self, id: &ContainerId) -> Result<EngineLimits, EngineError> {
+    /// The limits in the engine's record of a container, and whether it runs.
+    pub async fn record(&self, id: &ContainerId) -> Result<(EngineLimits, bool), EngineError> {
         let operation = format!("inspect container {id}");
         checked_id(&operation, id)?;
         let found = self.typed(&operation, self.bollard.inspect_container(id.as_str(), None)).await?;
-        Ok(container::limits(&found.host_config.unwrap_or_default()))
+        let runs = found.state.as_ref().is_some_and(|state| state.running == Some(true));
+        Ok((container::limits(&found.host_config.unwrap_or_default()), runs))
     }
 
     /// The container of this name, id, or beginning of an id; [`EngineError::Gone`] where there is none or it does not run.

@@ -4,7 +4,7 @@
 //! doing (an engine restart, a `daemon-reload`): the next decision writes ours again. Should the system go on, we wait longer and
 //! longer, so that two programs never fight over a limit. Imports: model.
 
-use super::target::{same, same_kind, standing};
+use super::equal::same;
 use crate::model::{LimitDrift, Limits, Millis, Setting};
 use std::collections::VecDeque;
 
@@ -26,11 +26,11 @@ pub(super) enum Drift {
 
 /// Compares what stands with what we wrote, as far as engines round, or with the original where we wrote nothing, which was read from
 /// the same file. `unsettled` may still come into force.
-pub(super) fn drift(original: &Limits, ours: &[Setting], unsettled: &[Setting], stands: &Limits) -> Option<Drift> {
+pub(super) fn drift(original: &Limits, ours: &Limits, unsettled: &[Setting], stands: &Limits) -> Option<Drift> {
     let mut reverted = Vec::new();
-    for original in of_every_kind(original) {
-        let Some(now) = standing(stands, original) else { continue };
-        let ours = ours.iter().copied().find(|ours| same_kind(*ours, original));
+    for original in original.settings() {
+        let Some(now) = stands.get(original.kind()) else { continue };
+        let ours = ours.get(original.kind());
         if ours.map_or(now == original, |ours| same(now, ours)) {
             continue;
         }
@@ -44,19 +44,8 @@ pub(super) fn drift(original: &Limits, ours: &[Setting], unsettled: &[Setting], 
     (!reverted.is_empty()).then_some(Drift::Reverted(reverted))
 }
 
-fn of_every_kind(limits: &Limits) -> impl Iterator<Item = Setting> {
-    let all = [
-        limits.cpu_weight.map(Setting::CpuWeight),
-        limits.cpu_quota.map(Setting::CpuQuota),
-        limits.memory_low.map(Setting::MemoryLow),
-        limits.memory_high.map(Setting::MemoryHigh),
-        limits.io_weight.map(Setting::IoWeight),
-    ];
-    all.into_iter().flatten()
-}
-
 /// The changes by others that one job has seen.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Drifts {
     told: VecDeque<LimitDrift>,
     /// Reverted, told, and not written again since.
@@ -123,12 +112,14 @@ mod tests {
     fn a_weight_beside_the_original_is_somebodys_and_one_beside_ours_is_rounding() {
         let limits = |weight: f64| Limits { cpu_weight: Some(CpuWeight::clamped(weight)), ..Limits::default() };
         let original = limits(64.0);
-        let Some(Drift::Foreign(text)) = drift(&original, &[], &[], &limits(63.0)) else { panic!("it is an owner's") };
+        let Some(Drift::Foreign(text)) = drift(&original, &Limits::default(), &[], &limits(63.0)) else {
+            panic!("it is an owner's")
+        };
         assert!(text.contains("stands where") && !text.contains("somebody"), "who it was is said by the hold: {text}");
-        assert_eq!(drift(&original, &[], &[], &original), None);
-        let ours = weight();
+        assert_eq!(drift(&original, &Limits::default(), &[], &original), None);
+        let ours = limits(252.0);
         assert_eq!(drift(&original, &ours, &[], &limits(251.0)), None);
-        assert_eq!(drift(&original, &ours, &[], &original), Some(Drift::Reverted(ours.to_vec())));
+        assert_eq!(drift(&original, &ours, &[], &original), Some(Drift::Reverted(weight().to_vec())));
         assert!(matches!(drift(&original, &ours, &[], &limits(65.0)), Some(Drift::Foreign(_))));
     }
 
@@ -136,8 +127,11 @@ mod tests {
     fn what_an_engine_does_late_of_what_was_asked_is_nobodys_will() {
         let limits = |weight: f64| Limits { cpu_weight: Some(CpuWeight::clamped(weight)), ..Limits::default() };
         let original = [Setting::CpuWeight(CpuWeight::clamped(100.0))];
-        assert_eq!(drift(&limits(100.0), &[], &weight(), &limits(252.0)), Some(Drift::Reverted(original.to_vec())));
-        assert!(matches!(drift(&limits(100.0), &[], &[], &limits(252.0)), Some(Drift::Foreign(_))));
+        assert_eq!(
+            drift(&limits(100.0), &Limits::default(), &weight(), &limits(252.0)),
+            Some(Drift::Reverted(original.to_vec()))
+        );
+        assert!(matches!(drift(&limits(100.0), &Limits::default(), &[], &limits(252.0)), Some(Drift::Foreign(_))));
     }
 
     #[test]

@@ -1,0 +1,203 @@
+//! What outlives a daemon: world, disk and clock; and the steps of operations carried out on them, as the actuator does. Imports: limits,
+//! the journal, the world.
+
+use super::super::journal::Journal;
+use super::Plant;
+use super::world::{Disk, Mood, Thing, is_ours};
+use crate::host::store::Original;
+use crate::limits::{Answer, Ask, Change, Operation, Outcome, Promised, Record, Return, Step};
+use crate::model::{Limits, Millis, Runtime, Setting};
+
+#[derive(Clone, Debug)]
+pub(super) enum Steps {
+    Change(Change),
+    Return(Return),
+}
+
+/// One container on which an operation is carried out. `run`: whose cgroup it has, if it ran.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub thing: usize,
+    pub run: Option<u32>,
+    pub original: Promised,
+    pub steps: Steps,
+    pub ask: Ask,
+    /// When it read last what stands: a change since then is lost to it.
+    pub looked: u64,
+}
+
+/// World, disk and clock, which outlive a daemon.
+pub struct Ground {
+    pub things: Vec<Thing>,
+    pub journal: Journal,
+    pub mood: Mood,
+    pub disk: Disk,
+    pub now: Millis,
+    pub at: u64,
+    pub plant: Plant,
+}
+
+impl Ground {
+    /// What of ours came into force must have been promised.
+    pub fn check(&mut self, thing: usize, came: &[Setting]) -> Result<(), String> {
+        let id = self.things[thing].id.clone();
+        for setting in came {
+            let is_promised = self.journal.original(&id)?.is_some() && self.journal.written(&id)?.contains(setting);
+            if is_ours(*setting) && !is_promised {
+                return Err(format!("{setting} came into force in {} and is not in the journal", id.short()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The engine does what waits at its socket.
+    pub fn late(&mut self, thing: usize) -> Result<(), String> {
+        let came = self.things[thing].late()?;
+        self.check(thing, &came)
+    }
+
+    /// Whether the engine answers a question about a container, after what it was asked to do before.
+    fn engine_answers(&mut self, thing: usize) -> Result<bool, String> {
+        while self.mood == Mood::Answers && self.things[thing].waits() {
+            self.late(thing)?;
+        }
+        Ok(self.mood == Mood::Answers)
+    }
+
+    pub fn original(&self, thing: usize, promised: &Promised) -> Original {
+        let thing = &self.things[thing];
+        Original {
+            id: thing.id.clone(),
+            runtime: thing.runtime,
+            name: thing.id.short().to_owned(),
+            cgroup: "/x".to_owned(),
+            boot_id: "boot".to_owned(),
+            started_unix_ms: u64::from(thing.run),
+            remembered_unix_ms: 1,
+            limits: promised.original,
+            engine: promised.engine,
+            mark: None,
+        }
+    }
+
+    pub fn read(&mut self, thing: usize, run: Option<u32>) -> (Limits, bool) {
+        let at = self.at;
+        let thing = &mut self.things[thing];
+        if thing.running && run == Some(thing.run) {
+            thing.seen(at);
+            (thing.cgroup, true)
+        } else {
+            (Limits::default(), false)
+        }
+    }
+
+    fn forget(&mut self, thing: usize) -> Result<(), String> {
+        let id = self.things[thing].id.clone();
+        match self.disk {
+            Disk::Full => Err("disk full".to_owned()),
+            Disk::Works => self.journal.forget(&id),
+            Disk::Lies => self.journal.forget(&id).and(Err("disk full".to_owned())),
+        }
+    }
+
+    /// Carries out one step.
+    pub fn answer(&mut self, piece: &Piece) -> Result<Answer, String> {
+        let thing = piece.thing;
+        Ok(match &piece.ask {
+            Ask::Promise(settings) if self.plant == Plant::SkipsThePromise => {
+                let _ = settings;
+                Answer::Promised(Ok(piece.original))
+            }
+            Ask::Promise(settings) => {
+                let row = (self.original(thing, &piece.original), settings.clone());
+                let mut promise = || self.journal.before_writing(&[row.clone()]).remove(0);
+                Answer::Promised(match self.disk {
+                    Disk::Full => Err("disk full".to_owned()),
+                    Disk::Works => promise(),
+                    Disk::Lies => promise().and(Err("disk full".to_owned())),
+                })
+            }
+            Ask::Read => {
+                let (stands, runs) = self.read(thing, piece.run);
+                Answer::Read { stands, runs }
+            }
+            Ask::Write(settings) => {
+                let run = piece.run.unwrap_or(0);
+                let (wrote, came) = self.things[thing].write(piece.looked, run, settings, self.mood)?;
+                self.check(thing, &came)?;
+                Answer::Wrote(wrote)
+            }
+            Ask::ReturnRecord(known) => {
+                let id = self.things[thing].id.clone();
+                match self.journal.original(&id)? {
+                    Some(original) => {
+                        if self.plant == Plant::TrustsAMissingContainer && self.mood != Mood::Answers {
+                            return Ok(Answer::Record(Record::Back(Vec::new())));
+                        }
+                        let limits = original.limits;
+                        Answer::Record(self.things[thing].return_record(piece.looked, known, &limits, self.mood)?)
+                    }
+                    None => Answer::Record(Record::Back(Vec::new())),
+                }
+            }
+            Ask::LookAtRecord(known) => {
+                let answers = self.engine_answers(thing)?;
+                Answer::Kept(!answers || self.things[thing].keeps(known))
+            }
+            Ask::Forget => Answer::Forgot(self.forget(thing)),
+        })
+    }
+}
+
+pub(super) fn next(piece: Piece, answer: Answer) -> Result<Piece, Outcome> {
+    let Piece { thing, run, original, steps, looked, .. } = piece;
+    let step = match steps {
+        Steps::Change(change) => match change.answer(answer) {
+            Step::Ask(change, ask) => Ok((Steps::Change(change), ask)),
+            Step::Done(outcome) => Err(outcome),
+        },
+        Steps::Return(back) => match back.answer(answer) {
+            Step::Ask(back, ask) => Ok((Steps::Return(back), ask)),
+            Step::Done(outcome) => Err(outcome),
+        },
+    };
+    step.map(|(steps, ask)| Piece { thing, run, original, steps, ask, looked })
+}
+
+pub(super) fn of_record(thing: usize, original: &Original, written: Vec<Setting>) -> Piece {
+    let (steps, ask) = Return::of_record(original.limits, written);
+    let original = Promised { original: original.limits, engine: None };
+    Piece { thing, run: None, original, steps: Steps::Return(steps), ask, looked: 0 }
+}
+
+/// A container of the journal, as a restore finds it; `None`: it cannot be found now, or is not remembered.
+pub(super) fn find(ground: &mut Ground, thing: usize) -> Result<Option<Piece>, String> {
+    let is_engines = ground.things[thing].runtime == Runtime::Docker;
+    if is_engines && !ground.engine_answers(thing)? {
+        return Ok(None);
+    }
+    let Thing { id, running, run, .. } = &ground.things[thing];
+    let Some(original) = ground.journal.original(id)? else { return Ok(None) };
+    let written = ground.journal.written(id)?;
+    if !running {
+        return Ok(Some(of_record(thing, &original, written)));
+    }
+    let (steps, ask) = Return::of_journal(original.limits, written, is_engines);
+    let promised = Promised { original: original.limits, engine: None };
+    Ok(Some(Piece { thing, run: Some(*run), original: promised, steps: Steps::Return(steps), ask, looked: 0 }))
+}
+
+/// What `flowcond restore` does without a daemon.
+pub fn restore_alone(ground: &mut Ground) -> Result<(), String> {
+    for thing in 0..ground.things.len() {
+        let Some(mut piece) = find(ground, thing)? else { continue };
+        loop {
+            let answer = ground.answer(&piece)?;
+            match next(piece, answer) {
+                Ok(further) => piece = further,
+                Err(_) => break,
+            }
+        }
+    }
+    Ok(())
+}

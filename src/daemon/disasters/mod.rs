@@ -1,0 +1,286 @@
+//! Disasters at every step: schedules of what a daemon, its engine, kernel, disk and owners may do to each other, by seed.
+//!
+//! Ledgers, operations and journal are the real ones (the database is on a disk that works, is full, or lies); the world is simulated.
+//! After each step: what of ours came into force was promised, and what an owner set and the daemon saw is not overwritten. At the end,
+//! when the world is well again: the daemon comes to rest with its plan in force, and after a restore every container is as its owner
+//! wants it and the journal is empty. A violation is told with its schedule, shrunk. Imports: as its parts.
+
+mod ground;
+mod node;
+mod world;
+
+use super::journal::Journal;
+use crate::model::{Millis, Runtime};
+use ground::{Ground, restore_alone};
+use node::Node;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::path::Path;
+use tempfile::TempDir;
+use world::{Disk, KINDS, Mood, Thing};
+
+/// Mistakes that the schedules must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plant {
+    None,
+    SkipsThePromise,
+    ForgetsAFailedWrite,
+    TrustsAMissingContainer,
+    ClearsOursOfAll,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Action {
+    /// The actuator carries out one step.
+    Step,
+    /// The loop handles one event.
+    Handle,
+    Tick(u32),
+    Look,
+    OwnerSets {
+        thing: usize,
+        kind: usize,
+        number: u32,
+        by_engine: bool,
+    },
+    SystemReverts {
+        thing: usize,
+        kind: usize,
+    },
+    Stops(usize),
+    Starts(usize),
+    EngineIsLate(usize),
+    Engine(Mood),
+    Disk(Disk),
+    Pause,
+    Resume,
+    Restore,
+    Listed,
+    /// Killed, and started again at once.
+    Killed,
+    /// Killed; what systemd runs then restores; started again.
+    KilledAndRestored,
+    Waits,
+}
+
+const THINGS: usize = 3;
+const ACTIONS: usize = 80;
+
+fn schedule(seed: u64) -> Vec<Action> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    (0..ACTIONS).map(|_| action(&mut random)).collect()
+}
+
+fn action(random: &mut ChaCha8Rng) -> Action {
+    let (thing, kind) = (random.random_range(0..THINGS), random.random_range(0..KINDS.len()));
+    let (number, by_engine) = (random.random_range(0..1000), random.random_bool(0.5));
+    match random.random_range(0..100) {
+        0..36 => Action::Step,
+        36..54 => Action::Handle,
+        54..66 => Action::Tick(number),
+        66..69 => Action::Look,
+        69..73 => Action::OwnerSets { thing, kind, number, by_engine },
+        73 => Action::SystemReverts { thing, kind },
+        74..77 => Action::Stops(thing),
+        77..81 => Action::Starts(thing),
+        81..83 => Action::EngineIsLate(thing),
+        83..88 => {
+            let moods = [Mood::Answers, Mood::Answers, Mood::Refuses, Mood::Late, Mood::Deaf];
+            Action::Engine(moods[random.random_range(0..moods.len())])
+        }
+        88..90 => {
+            let disks = [Disk::Works, Disk::Works, Disk::Full, Disk::Lies];
+            Action::Disk(disks[random.random_range(0..disks.len())])
+        }
+        90 => Action::Pause,
+        91..94 => Action::Resume,
+        94 => Action::Restore,
+        95 => Action::Listed,
+        96 => Action::Killed,
+        97 => Action::KilledAndRestored,
+        _ => Action::Waits,
+    }
+}
+
+fn act(node: &mut Node, ground: &mut Ground, action: Action) -> Result<(), String> {
+    ground.at += 1;
+    match action {
+        Action::Step => drop(node.step(ground)?),
+        Action::Handle => drop(node.handle(ground)),
+        Action::Tick(plan) => drop(node.tick(ground, plan)),
+        Action::Look => drop(node.look(ground)),
+        Action::OwnerSets { thing, kind, number, by_engine } => {
+            let told = ground.things[thing].told;
+            ground.things[thing].owner_sets(KINDS[kind], number, by_engine);
+            if ground.things[thing].told > told {
+                node.told_updated(thing);
+            }
+        }
+        Action::SystemReverts { thing, kind } => ground.things[thing].reverts(KINDS[kind]),
+        Action::Stops(thing) => {
+            if ground.things[thing].running {
+                ground.things[thing].stops();
+                node.told_ended(thing);
+            }
+        }
+        Action::Starts(thing) => {
+            ground.things[thing].starts();
+            node.told_started(thing);
+        }
+        Action::EngineIsLate(thing) => ground.late(thing)?,
+        Action::Engine(mood) => ground.mood = mood,
+        Action::Disk(disk) => ground.disk = disk,
+        Action::Pause => node.pause(),
+        Action::Resume => node.resume(),
+        Action::Restore => node.restore(),
+        Action::Listed => node.listed(ground),
+        Action::Killed => *node = Node::start(ground),
+        Action::KilledAndRestored => {
+            restore_alone(ground)?;
+            *node = Node::start(ground);
+        }
+        Action::Waits => ground.now = ground.now.after(Millis::from_secs(90)),
+    }
+    Ok(())
+}
+
+/// Goes on until nothing waits any more.
+fn settle(node: &mut Node, ground: &mut Ground) -> Result<(), String> {
+    for _ in 0..2000 {
+        ground.at += 1;
+        let stepped = node.step(ground)?;
+        let handled = node.handle(ground);
+        if !stepped && !handled {
+            return Ok(());
+        }
+    }
+    Err("the daemon never comes to rest: orders without end".to_owned())
+}
+
+/// Everything that was broken works again: it must come to rest, and everything must go back.
+fn epilogue(node: &mut Node, ground: &mut Ground) -> Result<(), String> {
+    (ground.mood, ground.disk) = (Mood::Answers, Disk::Works);
+    for thing in 0..THINGS {
+        while ground.things[thing].waits() {
+            ground.late(thing)?;
+        }
+    }
+    settle(node, ground)?;
+    node.listed(ground);
+    let mut quiet = 0;
+    for _ in 0..24 {
+        settle(node, ground)?;
+        ground.now = ground.now.after(Millis::from_secs(400));
+        let looked = node.look(ground);
+        settle(node, ground)?;
+        let ticked = node.tick(ground, 0);
+        quiet = if looked || ticked { 0 } else { quiet + 1 };
+    }
+    if quiet < 3 {
+        return Err("the daemon never comes to rest: it writes again and again".to_owned());
+    }
+    for thing in 0..THINGS {
+        if node.is_left_alone(thing, ground.now) == Some(true)
+            && let Some(amiss) = ground.things[thing].stands_amiss()
+        {
+            return Err(format!("left alone, but {amiss}"));
+        }
+    }
+    node.restore();
+    settle(node, ground)?;
+    let amiss = |ground: &Ground| ground.things.iter().find_map(|thing| thing.stands_amiss().or(thing.record_amiss()));
+    if let Some(amiss) = amiss(ground) {
+        return Err(format!("after a restore {amiss}"));
+    }
+    for thing in 0..THINGS {
+        act(node, ground, Action::Stops(thing))?;
+    }
+    settle(node, ground)?;
+    node.restore();
+    settle(node, ground)?;
+    if let Some(amiss) = amiss(ground) {
+        return Err(format!("after all have ended, {amiss}"));
+    }
+    let left = ground.journal.everything()?;
+    if left.is_empty() { Ok(()) } else { Err(format!("after all have ended the journal still has {left:?}")) }
+}
+
+/// One schedule on a new world; the journal's disk is used again and again.
+fn run(directory: &Path, actions: &[Action], plant: Plant) -> Result<(), String> {
+    let (mut journal, _) = Journal::open(directory).map_err(|error| error.to_string())?;
+    for (original, _) in journal.everything()? {
+        journal.forget(&original.id)?;
+    }
+    let things = vec![Thing::new(1, Runtime::Docker), Thing::new(2, Runtime::Docker), Thing::new(3, Runtime::Scope)];
+    let (mood, disk, now) = (Mood::Answers, Disk::Works, Millis::from_secs(1000));
+    let mut ground = Ground { things, journal, mood, disk, now, at: 1, plant };
+    let mut node = Node::start(&mut ground);
+    for action in actions {
+        act(&mut node, &mut ground, *action)?;
+    }
+    epilogue(&mut node, &mut ground)
+}
+
+/// Leaves out whatever can be left out, as long as the same is violated.
+fn shrunk(directory: &Path, mut actions: Vec<Action>, plant: Plant) -> (Vec<Action>, String) {
+    let mut size = actions.len() / 2;
+    while size > 0 {
+        let mut at = 0;
+        while at < actions.len() {
+            let mut fewer = actions.clone();
+            fewer.drain(at..(at + size).min(fewer.len()));
+            if run(directory, &fewer, plant).is_err() {
+                actions = fewer;
+            } else {
+                at += size;
+            }
+        }
+        size /= 2;
+    }
+    let why = run(directory, &actions, plant).unwrap_err();
+    (actions, why)
+}
+
+/// The first schedule of these seeds that violates anything, with its number and in words.
+fn first_violation(seeds: std::ops::Range<u64>, plant: Plant) -> Option<(u64, String)> {
+    let memory = Path::new("/dev/shm");
+    let dir = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.expect("a folder for the journal");
+    for seed in seeds {
+        let actions = schedule(seed);
+        if run(dir.path(), &actions, plant).is_err() {
+            let (actions, why) = shrunk(dir.path(), actions, plant);
+            let words: Vec<String> = actions.iter().map(|action| format!("  {action:?}")).collect();
+            return Some((seed, format!("seed {seed}: {why}\n{}", words.join("\n"))));
+        }
+    }
+    None
+}
+
+#[test]
+fn no_schedule_loses_an_original_or_overwrites_what_an_owner_set() {
+    let violation = first_violation(0..20_000, Plant::None);
+    assert!(violation.is_none(), "{}", violation.unwrap().1);
+}
+
+#[test]
+fn mistakes_that_are_planted_are_found() {
+    for plant in
+        [Plant::SkipsThePromise, Plant::ForgetsAFailedWrite, Plant::TrustsAMissingContainer, Plant::ClearsOursOfAll]
+    {
+        let found = first_violation(0..20_000, plant);
+        println!("{plant:?}: {found:?}");
+        assert!(found.is_some(), "{plant:?} is not found");
+    }
+}
+
+/// `integration/soak/limits` runs it, with as many schedules as it is told.
+#[test]
+#[ignore = "takes as long as it is told to"]
+fn soak() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let first = number("FLOWCON_FIRST_SEED").unwrap_or(0);
+    let count = number("FLOWCON_SCHEDULES").unwrap_or(1_000_000);
+    let violation = first_violation(first..first + count, Plant::None);
+    println!("{count} schedules from seed {first}: {}", violation.as_ref().map_or("0 violations", |(_, text)| text));
+    assert!(violation.is_none());
+}

@@ -1,0 +1,141 @@
+//! Carries out the steps of changes and returns: on the journal, the cgroups, the engine and systemd.
+//!
+//! Operations go step by step beside each other, so that one transaction makes all their promises durable and several containers are
+//! written at once. Which step follows which is said in `limits`, not here. Imports: limits, the journal, the writer, targets.
+
+use super::job::Run;
+use super::journal::{Journal, original_of};
+use super::target::Target;
+use super::writer::Writer;
+use crate::limits::{Answer, Ask, Operation, Outcome, Promised, Record, Step};
+use crate::model::{ContainerId, Limits, Runtime, Setting};
+use futures_util::{StreamExt, stream};
+use tokio::task::block_in_place;
+
+/// Containers whose limits are written at the same time.
+const WRITES_AT_ONCE: usize = 4;
+
+/// Whatever can change a limit.
+pub(super) struct Hands {
+    pub journal: Journal,
+    pub writer: Writer,
+}
+
+/// What became of one container.
+#[derive(Debug)]
+pub(super) struct Came {
+    pub id: ContainerId,
+    /// Of which run; `None`: of all that have ended.
+    pub run: Option<Run>,
+    pub outcome: Outcome,
+}
+
+/// One container on which an operation is carried out.
+#[derive(Debug)]
+pub(super) struct Piece<T> {
+    pub id: ContainerId,
+    pub run: Option<Run>,
+    /// `None`: it does not run.
+    pub target: Option<Target>,
+    /// Its original, as far as is known; the journal may know an earlier one.
+    pub original: Promised,
+    pub operation: T,
+    /// What it asks for next.
+    pub ask: Ask,
+}
+
+impl Hands {
+    /// Carries operations to their ends.
+    pub async fn carry_out<T: Operation>(&mut self, mut open: Vec<Piece<T>>) -> Vec<Came> {
+        let mut outcomes = Vec::new();
+        while !open.is_empty() {
+            let answers = self.answers(&open).await;
+            let answered = std::mem::take(&mut open).into_iter().zip(answers);
+            for (Piece { id, run, target, mut original, operation, .. }, answer) in answered {
+                if let Answer::Promised(Ok(durable)) = &answer {
+                    original = *durable;
+                }
+                match operation.answer(answer) {
+                    Step::Ask(operation, ask) => open.push(Piece { id, run, target, original, operation, ask }),
+                    Step::Done(outcome) => outcomes.push(Came { id, run, outcome }),
+                }
+            }
+        }
+        outcomes
+    }
+
+    /// One answer for each, in order.
+    async fn answers<T>(&mut self, pieces: &[Piece<T>]) -> Vec<Answer> {
+        let mut promised = self.promise(pieces).into_iter();
+        let written = self.write(pieces).await;
+        let mut written = written.into_iter();
+        let mut answers = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let answer = match &piece.ask {
+                Ask::Promise(_) => promised.next(),
+                Ask::Write(_) => written.next(),
+                Ask::Read => Some(read(piece.target.as_ref())),
+                Ask::ReturnRecord(known) => Some(Answer::Record(self.return_record(piece, known).await)),
+                Ask::LookAtRecord(known) => Some(Answer::Kept(self.is_in_record(piece, known).await)),
+                Ask::Forget => Some(Answer::Forgot(block_in_place(|| self.journal.forget(&piece.id)))),
+            };
+            answers.push(answer.unwrap_or(Answer::Forgot(Err("it was not carried out".to_owned()))));
+        }
+        answers
+    }
+
+    fn promise<T>(&mut self, pieces: &[Piece<T>]) -> Vec<Answer> {
+        let row = |piece: &Piece<T>| match (&piece.ask, &piece.target) {
+            (Ask::Promise(settings), Some(target)) => Some((original_of(target, &piece.original), settings.clone())),
+            _ => None,
+        };
+        let rows: Vec<_> = pieces.iter().filter_map(row).collect();
+        if rows.is_empty() {
+            return Vec::new();
+        }
+        let promised = block_in_place(|| self.journal.before_writing(&rows));
+        promised.into_iter().map(Answer::Promised).collect()
+    }
+
+    async fn write<T>(&mut self, pieces: &[Piece<T>]) -> Vec<Answer> {
+        let mut asked = Vec::new();
+        for piece in pieces {
+            if let (Ask::Write(settings), Some(target)) = (&piece.ask, &piece.target) {
+                asked.push((target.clone(), piece.original.engine.unwrap_or_default(), settings.clone()));
+            }
+        }
+        self.writer.connect_systemd(asked.iter().map(|(target, ..)| target)).await;
+        let mut writes = Vec::new();
+        for (target, engine, settings) in asked {
+            let writer = &self.writer;
+            writes.push(async move { Answer::Wrote(writer.write(&target, &engine, &settings).await) });
+        }
+        stream::iter(writes).buffered(WRITES_AT_ONCE).collect().await
+    }
+
+    async fn is_in_record<T>(&mut self, piece: &Piece<T>, known: &[Setting]) -> bool {
+        match block_in_place(|| self.journal.original(&piece.id)) {
+            Ok(Some(original)) if original.runtime == Runtime::Docker => {
+                self.writer.is_in_record(&original, known).await
+            }
+            _ => false,
+        }
+    }
+
+    /// An engine keeps our update over a restart of the container, so its record is put back when it ends.
+    async fn return_record<T>(&mut self, piece: &Piece<T>, known: &[Setting]) -> Record {
+        match block_in_place(|| self.journal.original(&piece.id)) {
+            Ok(Some(original)) if original.runtime == Runtime::Docker => {
+                self.writer.return_record(&original, known).await
+            }
+            Ok(_) => Record::Back(Vec::new()),
+            Err(why) => Record::NotNow(why),
+        }
+    }
+}
+
+fn read(target: Option<&Target>) -> Answer {
+    let Some(target) = target else { return Answer::Read { stands: Limits::default(), runs: false } };
+    let cgroup = target.cgroup();
+    Answer::Read { stands: cgroup.limits(), runs: cgroup.populated() }
+}
