@@ -31,7 +31,7 @@ pub(super) enum Order {
     /// Remember that this container is governed without the label; answered by [`Event::Adopted`].
     Adopt(ContainerId, Adoption),
     /// Put its originals back, running or not, and forget that it was adopted; answered by [`Event::Disowned`].
-    Disown { id: ContainerId, running: Option<Piece<Return>> },
+    Disown { id: ContainerId, running: Option<Box<Piece<Return>>> },
     /// Save how far these logs were read.
     Positions(Vec<(ContainerId, ReadPosition)>),
     /// Keep the curve of a training that came to its end.
@@ -142,9 +142,9 @@ impl Task {
     }
 
     /// First the limits, then the memory: whoever is killed between the two finds it adopted still.
-    async fn disown(&mut self, id: &ContainerId, running: Option<Piece<Return>>) -> Result<(), String> {
+    async fn disown(&mut self, id: &ContainerId, running: Option<Box<Piece<Return>>>) -> Result<(), String> {
         let outcomes = match running {
-            Some(piece) => self.hands.carry_out(vec![piece]).await,
+            Some(piece) => self.hands.carry_out(vec![*piece]).await,
             None => self.ended(id).await,
         };
         match outcomes.into_iter().next().map(|came| came.outcome.end) {

@@ -200,7 +200,7 @@ impl Governing {
             let text = format!("{name} is being disowned already");
             return self.answer(asker, None, Err(Refusal::Refused(text)));
         }
-        let running = self.jobs.get(&id).map(|job| job.returning(Then::Forget));
+        let running = self.jobs.get(&id).map(|job| Box::new(job.returning(Then::Forget)));
         if !self.actuator.order(Order::Disown { id: id.clone(), running }) {
             return self.answer(asker, None, Err(too_busy()));
         }

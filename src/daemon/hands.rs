@@ -27,7 +27,7 @@ pub(super) struct Came {
     pub id: ContainerId,
     /// Of which run; `None`: of all that have ended.
     pub run: Option<Run>,
-    pub outcome: Outcome,
+    pub outcome: Box<Outcome>,
 }
 
 /// One container on which an operation is carried out.

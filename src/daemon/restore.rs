@@ -116,7 +116,7 @@ async fn one(hands: &mut Hands, original: Original, written: Vec<Setting>) -> Re
     let promised = Promised { original: original.limits, engine: original.engine };
     let piece = Piece { id: original.id, run: None, target, original: promised, operation, ask };
     let outcome = hands.carry_out(vec![piece]).await.pop();
-    outcome.map(|came| came.outcome).ok_or_else(|| "nothing came of it; restore again".to_owned())
+    outcome.map(|came| *came.outcome).ok_or_else(|| "nothing came of it; restore again".to_owned())
 }
 
 enum Found {

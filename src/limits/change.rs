@@ -50,7 +50,7 @@ impl Change {
 
     fn ends(self, stands: Vec<Setting>, end: End, is_promised: bool) -> Step<Change> {
         let promised = is_promised.then_some(self.promised);
-        Step::Done(Outcome { asked: self.settings, stands, promised, end })
+        Step::Done(Box::new(Outcome { asked: self.settings, stands, promised, end }))
     }
 }
 

@@ -141,7 +141,7 @@ impl Return {
 
     fn ends(self, end: End) -> Step<Return> {
         let stands = self.asked.iter().copied().filter(|asked| stands_in(&self.stands, *asked)).collect();
-        Step::Done(Outcome { asked: self.asked, stands, promised: None, end })
+        Step::Done(Box::new(Outcome { asked: self.asked, stands, promised: None, end }))
     }
 }
 

@@ -84,7 +84,7 @@ pub enum Step<T> {
     /// Do this, and tell what came of it.
     Ask(T, Ask),
     /// It has ended.
-    Done(Outcome),
+    Done(Box<Outcome>),
 }
 
 /// What a change or a return came to.
@@ -127,12 +127,9 @@ pub enum End {
 }
 
 impl Outcome {
-    pub(super) fn nothing(end: End) -> Outcome {
-        Outcome { asked: Vec::new(), stands: Vec::new(), promised: None, end }
-    }
-
     /// An answer to a question that was not asked: the caller's mistake, of which no limit may be the victim.
-    pub(super) fn out_of_step(answer: &Answer) -> Outcome {
-        Outcome::nothing(End::Failed(format!("{answer:?} answers another question")))
+    pub(super) fn out_of_step(answer: &Answer) -> Box<Outcome> {
+        let end = End::Failed(format!("{answer:?} answers another question"));
+        Box::new(Outcome { asked: Vec::new(), stands: Vec::new(), promised: None, end })
     }
 }

@@ -110,7 +110,7 @@ impl Ground {
             }
             Ask::Promise(settings) => {
                 let row = (self.original(thing, &piece.original), settings.clone());
-                let mut promise = || self.journal.before_writing(&[row.clone()]).remove(0);
+                let mut promise = || self.journal.before_writing(std::slice::from_ref(&row)).remove(0);
                 Answer::Promised(match self.disk {
                     Disk::Full => Err("disk full".to_owned()),
                     Disk::Works => promise(),
@@ -149,7 +149,7 @@ impl Ground {
     }
 }
 
-pub(super) fn next(piece: Piece, answer: Answer) -> Result<Piece, Outcome> {
+pub(super) fn next(piece: Piece, answer: Answer) -> Result<Piece, Box<Outcome>> {
     let Piece { thing, run, original, steps, looked, .. } = piece;
     let step = match steps {
         Steps::Change(change) => match change.answer(answer) {

@@ -18,7 +18,7 @@ enum Event {
     Started(usize),
     Ended(usize),
     Updated(usize),
-    Actuated(Vec<(usize, Option<u32>, Outcome)>),
+    Actuated(Vec<(usize, Option<u32>, Box<Outcome>)>),
     Restored(Vec<usize>),
 }
 
@@ -28,7 +28,7 @@ enum Order {
     Ended(usize),
     RestoreAll(Option<VecDeque<usize>>),
     /// One of them, and those that follow.
-    Restoring(Piece, VecDeque<usize>),
+    Restoring(Box<Piece>, VecDeque<usize>),
 }
 
 /// A daemon that runs.
@@ -41,7 +41,7 @@ pub struct Node {
     restoring: bool,
     inbox: VecDeque<Event>,
     orders: VecDeque<Order>,
-    outcomes: Vec<(usize, Option<u32>, Outcome)>,
+    outcomes: Vec<(usize, Option<u32>, Box<Outcome>)>,
     settled: Vec<usize>,
 }
 
@@ -167,7 +167,7 @@ impl Node {
         true
     }
 
-    fn note(&mut self, ground: &mut Ground, thing: usize, of: Option<u32>, mut outcome: Outcome) {
+    fn note(&mut self, ground: &mut Ground, thing: usize, of: Option<u32>, mut outcome: Box<Outcome>) {
         if let (End::Failed(why), Plant::ForgetsAFailedWrite) = (&outcome.end, ground.plant) {
             outcome.end = End::NotBegun(why.clone());
         }
@@ -355,7 +355,7 @@ impl Node {
                 }
                 Some(thing) => {
                     let next = match find(ground, thing)? {
-                        Some(piece) => Order::Restoring(piece, left),
+                        Some(piece) => Order::Restoring(Box::new(piece), left),
                         None => Order::RestoreAll(Some(left)),
                     };
                     self.orders.push_front(next);
@@ -363,8 +363,8 @@ impl Node {
             },
             Order::Restoring(piece, left) => {
                 let thing = piece.thing;
-                let next = match self.advance(ground, piece)? {
-                    Ok(piece) => Order::Restoring(piece, left),
+                let next = match self.advance(ground, *piece)? {
+                    Ok(piece) => Order::Restoring(Box::new(piece), left),
                     Err(outcome) => {
                         let is_back = matches!(outcome.end, End::Returned { forgotten: true, .. });
                         self.settled.extend(is_back.then_some(thing));
@@ -377,7 +377,7 @@ impl Node {
         Ok(true)
     }
 
-    fn advance(&mut self, ground: &mut Ground, mut piece: Piece) -> Result<Result<Piece, Outcome>, String> {
+    fn advance(&mut self, ground: &mut Ground, mut piece: Piece) -> Result<Result<Piece, Box<Outcome>>, String> {
         if piece.ask == Ask::Read {
             piece.looked = ground.at;
         }
