@@ -160,8 +160,8 @@ impl Task {
         let journal = &self.hands.journal;
         let Ok(Some(original)) = block_in_place(|| journal.original(id)) else { return Vec::new() };
         let written = block_in_place(|| journal.written(id)).unwrap_or_default();
-        let (operation, ask) = Return::of_record(original.limits, written);
         let promised = Promised { original: original.limits, engine: original.engine };
+        let (operation, ask) = Return::of_record(promised, written);
         let piece = Piece { id: id.clone(), run: None, target: None, original: promised, operation, ask };
         let ended = self.hands.carry_out(vec![piece]).await;
         for Came { outcome, .. } in &ended {

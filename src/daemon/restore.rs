@@ -109,11 +109,11 @@ async fn one(hands: &mut Hands, original: Original, written: Vec<Setting>) -> Re
         Found::NotRunning => None,
         Found::Unknown(why) => return Err(why),
     };
-    let (operation, ask) = match &target {
-        Some(target) => Return::of_journal(original.limits, written, target.is_late()),
-        None => Return::of_record(original.limits, written),
-    };
     let promised = Promised { original: original.limits, engine: original.engine };
+    let (operation, ask) = match &target {
+        Some(target) => Return::of_journal(promised, written, target.is_late()),
+        None => Return::of_record(promised, written),
+    };
     let piece = Piece { id: original.id, run: None, target, original: promised, operation, ask };
     let outcome = hands.carry_out(vec![piece]).await.pop();
     outcome.map(|came| *came.outcome).ok_or_else(|| "nothing came of it; restore again".to_owned())

@@ -72,10 +72,13 @@ impl Governing {
 
     /// Those that are remembered and do not run: what their engine keeps of ours goes back.
     fn return_records(&mut self, present: &BTreeSet<&ContainerId>) {
-        let is_ended = |id: &ContainerId| !present.contains(id) && !self.jobs.contains_key(id);
-        let of_engine =
-            self.remembered.originals.iter().filter(|(_, (original, _))| original.runtime == Runtime::Docker);
-        let ended: Vec<ContainerId> = of_engine.map(|(id, _)| id.clone()).filter(is_ended).collect();
+        let Some(info) = &self.engine else { return };
+        let is_ended = |original: &Original| !present.contains(&original.id) && !self.jobs.contains_key(&original.id);
+        let is_its =
+            |original: &Original| original.runtime == Runtime::Docker && of_another_engine(original, info).is_none();
+        let remembered = self.remembered.originals.values().map(|(original, _)| original);
+        let ended = remembered.filter(|original| is_ended(original) && is_its(original));
+        let ended: Vec<ContainerId> = ended.map(|original| original.id.clone()).collect();
         for id in ended {
             // Where too much waits already, the next list tries again.
             self.in_flight += usize::from(self.actuator.order(Order::Ended(id)));

@@ -170,8 +170,8 @@ pub(super) fn original(target: &Target) -> Original {
 /// These may stand in a target beside the limits that it has now.
 pub(super) fn returning(target: Target, known: &[Setting]) -> Piece<Return> {
     let original = target.cgroup().limits();
-    let (operation, ask) = Return::of_journal(original, known.to_vec(), target.is_late());
     let original = Promised { original, engine: None };
+    let (operation, ask) = Return::of_journal(original, known.to_vec(), target.is_late());
     Piece { id: target.id.clone(), run: None, target: Some(target), original, operation, ask }
 }
 

@@ -3,7 +3,7 @@
 //! Nothing is written that is not durable; a value that its owner set since the decision is not overwritten; what is read back counts as
 //! ours only where it came of this write: an owner who changed the limit while an engine took its time keeps it. Imports: model.
 
-use super::equal::{came_of, same};
+use super::equal::{came_of, standing_of};
 use super::ledger::Ledger;
 use super::step::{Answer, Ask, End, Operation, Outcome, Promised, Step, Wrote};
 use crate::model::{Limits, Setting};
@@ -39,7 +39,8 @@ impl Change {
     fn theirs(&self, stands: &Limits) -> Option<Setting> {
         self.settings.iter().filter_map(|setting| stands.get(setting.kind())).find(|now| {
             let is_original = self.promised.original.get(now.kind()).is_none_or(|original| original == *now);
-            !is_original && !self.known.iter().any(|known| same(*known, *now))
+            let engine = self.promised.engine.unwrap_or_default();
+            !is_original && standing_of(&self.known, Some(*now), &engine).is_none()
         })
     }
 

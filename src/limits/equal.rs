@@ -45,6 +45,11 @@ pub fn came_of(asked: Setting, stands: Setting, engine: &EngineLimits) -> bool {
     bounded || same(asked, stands)
 }
 
+/// What stands of a kind, if it came of one of these.
+pub(super) fn standing_of(known: &[Setting], stands: Option<Setting>, engine: &EngineLimits) -> Option<Setting> {
+    stands.filter(|now| known.iter().any(|known| came_of(*known, *now, engine)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

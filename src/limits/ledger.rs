@@ -4,7 +4,7 @@
 //! It changes by transitions only: found, read, asked, noted (what came of it), yielded, released, ended. Imports: model.
 
 use super::drift::{Drift, Drifts, drift};
-use super::equal::{same, stands_in};
+use super::equal::{same, standing_of};
 use super::holds::Holds;
 use super::step::{End, Outcome};
 use crate::model::{DriftBy, EngineLimits, Hold, LimitDrift, LimitKind, Limits, Millis, Setting};
@@ -78,7 +78,7 @@ impl Ledger {
     pub fn recall(&mut self, original: Limits, engine: Option<EngineLimits>, written: &[Setting]) {
         self.original = original;
         self.engine = engine.or(self.engine);
-        self.ours = written.iter().copied().filter(|ours| stands_in(&self.stands, *ours)).collect();
+        self.ours = self.standing_of(written);
         self.doubts = written.to_vec();
         self.promised = written.to_vec();
     }
@@ -88,19 +88,25 @@ impl Ledger {
         if !self.promised.is_empty() {
             return; // the journal said so already
         }
-        let leftover: Vec<Setting> = last.known.iter().copied().filter(|ours| stands_in(&self.stands, *ours)).collect();
-        for ours in &leftover {
-            self.original.set(last.original.get(ours.kind()).unwrap_or(*ours));
-            self.ours.set(*ours);
+        let present = std::mem::replace(&mut self.engine, last.engine);
+        self.ours = self.standing_of(&last.known);
+        if self.ours == Limits::default() {
+            self.engine = present;
         }
-        if !leftover.is_empty() {
-            self.engine = last.engine;
+        for ours in self.ours.settings() {
+            self.original.set(last.original.get(ours.kind()).unwrap_or(ours));
         }
         if !last.known.is_empty() {
             self.late_until = Some(now.after(LATE_AT_MOST));
             self.doubts = last.known.clone();
             self.promised = last.known;
         }
+    }
+
+    /// What stands and came of one of these.
+    fn standing_of(&self, known: &[Setting]) -> Limits {
+        let engine = self.engine.unwrap_or_default();
+        LimitKind::ALL.into_iter().filter_map(|kind| standing_of(known, self.stands.get(kind), &engine)).collect()
     }
 
     /// What a next run must know, if an engine keeps anything of ours.
@@ -131,9 +137,9 @@ impl Ledger {
     /// All values that may stand by our hand, now or in a next run.
     pub fn known(&self) -> Vec<Setting> {
         let mut known = self.promised.clone();
-        for setting in &self.asking {
-            if !known.contains(setting) {
-                known.push(*setting);
+        for setting in self.ours.settings().chain(self.asking.iter().copied()) {
+            if !known.contains(&setting) {
+                known.push(setting);
             }
         }
         known
@@ -211,8 +217,11 @@ impl Ledger {
                 Noted::Failed(why.clone())
             }
             End::Failed(why) => {
-                self.doubt(&outcome.asked);
-                self.stand(&outcome.stands);
+                // What a return writes is never ours.
+                if outcome.promised.is_some() {
+                    self.doubt(&outcome.asked);
+                    self.stand(&outcome.stands);
+                }
                 let mut failed = outcome.asked.clone();
                 let stands = |asked: &Setting| outcome.stands.iter().any(|stands| stands.kind() == asked.kind());
                 failed.retain(|asked| !stands(asked) || outcome.stands.len() == outcome.asked.len());
@@ -220,7 +229,9 @@ impl Ledger {
                 Noted::Failed(why.clone())
             }
             End::Gone => {
-                self.doubt(&outcome.asked);
+                if outcome.promised.is_some() {
+                    self.doubt(&outcome.asked);
+                }
                 Noted::Quiet
             }
         }

@@ -4,10 +4,10 @@
 //! that nobody saw come into force, the original is asked for although it stands: whatever comes late comes before it. "If a change ever
 //! started, its undoing must succeed": what cannot be undone now stays in the journal for the next try. Imports: model.
 
-use super::equal::{same, stands_in};
+use super::equal::{same, standing_of, stands_in};
 use super::ledger::Ledger;
-use super::step::{Answer, Ask, End, Operation, Outcome, Record, Step, Wrote};
-use crate::model::{Limits, Setting};
+use super::step::{Answer, Ask, End, Operation, Outcome, Promised, Record, Step, Wrote};
+use crate::model::{EngineLimits, Limits, Setting};
 
 /// What follows when nothing of ours stands any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum Then {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Return {
     original: Limits,
+    /// The same in the engine's own numbers.
+    engine: EngineLimits,
     /// Values that may stand by our hand.
     known: Vec<Setting>,
     /// Those of them of which nobody said that they were done.
@@ -53,24 +55,26 @@ enum Stage {
 impl Return {
     /// Of a container that runs, as its ledger stands. `is_late`: an engine or systemd writes its limits.
     pub fn begin(ledger: &Ledger, is_late: bool, then: Then) -> (Return, Ask) {
-        let back = Return::new(*ledger.original(), ledger.known(), is_late, then, Stage::Looking);
+        let original = Promised { original: *ledger.original(), engine: ledger.engine() };
+        let back = Return::new(original, ledger.known(), is_late, then, Stage::Looking);
         (Return { doubts: ledger.doubts(), ..back }, Ask::Read)
     }
 
     /// Of one that runs and of which nothing is known but what the journal has.
-    pub fn of_journal(original: Limits, written: Vec<Setting>, is_late: bool) -> (Return, Ask) {
+    pub fn of_journal(original: Promised, written: Vec<Setting>, is_late: bool) -> (Return, Ask) {
         (Return::new(original, written, is_late, Then::Forget, Stage::Looking), Ask::Read)
     }
 
     /// Of one that does not run, and is to be forgotten.
-    pub fn of_record(original: Limits, known: Vec<Setting>) -> (Return, Ask) {
+    pub fn of_record(original: Promised, known: Vec<Setting>) -> (Return, Ask) {
         let ask = Ask::ReturnRecord(known.clone());
         (Return::new(original, known, true, Then::Forget, Stage::Record), ask)
     }
 
-    fn new(original: Limits, known: Vec<Setting>, is_late: bool, then: Then, stage: Stage) -> Return {
+    fn new(original: Promised, known: Vec<Setting>, is_late: bool, then: Then, stage: Stage) -> Return {
         Return {
-            original,
+            original: original.original,
+            engine: original.engine.unwrap_or_default(),
             known,
             doubts: Vec::new(),
             is_late,
@@ -97,7 +101,7 @@ impl Return {
                 if self.is_late && (is_in_doubt || self.then != Then::Keep) {
                     self.asked.push(original);
                 }
-            } else if known.iter().any(|ours| same(*ours, now)) {
+            } else if standing_of(&known, Some(now), &self.engine).is_some() {
                 self.asked.push(original);
                 self.stood.push(now);
             } else {

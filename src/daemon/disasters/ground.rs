@@ -3,7 +3,7 @@
 
 use super::super::journal::Journal;
 use super::Plant;
-use super::world::{Disk, Mood, Thing, is_ours};
+use super::world::{Disk, Mood, Thing, is_ours, raised};
 use crate::host::store::Original;
 use crate::limits::{Answer, Ask, Change, Operation, Outcome, Promised, Record, Return, Step};
 use crate::model::{Limits, Millis, Runtime, Setting};
@@ -42,7 +42,8 @@ impl Ground {
     pub fn check(&mut self, thing: usize, came: &[Setting]) -> Result<(), String> {
         let id = self.things[thing].id.clone();
         for setting in came {
-            let is_promised = self.journal.original(&id)?.is_some() && self.journal.written(&id)?.contains(setting);
+            let written = self.journal.written(&id)?;
+            let is_promised = written.iter().any(|written| raised(*written) == *setting);
             if is_ours(*setting) && !is_promised {
                 return Err(format!("{setting} came into force in {} and is not in the journal", id.short()));
             }
@@ -165,8 +166,8 @@ pub(super) fn next(piece: Piece, answer: Answer) -> Result<Piece, Box<Outcome>> 
 }
 
 pub(super) fn of_record(thing: usize, original: &Original, written: Vec<Setting>) -> Piece {
-    let (steps, ask) = Return::of_record(original.limits, written);
     let original = Promised { original: original.limits, engine: None };
+    let (steps, ask) = Return::of_record(original, written);
     Piece { thing, run: None, original, steps: Steps::Return(steps), ask, looked: 0 }
 }
 
@@ -182,8 +183,8 @@ pub(super) fn find(ground: &mut Ground, thing: usize) -> Result<Option<Piece>, S
     if !running {
         return Ok(Some(of_record(thing, &original, written)));
     }
-    let (steps, ask) = Return::of_journal(original.limits, written, is_engines);
     let promised = Promised { original: original.limits, engine: None };
+    let (steps, ask) = Return::of_journal(promised, written, is_engines);
     Ok(Some(Piece { thing, run: Some(*run), original: promised, steps: Steps::Return(steps), ask, looked: 0 }))
 }
 

@@ -180,10 +180,13 @@ fn epilogue(node: &mut Node, ground: &mut Ground) -> Result<(), String> {
         return Err("the daemon never comes to rest: it writes again and again".to_owned());
     }
     for thing in 0..THINGS {
-        if node.is_left_alone(thing, ground.now) == Some(true)
-            && let Some(amiss) = ground.things[thing].stands_amiss()
-        {
-            return Err(format!("left alone, but {amiss}"));
+        let amiss = match node.is_left_alone(thing, ground.now) {
+            Some(true) => ground.things[thing].stands_amiss(),
+            Some(false) => ground.things[thing].lacks_plan(thing as u32),
+            None => None,
+        };
+        if let Some(amiss) = amiss {
+            return Err(format!("at rest {amiss}"));
         }
     }
     node.restore();

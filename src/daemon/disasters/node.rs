@@ -3,7 +3,7 @@
 
 use super::Plant;
 use super::ground::{Ground, Piece, Steps, find, next, of_record};
-use super::world::{KINDS, planned};
+use super::world::{KINDS, planned, raised};
 use crate::host::store::Original;
 use crate::limits::{Ask, Change, End, LastRun, Ledger, Outcome, Promised, Return, Then, Verdict};
 use crate::model::{Millis, Runtime, Setting};
@@ -244,7 +244,7 @@ impl Node {
             let wanted = KINDS.into_iter().map(|kind| planned(kind, plan + thing as u32));
             let settings: Vec<Setting> = wanted
                 .filter(|setting| {
-                    ledger.stands().get(setting.kind()) != Some(*setting) && ledger.has_room_for(*setting)
+                    ledger.stands().get(setting.kind()) != Some(raised(*setting)) && ledger.has_room_for(*setting)
                 })
                 .collect();
             if settings.is_empty() {

@@ -63,12 +63,23 @@ pub struct Thing {
 
 /// One of the values that are planned.
 pub fn planned(kind: LimitKind, number: u32) -> Setting {
-    value(kind, 20 + number % 7 * 4)
+    match kind {
+        LimitKind::MemoryLow => value(kind, [1, 3, 5, 7, 9, 12, 16][number as usize % 7]),
+        _ => value(kind, 20 + number % 7 * 4),
+    }
+}
+
+/// What an engine makes of it: it protects no less memory than this.
+pub fn raised(setting: Setting) -> Setting {
+    match setting {
+        Setting::MemoryLow(bytes) => Setting::MemoryLow(bytes.max(Bytes(6 << 20))),
+        setting => setting,
+    }
 }
 
 /// Whether it is one of those.
 pub fn is_ours(setting: Setting) -> bool {
-    (0..7).any(|number| planned(setting.kind(), number) == setting)
+    (0..7).any(|number| raised(planned(setting.kind(), number)) == setting)
 }
 
 /// A value of one kind: small numbers are ours, large ones an owner's.
@@ -255,8 +266,7 @@ impl Thing {
         }
         let is_ours = |kind: LimitKind| {
             let stands = self.record.get(kind);
-            is_recorded(kind)
-                && known.iter().any(|known| known.kind() == kind && stands.is_some_and(|now| same(*known, now)))
+            is_recorded(kind) && known.iter().any(|known| stands.is_some_and(|now| same(raised(*known), now)))
         };
         let back: Vec<Setting> =
             KINDS.into_iter().filter(|kind| is_ours(*kind)).filter_map(|kind| original.get(kind)).collect();
@@ -267,11 +277,14 @@ impl Thing {
     /// Whether the engine keeps one of these for the next run.
     pub fn keeps(&self, known: &[Setting]) -> bool {
         self.runtime == Runtime::Docker
-            && known.iter().any(|known| is_recorded(known.kind()) && self.record.get(known.kind()) == Some(*known))
+            && known
+                .iter()
+                .any(|known| is_recorded(known.kind()) && self.record.get(known.kind()) == Some(raised(*known)))
     }
 
     fn apply(&mut self, asked_at: u64, settings: &[Setting]) -> Result<Vec<Setting>, String> {
-        for setting in settings {
+        let settings: Vec<Setting> = settings.iter().map(|setting| raised(*setting)).collect();
+        for setting in &settings {
             let kind = setting.kind();
             if is_recorded(kind) {
                 let is_theirs =
@@ -298,11 +311,18 @@ impl Thing {
             }
             self.cgroup.set(*setting);
         }
-        Ok(settings.to_vec())
+        Ok(settings)
     }
 
     pub fn waits(&self) -> bool {
         !self.queue.is_empty()
+    }
+
+    /// What stands and is not as it is planned.
+    pub fn lacks_plan(&self, number: u32) -> Option<String> {
+        let is_off = |kind: &LimitKind| self.cgroup.get(*kind) != Some(raised(planned(*kind, number)));
+        let kind = KINDS.into_iter().find(is_off)?;
+        Some(format!("{} has {:?} and another value is planned", self.id.short(), self.cgroup.get(kind)))
     }
 
     /// What stands and is not as its owner wants it, once everything was put back.
