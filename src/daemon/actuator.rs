@@ -11,7 +11,7 @@ use super::restore;
 use super::writer::Writer;
 use crate::host::docker::{Engine, EngineInfo};
 use crate::host::store::ReadPosition;
-use crate::limits::{Change, End, Promised, Return};
+use crate::limits::{Change, End, Outcome, Promised, Return};
 use crate::model::{Adoption, ContainerId, TrainingId};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
@@ -65,6 +65,11 @@ impl Actuator {
     /// for the loop.
     pub fn order(&self, order: Order) -> bool {
         self.orders.try_send(order).is_ok()
+    }
+
+    /// Whether the next order is taken.
+    pub fn has_room(&self) -> bool {
+        self.orders.capacity() > 0
     }
 
     /// For whoever may wait for room.
@@ -155,10 +160,14 @@ impl Task {
         block_in_place(|| self.hands.journal.disown(id))
     }
 
-    /// Puts back what an engine keeps of one that ended, and forgets it.
+    /// Puts back what an engine keeps of one that ended, and forgets it. Nothing comes of a row that cannot be read.
     async fn ended(&mut self, id: &ContainerId) -> Vec<Came> {
         let journal = &self.hands.journal;
-        let Ok(Some(original)) = block_in_place(|| journal.original(id)) else { return Vec::new() };
+        let original = match block_in_place(|| journal.original(id)) {
+            Ok(Some(original)) => original,
+            Ok(None) => return vec![Came { id: id.clone(), run: None, outcome: Box::new(Outcome::forgotten()) }],
+            Err(_) => return Vec::new(),
+        };
         let written = block_in_place(|| journal.written(id)).unwrap_or_default();
         let promised = Promised { original: original.limits, engine: original.engine };
         let (operation, ask) = Return::of_record(promised, written);

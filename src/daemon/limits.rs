@@ -20,8 +20,8 @@ impl Governing {
     }
 
     pub(super) fn actuate(&mut self, changes: Vec<LimitChange>) {
-        if changes.is_empty() {
-            return;
+        if changes.is_empty() || !self.actuator.has_room() {
+            return; // the next decision asks again
         }
         let (loosen, tighten): (Vec<_>, Vec<_>) = changes.into_iter().partition(LimitChange::loosens);
         let (loosen, tighten) = (self.pieces(loosen), self.pieces(tighten));

@@ -211,8 +211,9 @@ impl Ledger {
                 Noted::Accepted
             }
             End::NotBegun(why) => {
-                // The disk may have it all the same.
-                self.promised.extend(&outcome.asked);
+                if self.promised.is_empty() {
+                    self.promised.clone_from(&outcome.asked); // the disk may have it all the same
+                }
                 self.holds.failed(why, &outcome.asked, now, longest);
                 Noted::Failed(why.clone())
             }

@@ -127,6 +127,12 @@ pub enum End {
 }
 
 impl Outcome {
+    /// Of a container of which nothing is remembered.
+    pub fn forgotten() -> Outcome {
+        let end = End::Returned { stood: false, forgotten: true, left: Vec::new() };
+        Outcome { asked: Vec::new(), stands: Vec::new(), promised: None, end }
+    }
+
     /// An answer to a question that was not asked: the caller's mistake, of which no limit may be the victim.
     pub(super) fn out_of_step(answer: &Answer) -> Box<Outcome> {
         let end = End::Failed(format!("{answer:?} answers another question"));

@@ -168,8 +168,9 @@ impl Node {
     }
 
     fn note(&mut self, ground: &mut Ground, thing: usize, of: Option<u32>, mut outcome: Box<Outcome>) {
-        if let (End::Failed(why), Plant::ForgetsAFailedWrite) = (&outcome.end, ground.plant) {
-            outcome.end = End::NotBegun(why.clone());
+        if matches!(outcome.end, End::Failed(_)) && ground.plant == Plant::ForgetsAFailedWrite {
+            outcome.promised = None;
+            outcome.end = End::Gone;
         }
         if matches!(outcome.end, End::Returned { forgotten: true, .. } | End::Accepted(_)) {
             self.remembered.remove(&thing);
