@@ -5,15 +5,16 @@
 //! a time limit.
 
 use super::event::Event;
-use super::hands::{Came, Hands, Piece};
+use super::hands::Hands;
 use super::journal::Journal;
+use super::piece::{Came, Piece};
 use super::restore;
-use super::writer::Writer;
+use super::writer::{Connected, Writer};
 use crate::host::docker::{Engine, EngineInfo};
 use crate::host::store::ReadPosition;
 use crate::limits::{Change, End, Outcome, Promised, Return};
 use crate::model::{Adoption, ContainerId, TrainingId};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::PoisonError;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, block_in_place};
 use tokio::time::Instant;
@@ -41,9 +42,6 @@ pub(super) enum Order {
     /// Put everything in the journal back, as far as it can be done by then; answered by [`Event::Restored`].
     RestoreAll { until: Instant },
 }
-
-/// The engine as last connected, with what was learnt of its weights.
-pub(super) type Connected = Arc<Mutex<Option<EngineInfo>>>;
 
 /// The loop's handle.
 pub(super) struct Actuator {

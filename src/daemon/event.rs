@@ -1,8 +1,8 @@
 //! The closed set of things that can happen to the loop. Commands and signals have channels of their own.
 
 use super::adoption::Candidate;
-use super::hands::Came;
 use super::logs::LogChunk;
+use super::piece::Came;
 use super::restore::Restored;
 use super::scopes::ScopeEvent;
 use crate::host::docker::EngineEvent;

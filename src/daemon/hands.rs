@@ -3,12 +3,12 @@
 //! Operations go step by step beside each other, so that one transaction makes all their promises durable and several containers are
 //! written at once. Which step follows which is said in `limits`, not here. Imports: limits, the journal, the writer, targets.
 
-use super::job::Run;
 use super::journal::{Journal, original_of};
+use super::piece::{Came, Piece};
 use super::target::Target;
 use super::writer::Writer;
-use crate::limits::{Answer, Ask, Operation, Outcome, Promised, Record, Step};
-use crate::model::{ContainerId, Limits, Runtime, Setting};
+use crate::limits::{Answer, Ask, Operation, Record, Step};
+use crate::model::{Limits, Runtime, Setting};
 use futures_util::{StreamExt, stream};
 use tokio::task::block_in_place;
 
@@ -19,29 +19,6 @@ const WRITES_AT_ONCE: usize = 4;
 pub(super) struct Hands {
     pub journal: Journal,
     pub writer: Writer,
-}
-
-/// What became of one container.
-#[derive(Debug)]
-pub(super) struct Came {
-    pub id: ContainerId,
-    /// Of which run; `None`: of all that have ended.
-    pub run: Option<Run>,
-    pub outcome: Box<Outcome>,
-}
-
-/// One container on which an operation is carried out.
-#[derive(Debug)]
-pub(super) struct Piece<T> {
-    pub id: ContainerId,
-    pub run: Option<Run>,
-    /// `None`: it does not run.
-    pub target: Option<Target>,
-    /// Its original, as far as is known; the journal may know an earlier one.
-    pub original: Promised,
-    pub operation: T,
-    /// What it asks for next.
-    pub ask: Ask,
 }
 
 impl Hands {

@@ -1,12 +1,11 @@
 //! One governed container as the loop knows it.
 
 use super::claims::Asking;
-use super::hands::Piece;
 use super::logs::LogFeed;
+use super::piece::Piece;
 use super::publish::notice;
-use super::restore::{unit, unit_of_scope};
 use super::scopes::Output;
-use super::target::Target;
+use super::target::{Run, Target, unit, unit_of_scope};
 use crate::config;
 use crate::host::cgroup::{Cgroup, StartTime};
 use crate::host::docker::{EngineContainer, EngineInfo, LogSource};
@@ -28,9 +27,6 @@ const NOTICES_AT_MOST: usize = 16;
 const FRESH: Millis = Millis(50);
 /// All of them are read this often, also where no tick asks for them.
 const WHOLE_AT_LATEST: Millis = Millis::from_secs(20);
-
-/// Process id and start.
-pub(super) type Run = (u32, u64);
 
 /// A governed container.
 pub(super) struct Job {

@@ -2,8 +2,8 @@
 
 use super::actuator::Order;
 use super::governing::Governing;
-use super::hands::{Came, Piece};
 use super::journal::unix_ms;
+use super::piece::{Came, Piece};
 use crate::host::node;
 use crate::limits::{Change, End, Noted, Return, Then, Verdict};
 use crate::model::{ContainerId, DriftBy, EventKind, LimitChange, Millis, NoticeLevel, Setting};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! engine, scopes, logs, commands, signals ──► Event ──► one loop (governing)
-//!     observe ─► Governor::tick ─► diff ─► actuate (a task of its own) ─► Event::Actuated
+//!     observe ─► Governor::tick ─► diff ─► actuate (a task of its own: `piece` ─► `hands`) ─► Event::Actuated
 //!                                                    publish ─► API, metrics, systemd
 //! ```
 //!
@@ -30,6 +30,7 @@ mod library;
 mod limits;
 mod logs;
 mod observe;
+mod piece;
 mod pin;
 mod positions;
 mod publish;

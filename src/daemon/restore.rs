@@ -3,14 +3,14 @@
 //! "If a change ever started, its undoing must succeed": what cannot be undone now stays in the journal for the next try. A limit
 //! that is neither what we wrote nor the original belongs to somebody else and is left alone.
 
-use super::actuator::Connected;
-use super::hands::{Hands, Piece};
+use super::hands::Hands;
 use super::journal::Journal;
-use super::target::Target;
-use super::writer::Writer;
+use super::piece::Piece;
+use super::target::{Target, unit, unit_of_scope};
+use super::writer::{Connected, Writer, of_another_engine};
 use crate::config::{EngineChoice, Settings};
 use crate::host::cgroup::Cgroup;
-use crate::host::docker::{Engine, EngineAddress, EngineError, EngineInfo, EngineName};
+use crate::host::docker::{Engine, EngineAddress, EngineError};
 use crate::host::node;
 use crate::host::store::{Original, StoreError};
 use crate::limits::{End, Outcome, Promised, Return};
@@ -125,14 +125,6 @@ enum Found {
     Unknown(String),
 }
 
-/// What an engine does not know may well be another engine's: it is asked of none but its own.
-pub(super) fn of_another_engine(original: &Original, info: &EngineInfo) -> Option<String> {
-    let mark = original.mark.as_ref().filter(|mark| mark.is_other(&info.mark))?;
-    let (own, other) = (&mark.socket, &info.mark.socket);
-    let next = format!("start that engine, then `flowcond restore --set engine.address=unix://{own}`");
-    Some(format!("it is a container of the engine at {own}, and the one at {other} is another; {next}"))
-}
-
 /// Finds a remembered container again: through its engine, or by the cgroup that it had.
 async fn find(writer: &Writer, original: &Original) -> Found {
     let this_boot = node::boot_id().unwrap_or_default() == original.boot_id;
@@ -162,23 +154,6 @@ async fn find(writer: &Writer, original: &Original) -> Found {
         Err(EngineError::Gone { .. }) => Found::NotRunning,
         Err(error) => Found::Unknown(error.to_string()),
     }
-}
-
-/// The systemd unit of an engine's container, where the engine leaves cgroups to systemd.
-pub(super) fn unit(id: &crate::model::ContainerId, engine: EngineName, driver: &str) -> Option<String> {
-    let prefix = match engine {
-        EngineName::Docker => "docker",
-        EngineName::Podman => "libpod",
-    };
-    (driver == "systemd").then(|| format!("{prefix}-{}.scope", id.as_str()))
-}
-
-/// The unit of the system's manager that owns the cgroup of a command. One of a user's own manager is not the system's to change: its
-/// might be another unit of that name.
-pub(super) fn unit_of_scope(cgroup: &Path) -> Option<String> {
-    let name = cgroup.file_name()?.to_str()?;
-    let is_users = cgroup.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"user@"));
-    (node::systemd_is_init() && name.ends_with(".scope") && !is_users).then(|| name.to_owned())
 }
 
 /// A process that lives in the remembered cgroup leads to it. Path names alone are never trusted.

@@ -3,8 +3,8 @@
 use super::actuator::Order;
 use super::governing::Governing;
 use super::job::Job;
-use super::restore::of_another_engine;
 use super::scopes::ScopeEvent;
+use super::writer::of_another_engine;
 use crate::host::docker::{EngineContainer, EngineEvent, EngineInfo, EngineName};
 use crate::host::store::Original;
 use crate::model::{ContainerId, EventKind, RunState, Runtime};

@@ -1,8 +1,14 @@
 //! Where a job's limits are written: shared by the loop, which reads them, and the actuator, which writes them.
 
 use crate::host::cgroup::Cgroup;
+use crate::host::docker::EngineName;
+use crate::host::node;
 use crate::model::{ContainerId, EngineMark, Runtime};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Process id and start.
+pub(super) type Run = (u32, u64);
 
 /// One container's handle for reading and writing limits. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -44,4 +50,21 @@ impl Target {
         // Control files have no state that a panic could leave half-changed.
         self.cgroup.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The systemd unit of an engine's container, where the engine leaves cgroups to systemd.
+pub(super) fn unit(id: &ContainerId, engine: EngineName, driver: &str) -> Option<String> {
+    let prefix = match engine {
+        EngineName::Docker => "docker",
+        EngineName::Podman => "libpod",
+    };
+    (driver == "systemd").then(|| format!("{prefix}-{}.scope", id.as_str()))
+}
+
+/// The unit of the system's manager that owns the cgroup of a command. One of a user's own manager is not the system's to change: its
+/// might be another unit of that name.
+pub(super) fn unit_of_scope(cgroup: &Path) -> Option<String> {
+    let name = cgroup.file_name()?.to_str()?;
+    let is_users = cgroup.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"user@"));
+    (node::systemd_is_init() && name.ends_with(".scope") && !is_users).then(|| name.to_owned())
 }

@@ -1,19 +1,20 @@
 //! What the daemon's tests share: an engine that answers as a test says, jobs whose cgroups are folders, and a loop around them.
 //! Imports: as the daemon.
 
-use super::actuator::{Actuator, Connected};
+use super::actuator::Actuator;
 use super::adoption::Adoptions;
 use super::claims::ClaimReader;
 use super::event::Event;
 use super::governing::{Asked, Governing};
-use super::hands::{Hands, Piece};
+use super::hands::Hands;
 use super::history::History;
 use super::job::Job;
 use super::journal::Journal;
 use super::logs::LogReader;
+use super::piece::Piece;
 use super::publish::Publisher;
 use super::target::Target;
-use super::writer::Writer;
+use super::writer::{Connected, Writer};
 use crate::api::{Command, Refusal, Request};
 use crate::config::{EngineChoice, HistorySettings, Settings};
 use crate::host::cgroup::Cgroup;

@@ -1,21 +1,22 @@
 //! Writes limits by whichever way belongs to a container: the engine, systemd, or the cgroup itself. Imports: host's engine and systemd,
 //! limits, targets, model.
 
-use super::actuator::Connected;
-use super::restore::of_another_engine;
 use super::target::Target;
 use crate::host::docker::{Conversion, Engine, EngineError, EngineInfo, EngineName, Recorded, recorded};
 use crate::host::store::Original;
 use crate::host::systemd::Systemd;
 use crate::limits::{Record, Wrote, same};
 use crate::model::{EngineLimits, LimitKind, Runtime, Setting};
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// A bus that did not answer is left alone for so long.
 const BUS_AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// The engine as last connected, with what was learnt of its weights.
+pub(super) type Connected = Arc<Mutex<Option<EngineInfo>>>;
+
 /// Writes limits by whichever way belongs to the container.
 pub(super) struct Writer {
     pub engine: Option<Engine>,
@@ -222,6 +223,14 @@ impl Writer {
             Err(error) => Record::NotNow(error.to_string()),
         }
     }
+}
+
+/// What an engine does not know may well be another engine's: it is asked of none but its own.
+pub(super) fn of_another_engine(original: &Original, info: &EngineInfo) -> Option<String> {
+    let mark = original.mark.as_ref().filter(|mark| mark.is_other(&info.mark))?;
+    let (own, other) = (&mark.socket, &info.mark.socket);
+    let next = format!("start that engine, then `flowcond restore --set engine.address=unix://{own}`");
+    Some(format!("it is a container of the engine at {own}, and the one at {other} is another; {next}"))
 }
 
 /// What the record has of a setting of ours. How the engine converts weights may have been learnt after it was written.

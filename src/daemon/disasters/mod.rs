@@ -208,50 +208,65 @@ fn epilogue(node: &mut Node, ground: &mut Ground) -> Result<(), String> {
     if left.is_empty() { Ok(()) } else { Err(format!("after all have ended the journal still has {left:?}")) }
 }
 
-/// One schedule on a new world; the journal's disk is used again and again.
-fn run(directory: &Path, actions: &[Action], plant: Plant) -> Result<(), String> {
-    let (mut journal, _) = Journal::open(directory).map_err(|error| error.to_string())?;
-    for (original, _) in journal.everything()? {
-        journal.forget(&original.id)?;
-    }
-    let things = vec![Thing::new(1, Runtime::Docker), Thing::new(2, Runtime::Docker), Thing::new(3, Runtime::Scope)];
-    let (mood, disk, now) = (Mood::Answers, Disk::Works, Millis::from_secs(1000));
-    let mut ground = Ground { things, journal, mood, disk, now, at: 1, plant };
-    let mut node = Node::start(&mut ground);
-    for action in actions {
-        act(&mut node, &mut ground, *action)?;
-    }
-    epilogue(&mut node, &mut ground)
+/// The disk of all schedules: a journal that is emptied before each of them.
+struct Disks {
+    journal: Option<Journal>,
+    _directory: TempDir,
 }
 
-/// Leaves out whatever can be left out, as long as the same is violated.
-fn shrunk(directory: &Path, mut actions: Vec<Action>, plant: Plant) -> (Vec<Action>, String) {
-    let mut size = actions.len() / 2;
-    while size > 0 {
-        let mut at = 0;
-        while at < actions.len() {
-            let mut fewer = actions.clone();
-            fewer.drain(at..(at + size).min(fewer.len()));
-            if run(directory, &fewer, plant).is_err() {
-                actions = fewer;
-            } else {
-                at += size;
-            }
-        }
-        size /= 2;
+impl Disks {
+    fn new() -> Disks {
+        let memory = Path::new("/dev/shm");
+        let directory = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.expect("a folder");
+        let (journal, _) = Journal::open(directory.path()).expect("a journal");
+        Disks { journal: Some(journal), _directory: directory }
     }
-    let why = run(directory, &actions, plant).unwrap_err();
-    (actions, why)
+
+    /// One schedule on a new world.
+    fn run(&mut self, actions: &[Action], plant: Plant) -> Result<(), String> {
+        let mut journal = self.journal.take().expect("it is put back");
+        for (original, _) in journal.everything()? {
+            journal.forget(&original.id)?;
+        }
+        let things =
+            vec![Thing::new(1, Runtime::Docker), Thing::new(2, Runtime::Docker), Thing::new(3, Runtime::Scope)];
+        let (mood, disk, now) = (Mood::Answers, Disk::Works, Millis::from_secs(1000));
+        let mut ground = Ground { things, journal, mood, disk, now, at: 1, plant };
+        let mut node = Node::start(&mut ground);
+        let acted = actions.iter().try_for_each(|action| act(&mut node, &mut ground, *action));
+        let ended = acted.and_then(|()| epilogue(&mut node, &mut ground));
+        self.journal = Some(ground.journal);
+        ended
+    }
+
+    /// Leaves out whatever can be left out, as long as anything is violated.
+    fn shrunk(&mut self, mut actions: Vec<Action>, plant: Plant) -> (Vec<Action>, String) {
+        let mut size = actions.len() / 2;
+        while size > 0 {
+            let mut at = 0;
+            while at < actions.len() {
+                let mut fewer = actions.clone();
+                fewer.drain(at..(at + size).min(fewer.len()));
+                if self.run(&fewer, plant).is_err() {
+                    actions = fewer;
+                } else {
+                    at += size;
+                }
+            }
+            size /= 2;
+        }
+        let why = self.run(&actions, plant).unwrap_err();
+        (actions, why)
+    }
 }
 
 /// The first schedule of these seeds that violates anything, with its number and in words.
 fn first_violation(seeds: std::ops::Range<u64>, plant: Plant) -> Option<(u64, String)> {
-    let memory = Path::new("/dev/shm");
-    let dir = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.expect("a folder for the journal");
+    let mut disks = Disks::new();
     for seed in seeds {
         let actions = schedule(seed);
-        if run(dir.path(), &actions, plant).is_err() {
-            let (actions, why) = shrunk(dir.path(), actions, plant);
+        if disks.run(&actions, plant).is_err() {
+            let (actions, why) = disks.shrunk(actions, plant);
             let words: Vec<String> = actions.iter().map(|action| format!("  {action:?}")).collect();
             return Some((seed, format!("seed {seed}: {why}\n{}", words.join("\n"))));
         }
