@@ -74,14 +74,18 @@ pub(super) async fn everything(hands: &mut Hands, until: Option<Instant>) -> Res
         let (id, name) = (original.id.clone(), original.name.clone());
         let end = in_time(until, one(hands, original, written)).await.map(|outcome| outcome.end);
         match end {
-            Ok(End::Returned { stood, forgotten, left }) => {
+            Ok(End::Returned { forgotten: false, left, .. }) => {
+                let why = format!("{}, and its engine keeps a value of ours for its next run", left.join("; "));
+                restored.failed.push(format!("{name}: {why}; stop it, then restore again"));
+            }
+            Ok(End::Returned { stood, left, .. }) => {
                 restored.left.extend(left.iter().map(|text| format!("{name}: {text}")));
                 if stood {
                     restored.back.push(name)
                 } else {
                     restored.nothing_to_do += 1
                 }
-                restored.settled.extend(forgotten.then_some(id));
+                restored.settled.insert(id);
             }
             Ok(End::Failed(why) | End::NotBegun(why)) | Err(why) => restored.failed.push(format!("{name}: {why}")),
             Ok(_) => restored.failed.push(format!("{name}: it ended or started just now; restore again")),
@@ -229,6 +233,25 @@ mod tests {
         folder.put("cpu.weight", "40");
         let end = hands.carry_out(vec![piece]).await.remove(0).outcome.end;
         assert!(matches!(&end, End::Failed(why) if why.contains("still stands")), "{end:?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_an_owner_set_in_the_cgroup_alone_stays_and_the_journal_keeps_what_the_engine_has_of_ours() {
+        for (recorded, is_forgotten) in [(shares(weight(40)), false), (shares(weight(300)), true), (0, true)] {
+            let engine = FakeEngine::start(move |_, _| inspected(true, recorded));
+            let (_dir, mut hands) = hands(&engine);
+            let folder = Folder::new();
+            let target = folder.target(id(1), "job", Runtime::Docker);
+            hands.journal.before_writing(&[(original(&target), vec![weight(40)])]);
+            let piece = returning(target, &[weight(40)]);
+            folder.put("cpu.weight", "300");
+            let end = hands.carry_out(vec![piece]).await.remove(0).outcome.end;
+            let told =
+                matches!(&end, End::Returned { forgotten, left, .. } if *forgotten == is_forgotten && left.len() == 1);
+            assert!(told, "{recorded}: {end:?}");
+            assert_eq!(hands.journal.everything().unwrap().is_empty(), is_forgotten);
+            assert_eq!(folder.text("cpu.weight"), "300");
+        }
     }
 
     #[tokio::test(flavor = "multi_thread")]
