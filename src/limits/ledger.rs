@@ -4,7 +4,7 @@
 //! It changes by transitions only: found, read, asked, noted (what came of it), yielded, released, ended. Imports: model.
 
 use super::drift::{Drift, Drifts, drift};
-use super::equal::{same, standing_of};
+use super::equal::{came_of, same, standing_of};
 use super::holds::Holds;
 use super::step::{End, Outcome};
 use crate::model::{DriftBy, EngineLimits, Hold, LimitDrift, LimitKind, Limits, Millis, Setting};
@@ -271,10 +271,12 @@ impl Ledger {
 
     /// What of ours stands where an original should, or may come to, once it is left alone.
     pub fn leftover(&self) -> Vec<Setting> {
+        let engine = self.engine.unwrap_or_default();
         let is_left = |ours: &Setting| {
-            let Some(original) = self.original.get(ours.kind()) else { return false };
-            let stands = self.stands.get(ours.kind()).is_some_and(|now| same(now, *ours) && !same(now, original));
-            stands || self.doubts.contains(ours) && self.stands.get(ours.kind()) == Some(original)
+            let now = self.stands.get(ours.kind());
+            let Some((original, now)) = self.original.get(ours.kind()).zip(now) else { return false };
+            let is_ours = came_of(*ours, now, &engine) && !same(now, original);
+            is_ours || self.doubts.contains(ours) && now == original
         };
         self.known().into_iter().filter(is_left).collect()
     }

@@ -111,7 +111,7 @@ fn act(node: &mut Node, ground: &mut Ground, action: Action) -> Result<(), Strin
         Action::Look => drop(node.look(ground)),
         Action::OwnerSets { thing, kind, number, by_engine } => {
             let told = ground.things[thing].told;
-            ground.things[thing].owner_sets(KINDS[kind], number, by_engine);
+            ground.things[thing].owner_sets(ground.at, KINDS[kind], number, by_engine);
             if ground.things[thing].told > told {
                 node.told_updated(thing);
             }

@@ -56,6 +56,10 @@ pub struct Thing {
     spoilt_next: [bool; 3],
     /// What its owner had set in the cgroup alone when we came: it goes back through the engine, which keeps it.
     kept: [Vec<Setting>; 3],
+    /// Values that its owner has set once.
+    used: Vec<Setting>,
+    /// When its owner set each kind last.
+    set_at: [u64; 3],
     queue: VecDeque<Update>,
     /// The engine says that somebody updated it.
     pub told: u32,
@@ -125,6 +129,8 @@ impl Thing {
             spoilt: [false; 3],
             spoilt_next: [false; 3],
             kept: Default::default(),
+            used: Vec::new(),
+            set_at: [0; 3],
             queue: VecDeque::new(),
             told: 0,
         }
@@ -148,11 +154,12 @@ impl Thing {
     }
 
     /// Its owner sets a limit: by the engine, or in the cgroup alone.
-    pub fn owner_sets(&mut self, kind: LimitKind, number: u32, by_engine: bool) {
+    pub fn owner_sets(&mut self, at: u64, kind: LimitKind, number: u32, by_engine: bool) {
         let setting = theirs(kind, number);
-        if self.wanted.get(kind) == Some(setting) || self.wanted_next.get(kind) == Some(setting) {
-            return; // nothing is changed
+        if self.used.contains(&setting) {
+            return; // who sets what was original before cannot be told from whoever puts the original back
         }
+        self.used.push(setting);
         let by_engine = by_engine && is_recorded(kind) && self.runtime == Runtime::Docker;
         if by_engine {
             self.record.set(setting);
@@ -164,6 +171,7 @@ impl Thing {
             return;
         }
         self.spoilt[place(kind)] = false;
+        self.set_at[place(kind)] = at;
         self.wanted.set(setting);
         self.theirs[place(kind)] = Some(None);
         if self.running {
@@ -286,6 +294,10 @@ impl Thing {
         let settings: Vec<Setting> = settings.iter().map(|setting| raised(*setting)).collect();
         for setting in &settings {
             let kind = setting.kind();
+            if asked_at < self.set_at[place(kind)] && self.wanted.get(kind) != Some(*setting) {
+                self.spoilt[place(kind)] = true; // it was under way before its owner set another value
+                self.spoilt_next[place(kind)] = true;
+            }
             if is_recorded(kind) {
                 let is_theirs =
                     self.theirs[place(kind)].is_some() && self.record.get(kind) == self.wanted_next.get(kind);
@@ -303,7 +315,7 @@ impl Thing {
             let stands_theirs =
                 self.cgroup.get(kind) == self.wanted.get(kind) && self.cgroup.get(kind) != Some(*setting);
             if let (Some(seen), true) = (self.theirs[place(kind)], stands_theirs) {
-                if seen.is_some_and(|seen| seen < asked_at) {
+                if seen.is_some_and(|seen| seen < asked_at) && !self.spoilt[place(kind)] {
                     let theirs = self.cgroup.get(kind);
                     return Err(format!("{setting} overwrote what its owner had set, which was known: {theirs:?}"));
                 }
