@@ -12,7 +12,7 @@ use super::restore;
 use super::writer::{Connected, Writer};
 use crate::host::docker::{Engine, EngineInfo};
 use crate::host::store::ReadPosition;
-use crate::limits::{Change, End, Outcome, Promised, Return};
+use crate::limits::{Change, End, Outcome, Return};
 use crate::model::{Adoption, ContainerId, TrainingId};
 use std::sync::PoisonError;
 use tokio::sync::mpsc;
@@ -167,10 +167,7 @@ impl Task {
             Err(_) => return Vec::new(),
         };
         let written = block_in_place(|| journal.written(id)).unwrap_or_default();
-        let promised = Promised { original: original.limits, engine: original.engine };
-        let (operation, ask) = Return::of_record(promised, written);
-        let piece = Piece { id: id.clone(), run: None, target: None, original: promised, operation, ask };
-        let ended = self.hands.carry_out(vec![piece]).await;
+        let ended = self.hands.carry_out(vec![restore::returning(original, written, None)]).await;
         for Came { outcome, .. } in &ended {
             match &outcome.end {
                 // The journal keeps it: the next list of containers, start or restore tries again.

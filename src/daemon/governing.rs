@@ -287,7 +287,7 @@ impl Governing {
         self.ended.keep(&job);
         if job.ledger.owes_anything() {
             // Until it is known that nothing of ours is left; it may start again before.
-            let original = original_of(&job.target, &job.original());
+            let original = original_of(&job.target, &job.ledger.to_promise());
             self.remembered.originals.insert(id.clone(), (original, job.ledger.known()));
             if self.actuator.order(Order::Ended(id.clone())) {
                 self.in_flight += 1;

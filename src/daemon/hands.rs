@@ -7,6 +7,7 @@ use super::journal::{Journal, original_of};
 use super::piece::{Came, Piece};
 use super::target::Target;
 use super::writer::Writer;
+use crate::host::store::Original;
 use crate::limits::{Answer, Ask, Operation, Record, Step};
 use crate::model::{Limits, Runtime, Setting};
 use futures_util::{StreamExt, stream};
@@ -90,24 +91,27 @@ impl Hands {
         stream::iter(writes).buffered(WRITES_AT_ONCE).collect().await
     }
 
+    /// Whether the engine keeps one of these of a container that runs.
     async fn is_in_record<T>(&mut self, piece: &Piece<T>, known: &[Setting]) -> bool {
-        match block_in_place(|| self.journal.original(&piece.id)) {
-            Ok(Some(original)) if original.runtime == Runtime::Docker => {
-                self.writer.is_in_record(&original, known).await
-            }
+        match self.row_of_engine(piece) {
+            Ok(Some(original)) => self.writer.is_in_record(&original, known).await,
             _ => false,
         }
     }
 
     /// An engine keeps our update over a restart of the container, so its record is put back when it ends.
     async fn return_record<T>(&mut self, piece: &Piece<T>, known: &[Setting]) -> Record {
-        match block_in_place(|| self.journal.original(&piece.id)) {
-            Ok(Some(original)) if original.runtime == Runtime::Docker => {
-                self.writer.return_record(&original, known).await
-            }
-            Ok(_) => Record::Back(Vec::new()),
+        match self.row_of_engine(piece) {
+            Ok(Some(original)) => self.writer.return_record(&original, known).await,
+            Ok(None) => Record::Back(Vec::new()),
             Err(why) => Record::NotNow(why),
         }
+    }
+
+    /// What the journal remembers of it, if an engine keeps anything of it.
+    fn row_of_engine<T>(&self, piece: &Piece<T>) -> Result<Option<Original>, String> {
+        let row = block_in_place(|| self.journal.original(&piece.id))?;
+        Ok(row.filter(|original| original.runtime == Runtime::Docker))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::host::docker::{EngineContainer, EngineInfo, LogSource};
 use crate::host::node;
 use crate::host::store::{LogPlace, Original, ReadPosition, ScopeRecord};
 use crate::host::tail::{ContainerFile, Source};
-use crate::limits::{Ask, Change, Ledger, Promised, Return, Then};
+use crate::limits::{Ask, Change, Ledger, Return, Then};
 use crate::model::{
     Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Learning, LogOrigin, Millis,
     Notice, NoticeLevel, Place, RunState, Runtime, Setting, Share, TrainingId, Usage,
@@ -305,14 +305,9 @@ impl Job {
         self.piece(Return::begin(&self.ledger, self.target.is_late(), then))
     }
 
-    /// Its original, as far as is known.
-    pub fn original(&self) -> Promised {
-        Promised { original: *self.ledger.original(), engine: self.ledger.engine() }
-    }
-
     fn piece<T>(&self, (operation, ask): (T, Ask)) -> Piece<T> {
         let (id, run) = (self.id().clone(), Some(self.run));
-        Piece { id, run, target: Some(self.target.clone()), original: self.original(), operation, ask }
+        Piece { id, run, target: Some(self.target.clone()), original: self.ledger.to_promise(), operation, ask }
     }
 
     /// What is known of its learning; `close` ends the interval, which a tick does and nobody else.

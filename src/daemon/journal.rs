@@ -75,7 +75,7 @@ impl Journal {
             Ok(store) => store,
             Err(why) => return all(why.clone()),
         };
-        let promised = |original: Original| Promised { original: original.limits, engine: original.engine };
+        let promised = |original: Original| promised_of(&original);
         match store.before_writing(rows) {
             Ok(originals) => {
                 originals.into_iter().map(|read| read.map(promised).map_err(|error| error.to_string())).collect()
@@ -160,6 +160,11 @@ fn recall(store: &Store, remembered: &mut Remembered) -> Result<(), StoreError> 
     remembered.positions = store.positions()?;
     remembered.precedents = store.precedents()?;
     Ok(())
+}
+
+/// A row of the journal, as operations know it.
+pub(super) fn promised_of(original: &Original) -> Promised {
+    Promised { original: original.limits, engine: original.engine }
 }
 
 /// What the journal is to remember of a container.

@@ -4,7 +4,7 @@
 //! that is neither what we wrote nor the original belongs to somebody else and is left alone.
 
 use super::hands::Hands;
-use super::journal::Journal;
+use super::journal::{Journal, promised_of};
 use super::piece::Piece;
 use super::target::{Target, unit, unit_of_scope};
 use super::writer::{Connected, Writer, of_another_engine};
@@ -13,7 +13,7 @@ use crate::host::cgroup::Cgroup;
 use crate::host::docker::{Engine, EngineAddress, EngineError};
 use crate::host::node;
 use crate::host::store::{Original, StoreError};
-use crate::limits::{End, Outcome, Promised, Return};
+use crate::limits::{End, Outcome, Return};
 use crate::model::{ContainerId, Runtime, Setting};
 use std::collections::BTreeSet;
 use std::fs;
@@ -113,14 +113,18 @@ async fn one(hands: &mut Hands, original: Original, written: Vec<Setting>) -> Re
         Found::NotRunning => None,
         Found::Unknown(why) => return Err(why),
     };
-    let promised = Promised { original: original.limits, engine: original.engine };
+    let outcome = hands.carry_out(vec![returning(original, written, target)]).await.pop();
+    outcome.map(|came| *came.outcome).ok_or_else(|| "nothing came of it; restore again".to_owned())
+}
+
+/// Begins to put back what the journal remembers of a container; without a target it does not run.
+pub(super) fn returning(original: Original, written: Vec<Setting>, target: Option<Target>) -> Piece<Return> {
+    let promised = promised_of(&original);
     let (operation, ask) = match &target {
         Some(target) => Return::of_journal(promised, written, target.is_late()),
         None => Return::of_record(promised, written),
     };
-    let piece = Piece { id: original.id, run: None, target, original: promised, operation, ask };
-    let outcome = hands.carry_out(vec![piece]).await.pop();
-    outcome.map(|came| *came.outcome).ok_or_else(|| "nothing came of it; restore again".to_owned())
+    Piece { id: original.id, run: None, target, original: promised, operation, ask }
 }
 
 enum Found {
@@ -186,7 +190,7 @@ fn by_cgroup(original: &Original) -> Found {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FakeEngine, Folder, hands, id, info, original, returning, weight};
+    use super::super::testing::{FakeEngine, Folder, hands, id, info, original, weight};
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -195,6 +199,11 @@ mod tests {
     fn inspected(running: bool, shares: i64) -> Option<(u16, String)> {
         let state = format!(r#"{{"Running":{running},"Pid":0}}"#);
         Some((200, format!(r#"{{"Id":"{}","State":{state},"HostConfig":{{"CpuShares":{shares}}}}}"#, id(1).as_str())))
+    }
+
+    /// A weight of 40 may stand in a target beside the limits that it has now.
+    fn back(target: Target) -> Piece<Return> {
+        returning(original(&target), vec![weight(40)], Some(target))
     }
 
     fn shares(setting: Setting) -> i64 {
@@ -213,9 +222,8 @@ mod tests {
             let engine = FakeEngine::start(refuses.clone());
             let (_dir, mut hands) = hands(&engine);
             let folders = [Folder::new(), Folder::new()];
-            let pieces = [(1, first, &folders[0]), (2, second, &folders[1])].map(|(number, name, folder)| {
-                returning(folder.target(id(number), name, Runtime::Docker), &[weight(40)])
-            });
+            let pieces = [(1, first, &folders[0]), (2, second, &folders[1])]
+                .map(|(number, name, folder)| back(folder.target(id(number), name, Runtime::Docker)));
             folders[0].put("cpu.weight", "40");
             let ends: Vec<End> =
                 hands.carry_out(pieces.into()).await.into_iter().map(|came| came.outcome.end).collect();
@@ -229,7 +237,7 @@ mod tests {
         let engine = FakeEngine::start(|_, _| Some((200, "{}".to_owned())));
         let (_dir, mut hands) = hands(&engine);
         let folder = Folder::new();
-        let piece = returning(folder.target(id(1), "job", Runtime::Docker), &[weight(40)]);
+        let piece = back(folder.target(id(1), "job", Runtime::Docker));
         folder.put("cpu.weight", "40");
         let end = hands.carry_out(vec![piece]).await.remove(0).outcome.end;
         assert!(matches!(&end, End::Failed(why) if why.contains("still stands")), "{end:?}");
@@ -243,7 +251,7 @@ mod tests {
             let folder = Folder::new();
             let target = folder.target(id(1), "job", Runtime::Docker);
             hands.journal.before_writing(&[(original(&target), vec![weight(40)])]);
-            let piece = returning(target, &[weight(40)]);
+            let piece = back(target);
             folder.put("cpu.weight", "300");
             let end = hands.carry_out(vec![piece]).await.remove(0).outcome.end;
             let told =

@@ -11,7 +11,6 @@ use super::history::History;
 use super::job::Job;
 use super::journal::Journal;
 use super::logs::LogReader;
-use super::piece::Piece;
 use super::publish::Publisher;
 use super::target::Target;
 use super::writer::{Connected, Writer};
@@ -20,7 +19,7 @@ use crate::config::{EngineChoice, HistorySettings, Settings};
 use crate::host::cgroup::Cgroup;
 use crate::host::docker::{Conversion, Engine, EngineAddress, EngineInfo, EngineName};
 use crate::host::store::Original;
-use crate::limits::{Promised, Return};
+use crate::limits::Promised;
 use crate::model::{Bytes, ContainerId, CpuWeight, EngineMark, Limits, Runtime, Setting};
 use std::collections::BTreeMap;
 use std::fs;
@@ -166,14 +165,6 @@ pub(super) fn hands(engine: &FakeEngine) -> (TempDir, Hands) {
 pub(super) fn original(target: &Target) -> Original {
     let original = target.cgroup().limits();
     super::journal::original_of(target, &Promised { original, engine: None })
-}
-
-/// These may stand in a target beside the limits that it has now.
-pub(super) fn returning(target: Target, known: &[Setting]) -> Piece<Return> {
-    let original = target.cgroup().limits();
-    let original = Promised { original, engine: None };
-    let (operation, ask) = Return::of_journal(original, known.to_vec(), target.is_late());
-    Piece { id: target.id.clone(), run: None, target: Some(target), original, operation, ask }
 }
 
 /// A loop without an engine of its own, and whatever it is to be told.

@@ -6,7 +6,7 @@
 use super::drift::{Drift, Drifts, drift};
 use super::equal::{came_of, same, standing_of};
 use super::holds::Holds;
-use super::step::{End, Outcome};
+use super::step::{End, Outcome, Promised};
 use crate::model::{DriftBy, EngineLimits, Hold, LimitDrift, LimitKind, Limits, Millis, Setting};
 
 /// What was asked of an engine that went down waits at its socket: the next one may still do it, in the middle of the new run. Until then.
@@ -124,6 +124,11 @@ impl Ledger {
         self.engine
     }
 
+    /// Both, as the journal is to remember them.
+    pub fn to_promise(&self) -> Promised {
+        Promised { original: self.original, engine: self.engine }
+    }
+
     /// What stood when last read.
     pub fn stands(&self) -> &Limits {
         &self.stands
@@ -191,18 +196,17 @@ impl Ledger {
                 let stand = |kind: LimitKind| outcome.stands.iter().any(|stands| stands.kind() == kind);
                 self.promised.retain(|known| !stand(known.kind()) || outcome.asked.contains(known));
                 self.stand(&outcome.stands);
-                self.holds.wrote(&outcome.asked);
-                if outcome.stands.is_empty() { Noted::Quiet } else { Noted::Wrote(outcome.stands.clone()) }
+                self.wrote(outcome)
             }
             End::Theirs(_) => Noted::Quiet, // the next reading tells
             End::Returned { forgotten, .. } => {
                 if *forgotten {
                     self.settle();
+                } else {
+                    self.ours = Limits::default();
+                    self.doubts.clear();
                 }
-                self.ours = Limits::default();
-                self.doubts.clear();
-                self.holds.wrote(&outcome.asked);
-                if outcome.stands.is_empty() { Noted::Quiet } else { Noted::Wrote(outcome.stands.clone()) }
+                self.wrote(outcome)
             }
             End::Accepted(stands) => {
                 self.settle();
@@ -236,6 +240,11 @@ impl Ledger {
                 Noted::Quiet
             }
         }
+    }
+
+    fn wrote(&mut self, outcome: &Outcome) -> Noted {
+        self.holds.wrote(&outcome.asked);
+        if outcome.stands.is_empty() { Noted::Quiet } else { Noted::Wrote(outcome.stands.clone()) }
     }
 
     fn stand(&mut self, stands: &[Setting]) {

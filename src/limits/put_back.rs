@@ -55,8 +55,7 @@ enum Stage {
 impl Return {
     /// Of a container that runs, as its ledger stands. `is_late`: an engine or systemd writes its limits.
     pub fn begin(ledger: &Ledger, is_late: bool, then: Then) -> (Return, Ask) {
-        let original = Promised { original: *ledger.original(), engine: ledger.engine() };
-        let back = Return::new(original, ledger.known(), is_late, then, Stage::Looking);
+        let back = Return::new(ledger.to_promise(), ledger.known(), is_late, then, Stage::Looking);
         (Return { doubts: ledger.doubts(), ..back }, Ask::Read)
     }
 

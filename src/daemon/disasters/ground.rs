@@ -1,7 +1,7 @@
 //! What outlives a daemon: world, disk and clock; and the steps of operations carried out on them, as the actuator does. Imports: limits,
 //! the journal, the world.
 
-use super::super::journal::Journal;
+use super::super::journal::{Journal, promised_of};
 use super::Plant;
 use super::world::{Disk, Mood, Thing, is_ours, raised};
 use crate::host::store::Original;
@@ -105,10 +105,7 @@ impl Ground {
     pub fn answer(&mut self, piece: &Piece) -> Result<Answer, String> {
         let thing = piece.thing;
         Ok(match &piece.ask {
-            Ask::Promise(settings) if self.plant == Plant::SkipsThePromise => {
-                let _ = settings;
-                Answer::Promised(Ok(piece.original))
-            }
+            Ask::Promise(_) if self.plant == Plant::SkipsThePromise => Answer::Promised(Ok(piece.original)),
             Ask::Promise(settings) => {
                 let row = (self.original(thing, &piece.original), settings.clone());
                 let mut promise = || self.journal.before_writing(std::slice::from_ref(&row)).remove(0);
@@ -166,7 +163,7 @@ pub(super) fn next(piece: Piece, answer: Answer) -> Result<Piece, Box<Outcome>> 
 }
 
 pub(super) fn of_record(thing: usize, original: &Original, written: Vec<Setting>) -> Piece {
-    let original = Promised { original: original.limits, engine: None };
+    let original = promised_of(original);
     let (steps, ask) = Return::of_record(original, written);
     Piece { thing, run: None, original, steps: Steps::Return(steps), ask, looked: 0 }
 }
@@ -183,7 +180,7 @@ pub(super) fn find(ground: &mut Ground, thing: usize) -> Result<Option<Piece>, S
     if !running {
         return Ok(Some(of_record(thing, &original, written)));
     }
-    let promised = Promised { original: original.limits, engine: None };
+    let promised = promised_of(&original);
     let (steps, ask) = Return::of_journal(promised, written, is_engines);
     Ok(Some(Piece { thing, run: Some(*run), original: promised, steps: Steps::Return(steps), ask, looked: 0 }))
 }

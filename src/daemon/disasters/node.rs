@@ -5,7 +5,7 @@ use super::Plant;
 use super::ground::{Ground, Piece, Steps, find, next, of_record};
 use super::world::{KINDS, planned, raised};
 use crate::host::store::Original;
-use crate::limits::{Ask, Change, End, LastRun, Ledger, Outcome, Promised, Return, Then, Verdict};
+use crate::limits::{Ask, Change, End, LastRun, Ledger, Outcome, Return, Then, Verdict};
 use crate::model::{Millis, Runtime, Setting};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -126,8 +126,7 @@ impl Node {
             self.ended.insert(thing, ledger.last_run());
         }
         if ledger.owes_anything() {
-            let promised = Promised { original: *ledger.original(), engine: None };
-            self.remembered.insert(thing, (ground.original(thing, &promised), ledger.known()));
+            self.remembered.insert(thing, (ground.original(thing, &ledger.to_promise()), ledger.known()));
             self.orders.push_back(Order::Ended(thing));
             self.in_flight += 1;
         }
@@ -214,9 +213,15 @@ impl Node {
 
     fn returning(&self, thing: usize, then: Then) -> Option<Piece> {
         let (ledger, run) = self.jobs.get(&thing)?;
-        let original = Promised { original: *ledger.original(), engine: ledger.engine() };
         let (steps, ask) = Return::begin(ledger, true, then);
-        Some(Piece { thing, run: Some(*run), original, steps: Steps::Return(steps), ask, looked: 0 })
+        Some(Piece {
+            thing,
+            run: Some(*run),
+            original: ledger.to_promise(),
+            steps: Steps::Return(steps),
+            ask,
+            looked: 0,
+        })
     }
 
     fn carry(&mut self, pieces: VecDeque<Piece>) {
@@ -252,7 +257,7 @@ impl Node {
                 continue;
             }
             ledger.asked(&settings);
-            let original = Promised { original: *ledger.original(), engine: ledger.engine() };
+            let original = ledger.to_promise();
             let (steps, ask) = Change::begin(ledger, settings);
             pieces.push_back(Piece { thing, run: Some(*run), original, steps: Steps::Change(steps), ask, looked: 0 });
         }
@@ -334,7 +339,10 @@ impl Node {
             Order::Ended(thing) => {
                 let id = ground.things[thing].id.clone();
                 let pieces = match ground.journal.original(&id)? {
-                    None => VecDeque::new(),
+                    None => {
+                        self.outcomes.push((thing, None, Box::new(Outcome::forgotten())));
+                        VecDeque::new()
+                    }
                     Some(original) => {
                         let written = ground.journal.written(&id)?;
                         VecDeque::from([of_record(thing, &original, written)])
