@@ -66,25 +66,7 @@ pub enum Command {
     Reload,
 }
 
-/// Why a command was not carried out.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Refusal {
-    /// No such container.
-    #[error("{0}")]
-    NotFound(String),
-    /// The engine runs no such container.
-    #[error("{0}")]
-    NotOnEngine(String),
-    /// What was given cannot be obeyed.
-    #[error("{0}")]
-    Invalid(String),
-    /// It makes no sense now, or is ambiguous.
-    #[error("{0}")]
-    Refused(String),
-    /// It was tried and failed.
-    #[error("{0}")]
-    Failed(String),
-}
+pub use crate::model::Refusal;
 
 /// A command with the place for its answer: what was done, in words.
 pub struct Request {

@@ -150,11 +150,7 @@ impl Task {
             Some(piece) => self.hands.carry_out(vec![*piece]).await,
             None => self.ended(id).await,
         };
-        match outcomes.into_iter().next().map(|came| came.outcome.end) {
-            Some(End::Failed(why) | End::NotBegun(why)) => return Err(why),
-            Some(End::Gone) => return Err("it ended or started just now".to_owned()),
-            _ => {}
-        }
+        why_not_disowned(outcomes.into_iter().next().map(|came| came.outcome.end))?;
         block_in_place(|| self.hands.journal.disown(id))
     }
 
@@ -177,5 +173,17 @@ impl Task {
             }
         }
         ended
+    }
+}
+
+/// Whether nothing of ours is left in a container, so that it can be forgotten.
+pub(super) fn why_not_disowned(end: Option<End>) -> Result<(), String> {
+    match end {
+        Some(End::Failed(why) | End::NotBegun(why)) => Err(why),
+        Some(End::Gone) => Err("it ended or started just now".to_owned()),
+        Some(End::Returned { forgotten: false, left, .. }) => {
+            Err(format!("{}, and its engine keeps a value of ours for its next run; stop it first", left.join("; ")))
+        }
+        _ => Ok(()),
     }
 }

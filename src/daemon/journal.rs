@@ -101,6 +101,13 @@ impl Journal {
         store.forget(id).map_err(|error| error.to_string())
     }
 
+    /// Containers without the label that are governed.
+    #[cfg(test)]
+    pub fn adopted(&self) -> Result<BTreeMap<ContainerId, Adoption>, String> {
+        let store = self.store.as_ref().map_err(|why| why.clone())?;
+        store.adopted().map_err(|error| error.to_string())
+    }
+
     /// Makes it durable that a container is governed without the label.
     pub fn adopt(&mut self, id: &ContainerId, adoption: &Adoption) -> Result<(), String> {
         let store = self.store.as_mut().map_err(|why| why.clone())?;

@@ -171,6 +171,9 @@ impl Writer {
     /// Whether the engine keeps one of these for the next run of a container, or may: it cannot be asked.
     pub async fn is_in_record(&self, original: &Original, written: &[Setting]) -> bool {
         let Some(info) = self.info() else { return true };
+        if of_another_engine(original, &info).is_some() {
+            return true;
+        }
         let limits = original.engine.unwrap_or_default();
         match self.record(original, written, &info).await {
             Ok((written, record, _)) => written

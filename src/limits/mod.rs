@@ -16,6 +16,7 @@ mod holds;
 mod ledger;
 #[cfg(test)]
 mod ledger_tests;
+pub mod machine;
 mod put_back;
 mod step;
 

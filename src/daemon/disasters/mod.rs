@@ -10,14 +10,16 @@ mod node;
 mod world;
 
 use super::journal::Journal;
+use crate::limits::machine::Command;
 use crate::model::{Millis, Runtime};
 use ground::{Ground, restore_alone};
 use node::Node;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
 use std::path::Path;
 use tempfile::TempDir;
-use world::{Disk, KINDS, Mood, Thing};
+use world::{Disk, KINDS, Mood, Thing, Which};
 
 /// Mistakes that the schedules must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,13 +51,29 @@ enum Action {
     },
     Stops(usize),
     Starts(usize),
+    /// Its engine forgets it.
+    Removed(usize),
+    /// The daemon is told how it is, once more.
+    ToldAgain(usize),
     EngineIsLate(usize),
     Engine(Mood),
+    /// Another engine answers from now on.
+    EngineIs(Which),
     Disk(Disk),
-    Pause,
-    Resume,
+    Pause(Option<usize>),
+    Resume(Option<usize>),
     Restore,
+    Adopt(usize),
+    Disown(usize),
+    /// Other intervals hold.
+    Reload(usize),
     Listed,
+    /// Told to end, with everything back; started again.
+    Stopped,
+    /// The machine starts again, and the daemon with it.
+    Rebooted,
+    /// Somebody sets the clock of people.
+    ClockSet(u32),
     /// Killed, and started again at once.
     Killed,
     /// Killed; what systemd runs then restores; started again.
@@ -63,7 +81,9 @@ enum Action {
     Waits,
 }
 
-const THINGS: usize = 3;
+/// The one that is governed only when it is adopted.
+const UNLABELLED: usize = 3;
+const THINGS: usize = 5;
 const ACTIONS: usize = 80;
 
 fn schedule(seed: u64) -> Vec<Action> {
@@ -74,28 +94,38 @@ fn schedule(seed: u64) -> Vec<Action> {
 fn action(random: &mut ChaCha8Rng) -> Action {
     let (thing, kind) = (random.random_range(0..THINGS), random.random_range(0..KINDS.len()));
     let (number, by_engine) = (random.random_range(0..1000), random.random_bool(0.5));
+    let one = random.random_bool(0.5).then_some(thing);
     match random.random_range(0..100) {
-        0..36 => Action::Step,
-        36..54 => Action::Handle,
-        54..66 => Action::Tick(number),
-        66..69 => Action::Look,
-        69..73 => Action::OwnerSets { thing, kind, number, by_engine },
-        73 => Action::SystemReverts { thing, kind },
-        74..77 => Action::Stops(thing),
-        77..81 => Action::Starts(thing),
-        81..83 => Action::EngineIsLate(thing),
-        83..88 => {
+        0..34 => Action::Step,
+        34..52 => Action::Handle,
+        52..62 => Action::Tick(number),
+        62..65 => Action::Look,
+        65..69 => Action::OwnerSets { thing, kind, number, by_engine },
+        69 => Action::SystemReverts { thing, kind },
+        70..72 => Action::Stops(thing),
+        72..76 => Action::Starts(thing),
+        76 if number < 250 => Action::Removed(thing),
+        76 => Action::ToldAgain(thing),
+        77..79 => Action::EngineIsLate(thing),
+        79..83 => {
             let moods = [Mood::Answers, Mood::Answers, Mood::Refuses, Mood::Late, Mood::Deaf];
             Action::Engine(moods[random.random_range(0..moods.len())])
         }
-        88..90 => {
+        83 => Action::EngineIs(if number % 3 == 0 { Which::Other } else { Which::One }),
+        84..86 => {
             let disks = [Disk::Works, Disk::Works, Disk::Full, Disk::Lies];
             Action::Disk(disks[random.random_range(0..disks.len())])
         }
-        90 => Action::Pause,
-        91..94 => Action::Resume,
-        94 => Action::Restore,
-        95 => Action::Listed,
+        86 => Action::Pause(one),
+        87..90 => Action::Resume(one),
+        90 => Action::Restore,
+        91 => Action::Adopt(if by_engine { UNLABELLED } else { thing }),
+        92 => Action::Disown(if by_engine { UNLABELLED } else { thing }),
+        93 if number < 500 => Action::Reload(thing),
+        93 => Action::ClockSet(number),
+        94 => Action::Listed,
+        95 if number < 600 => Action::Stopped,
+        95 => Action::Rebooted,
         96 => Action::Killed,
         97 => Action::KilledAndRestored,
         _ => Action::Waits,
@@ -104,15 +134,19 @@ fn action(random: &mut ChaCha8Rng) -> Action {
 
 fn act(node: &mut Node, ground: &mut Ground, action: Action) -> Result<(), String> {
     ground.at += 1;
+    if node.has_stopped {
+        *node = Node::start(ground);
+    }
+    let name = |ground: &Ground, thing: usize| ground.things[thing].id.as_str().to_owned();
     match action {
         Action::Step => drop(node.step(ground)?),
-        Action::Handle => drop(node.handle(ground)),
-        Action::Tick(plan) => drop(node.tick(ground, plan)),
-        Action::Look => drop(node.look(ground)),
+        Action::Handle => drop(node.handle(ground)?),
+        Action::Tick(plan) => drop(node.tick(ground, plan)?),
+        Action::Look => drop(node.look(ground)?),
         Action::OwnerSets { thing, kind, number, by_engine } => {
             let told = ground.things[thing].told;
             ground.things[thing].owner_sets(ground.at, KINDS[kind], number, by_engine);
-            if ground.things[thing].told > told {
+            if ground.things[thing].told > told && ground.is_seen(thing) {
                 node.told_updated(thing);
             }
         }
@@ -120,20 +154,45 @@ fn act(node: &mut Node, ground: &mut Ground, action: Action) -> Result<(), Strin
         Action::Stops(thing) => {
             if ground.things[thing].running {
                 ground.things[thing].stops();
-                node.told_ended(thing);
+                node.told(ground, thing);
             }
         }
         Action::Starts(thing) => {
             ground.things[thing].starts();
-            node.told_started(thing);
+            node.told(ground, thing);
         }
+        Action::Removed(thing) => {
+            if ground.things[thing].runtime == Runtime::Docker {
+                ground.things[thing].is_removed();
+                node.told_removed(thing);
+            }
+        }
+        Action::ToldAgain(thing) => node.told(ground, thing),
         Action::EngineIsLate(thing) => ground.late(thing)?,
         Action::Engine(mood) => ground.mood = mood,
+        Action::EngineIs(which) => {
+            ground.engine = which;
+            node.told_connected(ground);
+            (0..THINGS).for_each(|thing| node.told(ground, thing));
+        }
         Action::Disk(disk) => ground.disk = disk,
-        Action::Pause => node.pause(),
-        Action::Resume => node.resume(),
-        Action::Restore => node.restore(),
-        Action::Listed => node.listed(ground),
+        Action::Pause(one) => node.ask(ground, Command::Pause(one.map(|thing| name(ground, thing))))?,
+        Action::Resume(one) => node.ask(ground, Command::Resume(one.map(|thing| name(ground, thing))))?,
+        Action::Restore => node.ask(ground, Command::Restore)?,
+        Action::Adopt(thing) => {
+            let adopt = Command::Adopt { name: name(ground, thing), labels: BTreeMap::new() };
+            node.ask(ground, adopt)?;
+        }
+        Action::Disown(thing) => node.ask(ground, Command::Disown(name(ground, thing)))?,
+        Action::Reload(which) => node.reload(ground, which)?,
+        Action::Listed => node.listed(ground)?,
+        Action::Stopped => node.stop(ground)?,
+        Action::Rebooted => {
+            ground.boot += 1;
+            ground.things.iter_mut().for_each(Thing::reboots);
+            *node = Node::start(ground);
+        }
+        Action::ClockSet(number) => ground.unix_ms = u64::from(number) * 1_000_000_000,
         Action::Killed => *node = Node::start(ground),
         Action::KilledAndRestored => {
             restore_alone(ground)?;
@@ -146,10 +205,10 @@ fn act(node: &mut Node, ground: &mut Ground, action: Action) -> Result<(), Strin
 
 /// Goes on until nothing waits any more.
 fn settle(node: &mut Node, ground: &mut Ground) -> Result<(), String> {
-    for _ in 0..2000 {
+    for _ in 0..4000 {
         ground.at += 1;
         let stepped = node.step(ground)?;
-        let handled = node.handle(ground);
+        let handled = node.handle(ground)?;
         if !stepped && !handled {
             return Ok(());
         }
@@ -166,44 +225,82 @@ fn epilogue(node: &mut Node, ground: &mut Ground) -> Result<(), String> {
         }
     }
     settle(node, ground)?;
-    node.listed(ground);
+    if node.is_stopping {
+        if !node.has_stopped {
+            return Err("the daemon was told to end, and never does".to_owned());
+        }
+        *node = Node::start(ground);
+    }
+    for engine in [Which::Other, Which::One] {
+        act(node, ground, Action::EngineIs(engine))?;
+        settle(node, ground)?;
+        node.listed(ground)?;
+        at_rest(node, ground)?;
+        all_back(node, ground)?;
+        node.ask(ground, Command::Resume(None))?;
+        settle(node, ground)?;
+    }
+    if node.unanswered() > 0 {
+        return Err("a command was never answered".to_owned());
+    }
+    all_ended(node, ground)
+}
+
+/// It comes to rest, with its plan in force wherever it governs.
+fn at_rest(node: &mut Node, ground: &mut Ground) -> Result<(), String> {
     let mut quiet = 0;
-    for _ in 0..24 {
+    for _ in 0..12 {
         settle(node, ground)?;
         ground.now = ground.now.after(Millis::from_secs(400));
-        let looked = node.look(ground);
+        let looked = node.look(ground)?;
         settle(node, ground)?;
-        let ticked = node.tick(ground, 0);
+        let ticked = node.tick(ground, 0)?;
         quiet = if looked || ticked { 0 } else { quiet + 1 };
     }
     if quiet < 3 {
         return Err("the daemon never comes to rest: it writes again and again".to_owned());
     }
     for thing in 0..THINGS {
-        let amiss = match node.is_left_alone(thing, ground.now) {
+        let is_wanted = ground.things[thing].has_label && ground.is_seen(thing);
+        let amiss = match node.is_left_alone(ground, thing) {
             Some(true) => ground.things[thing].stands_amiss(),
             Some(false) => ground.things[thing].lacks_plan(thing as u32),
+            None if is_wanted => Some(format!("container {thing} is not governed")),
+            None if ground.is_seen(thing) => ground.things[thing].stands_amiss(),
             None => None,
         };
         if let Some(amiss) = amiss {
             return Err(format!("at rest {amiss}"));
         }
     }
-    node.restore();
+    Ok(())
+}
+
+/// A restore puts back whatever can be reached.
+fn all_back(node: &mut Node, ground: &mut Ground) -> Result<(), String> {
+    node.ask(ground, Command::Restore)?;
     settle(node, ground)?;
-    for thing in &ground.things {
+    for thing in ground.things.iter().filter(|thing| thing.engine == ground.engine) {
         // What the engine has of ours while something else stands goes back when the run ends, and is remembered until then.
         let is_remembered = ground.journal.original(&thing.id)?.is_some() && thing.running;
         if let Some(amiss) = thing.stands_amiss().or(thing.record_amiss().filter(|_| !is_remembered)) {
             return Err(format!("after a restore {amiss}"));
         }
     }
+    Ok(())
+}
+
+/// Nothing of ours is left of those that have ended, and nothing is remembered of them.
+fn all_ended(node: &mut Node, ground: &mut Ground) -> Result<(), String> {
     for thing in 0..THINGS {
         act(node, ground, Action::Stops(thing))?;
     }
-    settle(node, ground)?;
-    node.restore();
-    settle(node, ground)?;
+    for engine in [Which::Other, Which::One] {
+        act(node, ground, Action::EngineIs(engine))?;
+        settle(node, ground)?;
+        node.ask(ground, Command::Restore)?;
+        settle(node, ground)?;
+    }
     if let Some(amiss) = ground.things.iter().find_map(Thing::record_amiss) {
         return Err(format!("after all have ended, {amiss}"));
     }
@@ -231,10 +328,28 @@ impl Disks {
         for (original, _) in journal.everything()? {
             journal.forget(&original.id)?;
         }
-        let things =
-            vec![Thing::new(1, Runtime::Docker), Thing::new(2, Runtime::Docker), Thing::new(3, Runtime::Scope)];
-        let (mood, disk, now) = (Mood::Answers, Disk::Works, Millis::from_secs(1000));
-        let mut ground = Ground { things, journal, mood, disk, now, at: 1, plant };
+        for id in journal.adopted()?.keys() {
+            journal.disown(id)?;
+        }
+        let things = vec![
+            Thing::new(1, Runtime::Docker, Which::One, true),
+            Thing::new(2, Runtime::Docker, Which::One, true),
+            Thing::new(3, Runtime::Scope, Which::One, true),
+            Thing::new(4, Runtime::Docker, Which::One, false),
+            Thing::new(5, Runtime::Docker, Which::Other, true),
+        ];
+        let mut ground = Ground {
+            things,
+            journal,
+            engine: Which::One,
+            mood: Mood::Answers,
+            disk: Disk::Works,
+            now: Millis::from_secs(1000),
+            unix_ms: 1_000_000,
+            boot: 1,
+            at: 1,
+            plant,
+        };
         let mut node = Node::start(&mut ground);
         let acted = actions.iter().try_for_each(|action| act(&mut node, &mut ground, *action));
         let ended = acted.and_then(|()| epilogue(&mut node, &mut ground));

@@ -1,396 +1,454 @@
-//! The daemon as far as limits go: its ledgers, the steps of its operations and its journal are the real ones; what is between them is
-//! as in the loop and the actuator, one step at a time. Imports: limits, the ground.
+//! A daemon as far as limits go: the real machine, operations and journal. What is here is what surrounds them: events that wait, and
+//! work that is carried out a step at a time, as the actuator does. Imports: limits, the ground.
 
 use super::Plant;
-use super::ground::{Ground, Piece, Steps, find, next, of_record};
-use super::world::{KINDS, planned, raised};
-use crate::host::store::Original;
-use crate::limits::{Ask, Change, End, LastRun, Ledger, Outcome, Return, Then, Verdict};
-use crate::model::{Millis, Runtime, Setting};
-use std::collections::{BTreeMap, VecDeque};
+use super::ground::{Ground, Piece, find, mark_of, next, of_record};
+use super::world::{KINDS, Mood, Which, planned, raised};
+use crate::limits::Outcome;
+use crate::limits::machine::{
+    Asker, Came, Candidate, Command, Effect, Event, Found, Intervals, Machine, Memory, Remembered, Restored, Work,
+};
+use crate::limits::{Ask, End};
+use crate::model::{Adoption, ContainerId, LimitChange, Millis, Refusal, Runtime};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-const INTERVAL: Millis = Millis::from_secs(20);
-const LONGEST: Millis = Millis::from_secs(320);
+/// Intervals that a reload chooses among.
+const INTERVALS: [Intervals; 2] = [
+    Intervals { usual: Millis::from_secs(20), longest: Millis::from_secs(320) },
+    Intervals { usual: Millis::from_secs(5), longest: Millis::from_secs(60) },
+];
 
-/// Whatever happens to the loop.
+/// What waits to be told to the machine; what it is told with is read when it is told.
 #[derive(Debug)]
-enum Event {
+enum Told {
+    Connected(Which),
     Started(usize),
     Ended(usize),
     Updated(usize),
-    Actuated(Vec<(usize, Option<u32>, Box<Outcome>)>),
-    Restored(Vec<usize>),
+    Removed(usize),
+    Came { came: Vec<Came>, is_last: bool },
+    Restored(Restored),
+    Candidate(Result<Candidate, Refusal>, Asker),
+    Adopted { thing: usize, adoption: Adoption, problem: Option<String> },
+    Disowned { thing: usize, problem: Option<String> },
 }
 
+/// Work on its way.
 #[derive(Debug)]
-enum Order {
-    Carry(VecDeque<Piece>),
-    Ended(usize),
-    RestoreAll(Option<VecDeque<usize>>),
-    /// One of them, and those that follow.
-    Restoring(Box<Piece>, VecDeque<usize>),
+enum Doing {
+    Begin(Work),
+    /// These, then those; `disowns`: it is forgotten afterwards that this one was adopted.
+    Carry {
+        pieces: VecDeque<Piece>,
+        then: VecDeque<Piece>,
+        came: Vec<Came>,
+        disowns: Option<usize>,
+    },
+    Restore {
+        left: VecDeque<usize>,
+        piece: Option<Box<Piece>>,
+        settled: BTreeSet<ContainerId>,
+    },
 }
 
 /// A daemon that runs.
 pub struct Node {
-    jobs: BTreeMap<usize, (Ledger, u32)>,
-    remembered: BTreeMap<usize, (Original, Vec<Setting>)>,
-    ended: BTreeMap<usize, LastRun>,
-    pub paused: bool,
-    in_flight: usize,
-    restoring: bool,
-    inbox: VecDeque<Event>,
-    orders: VecDeque<Order>,
-    outcomes: Vec<(usize, Option<u32>, Box<Outcome>)>,
-    settled: Vec<usize>,
+    pub machine: Machine,
+    /// Which run each governed container was found in.
+    runs: BTreeMap<usize, u32>,
+    inbox: VecDeque<Told>,
+    works: VecDeque<Doing>,
+    /// Commands that are not answered yet, and how many there were.
+    asking: BTreeSet<Asker>,
+    asked: u64,
+    pub is_stopping: bool,
+    pub has_stopped: bool,
 }
 
 impl Node {
     /// A daemon starts, and finds what runs.
     pub fn start(ground: &mut Ground) -> Node {
-        let mut remembered = BTreeMap::new();
+        let mut memory = Memory::default();
         for (original, written) in ground.journal.everything().unwrap_or_default() {
-            let thing = ground.things.iter().position(|thing| thing.id == original.id);
-            remembered.extend(thing.map(|thing| (thing, (original, written))));
+            let promised = super::super::journal::promised_of(&original);
+            let (runtime, mark) = (original.runtime, original.mark);
+            memory.originals.insert(original.id, Remembered { runtime, mark, original: promised, written });
         }
-        let inbox =
-            (0..ground.things.len()).filter(|thing| ground.things[*thing].running).map(Event::Started).collect();
-        Node {
-            jobs: BTreeMap::new(),
-            remembered,
-            ended: BTreeMap::new(),
-            paused: false,
-            in_flight: 0,
-            restoring: false,
-            inbox,
-            orders: VecDeque::new(),
-            outcomes: Vec::new(),
-            settled: Vec::new(),
-        }
+        memory.adopted = ground.journal.adopted().unwrap_or_default();
+        let mut node = Node {
+            machine: Machine::new(memory, INTERVALS[0]),
+            runs: BTreeMap::new(),
+            inbox: VecDeque::new(),
+            works: VecDeque::new(),
+            asking: BTreeSet::new(),
+            asked: 0,
+            is_stopping: false,
+            has_stopped: false,
+        };
+        node.told_connected(ground);
+        node.inbox.extend((0..ground.things.len()).filter(|thing| ground.is_seen(*thing)).map(Told::Started));
+        node
     }
 
-    pub fn told_started(&mut self, thing: usize) {
-        self.inbox.push_back(Event::Started(thing));
+    pub fn told_connected(&mut self, ground: &Ground) {
+        self.inbox.push_back(Told::Connected(ground.engine));
     }
 
-    pub fn told_ended(&mut self, thing: usize) {
-        self.inbox.push_back(Event::Ended(thing));
+    /// Says again how it is, late or twice.
+    pub fn told(&mut self, ground: &Ground, thing: usize) {
+        let is_seen = ground.is_seen(thing);
+        self.inbox.push_back(if is_seen { Told::Started(thing) } else { Told::Ended(thing) });
     }
 
     pub fn told_updated(&mut self, thing: usize) {
-        self.inbox.push_back(Event::Updated(thing));
+        self.inbox.push_back(Told::Updated(thing));
+    }
+
+    pub fn told_removed(&mut self, thing: usize) {
+        self.inbox.push_back(Told::Removed(thing));
     }
 
     /// The whole truth at once.
-    pub fn listed(&mut self, ground: &mut Ground) {
+    pub fn listed(&mut self, ground: &mut Ground) -> Result<(), String> {
+        let mut present = BTreeSet::new();
         for thing in 0..ground.things.len() {
-            if ground.things[thing].running {
-                self.begin(ground, thing);
+            if ground.is_seen(thing) {
+                present.insert(ground.things[thing].id.clone());
+                self.found(ground, thing)?;
             } else {
-                self.end(ground, thing);
+                self.ended(ground, thing)?;
             }
         }
-        for thing in 0..ground.things.len() {
-            let is_remembered = self.remembered.contains_key(&thing) && !self.jobs.contains_key(&thing);
-            if is_remembered && !ground.things[thing].running && ground.things[thing].runtime == Runtime::Docker {
-                self.orders.push_back(Order::Ended(thing));
-                self.in_flight += 1;
-            }
-        }
+        self.tell(ground, Event::Listed(present))
     }
 
-    fn begin(&mut self, ground: &mut Ground, thing: usize) {
-        if !ground.things[thing].running {
-            return;
+    fn found(&mut self, ground: &mut Ground, thing: usize) -> Result<(), String> {
+        let (id, run) = (ground.things[thing].id.clone(), ground.things[thing].run);
+        let is_wanted = ground.things[thing].has_label || self.machine.adoption(&id).is_some();
+        if !ground.is_seen(thing) || !is_wanted || self.runs.get(&thing) == Some(&run) {
+            return Ok(());
         }
-        let run = ground.things[thing].run;
-        if self.jobs.get(&thing).is_some_and(|(_, known)| *known == run) {
-            return;
-        }
-        self.end(ground, thing);
+        self.ended(ground, thing)?;
         let (stands, _) = ground.read(thing, Some(run));
-        let mut ledger = Ledger::found(stands, None);
-        if let Some((original, written)) = self.remembered.get(&thing) {
-            ledger.recall(original.limits, original.engine, written);
+        let runtime = ground.things[thing].runtime;
+        let mark = (runtime == Runtime::Docker).then(|| mark_of(ground.things[thing].engine));
+        let found = Found {
+            name: id.short().to_owned(),
+            id: id.clone(),
+            runtime,
+            run: (run, 0),
+            mark,
+            is_late: true,
+            ran_before: false,
+            stands,
+            engine: None,
+        };
+        self.runs.insert(thing, run);
+        self.tell(ground, Event::Found(Box::new(found)))?;
+        if let Some(ledger) = self.machine.ledger(&id) {
+            ground.things[thing].agreed(ledger.original()); // what stands is its original, if it is
         }
-        if let Some(last) = self.ended.remove(&thing) {
-            ledger.begin_after(last, ground.now);
-        }
-        ground.things[thing].agreed(ledger.original()); // what stands is its original, if it is
-        self.jobs.insert(thing, (ledger, run));
+        Ok(())
     }
 
-    fn end(&mut self, ground: &mut Ground, thing: usize) {
-        let Some((ledger, _)) = self.jobs.remove(&thing) else { return };
-        if ground.things[thing].runtime == Runtime::Docker {
-            self.ended.insert(thing, ledger.last_run());
-        }
-        if ledger.owes_anything() {
-            self.remembered.insert(thing, (ground.original(thing, &ledger.to_promise()), ledger.known()));
-            self.orders.push_back(Order::Ended(thing));
-            self.in_flight += 1;
-        }
+    fn ended(&mut self, ground: &mut Ground, thing: usize) -> Result<(), String> {
+        self.runs.remove(&thing);
+        self.tell(ground, Event::Ended(ground.things[thing].id.clone()))
     }
 
-    /// Handles the oldest event; whether there was one.
-    pub fn handle(&mut self, ground: &mut Ground) -> bool {
-        match self.inbox.pop_front() {
-            None => return false,
-            Some(Event::Started(thing)) => self.begin(ground, thing),
-            Some(Event::Ended(thing)) => self.end(ground, thing),
-            Some(Event::Updated(thing)) => {
-                self.read(ground, thing);
-                self.check(ground, thing, true);
+    /// What stands in all that are governed.
+    fn readings(&self, ground: &mut Ground) -> Vec<(ContainerId, crate::model::Limits)> {
+        let read = |(thing, run): (&usize, &u32)| {
+            let stands = ground.read(*thing, Some(*run)).0;
+            (ground.things[*thing].id.clone(), stands)
+        };
+        self.runs.iter().map(read).collect()
+    }
+
+    /// Tells the oldest of what waits; whether there was anything.
+    pub fn handle(&mut self, ground: &mut Ground) -> Result<bool, String> {
+        let Some(told) = self.inbox.pop_front() else { return Ok(false) };
+        match told {
+            Told::Connected(which) => self.tell(ground, Event::Connected(mark_of(which)))?,
+            Told::Started(thing) => self.found(ground, thing)?,
+            Told::Ended(thing) => self.ended(ground, thing)?,
+            Told::Removed(thing) => {
+                self.ended(ground, thing)?;
+                self.tell(ground, Event::Removed(ground.things[thing].id.clone()))?;
             }
-            Some(Event::Actuated(outcomes)) => {
-                self.in_flight -= 1;
-                for (thing, run, outcome) in outcomes {
-                    self.note(ground, thing, run, outcome);
+            Told::Updated(thing) => {
+                if let Some(run) = self.runs.get(&thing).copied() {
+                    let stands = ground.read(thing, Some(run)).0;
+                    self.tell(ground, Event::Updated(ground.things[thing].id.clone(), stands))?;
                 }
             }
-            Some(Event::Restored(settled)) => {
-                self.in_flight -= 1;
-                self.restoring = false;
-                let all = ground.plant == Plant::ClearsOursOfAll;
-                for thing in 0..ground.things.len() {
-                    if all || settled.contains(&thing) {
-                        self.remembered.remove(&thing);
-                        if let Some((ledger, _)) = self.jobs.get_mut(&thing) {
-                            ledger.settle();
-                        }
+            Told::Came { mut came, is_last } => {
+                for came in &mut came {
+                    if matches!(came.outcome.end, End::Failed(_)) && ground.plant == Plant::ForgetsAFailedWrite {
+                        came.outcome.promised = None;
+                        came.outcome.end = End::Gone;
                     }
-                    self.read(ground, thing);
                 }
-            }
-        }
-        true
-    }
-
-    fn note(&mut self, ground: &mut Ground, thing: usize, of: Option<u32>, mut outcome: Box<Outcome>) {
-        if matches!(outcome.end, End::Failed(_)) && ground.plant == Plant::ForgetsAFailedWrite {
-            outcome.promised = None;
-            outcome.end = End::Gone;
-        }
-        if matches!(outcome.end, End::Returned { forgotten: true, .. } | End::Accepted(_)) {
-            self.remembered.remove(&thing);
-        }
-        if of.is_none() && !matches!(outcome.end, End::Returned { .. }) {
-            return;
-        }
-        let Some((ledger, run)) = self.jobs.get_mut(&thing) else { return };
-        if of.is_some_and(|of| of != *run) {
-            return;
-        }
-        ledger.note(&outcome, ground.now, LONGEST);
-        if matches!(outcome.end, End::Accepted(_)) {
-            let Some((ledger, _)) = self.jobs.get(&thing) else { return };
-            ground.things[thing].agreed(ledger.original());
-        }
-        self.read(ground, thing);
-    }
-
-    fn read(&mut self, ground: &mut Ground, thing: usize) {
-        if let Some((ledger, run)) = self.jobs.get_mut(&thing) {
-            ledger.read(ground.read(thing, Some(*run)).0);
-        }
-    }
-
-    fn check(&mut self, ground: &mut Ground, thing: usize, told: bool) {
-        if self.in_flight > 0 {
-            return;
-        }
-        let Some((ledger, _)) = self.jobs.get_mut(&thing) else { return };
-        match ledger.check(told, ground.now, self.paused, (INTERVAL, LONGEST)) {
-            Verdict::Fine => {}
-            Verdict::Theirs(_) => {
-                let piece = self.returning(thing, Then::Keep);
-                self.carry(piece.into_iter().collect());
-            }
-            Verdict::Reverted(_, wait) if wait > Millis(0) => ledger.wait_until("again", ground.now.after(wait)),
-            Verdict::Reverted(..) => {}
-        }
-    }
-
-    fn returning(&self, thing: usize, then: Then) -> Option<Piece> {
-        let (ledger, run) = self.jobs.get(&thing)?;
-        let (steps, ask) = Return::begin(ledger, true, then);
-        Some(Piece {
-            thing,
-            run: Some(*run),
-            original: ledger.to_promise(),
-            steps: Steps::Return(steps),
-            ask,
-            looked: 0,
-        })
-    }
-
-    fn carry(&mut self, pieces: VecDeque<Piece>) {
-        if !pieces.is_empty() {
-            self.orders.push_back(Order::Carry(pieces));
-            self.in_flight += 1;
-        }
-    }
-
-    /// Decides: these numbers for every container and kind; whether anything was to be changed.
-    pub fn tick(&mut self, ground: &mut Ground, plan: u32) -> bool {
-        if self.in_flight > 0 {
-            return false;
-        }
-        let things: Vec<usize> = self.jobs.keys().copied().collect();
-        for thing in &things {
-            self.read(ground, *thing);
-            self.check(ground, *thing, false);
-        }
-        let mut pieces = VecDeque::new();
-        for thing in things {
-            let Some((ledger, run)) = self.jobs.get_mut(&thing) else { continue };
-            if ledger.hold(ground.now, self.paused).is_some() {
-                continue;
-            }
-            let wanted = KINDS.into_iter().map(|kind| planned(kind, plan + thing as u32));
-            let settings: Vec<Setting> = wanted
-                .filter(|setting| {
-                    ledger.stands().get(setting.kind()) != Some(raised(*setting)) && ledger.has_room_for(*setting)
-                })
-                .collect();
-            if settings.is_empty() {
-                continue;
-            }
-            ledger.asked(&settings);
-            let original = ledger.to_promise();
-            let (steps, ask) = Change::begin(ledger, settings);
-            pieces.push_back(Piece { thing, run: Some(*run), original, steps: Steps::Change(steps), ask, looked: 0 });
-        }
-        let changes = !pieces.is_empty();
-        self.carry(pieces);
-        changes
-    }
-
-    /// Between ticks; whether anything is put back.
-    pub fn look(&mut self, ground: &mut Ground) -> bool {
-        if self.in_flight > 0 {
-            return false;
-        }
-        let (now, paused) = (ground.now, self.paused);
-        let wants_back =
-            self.jobs.iter().filter(|(_, (ledger, _))| ledger.wants_back(now, paused)).map(|(thing, _)| *thing);
-        let things: Vec<usize> = wants_back.collect();
-        let pieces: VecDeque<Piece> =
-            things.into_iter().filter_map(|thing| self.returning(thing, Then::Keep)).collect();
-        let any = !pieces.is_empty();
-        self.carry(pieces);
-        any
-    }
-
-    pub fn pause(&mut self) {
-        self.paused = true;
-        let owing = self.jobs.iter().filter(|(_, (ledger, _))| ledger.owes_anything()).map(|(thing, _)| *thing);
-        let things: Vec<usize> = owing.collect();
-        self.carry(things.into_iter().filter_map(|thing| self.returning(thing, Then::Keep)).collect());
-    }
-
-    pub fn resume(&mut self) {
-        if self.restoring {
-            return;
-        }
-        self.paused = false;
-        let things: Vec<usize> = self.jobs.keys().copied().collect();
-        for thing in things {
-            if self.jobs.get_mut(&thing).is_some_and(|(ledger, _)| ledger.release()) {
-                let piece = self.returning(thing, Then::Accept);
-                self.carry(piece.into_iter().collect());
-            }
-        }
-    }
-
-    pub fn restore(&mut self) {
-        self.paused = true;
-        if !self.restoring {
-            self.restoring = true;
-            self.in_flight += 1;
-            self.orders.push_back(Order::RestoreAll(None));
-        }
-    }
-
-    /// Whether a container is governed and, if so, left alone by decision.
-    pub fn is_left_alone(&self, thing: usize, now: Millis) -> Option<bool> {
-        let (ledger, _) = self.jobs.get(&thing)?;
-        Some(ledger.hold(now, self.paused).is_some())
-    }
-
-    /// The actuator carries out one step of what it is at.
-    pub fn step(&mut self, ground: &mut Ground) -> Result<bool, String> {
-        let Some(order) = self.orders.pop_front() else { return Ok(false) };
-        match order {
-            Order::Carry(mut pieces) => match pieces.pop_front() {
-                None => {
-                    let outcomes = std::mem::take(&mut self.outcomes);
-                    self.inbox.push_back(Event::Actuated(outcomes));
-                }
-                Some(piece) => {
-                    let (thing, run) = (piece.thing, piece.run);
-                    match self.advance(ground, piece)? {
-                        Ok(piece) => pieces.push_back(piece),
-                        Err(outcome) => self.outcomes.push((thing, run, outcome)),
+                let accepted: Vec<ContainerId> = came
+                    .iter()
+                    .filter(|came| matches!(came.outcome.end, End::Accepted(_)))
+                    .map(|came| came.id.clone())
+                    .collect();
+                let readings = self.readings(ground);
+                self.tell(ground, Event::Came { came, readings, is_last })?;
+                for id in accepted {
+                    if let Some((thing, ledger)) = ground.thing(&id).zip(self.machine.ledger(&id)) {
+                        ground.things[thing].agreed(ledger.original());
                     }
-                    self.orders.push_front(Order::Carry(pieces));
                 }
-            },
-            Order::Ended(thing) => {
+            }
+            Told::Restored(mut restored) => {
+                if ground.plant == Plant::ClearsOursOfAll {
+                    restored.settled.extend(ground.things.iter().map(|thing| thing.id.clone()));
+                }
+                let readings = self.readings(ground);
+                self.tell(ground, Event::Restored(restored, readings))?;
+            }
+            Told::Candidate(found, asker) => {
+                self.tell(ground, Event::Candidate { found, labels: BTreeMap::new(), asker })?;
+            }
+            Told::Adopted { thing, adoption, problem } => {
                 let id = ground.things[thing].id.clone();
-                let pieces = match ground.journal.original(&id)? {
-                    None => {
-                        self.outcomes.push((thing, None, Box::new(Outcome::forgotten())));
-                        VecDeque::new()
-                    }
-                    Some(original) => {
-                        let written = ground.journal.written(&id)?;
-                        VecDeque::from([of_record(thing, &original, written)])
-                    }
-                };
-                self.orders.push_front(Order::Carry(pieces));
+                self.tell(ground, Event::Adopted { id, adoption, problem })?;
             }
-            Order::RestoreAll(None) => {
-                let all = ground.journal.everything()?;
-                let things =
-                    all.iter().filter_map(|(original, _)| ground.things.iter().position(|t| t.id == original.id));
-                self.settled.clear();
-                self.orders.push_front(Order::RestoreAll(Some(things.collect())));
-            }
-            Order::RestoreAll(Some(mut left)) => match left.pop_front() {
-                None => {
-                    let settled = std::mem::take(&mut self.settled);
-                    self.inbox.push_back(Event::Restored(settled));
-                }
-                Some(thing) => {
-                    let next = match find(ground, thing)? {
-                        Some(piece) => Order::Restoring(Box::new(piece), left),
-                        None => Order::RestoreAll(Some(left)),
-                    };
-                    self.orders.push_front(next);
-                }
-            },
-            Order::Restoring(piece, left) => {
-                let thing = piece.thing;
-                let next = match self.advance(ground, *piece)? {
-                    Ok(piece) => Order::Restoring(Box::new(piece), left),
-                    Err(outcome) => {
-                        let is_back = matches!(outcome.end, End::Returned { forgotten: true, .. });
-                        self.settled.extend(is_back.then_some(thing));
-                        Order::RestoreAll(Some(left))
-                    }
-                };
-                self.orders.push_front(next);
+            Told::Disowned { thing, problem } => {
+                self.tell(ground, Event::Disowned { id: ground.things[thing].id.clone(), problem })?;
             }
         }
         Ok(true)
     }
 
-    fn advance(&mut self, ground: &mut Ground, mut piece: Piece) -> Result<Result<Piece, Box<Outcome>>, String> {
-        if piece.ask == Ask::Read {
-            piece.looked = ground.at;
+    fn tell(&mut self, ground: &mut Ground, event: Event) -> Result<(), String> {
+        for effect in self.machine.handle(event, ground.moment()) {
+            match effect {
+                Effect::Do(work) => self.works.push_back(Doing::Begin(work)),
+                Effect::Answer { asker, done, .. } => {
+                    if !self.asking.remove(&asker) {
+                        return Err(format!("a command was answered twice: {done:?}"));
+                    }
+                }
+                Effect::AskEngine { name, asker, .. } => {
+                    let found = ground.things.iter().position(|thing| thing.id.as_str() == name);
+                    let found = found.filter(|thing| ground.is_seen(*thing) && ground.mood == Mood::Answers);
+                    let candidate = found.map(|thing| {
+                        let thing = &ground.things[thing];
+                        let label = thing.has_label.then(|| "label".to_owned());
+                        Candidate { id: thing.id.clone(), name: thing.id.short().to_owned(), label }
+                    });
+                    let candidate = candidate.ok_or(Refusal::NotOnEngine(name));
+                    self.inbox.push_back(Told::Candidate(candidate, asker));
+                }
+                Effect::Watch(adopted) => {
+                    let found = (0..ground.things.len())
+                        .filter(|thing| adopted.contains(&ground.things[*thing].id) && ground.is_seen(*thing));
+                    self.inbox.extend(found.map(Told::Started));
+                }
+                Effect::Left(id) => {
+                    self.runs.retain(|thing, _| ground.things[*thing].id != id);
+                }
+                Effect::Stopped => self.has_stopped = true,
+                Effect::Emit { .. } | Effect::Notice(..) | Effect::Warn(_) | Effect::DecideNow => {}
+            }
         }
-        let answer = ground.answer(&piece)?;
-        Ok(next(piece, answer))
+        Ok(())
     }
+
+    /// Decides: these numbers for every container and kind; whether anything was to be changed.
+    pub fn tick(&mut self, ground: &mut Ground, plan: u32) -> Result<bool, String> {
+        if !self.machine.is_at_rest() || self.is_stopping {
+            return Ok(false);
+        }
+        let readings = self.readings(ground);
+        self.tell(ground, Event::Looked(readings))?;
+        let mut changes = Vec::new();
+        for thing in self.runs.keys() {
+            let id = &ground.things[*thing].id;
+            if self.machine.hold(id, ground.now).is_some() {
+                continue;
+            }
+            let Some(ledger) = self.machine.ledger(id) else { continue };
+            for to in KINDS.into_iter().map(|kind| planned(kind, plan + *thing as u32)) {
+                let from = ledger.stands().get(to.kind());
+                if let Some(from) = from.filter(|from| *from != raised(to) && ledger.has_room_for(to)) {
+                    changes.push(LimitChange { id: id.clone(), from, to });
+                }
+            }
+        }
+        let any = !changes.is_empty();
+        self.tell(ground, Event::Decided(changes))?;
+        Ok(any)
+    }
+
+    /// Time has passed; whether anything is put back.
+    pub fn look(&mut self, ground: &mut Ground) -> Result<bool, String> {
+        let was_at_rest = self.machine.is_at_rest();
+        self.tell(ground, Event::Passed)?;
+        Ok(was_at_rest && !self.machine.is_at_rest())
+    }
+
+    pub fn ask(&mut self, ground: &mut Ground, command: Command) -> Result<(), String> {
+        self.asked += 1;
+        let asker = Asker(self.asked);
+        self.asking.insert(asker);
+        self.tell(ground, Event::Asked(command, asker))
+    }
+
+    pub fn reload(&mut self, ground: &mut Ground, which: usize) -> Result<(), String> {
+        self.tell(ground, Event::Reconfigured(INTERVALS[which % INTERVALS.len()]))
+    }
+
+    pub fn stop(&mut self, ground: &mut Ground) -> Result<(), String> {
+        if std::mem::replace(&mut self.is_stopping, true) {
+            return Ok(());
+        }
+        self.tell(ground, Event::Stop { restore: true })
+    }
+
+    /// Who still waits for an answer.
+    pub fn unanswered(&self) -> usize {
+        self.asking.len()
+    }
+
+    /// Whether a container is governed and, if so, left alone by decision.
+    pub fn is_left_alone(&self, ground: &Ground, thing: usize) -> Option<bool> {
+        let id = &ground.things[thing].id;
+        self.machine.ledger(id)?;
+        Some(self.machine.hold(id, ground.now).is_some())
+    }
+
+    /// The actuator carries out one step of what it is at.
+    pub fn step(&mut self, ground: &mut Ground) -> Result<bool, String> {
+        let Some(doing) = self.works.pop_front() else { return Ok(false) };
+        let next = match doing {
+            Doing::Begin(work) => self.begin(ground, work)?,
+            Doing::Carry { pieces, then, came, disowns } => self.carry(ground, pieces, then, came, disowns)?,
+            Doing::Restore { left, piece, settled } => self.restore(ground, left, piece, settled)?,
+        };
+        if let Some(next) = next {
+            self.works.push_front(next);
+        }
+        Ok(true)
+    }
+
+    fn begin(&mut self, ground: &mut Ground, work: Work) -> Result<Option<Doing>, String> {
+        let (came, then, disowns) = (Vec::new(), VecDeque::new(), None);
+        Ok(Some(match work {
+            Work::Change { loosen, tighten } => {
+                let pieces = loosen.into_iter().map(|piece| ground.piece(piece)).collect();
+                let then = tighten.into_iter().map(|piece| ground.piece(piece)).collect();
+                Doing::Carry { pieces, then, came, disowns }
+            }
+            Work::Return(pieces) => {
+                let pieces = pieces.into_iter().map(|piece| ground.piece(piece)).collect();
+                Doing::Carry { pieces, then, came, disowns }
+            }
+            Work::Ended(id) => {
+                let (pieces, came) = ended(ground, &id)?;
+                Doing::Carry { pieces, then, came, disowns }
+            }
+            Work::Adopt(id, adoption) => {
+                let thing = ground.thing(&id).ok_or("an unknown container is adopted")?;
+                let problem = ground.adopt(thing, Some(&adoption)).err();
+                self.inbox.push_back(Told::Adopted { thing, adoption, problem });
+                return Ok(None);
+            }
+            Work::Disown { id, running } => {
+                let disowns = ground.thing(&id);
+                let (pieces, came) = match running {
+                    Some(piece) => (VecDeque::from([ground.piece(*piece)]), came),
+                    None => ended(ground, &id)?,
+                };
+                Doing::Carry { pieces, then, came, disowns }
+            }
+            Work::RestoreAll { .. } => {
+                let all = ground.journal.everything()?;
+                let left = all.iter().filter_map(|(original, _)| ground.thing(&original.id)).collect();
+                Doing::Restore { left, piece: None, settled: BTreeSet::new() }
+            }
+        }))
+    }
+
+    fn carry(
+        &mut self,
+        ground: &mut Ground,
+        mut pieces: VecDeque<Piece>,
+        then: VecDeque<Piece>,
+        mut came: Vec<Came>,
+        disowns: Option<usize>,
+    ) -> Result<Option<Doing>, String> {
+        let Some(piece) = pieces.pop_front() else {
+            if let Some(thing) = disowns {
+                let end = came.into_iter().next().map(|came| came.outcome.end);
+                let problem = super::super::actuator::why_not_disowned(end).err();
+                let problem = problem.or_else(|| ground.adopt(thing, None).err());
+                self.inbox.push_back(Told::Disowned { thing, problem });
+                return Ok(None);
+            }
+            let is_last = then.is_empty();
+            self.inbox.push_back(Told::Came { came, is_last });
+            let next = Doing::Carry { pieces: then, then: VecDeque::new(), came: Vec::new(), disowns };
+            return Ok((!is_last).then_some(next));
+        };
+        let (id, run) = (ground.things[piece.thing].id.clone(), piece.run.map(|run| (run, 0)));
+        match advance(ground, piece)? {
+            Ok(piece) => pieces.push_back(piece),
+            Err(outcome) => came.push(Came { id, run, outcome }),
+        }
+        Ok(Some(Doing::Carry { pieces, then, came, disowns }))
+    }
+
+    fn restore(
+        &mut self,
+        ground: &mut Ground,
+        mut left: VecDeque<usize>,
+        piece: Option<Box<Piece>>,
+        mut settled: BTreeSet<ContainerId>,
+    ) -> Result<Option<Doing>, String> {
+        let piece = match piece {
+            Some(piece) => {
+                let id = ground.things[piece.thing].id.clone();
+                match advance(ground, *piece)? {
+                    Ok(piece) => Some(Box::new(piece)),
+                    Err(outcome) => {
+                        settled.extend(matches!(outcome.end, End::Returned { forgotten: true, .. }).then_some(id));
+                        None
+                    }
+                }
+            }
+            None => match left.pop_front() {
+                Some(thing) => find(ground, thing)?.map(Box::new),
+                None => {
+                    self.inbox.push_back(Told::Restored(Restored { settled, ..Restored::default() }));
+                    return Ok(None);
+                }
+            },
+        };
+        Ok(Some(Doing::Restore { left, piece, settled }))
+    }
+}
+
+fn ended(ground: &Ground, id: &ContainerId) -> Result<(VecDeque<Piece>, Vec<Came>), String> {
+    Ok(match ground.journal.original(id)? {
+        None => {
+            let came = Came { id: id.clone(), run: None, outcome: Box::new(Outcome::forgotten()) };
+            (VecDeque::new(), vec![came])
+        }
+        Some(original) => {
+            let thing = ground.thing(id).ok_or("an unknown container ended")?;
+            (VecDeque::from([of_record(thing, &original, ground.journal.written(id)?)]), Vec::new())
+        }
+    })
+}
+
+fn advance(ground: &mut Ground, mut piece: Piece) -> Result<Result<Piece, Box<Outcome>>, String> {
+    if piece.ask == Ask::Read {
+        piece.looked = ground.at;
+    }
+    let answer = ground.answer(&piece)?;
+    Ok(next(piece, answer))
 }

@@ -20,6 +20,15 @@ pub enum Mood {
     Late,
     /// Nobody answers, and it is never done.
     Deaf,
+    /// Another engine answers, which has never heard of the container.
+    Missing,
+}
+
+/// One of two engines, of which one answers at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    One,
+    Other,
 }
 
 /// How the disk answers a promise or a forgetting.
@@ -39,7 +48,13 @@ type Update = (u64, Vec<Setting>);
 pub struct Thing {
     pub id: ContainerId,
     pub runtime: Runtime,
+    /// Which engine it is in.
+    pub engine: Which,
+    /// It is governed without being adopted.
+    pub has_label: bool,
     pub running: bool,
+    /// Its engine has removed it.
+    pub removed: bool,
     /// Counts its runs.
     pub run: u32,
     pub cgroup: Limits,
@@ -113,13 +128,16 @@ fn is_recorded(kind: LimitKind) -> bool {
 }
 
 impl Thing {
-    pub fn new(number: u8, runtime: Runtime) -> Thing {
+    pub fn new(number: u8, runtime: Runtime, engine: Which, has_label: bool) -> Thing {
         let limits: Limits =
             [value(KINDS[0], 100), value(KINDS[1], 8), Setting::MemoryHigh(None)].into_iter().collect();
         Thing {
             id: id(number),
             runtime,
+            engine,
+            has_label,
             running: true,
+            removed: false,
             run: 1,
             cgroup: limits,
             record: limits,
@@ -191,8 +209,20 @@ impl Thing {
         self.running = false;
     }
 
+    /// Its engine forgets it, with what it kept of it.
+    pub fn is_removed(&mut self) {
+        (self.running, self.removed) = (false, true);
+        self.queue.clear();
+    }
+
+    /// The machine starts again: whatever ran has ended, and nobody remembers what was asked of them.
+    pub fn reboots(&mut self) {
+        self.running = false;
+        self.queue.clear();
+    }
+
     pub fn starts(&mut self) {
-        if self.running || self.runtime == Runtime::Scope {
+        if self.running || self.removed || self.runtime == Runtime::Scope {
             return; // a command has one run
         }
         let no_squeeze = Setting::MemoryHigh(None);
@@ -235,6 +265,7 @@ impl Thing {
                     self.queue.push_back((at, by_engine));
                     return Ok((Wrote::Failed("no answer yet".to_owned()), came));
                 }
+                Mood::Missing => return Ok((Wrote::Gone, came)),
                 Mood::Answers if !self.running => return Ok((Wrote::Gone, came)),
                 Mood::Answers => {
                     while !self.queue.is_empty() {
@@ -263,6 +294,7 @@ impl Thing {
             return Ok(Record::Back(Vec::new()));
         }
         match mood {
+            Mood::Answers if self.removed => return Ok(Record::Back(Vec::new())),
             Mood::Answers => {}
             _ => return Ok(Record::NotNow("no answer".to_owned())),
         }
@@ -360,7 +392,7 @@ impl Thing {
             let is_of_cgroup = self.running && self.theirs[place(*kind)].is_some() || self.keeps_theirs(*kind, record);
             record != self.wanted_next.get(*kind) && !is_of_cgroup && !self.spoilt_next[place(*kind)]
         };
-        let is_kept = |kind: &LimitKind| self.runtime == Runtime::Docker && is_recorded(*kind);
+        let is_kept = |kind: &LimitKind| self.runtime == Runtime::Docker && !self.removed && is_recorded(*kind);
         let kind = KINDS.into_iter().filter(is_kept).find(is_off)?;
         let (has, wants) = (self.record.get(kind), self.wanted_next.get(kind));
         Some(format!("the engine's record of {} has {has:?} and its owner wants {wants:?}", self.id.short()))
