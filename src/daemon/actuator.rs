@@ -7,41 +7,41 @@
 use super::event::Event;
 use super::hands::Hands;
 use super::journal::Journal;
-use super::piece::{Came, Piece};
+use super::piece::Piece;
 use super::restore;
+use super::target::Target;
 use super::writer::{Connected, Writer};
 use crate::host::docker::{Engine, EngineInfo};
+use crate::host::node;
 use crate::host::store::ReadPosition;
-use crate::limits::{Change, End, Outcome, Return};
-use crate::model::{Adoption, ContainerId, TrainingId};
+use crate::limits::machine::{self, Came, WORK_AT_MOST, Work};
+use crate::limits::{End, Outcome, Return};
+use crate::model::{ContainerId, TrainingId};
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, block_in_place};
 use tokio::time::Instant;
 
+/// Orders that may wait, besides those for limits; one of these may come when the daemon ends.
 const ORDERS_AT_MOST: usize = 64;
+const KEPT_FREE: usize = WORK_AT_MOST + 1;
 
 /// What the loop asks for.
 pub(super) enum Order {
-    /// Write these settings; the first list loosens and goes first.
-    Change { loosen: Vec<Piece<Change>>, tighten: Vec<Piece<Change>> },
-    /// Put the originals of these back, as far as what stands is still ours.
-    Return(Vec<Piece<Return>>),
-    /// The container ended: put the engine's record of it back, and forget it.
-    Ended(ContainerId),
-    /// Remember that this container is governed without the label; answered by [`Event::Adopted`].
-    Adopt(ContainerId, Adoption),
-    /// Put its originals back, running or not, and forget that it was adopted; answered by [`Event::Disowned`].
-    Disown { id: ContainerId, running: Option<Box<Piece<Return>>> },
+    /// What the machine of limits wants done, with the handles on those containers that run.
+    Limits { work: Work, targets: Targets },
     /// Save how far these logs were read.
     Positions(Vec<(ContainerId, ReadPosition)>),
     /// Keep the curve of a training that came to its end.
     Learnt(TrainingId, String),
     /// Drop the positions of all containers but these.
     KeepPositions(Vec<ContainerId>),
-    /// Put everything in the journal back, as far as it can be done by then; answered by [`Event::Restored`].
-    RestoreAll { until: Instant },
 }
+
+/// Handles on cgroups.
+pub(super) type Targets = BTreeMap<ContainerId, Target>;
 
 /// The loop's handle.
 pub(super) struct Actuator {
@@ -52,7 +52,7 @@ pub(super) struct Actuator {
 impl Actuator {
     /// With the task, which ends after its handle.
     pub fn start(journal: Journal, engine: Option<Engine>, events: mpsc::Sender<Event>) -> (Actuator, JoinHandle<()>) {
-        let (orders, inbox) = mpsc::channel(ORDERS_AT_MOST);
+        let (orders, inbox) = mpsc::channel(KEPT_FREE + ORDERS_AT_MOST);
         let connected = Connected::default();
         let hands = Hands { journal, writer: Writer::new(engine, connected.clone()) };
         let task = Task { hands, events };
@@ -60,14 +60,10 @@ impl Actuator {
     }
 
     /// Asks; `false` when too much is waiting already, and nothing was asked. The loop never waits for room: the task may be waiting
-    /// for the loop.
+    /// for the loop. For limits there is always room, because the machine has no more work open than that.
     pub fn order(&self, order: Order) -> bool {
-        self.orders.try_send(order).is_ok()
-    }
-
-    /// Whether the next order is taken.
-    pub fn has_room(&self) -> bool {
-        self.orders.capacity() > 0
+        let has_room = matches!(order, Order::Limits { .. }) || self.orders.capacity() > KEPT_FREE;
+        has_room && self.orders.try_send(order).is_ok()
     }
 
     /// For whoever may wait for room.
@@ -89,35 +85,8 @@ struct Task {
 impl Task {
     async fn run(mut self, mut inbox: mpsc::Receiver<Order>) {
         while let Some(order) = inbox.recv().await {
-            let outcomes = match order {
-                Order::Change { loosen, tighten } => {
-                    let loosened = self.hands.carry_out(loosen).await;
-                    if !loosened.is_empty() && self.events.send(Event::Written(loosened)).await.is_err() {
-                        return;
-                    }
-                    self.hands.carry_out(tighten).await
-                }
-                Order::Return(pieces) => self.hands.carry_out(pieces).await,
-                Order::Ended(id) => {
-                    let mut ended = self.ended(&id).await;
-                    // What could not be done is no fault of a run that may have begun since.
-                    ended.retain(|came| matches!(came.outcome.end, End::Returned { .. }));
-                    ended
-                }
-                Order::Adopt(id, adoption) => {
-                    let done = block_in_place(|| self.hands.journal.adopt(&id, &adoption));
-                    if self.events.send(Event::Adopted { id, adoption, problem: done.err() }).await.is_err() {
-                        return;
-                    }
-                    continue;
-                }
-                Order::Disown { id, running } => {
-                    let problem = self.disown(&id, running).await.err();
-                    if self.events.send(Event::Disowned { id, problem }).await.is_err() {
-                        return;
-                    }
-                    continue;
-                }
+            let event = match order {
+                Order::Limits { work, targets } => self.limits(work, targets).await,
                 Order::Positions(batch) => {
                     block_in_place(|| self.hands.journal.save_positions(&batch));
                     continue;
@@ -130,26 +99,44 @@ impl Task {
                     block_in_place(|| self.hands.journal.keep_positions(&kept));
                     continue;
                 }
-                Order::RestoreAll { until } => {
-                    let restored = restore::everything(&mut self.hands, Some(until)).await;
-                    if self.events.send(Event::Restored(restored)).await.is_err() {
-                        return;
-                    }
-                    continue;
-                }
             };
-            if self.events.send(Event::Actuated(outcomes)).await.is_err() {
+            if self.events.send(event).await.is_err() {
                 return;
             }
         }
     }
 
-    /// First the limits, then the memory: whoever is killed between the two finds it adopted still.
-    async fn disown(&mut self, id: &ContainerId, running: Option<Box<Piece<Return>>>) -> Result<(), String> {
-        let outcomes = match running {
-            Some(piece) => self.hands.carry_out(vec![*piece]).await,
-            None => self.ended(id).await,
+    /// Does what is to be done about limits, as far as it can be done.
+    async fn limits(&mut self, work: Work, targets: Targets) -> Event {
+        let came = match work {
+            Work::Change { loosen, tighten } => {
+                let loosened = self.hands.carry_out(aimed(loosen, &targets)).await;
+                if !loosened.is_empty() {
+                    let _ = self.events.send(Event::Written(loosened)).await; // the loop ended: so does this task
+                }
+                self.hands.carry_out(aimed(tighten, &targets)).await
+            }
+            Work::Return(pieces) => self.hands.carry_out(aimed(pieces, &targets)).await,
+            Work::Ended(id) => self.ended(&id).await,
+            Work::Adopt(id, adoption) => {
+                let problem = block_in_place(|| self.hands.journal.adopt(&id, &adoption)).err();
+                return Event::Adopted { id, adoption, problem };
+            }
+            Work::Disown { id, running } => {
+                let problem = self.disown(&id, aimed(running.map(|piece| *piece), &targets)).await.err();
+                return Event::Disowned { id, problem };
+            }
+            Work::RestoreAll { until } => {
+                let until = Instant::now() + Duration::from_millis(until.since(node::now()).0);
+                return Event::Restored(restore::everything(&mut self.hands, Some(until)).await);
+            }
         };
+        Event::Actuated(came)
+    }
+
+    /// First the limits, then the memory: whoever is killed between the two finds it adopted still.
+    async fn disown(&mut self, id: &ContainerId, running: Vec<Piece<Return>>) -> Result<(), String> {
+        let outcomes = if running.is_empty() { self.ended(id).await } else { self.hands.carry_out(running).await };
         why_not_disowned(outcomes.into_iter().next().map(|came| came.outcome.end))?;
         block_in_place(|| self.hands.journal.disown(id))
     }
@@ -174,6 +161,10 @@ impl Task {
         }
         ended
     }
+}
+
+fn aimed<T>(pieces: impl IntoIterator<Item = machine::Piece<T>>, targets: &Targets) -> Vec<Piece<T>> {
+    pieces.into_iter().map(|of| Piece { target: targets.get(&of.id).cloned(), of }).collect()
 }
 
 /// Whether nothing of ours is left in a container, so that it can be forgotten.

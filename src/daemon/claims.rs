@@ -7,11 +7,10 @@
 //! Imports: the event, host's cgroups and files, progress, model.
 
 use super::event::Event;
-use super::governing::Governing;
-use super::job::Job;
+use super::job::{Job, Jobs};
 use crate::host::cgroup::{Members, Started, start_time};
 use crate::host::tail::ContainerFile;
-use crate::model::{ContainerId, Millis, Progress, RunState};
+use crate::model::{Millis, Progress, RunState};
 use crate::progress::claim::{Claim, config_files, gathered, of_command, of_config, of_environment};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -20,45 +19,12 @@ use std::sync::Arc;
 use std::thread;
 use tokio::sync::mpsc;
 
-/// When a job's command is read, counted from when the job was found: a shell may run something else first.
-const EARLY: [Millis; 3] = [Millis(0), Millis::from_secs(2), Millis::from_secs(10)];
-/// How often later: another stage of the job may run by then.
-const LATER: Millis = Millis::from_secs(300);
 /// Readings at one time.
 const READINGS_AT_MOST: usize = 4;
 /// A larger file is no configuration.
 const FILE_AT_MOST: u64 = 256 << 10;
 /// Configuration files of one job that are opened in one reading.
 const FILES_AT_MOST: usize = 8;
-
-/// When a job's command is read again.
-#[derive(Debug, Default)]
-pub(super) struct Asking {
-    since: Option<Millis>,
-    early: usize,
-    last: Millis,
-    /// Its log had counted something by then.
-    counted: bool,
-    in_flight: bool,
-}
-
-impl Asking {
-    /// Whether it is time. `counts`: the log counts something and does not say how much there will be.
-    fn is_due(&self, now: Millis, counts: bool) -> bool {
-        let since = now.since(self.since.unwrap_or(now));
-        let due = match EARLY.get(self.early) {
-            Some(early) => since >= *early,
-            None => now.since(self.last) >= LATER,
-        };
-        !self.in_flight && (due || counts && !self.counted)
-    }
-
-    fn begin(&mut self, now: Millis, counts: bool) {
-        let since = now.since(*self.since.get_or_insert(now));
-        self.early = EARLY.iter().filter(|early| **early <= since).count();
-        (self.last, self.counted, self.in_flight) = (now, self.counted || counts, true);
-    }
-}
 
 /// The loop's handle on the readings.
 pub(super) struct ClaimReader {
@@ -90,11 +56,11 @@ impl ClaimReader {
     }
 }
 
-impl Governing {
+impl ClaimReader {
     /// Reads the commands of those jobs for which it is time, and whose log and labels do not say how long they will train.
-    pub(super) fn ask_for_claims(&mut self, now: Millis) {
-        for job in self.jobs.values_mut() {
-            if self.claims.is_busy() {
+    pub fn ask(&self, jobs: &mut Jobs, now: Millis) {
+        for job in jobs.values_mut() {
+            if self.is_busy() {
                 return;
             }
             let progress = job.tracker.progress();
@@ -102,19 +68,18 @@ impl Governing {
             if is_told || job.state != RunState::Running || !job.asking.is_due(now, counts(progress)) {
                 continue;
             }
-            if self.claims.begin(job) {
+            if self.begin(job) {
                 job.asking.begin(now, counts(progress));
             }
         }
     }
+}
 
-    /// Takes what was read. A reading that found nothing takes nothing back: a process may hide what it was started with.
-    pub(super) fn claimed(&mut self, id: &ContainerId, run: (u32, u64), claims: Vec<Claim>) {
-        let Some(job) = self.jobs.get_mut(id).filter(|job| job.run == run) else { return };
-        job.asking.in_flight = false;
-        if !claims.is_empty() {
-            job.tracker.claims(claims);
-        }
+/// Takes what was read. A reading that found nothing takes nothing back: a process may hide what it was started with.
+pub(super) fn claimed(job: &mut Job, claims: Vec<Claim>) {
+    job.asking.in_flight = false;
+    if !claims.is_empty() {
+        job.tracker.claims(claims);
     }
 }
 
@@ -166,39 +131,4 @@ fn config_text(process: &Started, path: &str) -> Option<String> {
     let mut text = String::new();
     file.take(FILE_AT_MOST).read_to_string(&mut text).ok()?;
     Some(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The seconds at which a job is asked within a quarter of an hour.
-    fn asked(counts_from: u64) -> Vec<u64> {
-        let mut asking = Asking::default();
-        (0..900u64)
-            .filter(|second| {
-                let (now, counts) = (Millis::from_secs(1000 + second), *second >= counts_from);
-                let due = asking.is_due(now, counts);
-                if due {
-                    asking.begin(now, counts);
-                    asking.in_flight = false;
-                }
-                due
-            })
-            .collect()
-    }
-
-    #[test]
-    fn a_command_is_read_a_few_times_early_when_its_log_begins_to_count_and_then_rarely() {
-        assert_eq!(asked(u64::MAX), [0, 2, 10, 310, 610]);
-        assert_eq!(asked(30), [0, 2, 10, 30, 330, 630]);
-        assert_eq!(asked(0), [0, 2, 10, 310, 610]);
-    }
-
-    #[test]
-    fn a_reading_that_does_not_end_is_not_followed_by_another() {
-        let mut asking = Asking::default();
-        asking.begin(Millis(0), false);
-        assert!(!asking.is_due(Millis::from_secs(5000), true));
-    }
 }

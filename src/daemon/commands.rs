@@ -1,22 +1,27 @@
 //! What an operator may ask, carried out by the loop.
 
-use super::adoption::Asker;
-use super::governing::Governing;
-use crate::api::{Command, Refusal, Request};
-use crate::model::{ContainerId, EventKind, Objective};
+use super::governing::{Governing, Waiter};
+use crate::api::{Command, Request};
+use crate::config;
+use crate::limits::machine;
+use crate::model::{ContainerId, Objective, Refusal};
 
 impl Governing {
     /// Carries out a command; the answer says in words what was done.
     pub(super) fn obey(&mut self, request: Request) {
-        let asker = Asker { asked_by: request.asked_by, reply: request.reply };
-        let about = about(&request.command).and_then(|name| self.find(name).ok());
-        let done = match request.command {
+        let waiter = Waiter { asked_by: request.asked_by, reply: request.reply };
+        let (about, done) = match request.command {
             // These wait for the engine and the disk, and the loop does not.
-            Command::Adopt { name, labels } => return self.adopt(name, labels, asker),
-            Command::Disown(name) => return self.disown(&name, asker),
-            Command::Pause(name) => return self.pause(name.as_deref(), asker),
-            Command::Resume(name) => return self.resume(name.as_deref(), asker),
-            Command::Restore => return self.restore_all(asker),
+            Command::Adopt { name, labels } => {
+                return match config::obeyable(&labels) {
+                    Ok(()) => self.ask_limits(machine::Command::Adopt { name, labels }, waiter),
+                    Err(problems) => self.answer(waiter, None, Err(Refusal::Invalid(problems.join("; ")))),
+                };
+            }
+            Command::Disown(name) => return self.ask_limits(machine::Command::Disown(name), waiter),
+            Command::Pause(name) => return self.ask_limits(machine::Command::Pause(name), waiter),
+            Command::Resume(name) => return self.ask_limits(machine::Command::Resume(name), waiter),
+            Command::Restore => return self.ask_limits(machine::Command::Restore, waiter),
             Command::Pin { name, share } => self.pin(&name, share),
             Command::Unpin(name) => self.unpin(&name),
             Command::SetPolicy { policy, objective } => {
@@ -24,22 +29,37 @@ impl Governing {
                 settings.policy = policy;
                 settings.objective = objective.map_or(settings.objective, |λ| Objective(λ.clamp(0.0, 1.0)));
                 self.reconfigure(settings);
-                Ok(format!("policy is {policy:?} until the next reload").to_lowercase())
+                (None, Ok(format!("policy is {policy:?} until the next reload").to_lowercase()))
             }
-            Command::Reload => self.reload().map_err(Refusal::Failed),
+            Command::Reload => (None, self.reload().map_err(Refusal::Failed)),
         };
-        let named = about.and_then(|id| Some((id.clone(), self.jobs.get(&id)?.target.name.clone())));
-        self.answer(asker, named, done);
+        self.answer(waiter, about, done);
     }
 
-    /// Tells what was done, or why not, to whoever asked; what was done also to everybody who watches.
-    pub(super) fn answer(&mut self, asker: Asker, about: Option<(ContainerId, String)>, done: Result<String, Refusal>) {
-        if let Ok(done) = &done {
-            let about = about.as_ref().map(|(id, name)| (id.as_str(), name.as_str()));
-            self.publisher.tell(EventKind::Command, about, format!("{done} (asked by {})", asker.asked_by));
-            self.publish();
-        }
-        let _ = asker.reply.send(done); // the client hung up
+    fn pin(&mut self, name: &str, share: Option<f64>) -> Done {
+        let id = match self.limits.find(name) {
+            Ok(id) => id,
+            Err(refusal) => return (None, Err(refusal)),
+        };
+        let held = self.limits.hold(&id, crate::host::node::now()).is_some();
+        let policy = self.settings.policy.policy;
+        let Some(job) = self.jobs.get_mut(&id) else { return (None, Err(Refusal::NotFound(name.to_owned()))) };
+        let done = job.pin(share, policy, held);
+        let about = Some((id, job.target.name.clone()));
+        self.tick_now();
+        (about, done)
+    }
+
+    fn unpin(&mut self, name: &str) -> Done {
+        let id = match self.limits.find(name) {
+            Ok(id) => id,
+            Err(refusal) => return (None, Err(refusal)),
+        };
+        let Some(job) = self.jobs.get_mut(&id) else { return (None, Err(Refusal::NotFound(name.to_owned()))) };
+        let done = job.unpin();
+        let about = Some((id, job.target.name.clone()));
+        self.tick_now();
+        (about, done)
     }
 
     /// Reads the configuration again; on an error everything stays as it is.
@@ -66,36 +86,7 @@ impl Governing {
             }
         }
     }
-
-    pub(super) fn find(&self, name: &str) -> Result<ContainerId, Refusal> {
-        let exact = |id: &ContainerId| id.as_str() == name;
-        if let Some(id) = self.jobs.keys().find(|id| exact(id)) {
-            return Ok(id.clone());
-        }
-        let mut named: Vec<&ContainerId> =
-            self.jobs.iter().filter(|(_, job)| job.target.name == name).map(|(id, _)| id).collect();
-        if named.is_empty() && name.len() >= 4 {
-            named = self.jobs.keys().filter(|id| id.as_str().starts_with(name)).collect();
-        }
-        match named.as_slice() {
-            [id] => Ok((*id).clone()),
-            [] => Err(gone(name)),
-            many => {
-                let ids: Vec<&str> = many.iter().map(|id| id.short()).collect();
-                Err(Refusal::Refused(format!("`{name}` names several containers: {}; use an id", ids.join(", "))))
-            }
-        }
-    }
 }
 
-/// The container that a command is about, where it is about one and is answered at once.
-fn about(command: &Command) -> Option<&str> {
-    match command {
-        Command::Pin { name, .. } | Command::Unpin(name) => Some(name),
-        _ => None,
-    }
-}
-
-pub(super) fn gone(name: &str) -> Refusal {
-    Refusal::NotFound(format!("no governed container `{name}`; `flowctl ps` lists them"))
-}
+/// About which container, and what was done.
+type Done = (Option<(ContainerId, String)>, Result<String, Refusal>);

@@ -1,32 +1,33 @@
 //! The loop: owns the governor and the jobs, reacts to events, decides, asks the actuator, publishes.
 
-use super::actuator::{Actuator, Order};
-use super::adoption::Adoptions;
+use super::actuator::Actuator;
 use super::claims::ClaimReader;
-use super::ended::Ended;
+use super::departed::Departed;
 use super::event::Event;
 use super::holdback::Blocks;
-use super::job::Job;
-use super::journal::{Remembered, original_of};
-use super::leaving::Waiting;
-use super::library::{Departed, Library};
-use super::logs::{LogFeed, LogReader};
-use super::observe::{Node, status_of};
+use super::job::Jobs;
+use super::journal::{Remembered, unix_ms};
+use super::library::Library;
+use super::logs::LogReader;
+use super::observe::{Node, observe, status_of};
+use super::positions;
 use super::publish::Publisher;
 use super::record::Recorders;
-use super::{Control, Reread, positions};
 use crate::api::{RecordingRequest, Request};
-use crate::config::{EngineChoice, Settings};
-use crate::host::docker::EngineInfo;
+use crate::config::{ConfigError, EngineChoice, Settings};
+use crate::host::docker::{Engine, EngineInfo};
 use crate::host::node;
+use crate::host::store::ReadPosition;
 use crate::host::systemd;
+use crate::limits::machine::{self, Asker, At, Intervals, Machine, Memory};
 use crate::model::{
-    ContainerId, ContainerObservation, EventKind, Millis, NodeObservation, NodePlan, NodeStatus, PolicySettings,
+    ContainerId, ContainerObservation, EventKind, Millis, NodeObservation, NodePlan, NodeStatus, NoticeLevel,
+    PolicySettings, Refusal,
 };
 use crate::policy::{self, Governor};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 /// How often a snapshot is published, and disturbances are looked for, besides after each change. With many jobs less often: so
@@ -40,31 +41,51 @@ const TICK_COSTS_AT_MOST: u32 = 30;
 const TICK_WAITS_AT_MOST: Duration = Duration::from_secs(5);
 /// An engine that has not answered by then does not keep the daemon from being ready.
 const READY_AT_LATEST: Duration = Duration::from_secs(3);
-/// Jobs beyond this many are not governed: they keep what they have.
-const JOBS_AT_MOST: usize = 4096;
+/// What the daemon's owner may ask while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Read the configuration again (SIGHUP).
+    Reload,
+    /// Restore or keep the limits, as configured, and end (SIGTERM).
+    Stop,
+}
+
+/// Reads the configuration again, for a reload.
+pub type Reread = Box<dyn Fn() -> Result<Settings, Vec<ConfigError>> + Send>;
+
+/// Who waits for the answer to a command.
+pub(super) struct Waiter {
+    pub asked_by: String,
+    pub reply: oneshot::Sender<Result<String, Refusal>>,
+}
+
+/// The engine, as the loop asks it itself.
+pub(super) struct Asks {
+    pub engine: Option<Engine>,
+    /// Where its answers go.
+    pub events: mpsc::Sender<Event>,
+    /// The engine's watcher follows these, besides those with the label.
+    pub watched: watch::Sender<BTreeSet<ContainerId>>,
+}
 
 pub(super) struct Governing {
     pub(super) settings: Settings,
     pub(super) reread: Reread,
-    /// Boxed: a map's nodes are half empty, and a job is large.
-    pub(super) jobs: BTreeMap<ContainerId, Box<Job>>,
-    pub(super) remembered: Remembered,
+    pub(super) jobs: Jobs,
+    /// What is known of their limits, and what is done about them.
+    pub(super) limits: Machine,
+    /// Who waits for what came of commands about limits, and how many there were.
+    pub(super) waiters: BTreeMap<Asker, Waiter>,
+    pub(super) asked: u64,
+    /// Where an earlier daemon stopped reading logs.
+    pub(super) positions: BTreeMap<ContainerId, ReadPosition>,
     pub(super) library: Library,
-    /// Jobs that ended a moment ago, whose logs are read to their ends.
-    pub(super) departed: BTreeMap<ContainerId, Departed>,
+    pub(super) departed: Departed,
     pub(super) actuator: Actuator,
     pub(super) publisher: Publisher,
-    pub(super) adoptions: Adoptions,
+    pub(super) asks: Asks,
     /// The journal has positions of containers that ended.
     pub(super) positions_outlive_jobs: bool,
-    /// An operator paused everything.
-    pub(super) paused: bool,
-    /// Who waits for what came of a command.
-    pub(super) waiting: Vec<Waiting>,
-    /// Orders to restore everything whose outcomes are awaited.
-    pub(super) restoring: usize,
-    /// Orders whose outcomes are awaited; no tick decides over limits that are being written.
-    pub(super) in_flight: usize,
     governor: Governor,
     pub(super) logs: LogReader,
     pub(super) claims: ClaimReader,
@@ -75,7 +96,7 @@ pub(super) struct Governing {
     pub(super) node: Node,
     pub(super) blocks: Blocks,
     pub(super) since: Millis,
-    since_unix_ms: u64,
+    pub(super) since_unix_ms: u64,
     ticks: u64,
     interval: Millis,
     next_tick: Millis,
@@ -83,7 +104,6 @@ pub(super) struct Governing {
     /// No decision before.
     tick_from: Instant,
     pub(super) heard_of_engine: bool,
-    pub(super) ended: Ended,
     recorders: Recorders,
 }
 
@@ -100,32 +120,31 @@ impl Governing {
         mut remembered: Remembered,
         actuator: Actuator,
         (logs, claims): (LogReader, ClaimReader),
-        adoptions: Adoptions,
+        asks: Asks,
         mut publisher: Publisher,
     ) -> Governing {
-        let library = Library::of(std::mem::take(&mut remembered.precedents));
         remembered.notices.iter().for_each(|text| publisher.warn(text));
         let now = node::now();
         let engine_off = settings.engine == EngineChoice::Off;
         let engine_state = if engine_off { "engine: off" } else { "engine: connecting" };
+        let memory: Memory = std::mem::take(&mut remembered.limits);
         Governing {
             governor: Governor::new(settings.policy),
             interval: settings.policy.interval,
             next_tick: now.after(settings.policy.interval),
+            limits: Machine::new(memory, intervals(&settings.policy)),
             settings,
             reread,
-            jobs: BTreeMap::new(),
-            remembered,
-            library,
-            departed: BTreeMap::new(),
+            jobs: Jobs::new(),
+            waiters: BTreeMap::new(),
+            asked: 0,
+            positions: remembered.positions,
+            library: Library::of(remembered.precedents),
+            departed: Departed::default(),
             actuator,
             publisher,
-            adoptions,
+            asks,
             positions_outlive_jobs: true, // those that ended while no daemon ran
-            paused: false,
-            waiting: Vec::new(),
-            restoring: 0,
-            in_flight: 0,
             logs,
             claims,
             engine: None,
@@ -134,12 +153,11 @@ impl Governing {
             node: Node::of_host(),
             blocks: Blocks::of_host(),
             since: now,
-            since_unix_ms: super::journal::unix_ms(),
+            since_unix_ms: unix_ms(),
             ticks: 0,
             look_at: Instant::now(),
             tick_from: Instant::now(),
             heard_of_engine: false,
-            ended: Ended::default(),
             recorders: Recorders::default(),
         }
     }
@@ -169,16 +187,16 @@ impl Governing {
                 }
             }
             let (tick_at, look_at) = (self.tick_at(), self.look_at);
-            let answer_at = self.answer_at().unwrap_or(ready_at);
+            let answer_at = self.limits.answer_at().map(instant_of);
             // In this order: what has been read of logs, of which there may be very much, waits for everything else.
             tokio::select! {
                 biased;
                 _ = alive.tick() => systemd::notify(&systemd::Notice::Alive),
                 () = sleep_until(ready_at), if !is_ready => {}
-                () = sleep_until(tick_at), if self.in_flight == 0 => self.tick_in_its_time(),
+                () = sleep_until(tick_at), if self.limits.is_at_rest() => self.tick_in_its_time(),
                 () = sleep_until(look_at) => self.look(),
                 _ = saving.tick() => self.learn_and_save(node::now()),
-                () = sleep_until(answer_at), if !self.waiting.is_empty() => self.answer_waiting(),
+                () = sleep_until(answer_at.unwrap_or(ready_at)), if answer_at.is_some() => self.tell_limits(machine::Event::Passed),
                 Some(event) = inbox.recv() => self.handle(event),
                 Some(request) = asked.requests.recv() => self.obey(request),
                 Some(request) = asked.recorders.recv() => self.recorders.begin(request, &self.governor),
@@ -201,6 +219,7 @@ impl Governing {
 
     pub(super) fn reconfigure(&mut self, settings: PolicySettings) {
         self.settings.policy = settings;
+        self.tell_limits(machine::Event::Reconfigured(intervals(&settings)));
         self.governor.reconfigure(settings);
         self.recorders.reconfigured(&settings);
         self.tick_now();
@@ -220,92 +239,36 @@ impl Governing {
         match event {
             Event::Engine(event) => self.engine_told(event),
             Event::Scope(event) => self.scope_told(event),
-            Event::Logs(chunks) => self.logs_told(chunks),
-            Event::Claims { id, run, claims } => self.claimed(&id, run, claims),
+            Event::Logs(chunks) => self.logs.deliver(chunks, node::now(), &mut self.jobs, &mut self.departed),
+            Event::Claims { id, run, claims } => {
+                if let Some(job) = self.jobs.get_mut(&id).filter(|job| job.run == run) {
+                    super::claims::claimed(job, claims);
+                }
+            }
             Event::LogHealth(id, problem) => {
                 if let Some(job) = self.jobs.get_mut(&id) {
                     job.log_health(problem);
                 }
             }
-            Event::Written(outcomes) => outcomes.iter().for_each(|came| self.note(came)),
-            Event::Actuated(outcomes) => {
-                self.in_flight = self.in_flight.saturating_sub(1);
-                outcomes.iter().for_each(|came| self.note(came));
-                self.answer_waiting();
+            Event::Written(came) => self.came(came, false),
+            Event::Actuated(came) => {
+                self.came(came, true);
                 self.publish();
             }
-            Event::Restored(restored) => self.restored(restored),
-            Event::Candidate(candidate) => self.consider(*candidate),
-            Event::Adopted { id, adoption, problem } => self.adopted(id, adoption, problem),
-            Event::Disowned { id, problem } => self.disowned(&id, problem),
+            Event::Restored(restored) => {
+                let readings = self.readings();
+                self.tell_limits(machine::Event::Restored(restored, readings));
+                self.publish();
+            }
+            Event::Candidate { found, labels, asker } => {
+                self.tell_limits(machine::Event::Candidate { found, labels, asker });
+            }
+            Event::Adopted { id, adoption, problem } => {
+                self.tell_limits(machine::Event::Adopted { id, adoption, problem });
+            }
+            Event::Disowned { id, problem } => self.tell_limits(machine::Event::Disowned { id, problem }),
             Event::Health(part, problem) => self.publisher.health(part, problem),
         }
-    }
-
-    /// Begins to govern a container, or another run of it.
-    pub(super) fn begin(&mut self, found: Result<(Job, Option<LogFeed>), String>, id: &ContainerId) {
-        let (mut job, feed) = match found {
-            Ok(found) => found,
-            Err(why) => return tracing::debug!(%id, why, "not governed: it ended, or its cgroup cannot be seen"),
-        };
-        if let Some(known) = self.jobs.get(id) {
-            if known.run == job.run {
-                return;
-            }
-            self.end(id, None); // it was restarted, and its end was not told
-        }
-        if self.jobs.len() >= JOBS_AT_MOST {
-            return self
-                .publisher
-                .warn(&format!("more than {JOBS_AT_MOST} containers: those beyond are left as they are"));
-        }
-        self.learn_from_departed(|departed, _| departed == id);
-        let stored = self.remembered.positions.remove(id);
-        job.recall(self.remembered.originals.get(id), stored.as_ref());
-        self.ended.return_to(&mut job);
-        job.tracker.lean_on(job.training.map(|training| self.library.runs_of(training)).unwrap_or_default());
-        let now = node::now();
-        let ran_before_us = job.target.started_unix_ms < self.since_unix_ms;
-        if self.remembered.damaged.contains(id) || (self.remembered.lost && ran_before_us) {
-            job.ledger.yield_to("its original limits were lost with a damaged journal");
-        } else if ran_before_us {
-            job.ledger.settle_until(now.after(self.settings.policy.interval));
-        }
-        if let Some(feed) = feed {
-            job.log_origin = job.log_origin.take().or_else(|| self.logs.origin(&feed, job.run.0));
-            self.logs.follow(id, feed, job.place);
-        }
-        let name = job.target.name.clone();
-        self.jobs.insert(id.clone(), Box::new(job));
-        self.publisher.tell(EventKind::Started, Some((id.as_str(), &name)), format!("{name} is governed"));
-        self.tick_now();
-    }
-
-    /// Forgets a container that ended, but not what it taught.
-    pub(super) fn end(&mut self, id: &ContainerId, exit_code: Option<i32>) {
-        let Some(job) = self.dismiss(id, "ended") else { return };
-        self.ended.keep(&job);
-        if job.ledger.owes_anything() {
-            // Until it is known that nothing of ours is left; it may start again before.
-            let original = original_of(&job.target, &job.ledger.to_promise());
-            self.remembered.originals.insert(id.clone(), (original, job.ledger.known()));
-            if self.actuator.order(Order::Ended(id.clone())) {
-                self.in_flight += 1;
-            } else {
-                tracing::warn!(%id, "an ended container stays in the journal until the next restore");
-            }
-        }
-        self.depart(job, exit_code);
-    }
-
-    /// Governs a container no longer, and says why; its log is the caller's to end.
-    pub(super) fn dismiss(&mut self, id: &ContainerId, why: &str) -> Option<Box<Job>> {
-        let job = self.jobs.remove(id)?;
-        self.positions_outlive_jobs = true;
-        let name = &job.target.name;
-        self.publisher.tell(EventKind::Ended, Some((id.as_str(), name)), format!("{name} {why}"));
-        self.tick_now();
-        Some(job)
     }
 
     fn tick_in_its_time(&mut self) {
@@ -318,8 +281,8 @@ impl Governing {
     /// The five calls.
     fn tick(&mut self) {
         let now = node::now();
-        self.jobs.values_mut().for_each(|job| job.read_limits());
-        self.look_for_drift();
+        let readings = self.readings();
+        self.tell_limits(machine::Event::Looked(readings));
         let observation = self.observed(now, true);
         let mut plan = self.governor.tick(&observation);
         self.recorders.ticked(&observation, &plan);
@@ -330,13 +293,17 @@ impl Governing {
             self.next_tick = plan.next_tick.max(now.after(Millis::from_secs(1)));
             return;
         };
-        self.say_left_out(left_out);
+        for (id, rule) in left_out {
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            let text = format!("what was planned for it breaks a rule ({rule}): its limits are left as they are");
+            job.say(NoticeLevel::Warning, &text);
+        }
         let changes = policy::diff(&plan, &observation);
         self.ticks += 1;
         self.interval = plan.interval;
         self.next_tick = plan.next_tick.max(now.after(Millis(100)));
         self.keep(plan);
-        self.actuate(changes);
+        self.tell_limits(machine::Event::Decided(changes));
         self.publish_observed(observation);
     }
 
@@ -357,12 +324,24 @@ impl Governing {
     fn look(&mut self) {
         let began = Instant::now();
         let observation = self.observed(node::now(), false);
-        if self.in_flight == 0 && self.governor.is_disturbed(&observation) {
+        if self.limits.is_at_rest() && self.governor.is_disturbed(&observation) {
             self.tick_now();
         }
-        self.return_leftovers();
+        self.tell_limits(machine::Event::Passed);
         self.publish_observed(observation);
         self.look_at = began + (began.elapsed() * LOOK_COSTS_AT_MOST).clamp(LOOK_EVERY, LOOK_AT_LATEST);
+    }
+
+    /// Everything that the governor may know at `now`, with the block of time. `close` is for a tick, which also tells of the block.
+    fn observed(&mut self, now: Millis, close: bool) -> NodeObservation {
+        let holdback = self.blocks.now(&self.settings.policy, now);
+        if close {
+            let matters = !self.limits.is_paused() && !self.jobs.is_empty();
+            if let Some(text) = self.blocks.turned(holdback, matters) {
+                self.publisher.tell(EventKind::Holdback, None, text);
+            }
+        }
+        NodeObservation { holdback, ..observe(self.node, &mut self.jobs, &self.limits, now, close) }
     }
 
     pub(super) fn publish(&mut self) {
@@ -372,14 +351,17 @@ impl Governing {
 
     fn publish_observed(&mut self, observation: NodeObservation) {
         let NodeObservation { now, cores, pressure, holdback, containers, .. } = observation;
-        let with_job = |observed: ContainerObservation| Some(status_of(self.jobs.get(&observed.id)?, observed, cores));
+        let with_job = |observed: ContainerObservation| {
+            let drifts = self.limits.ledger(&observed.id)?.drifts();
+            Some(status_of(self.jobs.get(&observed.id)?, drifts, observed, cores))
+        };
         let mut jobs: Vec<_> = containers.into_iter().filter_map(with_job).collect();
         jobs.sort_by(|a, b| (a.observed.started, &a.observed.id).cmp(&(b.observed.started, &b.observed.id)));
         let scopes = if self.settings.scopes { Some("scopes: ready".to_owned()) } else { None };
         systemd::notify(&systemd::Notice::Status(format!("{} jobs; {}", jobs.len(), self.engine_state)));
         self.publisher.publish(NodeStatus {
             now,
-            unix_ms: super::journal::unix_ms(),
+            unix_ms: unix_ms(),
             since: self.since,
             cores,
             pressure,
@@ -387,11 +369,24 @@ impl Governing {
             interval: self.interval,
             next_tick: self.next_tick,
             ticks: self.ticks,
-            paused: self.paused,
+            paused: self.limits.is_paused(),
             holdback,
             runtimes: std::iter::once(self.engine_state.clone()).chain(scopes).collect(),
             jobs,
             notices: self.publisher.notices(),
         });
     }
+}
+
+/// This moment, as the machine of limits is told it.
+pub(super) fn moment() -> At {
+    At { now: node::now(), unix_ms: unix_ms() }
+}
+
+fn intervals(settings: &PolicySettings) -> Intervals {
+    Intervals { usual: settings.interval, longest: settings.max_interval }
+}
+
+fn instant_of(at: Millis) -> Instant {
+    Instant::now() + Duration::from_millis(at.since(node::now()).0)
 }

@@ -4,10 +4,11 @@
 //! written at once. Which step follows which is said in `limits`, not here. Imports: limits, the journal, the writer, targets.
 
 use super::journal::{Journal, original_of};
-use super::piece::{Came, Piece};
+use super::piece::Piece;
 use super::target::Target;
 use super::writer::Writer;
 use crate::host::store::Original;
+use crate::limits::machine::{self, Came};
 use crate::limits::{Answer, Ask, Operation, Record, Step};
 use crate::model::{Limits, Runtime, Setting};
 use futures_util::{StreamExt, stream};
@@ -29,12 +30,15 @@ impl Hands {
         while !open.is_empty() {
             let answers = self.answers(&open).await;
             let answered = std::mem::take(&mut open).into_iter().zip(answers);
-            for (Piece { id, run, target, mut original, operation, .. }, answer) in answered {
+            for (Piece { of, target }, answer) in answered {
+                let machine::Piece { id, run, mut original, operation, .. } = of;
                 if let Answer::Promised(Ok(durable)) = &answer {
                     original = *durable;
                 }
                 match operation.answer(answer) {
-                    Step::Ask(operation, ask) => open.push(Piece { id, run, target, original, operation, ask }),
+                    Step::Ask(operation, ask) => {
+                        open.push(Piece { of: machine::Piece { id, run, original, operation, ask }, target });
+                    }
                     Step::Done(outcome) => outcomes.push(Came { id, run, outcome }),
                 }
             }
@@ -49,13 +53,13 @@ impl Hands {
         let mut written = written.into_iter();
         let mut answers = Vec::with_capacity(pieces.len());
         for piece in pieces {
-            let answer = match &piece.ask {
+            let answer = match &piece.of.ask {
                 Ask::Promise(_) => promised.next(),
                 Ask::Write(_) => written.next(),
                 Ask::Read => Some(read(piece.target.as_ref())),
                 Ask::ReturnRecord(known) => Some(Answer::Record(self.return_record(piece, known).await)),
                 Ask::LookAtRecord(known) => Some(Answer::Kept(self.is_in_record(piece, known).await)),
-                Ask::Forget => Some(Answer::Forgot(block_in_place(|| self.journal.forget(&piece.id)))),
+                Ask::Forget => Some(Answer::Forgot(block_in_place(|| self.journal.forget(&piece.of.id)))),
             };
             answers.push(answer.unwrap_or(Answer::Forgot(Err("it was not carried out".to_owned()))));
         }
@@ -63,8 +67,8 @@ impl Hands {
     }
 
     fn promise<T>(&mut self, pieces: &[Piece<T>]) -> Vec<Answer> {
-        let row = |piece: &Piece<T>| match (&piece.ask, &piece.target) {
-            (Ask::Promise(settings), Some(target)) => Some((original_of(target, &piece.original), settings.clone())),
+        let row = |piece: &Piece<T>| match (&piece.of.ask, &piece.target) {
+            (Ask::Promise(settings), Some(target)) => Some((original_of(target, &piece.of.original), settings.clone())),
             _ => None,
         };
         let rows: Vec<_> = pieces.iter().filter_map(row).collect();
@@ -78,8 +82,8 @@ impl Hands {
     async fn write<T>(&mut self, pieces: &[Piece<T>]) -> Vec<Answer> {
         let mut asked = Vec::new();
         for piece in pieces {
-            if let (Ask::Write(settings), Some(target)) = (&piece.ask, &piece.target) {
-                asked.push((target.clone(), piece.original.engine.unwrap_or_default(), settings.clone()));
+            if let (Ask::Write(settings), Some(target)) = (&piece.of.ask, &piece.target) {
+                asked.push((target.clone(), piece.of.original.engine.unwrap_or_default(), settings.clone()));
             }
         }
         self.writer.connect_systemd(asked.iter().map(|(target, ..)| target)).await;
@@ -110,7 +114,7 @@ impl Hands {
 
     /// What the journal remembers of it, if an engine keeps anything of it.
     fn row_of_engine<T>(&self, piece: &Piece<T>) -> Result<Option<Original>, String> {
-        let row = block_in_place(|| self.journal.original(&piece.id))?;
+        let row = block_in_place(|| self.journal.original(&piece.of.id))?;
         Ok(row.filter(|original| original.runtime == Runtime::Docker))
     }
 }

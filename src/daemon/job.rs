@@ -1,21 +1,20 @@
 //! One governed container as the loop knows it.
 
-use super::claims::Asking;
-use super::logs::LogFeed;
-use super::piece::Piece;
+use super::asking::Asking;
+use super::event::Output;
+use super::logs::feed::LogFeed;
 use super::publish::notice;
-use super::scopes::Output;
-use super::target::{Run, Target, unit, unit_of_scope};
+use super::target::{Target, unit, unit_of_scope};
 use crate::config;
 use crate::host::cgroup::{Cgroup, StartTime};
 use crate::host::docker::{EngineContainer, EngineInfo, LogSource};
 use crate::host::node;
-use crate::host::store::{LogPlace, Original, ReadPosition, ScopeRecord};
+use crate::host::store::{LogPlace, ReadPosition, ScopeRecord};
 use crate::host::tail::{ContainerFile, Source};
-use crate::limits::{Ask, Change, Ledger, Return, Then};
+use crate::limits::machine::{Found, Run};
 use crate::model::{
     Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Learning, LogOrigin, Millis,
-    Notice, NoticeLevel, Place, RunState, Runtime, Setting, Share, TrainingId, Usage,
+    Notice, NoticeLevel, Place, RunState, Runtime, Share, TrainingId, Usage,
 };
 use crate::progress::Tracker;
 use std::collections::BTreeMap;
@@ -28,10 +27,14 @@ const FRESH: Millis = Millis(50);
 /// All of them are read this often, also where no tick asks for them.
 const WHOLE_AT_LATEST: Millis = Millis::from_secs(20);
 
+/// All that are governed. Boxed: a map's nodes are half empty, and a job is large.
+pub(super) type Jobs = BTreeMap<ContainerId, Box<Job>>;
+
 /// A governed container.
 pub(super) struct Job {
     pub target: Target,
-    pub ledger: Ledger,
+    /// Its limits in its engine's own numbers, as it was found.
+    engine_limits: Option<EngineLimits>,
     pub directives: Arc<Directives>,
     /// The share that an operator holds it at.
     pub pinned: Option<Share>,
@@ -135,10 +138,9 @@ impl Job {
     pub(super) fn new(target: Target, engine: Option<EngineLimits>, labels: &BTreeMap<String, String>) -> Job {
         let (directives, problems) = config::directives(labels);
         let tracker = Tracker::new(&directives);
-        let ledger = Ledger::found(target.cgroup().limits(), engine);
         let mut job = Job {
             target,
-            ledger,
+            engine_limits: engine,
             started: node::now(),
             state: RunState::Running,
             runs_on: Arc::default(),
@@ -230,16 +232,28 @@ impl Job {
         }
     }
 
-    /// Takes over what an earlier daemon knew of this very container.
-    pub fn recall(&mut self, known: Option<&(Original, Vec<Setting>)>, position: Option<&ReadPosition>) {
-        if let Some((original, written)) = known {
-            self.ledger.recall(original.limits, original.engine, written);
-        }
-        let Some(position) = position else { return };
+    /// Goes on where an earlier daemon stopped reading its log.
+    pub fn read_on_from(&mut self, position: &ReadPosition) {
         self.place = Some(position.place);
         let checkpoint = position.checkpoint.as_deref().and_then(|text| serde_json::from_str(text).ok());
         if let Some(checkpoint) = checkpoint {
             self.tracker = Tracker::resume(&self.directives, &checkpoint);
+        }
+    }
+
+    /// What the machine of limits has to know of it. `ran_before`: before the daemon did.
+    pub fn found(&self, ran_before: bool) -> Found {
+        let target = &self.target;
+        Found {
+            id: target.id.clone(),
+            name: target.name.clone(),
+            runtime: target.runtime,
+            run: self.run,
+            mark: target.mark.clone(),
+            is_late: target.is_late(),
+            ran_before,
+            stands: target.cgroup().limits(),
+            engine: self.engine_limits,
         }
     }
 
@@ -286,28 +300,6 @@ impl Job {
         if place != *self.runs_on {
             self.runs_on = Arc::new(place);
         }
-    }
-
-    /// Reads which limits stand in its cgroup.
-    pub fn read_limits(&mut self) {
-        let stands = self.target.cgroup().limits();
-        self.ledger.read(stands);
-    }
-
-    /// Begins to write `settings`.
-    pub fn changing(&mut self, settings: Vec<Setting>) -> Piece<Change> {
-        self.ledger.asked(&settings);
-        self.piece(Change::begin(&self.ledger, settings))
-    }
-
-    /// Begins to put back what of ours stands.
-    pub fn returning(&self, then: Then) -> Piece<Return> {
-        self.piece(Return::begin(&self.ledger, self.target.is_late(), then))
-    }
-
-    fn piece<T>(&self, (operation, ask): (T, Ask)) -> Piece<T> {
-        let (id, run) = (self.id().clone(), Some(self.run));
-        Piece { id, run, target: Some(self.target.clone()), original: self.ledger.to_promise(), operation, ask }
     }
 
     /// What is known of its learning; `close` ends the interval, which a tick does and nobody else.

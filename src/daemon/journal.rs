@@ -6,8 +6,9 @@ use super::target::Target;
 use crate::host::node;
 use crate::host::store::{LogPlace, Original, ReadPosition, Store, StoreError};
 use crate::limits::Promised;
+use crate::limits::machine::{self, Memory};
 use crate::model::{Adoption, ContainerId, Setting, TrainingId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -19,18 +20,12 @@ pub(super) struct Journal {
 /// What an earlier daemon left behind.
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
-    /// Originals, and what was written since, by container.
-    pub originals: BTreeMap<ContainerId, (Original, Vec<Setting>)>,
-    /// Containers whose row is damaged: leave them alone.
-    pub damaged: BTreeSet<ContainerId>,
-    /// Containers without the label that are governed by an operator's word.
-    pub adopted: BTreeMap<ContainerId, Adoption>,
+    /// Originals, what was written since, and who is adopted.
+    pub limits: Memory,
     /// How far logs were read.
     pub positions: BTreeMap<ContainerId, ReadPosition>,
     /// Curves of trainings that came to their end, the oldest first.
     pub precedents: Vec<(TrainingId, String)>,
-    /// The whole journal was damaged and set aside: what runs already has unknown originals.
-    pub lost: bool,
     /// What an operator must know about it.
     pub notices: Vec<String>,
 }
@@ -45,7 +40,8 @@ impl Journal {
     pub fn open(directory: &Path) -> Result<(Journal, Remembered), StoreError> {
         match Store::open(directory) {
             Ok(opened) => {
-                let mut remembered = Remembered { lost: opened.set_aside.is_some(), ..Remembered::default() };
+                let mut remembered = Remembered::default();
+                remembered.limits.lost = opened.set_aside.is_some();
                 if let Some(path) = &opened.set_aside {
                     remembered.notices.push(format!(
                         "the journal was damaged and set aside as {}; containers that run already are left alone: \
@@ -160,10 +156,12 @@ fn recall(store: &Store, remembered: &mut Remembered) -> Result<(), StoreError> 
     let originals = store.originals()?;
     for original in originals.readable {
         let written = store.written(&original.id)?;
-        remembered.originals.insert(original.id.clone(), (original, written));
+        let promised = promised_of(&original);
+        let Original { id, runtime, mark, .. } = original;
+        remembered.limits.originals.insert(id, machine::Remembered { runtime, mark, original: promised, written });
     }
-    remembered.damaged = originals.damaged.into_iter().collect();
-    remembered.adopted = store.adopted()?;
+    remembered.limits.damaged = originals.damaged.into_iter().collect();
+    remembered.limits.adopted = store.adopted()?;
     remembered.positions = store.positions()?;
     remembered.precedents = store.precedents()?;
     Ok(())

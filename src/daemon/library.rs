@@ -1,29 +1,16 @@
 //! What earlier runs of the same training looked like, for the forecasts of those that begin.
 //!
-//! Imports: the actuator, host's clock and store, progress, model.
+//! Imports: jobs, host's store, progress, model.
 
-use super::actuator::Order;
-use super::governing::Governing;
 use super::job::Job;
-use crate::host::node;
 use crate::host::store::{PRECEDENTS_KEPT, RUNS_KEPT};
-use crate::model::{ContainerId, Millis, TrainingId};
+use crate::model::{Millis, TrainingId};
 use crate::progress::Precedent;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// A run that ended before this part of what it said it would do is no precedent: its curve was cut.
 const WHOLE: f64 = 0.9;
-
-/// The last lines of a job that ended are read by then.
-const READ_ON: Millis = Millis::from_secs(3);
-
-/// A job that ended a moment ago: its log is read to its end, then it has taught what it can.
-pub(super) struct Departed {
-    pub job: Box<Job>,
-    exit_code: Option<i32>,
-    until: Millis,
-}
 
 /// The curves that are known, by training. Bounded as the store is.
 #[derive(Default)]
@@ -51,6 +38,23 @@ impl Library {
         self.runs.get(&training).into_iter().flatten().cloned().collect()
     }
 
+    /// Learns the curve of a job that came to its end and not just to a stop; as it is to be stored.
+    pub fn learn_from(&mut self, job: &Job, exit_code: Option<i32>, now: Millis) -> Option<(TrainingId, String)> {
+        let progress = job.tracker.peek(now).progress;
+        let is_whole = match progress.and_then(|progress| Some(progress.current / progress.total?)) {
+            Some(part) => part >= WHOLE,
+            None => exit_code == Some(0),
+        };
+        let (training, precedent) = job.training.zip(job.tracker.precedent().filter(|_| is_whole))?;
+        let precedent = match job.usage.cpu {
+            Some(cpu) => precedent.costing(cpu.as_secs_f64()),
+            None => precedent,
+        };
+        let curve = serde_json::to_string(&precedent).ok();
+        self.add(training, precedent);
+        Some((training, curve?))
+    }
+
     fn add(&mut self, training: TrainingId, precedent: Precedent) {
         self.runs.entry(training).or_default().push_back(Arc::new(precedent));
         self.order.push_back(training);
@@ -74,60 +78,6 @@ impl Library {
                 self.runs.remove(&training);
             }
         }
-    }
-}
-
-impl Governing {
-    /// What is done every second.
-    pub(super) fn learn_and_save(&mut self, now: Millis) {
-        self.learn_from_departed(|_, departed| now >= departed.until);
-        self.save_due_positions(now);
-        self.ask_for_claims(now);
-        self.supervise_logs();
-    }
-
-    /// The job whose log this is, also for a moment after its end.
-    pub(super) fn job_that_wrote(&mut self, id: &ContainerId) -> Option<&mut Job> {
-        let departed = &mut self.departed;
-        self.jobs.get_mut(id).or_else(|| Some(&mut departed.get_mut(id)?.job)).map(Box::as_mut)
-    }
-
-    /// Reads on in the log of a job that ended.
-    pub(super) fn depart(&mut self, job: Box<Job>, exit_code: Option<i32>) {
-        let until = node::now().after(READ_ON);
-        self.departed.insert(job.id().clone(), Departed { job, exit_code, until });
-    }
-
-    /// Has done with those for which it is time.
-    pub(super) fn learn_from_departed(&mut self, is_time: impl Fn(&ContainerId, &Departed) -> bool) {
-        let is_time = |(id, departed): (&ContainerId, &Departed)| is_time(id, departed).then(|| id.clone());
-        for id in self.departed.iter().filter_map(is_time).collect::<Vec<_>>() {
-            let Some(Departed { job, exit_code, .. }) = self.departed.remove(&id) else { continue };
-            self.logs.unfollow(&id);
-            self.ended.read_on(&job);
-            self.learn_from(&job, exit_code);
-        }
-    }
-
-    /// Keeps the curve of a job that ended, if it came to its end and not just to a stop.
-    fn learn_from(&mut self, job: &Job, exit_code: Option<i32>) {
-        let progress = job.tracker.peek(node::now()).progress;
-        let is_whole = match progress.and_then(|progress| Some(progress.current / progress.total?)) {
-            Some(part) => part >= WHOLE,
-            None => exit_code == Some(0),
-        };
-        let Some((training, precedent)) = job.training.zip(job.tracker.precedent().filter(|_| is_whole)) else {
-            return;
-        };
-        let precedent = match job.usage.cpu {
-            Some(cpu) => precedent.costing(cpu.as_secs_f64()),
-            None => precedent,
-        };
-        let saved = serde_json::to_string(&precedent).map(|curve| self.actuator.order(Order::Learnt(training, curve)));
-        if !saved.unwrap_or(false) {
-            tracing::warn!(id = %job.id(), "the curve of an ended training is not saved; only this daemon knows it");
-        }
-        self.library.add(training, precedent);
     }
 }
 

@@ -10,12 +10,13 @@
 //! the actuator, clients read published snapshots. Imports: every room but `sim`, `cli` and `workload`.
 
 mod actuator;
-mod adoption;
+mod asking;
 mod claims;
 mod commands;
+mod departed;
 #[cfg(test)]
 mod disasters;
-mod ended;
+mod effects;
 mod event;
 mod governing;
 mod hands;
@@ -23,11 +24,10 @@ mod history;
 mod holdback;
 mod job;
 mod journal;
-mod leaving;
-#[cfg(test)]
-mod leaving_tests;
 mod library;
-mod limits;
+mod lifecycle;
+#[cfg(test)]
+mod limits_tests;
 mod logs;
 mod observe;
 mod piece;
@@ -38,32 +38,34 @@ mod record;
 mod restore;
 mod runtimes;
 mod scopes;
+mod stop;
 mod supervise;
 mod target;
 #[cfg(test)]
 mod testing;
 mod writer;
 
-pub use restore::{Restored, restore};
+pub use crate::limits::machine::Restored;
+pub use governing::{Control, Reread};
+pub use restore::restore;
 
 use crate::api::{self, Access, ApiLimits, BindError};
-use crate::config::{ConfigError, EngineChoice, Settings};
+use crate::config::{EngineChoice, Settings};
 use crate::host::docker::{AddressError, Engine, EngineAddress};
 use crate::host::scope;
 use crate::host::store::StoreError;
 use crate::host::{docker, node, users};
 use actuator::Actuator;
-use adoption::Adoptions;
 use claims::ClaimReader;
 use event::Event;
-use governing::{Asked, Governing};
+use governing::{Asked, Asks, Governing};
 use history::History;
 use journal::Journal;
 use logs::LogReader;
 use publish::Publisher;
 use scopes::Keeper;
 use supervise::Tasks;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 
 /// How many events may wait for the loop; beyond, their sources wait.
@@ -103,18 +105,6 @@ pub enum DaemonError {
     },
 }
 
-/// What the daemon's owner may ask while it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Control {
-    /// Read the configuration again (SIGHUP).
-    Reload,
-    /// Restore or keep the limits, as configured, and end (SIGTERM).
-    Stop,
-}
-
-/// Reads the configuration again, for a reload.
-pub type Reread = Box<dyn Fn() -> Result<Settings, Vec<ConfigError>> + Send>;
-
 /// Governs until told to stop. Needs a multi-threaded tokio runtime, because the journal blocks on the disk.
 pub async fn run(
     settings: Settings,
@@ -125,7 +115,7 @@ pub async fn run(
     node::raise_open_files();
     let admins = settings.admins.iter().map(|user| users::uid_of(user)).collect::<Result<Vec<u32>, _>>()?;
     let access = access(&settings, &admins);
-    let (journal, mut remembered) = Journal::open(&settings.state_dir)?;
+    let (journal, remembered) = Journal::open(&settings.state_dir)?;
     let group = settings.group.as_deref().and_then(|name| users::gid_of(name).ok());
     let socket = api::bind(&settings.socket, group, SOCKET_MODE)?;
 
@@ -134,12 +124,12 @@ pub async fn run(
     let (recordings, recorders) = mpsc::channel(COMMANDS_AT_MOST);
     let (questions, asked_of_history) = mpsc::channel(COMMANDS_AT_MOST);
     let engine = engine_of(&settings)?;
-    let adopted = std::mem::take(&mut remembered.adopted);
-    let (adoptions, watched) = Adoptions::new(adopted, engine.clone(), events.clone());
+    let (watched, follows) = watch::channel(remembered.limits.adopted.keys().cloned().collect());
+    let asks = Asks { engine: engine.clone(), events: events.clone(), watched };
     let mut tasks = Tasks::new();
     if let Some(engine) = &engine {
         let (found, mut told) = mpsc::channel(64);
-        let wanted = docker::Wanted { label: settings.label.clone(), adopted: watched };
+        let wanted = docker::Wanted { label: settings.label.clone(), adopted: follows };
         tasks.watch("the engine's watcher", tokio::spawn(docker::watch(engine.clone(), wanted, found)));
         let events = events.clone();
         let telling = tokio::spawn(async move {
@@ -165,7 +155,7 @@ pub async fn run(
         let _ = stopped.await; // told, or the daemon is gone
     };
     let mut server = tokio::spawn(api::serve(socket, publisher.feed(), access, ApiLimits::default(), until));
-    let mut governing = Governing::new(settings, reread, remembered, actuator, (logs, claims), adoptions, publisher);
+    let mut governing = Governing::new(settings, reread, remembered, actuator, (logs, claims), asks, publisher);
     let mut asked = Asked { requests, recorders };
     let ended = tokio::select! {
         () = governing.run(&mut inbox, &mut asked, &mut control, ready) => Ok(()),

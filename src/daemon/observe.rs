@@ -1,9 +1,10 @@
 //! The first call of a tick: everything that the governor may know, built once.
 
-use super::job::Job;
+use super::job::{Job, Jobs};
 use crate::host::{cgroup, node};
-use crate::model::{Bytes, ContainerId, ContainerObservation, JobStatus, Millis, NodeObservation, RunState, Share};
-use std::collections::BTreeMap;
+use crate::limits::Ledger;
+use crate::limits::machine::Machine;
+use crate::model::{Bytes, ContainerObservation, JobStatus, LimitDrift, Millis, NodeObservation, RunState, Share};
 use std::sync::Arc;
 
 /// What of the node does not change from tick to tick.
@@ -20,21 +21,16 @@ impl Node {
 }
 
 /// Observes all jobs, with the limits as last read. `close` is for a tick, not for a look: it ends the trackers' intervals.
-pub(super) fn observe(
-    node: Node,
-    jobs: &mut BTreeMap<ContainerId, Box<Job>>,
-    now: Millis,
-    paused: bool,
-    close: bool,
-) -> NodeObservation {
-    let containers = jobs.values_mut().map(|job| observe_job(job, now, paused, close)).collect();
+pub(super) fn observe(node: Node, jobs: &mut Jobs, limits: &Machine, now: Millis, close: bool) -> NodeObservation {
+    let seen = |job: &mut Box<Job>| Some(observe_job(job, limits.ledger(job.id())?, limits, now, close));
+    let containers = jobs.values_mut().filter_map(seen).collect();
     let Node { cores, memory } = node;
     // What a look publishes does not need it.
     let idle = if close { node::idle() } else { Vec::new() };
     NodeObservation { now, cores, idle, memory, pressure: cgroup::node_pressure(), holdback: None, containers }
 }
 
-fn observe_job(job: &mut Job, now: Millis, paused: bool, close: bool) -> ContainerObservation {
+fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, close: bool) -> ContainerObservation {
     job.refresh(now, close);
     job.locate(now);
     ContainerObservation {
@@ -44,20 +40,20 @@ fn observe_job(job: &mut Job, now: Millis, paused: bool, close: bool) -> Contain
         started: job.started,
         state: job.state,
         place: Arc::clone(&job.runs_on),
-        hold: job.ledger.hold(now, paused),
+        hold: ledger.hold(now, limits.is_paused()),
         bounds: job.bounds(),
         weight: job.directives.weight,
         memory_floor: job.memory_floor(),
         deadline: job.directives.deadline.map(|after| job.started.after(after)),
         usage: job.usage,
-        limits: *job.ledger.stands(),
-        original: *job.ledger.original(),
+        limits: *ledger.stands(),
+        original: *ledger.original(),
         learning: job.learning(now, close),
     }
 }
 
 /// One job for the snapshot.
-pub(super) fn status_of(job: &Job, observed: ContainerObservation, cores: f64) -> JobStatus {
+pub(super) fn status_of(job: &Job, drifts: Vec<LimitDrift>, observed: ContainerObservation, cores: f64) -> JobStatus {
     let running = observed.state == RunState::Running;
     JobStatus {
         observed,
@@ -68,7 +64,7 @@ pub(super) fn status_of(job: &Job, observed: ContainerObservation, cores: f64) -
         log_source: job.log_source.clone(),
         log_origin: job.log_origin.clone(),
         directives: job.directives.clone(),
-        drifts: job.ledger.drifts(),
+        drifts,
         pinned: job.pinned,
         adopted: job.adopted.clone(),
         notices: job.notices.clone(),

@@ -13,27 +13,12 @@ use crate::host::cgroup::Cgroup;
 use crate::host::docker::{Engine, EngineAddress, EngineError};
 use crate::host::node;
 use crate::host::store::{Original, StoreError};
+use crate::limits::machine::{self, Restored};
 use crate::limits::{End, Outcome, Return};
-use crate::model::{ContainerId, Runtime, Setting};
-use std::collections::BTreeSet;
+use crate::model::{Runtime, Setting};
 use std::fs;
 use std::path::Path;
 use tokio::time::{Instant, timeout_at};
-
-/// What a restore did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Restored {
-    /// Names of containers whose limits were put back.
-    pub back: Vec<String>,
-    /// Containers that had nothing of ours, or are gone.
-    pub nothing_to_do: usize,
-    /// Limits that somebody else has set since: left to them.
-    pub left: Vec<String>,
-    /// What could not be done, and the next step; it stays in the journal.
-    pub failed: Vec<String>,
-    /// In which nothing of ours is left, and which the journal has forgotten.
-    pub settled: BTreeSet<ContainerId>,
-}
 
 /// Restores from a state directory that no daemon uses.
 ///
@@ -51,7 +36,7 @@ pub async fn restore(settings: &Settings) -> Result<Restored, StoreError> {
     };
     let engine = address.map(Engine::new);
     let connected = Connected::default();
-    let needed = remembered.originals.values().any(|(original, _)| original.runtime == Runtime::Docker);
+    let needed = remembered.limits.originals.values().any(|known| known.runtime == Runtime::Docker);
     if let (Some(engine), true) = (&engine, needed)
         && let Ok(info) = engine.info().await
     {
@@ -124,7 +109,7 @@ pub(super) fn returning(original: Original, written: Vec<Setting>, target: Optio
         Some(target) => Return::of_journal(promised, written, target.is_late()),
         None => Return::of_record(promised, written),
     };
-    Piece { id: original.id, run: None, target, original: promised, operation, ask }
+    Piece { of: machine::Piece { id: original.id, run: None, original: promised, operation, ask }, target }
 }
 
 enum Found {
@@ -284,14 +269,18 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn what_another_engine_has_never_heard_of_stays_in_the_journal_and_is_told() {
-        let unheard = |_: &str, _: &str| Some((404, r#"{"message":"No such container: x"}"#.to_owned()));
+        let unheard = |line: &str, _: &str| match line {
+            line if line.ends_with("/version") => Some((200, r#"{"Version":"28.0","ApiVersion":"1.48"}"#.to_owned())),
+            line if line.ends_with("/info") => Some((200, r#"{"ID":"this"}"#.to_owned())),
+            _ => Some((404, r#"{"message":"No such container: x"}"#.to_owned())),
+        };
         let mark = |id: Option<&str>, socket: &str| {
             Some(crate::model::EngineMark { id: id.map(str::to_owned), socket: socket.to_owned() })
         };
         let others = [mark(Some("that"), "/this.sock"), mark(None, "/that.sock")];
-        let this = [mark(Some("this"), "/moved.sock"), mark(None, "/this.sock"), None];
+        let engine = FakeEngine::start(unheard);
+        let this = [mark(Some("this"), "/moved.sock"), mark(None, engine.socket().to_str().unwrap()), None];
         for (of, is_other) in others.into_iter().map(|of| (of, true)).chain(this.into_iter().map(|of| (of, false))) {
-            let engine = FakeEngine::start(unheard);
             let (_dir, mut hands) = hands(&engine);
             let mut target = Folder::new().target(id(1), "job", Runtime::Docker);
             target.mark = of.clone();
@@ -300,6 +289,22 @@ mod tests {
             assert_eq!(hands.journal.everything().unwrap().len(), usize::from(is_other), "{of:?}: {restored:?}");
             assert_eq!(restored.failed.iter().any(|text| text.contains("engine.address=unix://")), is_other);
         }
+    }
+
+    /// Connected as one engine, answered by another that has taken its socket since.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_engine_that_took_the_socket_of_another_is_not_believed_about_its_containers() {
+        let engine = FakeEngine::start(|line, _| match line {
+            line if line.ends_with("/version") => Some((200, r#"{"Version":"28.0","ApiVersion":"1.48"}"#.to_owned())),
+            line if line.ends_with("/info") => Some((200, r#"{"ID":"that"}"#.to_owned())),
+            _ => Some((404, r#"{"message":"No such container: x"}"#.to_owned())),
+        });
+        let (_dir, mut hands) = hands(&engine);
+        let mut target = Folder::new().target(id(1), "job", Runtime::Docker);
+        target.mark = Some(info().mark);
+        hands.journal.before_writing(&[(original(&target), vec![weight(40)])]);
+        let restored = everything(&mut hands, None).await;
+        assert_eq!((restored.failed.len(), hands.journal.everything().unwrap().len()), (1, 1), "{restored:?}");
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -1,12 +1,10 @@
 //! What the engine and the scopes tell, turned into jobs.
 
-use super::actuator::Order;
+use super::event::ScopeEvent;
 use super::governing::Governing;
 use super::job::Job;
-use super::scopes::ScopeEvent;
-use super::writer::of_another_engine;
 use crate::host::docker::{EngineContainer, EngineEvent, EngineInfo, EngineName};
-use crate::host::store::Original;
+use crate::limits::machine;
 use crate::model::{ContainerId, EventKind, RunState, Runtime};
 use std::collections::BTreeSet;
 
@@ -20,12 +18,18 @@ impl Governing {
             EngineEvent::Ended(id, exit_code) => {
                 self.publisher.exited(&id, exit_code);
                 self.end(&id, exit_code);
-                self.adopted_ended(&id);
             }
-            EngineEvent::Removed(id) => self.removed(&id),
+            EngineEvent::Removed(id) => {
+                self.end(&id, None);
+                self.tell_limits(machine::Event::Removed(id));
+            }
             EngineEvent::Paused(id, paused) => self.froze(&id, paused),
             EngineEvent::Renamed(id, name) => self.renamed(&id, name),
-            EngineEvent::Updated(id) => self.updated(&id),
+            EngineEvent::Updated(id) => {
+                if let Some(stands) = self.jobs.get(&id).map(|job| job.target.cgroup().limits()) {
+                    self.tell_limits(machine::Event::Updated(id, stands));
+                }
+            }
             EngineEvent::Unreadable(id, text) => {
                 self.publisher.warn(&format!("container {id} is not governed: {text}"))
             }
@@ -66,34 +70,22 @@ impl Governing {
             self.renamed(&container.id, container.name.clone());
             self.froze(&container.id, container.paused);
         }
-        self.return_records(&present);
+        let present = present.into_iter().cloned().collect();
+        self.tell_limits(machine::Event::Listed(present));
         self.heard_of_engine = true;
     }
 
-    /// Those that are remembered and do not run: what their engine keeps of ours goes back.
-    fn return_records(&mut self, present: &BTreeSet<&ContainerId>) {
-        let Some(info) = &self.engine else { return };
-        let is_ended = |original: &Original| !present.contains(&original.id) && !self.jobs.contains_key(&original.id);
-        let is_its =
-            |original: &Original| original.runtime == Runtime::Docker && of_another_engine(original, info).is_none();
-        let remembered = self.remembered.originals.values().map(|(original, _)| original);
-        let ended = remembered.filter(|original| is_ended(original) && is_its(original));
-        let ended: Vec<ContainerId> = ended.map(|original| original.id.clone()).collect();
-        for id in ended {
-            // Where too much waits already, the next list tries again.
-            self.in_flight += usize::from(self.actuator.order(Order::Ended(id)));
-        }
-    }
-
+    /// Only what has the label, or was adopted, is touched.
     fn found(&mut self, container: &EngineContainer) {
         let this_run = (container.pid, container.started_unix_ms);
-        if self.jobs.get(&container.id).is_some_and(|job| job.run == this_run) || !self.is_wanted(container) {
+        let adoption = self.limits.adoption(&container.id);
+        let is_wanted = adoption.is_some() || container.has_label(&self.settings.label);
+        if self.jobs.get(&container.id).is_some_and(|job| job.run == this_run) || !is_wanted {
             return;
         }
-        if let Some(info) = self.engine.clone() {
-            let job = Job::of_container(container, &info, self.adoptions.of(&container.id));
+        if let Some(info) = &self.engine {
+            let job = Job::of_container(container, info, adoption);
             self.begin(job, &container.id);
-            self.adopted_was_found(&container.id);
         }
     }
 
@@ -108,7 +100,8 @@ impl Governing {
 
     fn renamed(&mut self, id: &ContainerId, name: String) {
         if let Some(job) = self.jobs.get_mut(id) {
-            job.target.name = name;
+            job.target.name.clone_from(&name);
+            self.tell_limits(machine::Event::Renamed(id.clone(), name));
         }
     }
 
@@ -123,6 +116,7 @@ impl Governing {
             self.publisher.unwarn(&text);
         }
         self.actuator.connected(info.clone());
+        self.tell_limits(machine::Event::Connected(info.mark.clone()));
         self.engine = Some(info);
     }
 

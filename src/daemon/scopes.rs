@@ -4,7 +4,7 @@
 //! who owns it. Everybody may register commands that compete with their own commands only; nobody can take a name, a place or a
 //! forecast from another user. Imports: the event, api's wire types, config, host's cgroups, scopes, store and users, model.
 
-use super::event::Event;
+use super::event::{Event, Output, ScopeEvent};
 use crate::api::wire::{Container, ContainerList};
 use crate::config::{Settings, labels};
 use crate::host::cgroup::{self, Cgroup};
@@ -32,23 +32,6 @@ const BACK_AT_LATEST: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 const SCOPES_AT_FULL_PACE: f64 = 100.0;
 const SLOWEST_PACE: f64 = 5.0;
-
-/// A command's output, as its owner handed it over.
-#[derive(Debug)]
-pub(super) struct Output {
-    pub file: File,
-    /// Where whoever may can read it again.
-    pub origin: Option<LogOrigin>,
-}
-
-/// A command came, went, or handed over its output later.
-#[derive(Debug)]
-pub(super) enum ScopeEvent {
-    Started(Box<ScopeRecord>, Option<Output>),
-    Output(ContainerId, Output),
-    /// All its processes are gone; with the exit code that its owner told.
-    Ended(ContainerId, Option<i32>),
-}
 
 /// What users other than root, the daemon's own and the admins may do.
 struct Rules {

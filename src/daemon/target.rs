@@ -7,9 +7,6 @@ use crate::model::{ContainerId, EngineMark, Runtime};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Process id and start.
-pub(super) type Run = (u32, u64);
-
 /// One container's handle for reading and writing limits. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Target {

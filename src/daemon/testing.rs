@@ -2,10 +2,9 @@
 //! Imports: as the daemon.
 
 use super::actuator::Actuator;
-use super::adoption::Adoptions;
 use super::claims::ClaimReader;
 use super::event::Event;
-use super::governing::{Asked, Governing};
+use super::governing::{Asked, Asks, Governing, moment};
 use super::hands::Hands;
 use super::history::History;
 use super::job::Job;
@@ -19,16 +18,17 @@ use crate::config::{EngineChoice, HistorySettings, Settings};
 use crate::host::cgroup::Cgroup;
 use crate::host::docker::{Conversion, Engine, EngineAddress, EngineInfo, EngineName};
 use crate::host::store::Original;
-use crate::limits::Promised;
-use crate::model::{Bytes, ContainerId, CpuWeight, EngineMark, Limits, Runtime, Setting};
-use std::collections::BTreeMap;
+use crate::limits::machine::{self, At};
+use crate::limits::{Ledger, Promised};
+use crate::model::{Bytes, ContainerId, CpuWeight, EngineMark, Limits, Millis, Runtime, Setting};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 pub(super) fn weight(number: u32) -> Setting {
     Setting::CpuWeight(CpuWeight::clamped(f64::from(number)))
@@ -85,7 +85,8 @@ impl FakeEngine {
     /// A writer that is connected to it.
     pub fn writer(&self) -> Writer {
         let connected = Connected::default();
-        *connected.lock().unwrap() = Some(info());
+        let mark = EngineMark { socket: self.socket().display().to_string(), ..info().mark };
+        *connected.lock().unwrap() = Some(EngineInfo { mark, ..info() });
         Writer::new(Some(self.engine()), connected)
     }
 }
@@ -191,7 +192,8 @@ impl House {
         let (recordings, _) = mpsc::channel(1);
         let (questions, asked) = mpsc::channel(1);
         let engine = engine.map(FakeEngine::engine);
-        let (adoptions, _) = Adoptions::new(BTreeMap::new(), engine.clone(), events.clone());
+        let (watched, _) = watch::channel(BTreeSet::new());
+        let asks = Asks { engine: engine.clone(), events: events.clone(), watched };
         let (actuator, _) = Actuator::start(journal, engine.clone(), events.clone());
         if engine.is_some() {
             actuator.connected(info());
@@ -202,30 +204,32 @@ impl House {
         let reader = ClaimReader::new(events.clone());
         let same = settings.clone();
         let reread = Box::new(move || Ok(same.clone()));
-        let governing = Governing::new(settings, reread, remembered, actuator, (logs, reader), adoptions, publisher);
+        let governing = Governing::new(settings, reread, remembered, actuator, (logs, reader), asks, publisher);
         House { governing, inbox, events, _state: state }
     }
 
     /// Governs a job in a folder.
     pub fn add(&mut self, id: &ContainerId, name: &str, folder: &Folder, runtime: Runtime) {
-        let job = Job::new(folder.target(id.clone(), name, runtime), None, &BTreeMap::new());
-        self.governing.jobs.insert(id.clone(), Box::new(job));
+        let mut target = folder.target(id.clone(), name, runtime);
+        target.started_unix_ms = u64::MAX; // after the daemon
+        let job = Job::new(target, None, &BTreeMap::new());
+        self.governing.begin(Ok((job, None)), id);
     }
 
     /// As if a decision had been made.
     pub async fn write(&mut self, id: &ContainerId, settings: &[Setting]) {
         let changes = settings.iter().map(|to| {
-            let from = self.governing.jobs[id].ledger.stands().get(to.kind()).unwrap();
+            let from = self.ledger(id).stands().get(to.kind()).unwrap();
             crate::model::LimitChange { id: id.clone(), from, to: *to }
         });
         let changes = changes.collect();
-        self.governing.actuate(changes);
+        self.governing.tell_limits(machine::Event::Decided(changes));
         self.settle().await;
     }
 
     /// Handles events until nothing is in flight.
     pub async fn settle(&mut self) {
-        while self.governing.in_flight > 0 {
+        while !self.governing.limits.is_at_rest() {
             let event = self.inbox.recv().await.unwrap();
             self.governing.handle(event);
         }
@@ -243,8 +247,24 @@ impl House {
         }
     }
 
+    pub fn ledger(&self, id: &ContainerId) -> &Ledger {
+        self.governing.limits.ledger(id).unwrap()
+    }
+
     pub fn original(&self, id: &ContainerId) -> Limits {
-        *self.governing.jobs[id].ledger.original()
+        *self.ledger(id).original()
+    }
+
+    /// As at a look of the loop, so much later than now.
+    pub fn look(&mut self, later: Millis) {
+        let at = moment();
+        self.governing.tell_limits_at(machine::Event::Passed, At { now: at.now.after(later), ..at });
+    }
+
+    /// As at a tick of the loop: what stands is read and compared.
+    pub fn look_for_drift(&mut self) {
+        let readings = self.governing.readings();
+        self.governing.tell_limits(machine::Event::Looked(readings));
     }
 }
 

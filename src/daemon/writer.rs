@@ -179,8 +179,14 @@ impl Writer {
             Ok((written, record, _)) => written
                 .into_iter()
                 .any(|setting| in_record(setting, &limits, info.conversion, &record) == Recorded::Set),
-            Err(error) => !error.is_missing(),
+            Err(error) => !(error.is_missing() && self.is_of_this_engine(original).await),
         }
+    }
+
+    /// Whether whoever answers now is the engine of this container: another may have taken its socket since it was connected.
+    async fn is_of_this_engine(&self, original: &Original) -> bool {
+        let Some(engine) = &self.engine else { return false };
+        engine.info().await.is_ok_and(|info| of_another_engine(original, &info).is_none())
     }
 
     /// Puts the engine's record of a container that does not run back, as far as it still has what we wrote: what its owner has changed
@@ -195,7 +201,9 @@ impl Writer {
         let (written, record) = match self.record(original, written, &info).await {
             Ok((.., true)) => return Record::RunsAgain,
             Ok((written, record, false)) => (written, record),
-            Err(error) if error.is_missing() => return Record::Back(Vec::new()),
+            Err(error) if error.is_missing() && self.is_of_this_engine(original).await => {
+                return Record::Back(Vec::new());
+            }
             Err(error) => return Record::NotNow(error.to_string()),
         };
         let limits = original.engine.unwrap_or_default();
@@ -219,7 +227,7 @@ impl Writer {
         }
         match engine.update(&original.id, &limits, info.conversion, &settings).await {
             Ok(_) => Record::Back(theirs),
-            Err(error) if error.is_missing() => Record::Back(theirs),
+            Err(error) if error.is_missing() && self.is_of_this_engine(original).await => Record::Back(theirs),
             // Podman keeps no update over the end of a container, and makes none.
             Err(error) if info.name == EngineName::Podman && !error.is_engine_lost() => Record::Back(theirs),
             // One that ends at this moment refuses, and its record stays as we left it.

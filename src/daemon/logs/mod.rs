@@ -4,18 +4,20 @@
 //! reads no log; how much of its time one job's bytes may take is bounded ([`allowance`]).
 
 mod allowance;
+pub(super) mod feed;
 mod files;
 mod streams;
 mod worker;
 
-use super::event::Event;
-use super::governing::Governing;
+use super::departed::Departed;
+use super::event::{Event, LogChunk};
+use super::job::Jobs;
 use crate::host::docker::{Engine, LogFormat};
-use crate::host::node;
 use crate::host::store::LogPlace;
 use crate::host::tail::{Position, Source, Start};
-use crate::model::{ContainerId, LogOrigin, NoticeLevel};
+use crate::model::{ContainerId, LogOrigin, Millis, NoticeLevel};
 use allowance::Allowance;
+use feed::LogFeed;
 use files::{Files, PATIENCE};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
@@ -28,72 +30,15 @@ use worker::Follow;
 /// What was read and waits for the loop; beyond, reading waits. Each has up to about a MiB.
 const EVENTS_AT_MOST: usize = 16;
 
-const GROWS_TOO_FAST: &str = "its log grows faster than it is worth reading: parts of it were skipped";
 const COSTS_TOO_MUCH: &str = "its log costs more to read than it is worth: parts of it were skipped";
 const SILENT: &str = "its log does not answer (a network file system?); it is read again when it does";
 /// How long it is known what a container's log has cost: restarting it gives no new allowance.
 const COSTS_KEPT: Duration = Duration::from_secs(3600);
 
-/// Bytes that a job wrote.
-#[derive(Debug)]
-pub(super) struct LogChunk {
-    pub id: ContainerId,
-    /// Of the following that it belongs to.
-    pub serial: u64,
-    pub bytes: Vec<u8>,
-    /// Where to go on after these bytes.
-    pub place: Option<LogPlace>,
-}
-
-impl Governing {
-    /// Takes what jobs wrote.
-    pub(super) fn logs_told(&mut self, chunks: Vec<LogChunk>) {
-        let now = node::now();
-        for chunk in chunks {
-            // What an earlier following had still to hand on is read again by the present one.
-            if self.logs.followed.get(&chunk.id) != Some(&chunk.serial) {
-                continue;
-            }
-            let mut allowance = self.logs.allowance(&chunk.id);
-            let Some(job) = self.job_that_wrote(&chunk.id) else { continue };
-            job.log_answers(SILENT);
-            let skipped =
-                allowance.read(&chunk.bytes, Instant::now(), thread_time, |bytes| job.tracker.push(bytes, now));
-            job.place = chunk.place.or(job.place);
-            job.unsaved_since.get_or_insert(now);
-            if skipped > 0 {
-                job.say(NoticeLevel::Warning, COSTS_TOO_MUCH);
-                tracing::debug!(id = %chunk.id, skipped, "bytes of a log that costs too much");
-            }
-            self.logs.allowances.insert(chunk.id, allowance);
-        }
-    }
-
-    /// Looks whether each log answers.
-    pub(super) fn supervise_logs(&mut self) {
-        for id in self.logs.files.supervise() {
-            if let Some(job) = self.jobs.get_mut(&id) {
-                job.log_health(Some(SILENT.to_owned()));
-            }
-        }
-    }
-}
-
 /// CPU time that this thread has used: waiting for a busy processor costs the log's owner nothing.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
-}
-
-/// What to read for a container.
-#[derive(Debug)]
-pub(super) enum LogFeed {
-    /// The engine's json-file.
-    JsonFile(std::path::PathBuf),
-    /// Plain bytes: a command's output, or the file that `flowcon.log` names.
-    Plain(Source),
-    /// The engine's logs API.
-    Api(LogFormat),
 }
 
 /// The loop's handle on everything that reads logs.
@@ -123,6 +68,35 @@ impl LogReader {
             allowances: BTreeMap::new(),
             events,
         }
+    }
+
+    /// Gives jobs what they wrote, also those that ended a moment ago.
+    pub fn deliver(&mut self, chunks: Vec<LogChunk>, now: Millis, jobs: &mut Jobs, departed: &mut Departed) {
+        for chunk in chunks {
+            // What an earlier following had still to hand on is read again by the present one.
+            if self.followed.get(&chunk.id) != Some(&chunk.serial) {
+                continue;
+            }
+            let mut allowance = self.allowance(&chunk.id);
+            let Some(job) = jobs.get_mut(&chunk.id).map(Box::as_mut).or_else(|| departed.job(&chunk.id)) else {
+                continue;
+            };
+            job.log_answers(SILENT);
+            let skipped =
+                allowance.read(&chunk.bytes, Instant::now(), thread_time, |bytes| job.tracker.push(bytes, now));
+            job.place = chunk.place.or(job.place);
+            job.unsaved_since.get_or_insert(now);
+            if skipped > 0 {
+                job.say(NoticeLevel::Warning, COSTS_TOO_MUCH);
+                tracing::debug!(id = %chunk.id, skipped, "bytes of a log that costs too much");
+            }
+            self.allowances.insert(chunk.id, allowance);
+        }
+    }
+
+    /// Those whose logs do not answer, with the words for it.
+    pub fn silent(&mut self) -> Vec<(ContainerId, &'static str)> {
+        self.files.supervise().into_iter().map(|id| (id, SILENT)).collect()
     }
 
     /// Reads a container's log from `place` on, or from its beginning.

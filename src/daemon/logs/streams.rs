@@ -1,7 +1,7 @@
 //! Logs that only the engine's logs API tells (`local`, `journald`, Podman): a task for each, no faster than a file is read.
 
-use super::{GROWS_TOO_FAST, LogChunk};
-use crate::daemon::event::Event;
+use super::feed::GROWS_TOO_FAST;
+use crate::daemon::event::{Event, LogChunk};
 use crate::daemon::journal::unix_ms;
 use crate::host::docker::{Engine, LogFormat, LogMark, LogPiece, LogPosition, logs as engine_logs};
 use crate::host::store::{ApiMark, LogPlace};

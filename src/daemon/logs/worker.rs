@@ -2,8 +2,8 @@
 //!
 //! It tells which log it touches, and keeps where the bytes that it sent came from: whoever retires it goes on there.
 
-use super::{GROWS_TOO_FAST, LogChunk};
-use crate::daemon::event::{Event, Part};
+use super::feed::GROWS_TOO_FAST;
+use crate::daemon::event::{Event, LogChunk, Part};
 use crate::daemon::journal::file_place;
 use crate::host::tail::{Budget, JsonLog, Position, Source, Start, Tailer, Touch};
 use crate::model::ContainerId;

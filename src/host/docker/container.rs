@@ -99,6 +99,12 @@ pub(super) enum NotGoverned {
 }
 
 impl EngineContainer {
+    /// Whether it carries this label, as `key=value`.
+    pub fn has_label(&self, label: &str) -> bool {
+        let (key, value) = label.split_once('=').unwrap_or((label, ""));
+        self.labels.get(key).is_some_and(|has| has == value)
+    }
+
     /// Reads an `inspect` answer. Podman's `json-file` is another format, so its logs go through the API.
     pub(super) fn from_inspect(found: ContainerInspectResponse, engine: EngineName) -> Result<Self, NotGoverned> {
         let state = found.state.unwrap_or_default();

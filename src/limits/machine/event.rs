@@ -303,3 +303,16 @@ pub enum Effect {
     /// Everything is done: the daemon may end.
     Stopped,
 }
+
+impl Work {
+    /// The containers on whose cgroups it is done.
+    pub fn containers(&self) -> impl Iterator<Item = &ContainerId> {
+        let (changes, returns): (Vec<&Piece<Change>>, Vec<&Piece<Return>>) = match self {
+            Work::Change { loosen, tighten } => (loosen.iter().chain(tighten).collect(), Vec::new()),
+            Work::Return(pieces) => (Vec::new(), pieces.iter().collect()),
+            Work::Disown { running, .. } => (Vec::new(), running.as_deref().into_iter().collect()),
+            Work::Ended(_) | Work::Adopt(..) | Work::RestoreAll { .. } => (Vec::new(), Vec::new()),
+        };
+        changes.into_iter().map(|piece| &piece.id).chain(returns.into_iter().map(|piece| &piece.id))
+    }
+}

@@ -71,12 +71,12 @@ async fn a_restore_that_fails_for_one_job_forgets_only_what_went_back_and_is_tri
     // The cgroup of a scope is found by its processes, and a folder has none: as if it had ended.
     let told = refused(house.ask(Command::Restore).await);
     assert!(told.contains("bad: ") && told.contains("tried again") && !told.contains("good"), "{told}");
-    assert!(house.governing.paused);
-    assert!(!house.governing.jobs[&id(1)].ledger.owes_anything());
-    assert_eq!(house.governing.jobs[&id(2)].ledger.known(), [weight(40)], "it still stands");
+    assert!(house.governing.limits.is_paused());
+    assert!(!house.ledger(&id(1)).owes_anything());
+    assert_eq!(house.ledger(&id(2)).known(), [weight(40)], "it still stands");
 
     engine.is_now(OBEYS);
-    house.governing.return_leftovers();
+    house.look(Millis(0));
     house.settle().await;
     assert_eq!(bad.text("cpu.weight"), "100", "put back without being asked again");
 }
@@ -95,10 +95,9 @@ async fn a_pause_says_that_originals_are_back_when_they_are_and_tries_again_when
     }
     assert_eq!(folder.text("cpu.weight"), "40");
     engine.is_now(OBEYS);
-    house.governing.return_leftovers();
-    assert_eq!(house.governing.in_flight, 0, "not at once: it failed a moment ago");
-    house.governing.jobs.get_mut(&id(1)).unwrap().ledger.wait_until("", Millis(0)); // some time later
-    house.governing.return_leftovers();
+    house.look(Millis(0));
+    assert!(house.governing.limits.is_at_rest(), "not at once: it failed a moment ago");
+    house.look(Millis::from_secs(400));
     house.settle().await;
     assert_eq!(folder.text("cpu.weight"), "100");
     let told = house.ask(Command::Pause(None)).await.unwrap();
@@ -115,10 +114,9 @@ async fn a_resume_beside_a_limit_of_ours_that_could_not_go_back_never_takes_it_f
     // The owner changes one limit while the engine refuses everything.
     engine.is_now(REFUSES);
     folder.put("memory.low", "33554432");
-    house.governing.jobs.get_mut(&id(1)).unwrap().read_limits();
-    house.governing.look_for_drift();
+    house.look_for_drift();
     house.settle().await;
-    assert!(house.governing.jobs[&id(1)].ledger.holds().foreign.is_some());
+    assert!(house.ledger(&id(1)).holds().foreign.is_some());
 
     let told = refused(house.ask(Command::Resume(None)).await);
     assert!(told.contains("not governed yet") && told.contains("job"), "{told}");
@@ -128,7 +126,7 @@ async fn a_resume_beside_a_limit_of_ours_that_could_not_go_back_never_takes_it_f
     house.ask(Command::Resume(Some("job".to_owned()))).await.unwrap();
     let wanted = Limits { memory_low: Some(Bytes(32 << 20)), ..house.original(&id(1)) };
     assert_eq!((weight_of(&house), house.original(&id(1))), (Some(CpuWeight::DEFAULT), wanted));
-    assert!(house.governing.jobs[&id(1)].ledger.holds().foreign.is_none());
+    assert!(house.ledger(&id(1)).holds().foreign.is_none());
     assert_eq!((folder.text("cpu.weight"), folder.text("memory.low")), ("100".to_owned(), "33554432".to_owned()));
 }
 
@@ -144,14 +142,14 @@ async fn one_limits_success_does_not_shorten_the_wait_of_another_that_keeps_fail
         house.write(&id(1), &[weight(40), low(16 + round)]).await; // the memory's limit goes to the cgroup, not to the engine
         house.write(&id(1), &[weight(40)]).await;
         house.write(&id(1), &[low(32 + round)]).await;
-        let holds = house.governing.jobs[&id(1)].ledger.holds();
+        let holds = house.ledger(&id(1)).holds();
         let until = holds.unwritable.as_ref().map_or(Millis(0), |(_, until)| *until);
         waits.push(until.since(node::now()).0 / 1000);
     }
     assert!(waits.is_sorted_by(|a, b| a < b) && waits[0] >= 29, "{waits:?}");
     engine.is_now(OBEYS);
     house.write(&id(1), &[weight(40)]).await;
-    assert!(house.governing.jobs[&id(1)].ledger.holds().unwritable.is_none());
+    assert!(house.ledger(&id(1)).holds().unwritable.is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,12 +164,11 @@ async fn what_an_owner_sets_while_the_engine_takes_its_time_is_theirs() {
         let mut house = House::new(Some(&engine));
         house.add(&id(1), "job", &folder, Runtime::Docker);
         house.write(&id(1), &[weight(40)]).await;
-        let ours = house.governing.jobs[&id(1)].ledger.known();
+        let ours = house.ledger(&id(1)).known();
         assert!(!ours.contains(&weight(300)), "{status}: {ours:?}");
-        house.governing.jobs.get_mut(&id(1)).unwrap().read_limits();
-        house.governing.look_for_drift();
+        house.look_for_drift();
         house.settle().await;
-        let hold = house.governing.jobs[&id(1)].ledger.hold(node::now(), false);
+        let hold = house.ledger(&id(1)).hold(node::now(), false);
         assert!(matches!(hold, Some(Hold::Foreign(_))), "{status}: {hold:?}");
         assert_eq!(folder.text("cpu.weight"), "300");
     }
