@@ -186,3 +186,143 @@ fn no_file_outgrows_a_sitting() {
         .collect();
     assert!(long.is_empty(), "{}", long.join("\n"));
 }
+
+/// Rooms in which files still import each other in a circle.
+const NOT_YET_FREE_OF_CIRCLES: &[&str] = &["api", "cli", "host", "progress", "sim"];
+
+/// The tree below a `use`, as whole paths: `a::{b, c::D as E}` is `a::b` and `a::c::D`.
+fn paths_of(tree: &str) -> Vec<String> {
+    let tree = tree.trim();
+    let Some((head, rest)) = tree.split_once('{') else {
+        return vec![tree.split(" as ").next().unwrap_or(tree).trim().to_owned()];
+    };
+    let inner = rest.rsplit_once('}').map_or(rest, |(inner, _)| inner);
+    let (mut depth, mut part, mut parts) = (0, String::new(), Vec::new());
+    for c in inner.chars() {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        if c == ',' && depth == 0 {
+            parts.push(std::mem::take(&mut part));
+        } else {
+            part.push(c);
+        }
+    }
+    parts.push(part);
+    let whole = |part: &String| paths_of(part).into_iter().map(|path| format!("{head}{path}")).collect::<Vec<_>>();
+    parts.iter().filter(|part| !part.trim().is_empty()).flat_map(whole).collect()
+}
+
+/// What a file imports outside of its tests, with whether it hands it on.
+fn imports_of(text: &str) -> Vec<(String, bool)> {
+    let code: Vec<&str> =
+        code_lines(text).filter(|(number, _)| !in_test_module(text, *number)).map(|(_, l)| l).collect();
+    let mut found = Vec::new();
+    for statement in code.join("\n").split(';') {
+        let Some(at) = statement.rfind("use ").filter(|at| {
+            let before = statement[..*at].rsplit('\n').next().unwrap_or("").trim();
+            before.is_empty() || before.starts_with("pub")
+        }) else {
+            continue;
+        };
+        let hands_on = statement[..at].rsplit('\n').next().unwrap_or("").trim().starts_with("pub");
+        let tree = statement[at + 4..].split_whitespace().collect::<Vec<_>>().join(" ");
+        found.extend(paths_of(&tree).into_iter().map(|path| (path, hands_on)));
+    }
+    found
+}
+
+/// The modules of the crate: a file for each.
+struct Modules {
+    /// By path, as `daemon::logs`.
+    files: BTreeMap<String, String>,
+    texts: BTreeMap<String, String>,
+    /// By file, with whether it hands them on.
+    imports: BTreeMap<String, Vec<(String, bool)>>,
+}
+
+impl Modules {
+    fn read() -> Modules {
+        let texts = sources();
+        let module = |file: &str| {
+            let path = file.strip_suffix(".rs").unwrap_or(file);
+            path.strip_suffix("/mod").unwrap_or(path).replace('/', "::")
+        };
+        let files = texts.keys().filter(|file| !file.starts_with("bin/")).map(|file| (module(file), file.clone()));
+        let imports = texts.iter().map(|(file, text)| (file.clone(), imports_of(text))).collect();
+        Modules { files: files.collect(), imports, texts }
+    }
+
+    /// The file in which what a path names stands, as seen from a module.
+    fn file_of(&self, from: &str, path: &str) -> Option<String> {
+        let mut at: Vec<&str> = from.split("::").collect();
+        let mut rest: Vec<&str> = path.split("::").map(str::trim).collect();
+        match rest.first().copied()? {
+            "crate" => {
+                at.clear();
+                rest.remove(0);
+            }
+            "super" | "self" => {
+                while let Some("super" | "self") = rest.first().copied() {
+                    if rest.remove(0) == "super" {
+                        at.pop();
+                    }
+                }
+            }
+            // A child's name, or another crate's.
+            child if self.files.contains_key(&format!("{from}::{child}")) => {}
+            _ => return None,
+        }
+        while let Some(next) = rest.first() {
+            let child = at.iter().copied().chain([*next]).collect::<Vec<_>>().join("::");
+            if !self.files.contains_key(&child) {
+                break;
+            }
+            at.push(rest.remove(0));
+        }
+        let module = at.join("::");
+        let file = self.files.get(&module)?;
+        // Handed on from a child of that module.
+        if let Some(item) = rest.first() {
+            let handed_on =
+                self.imports[file].iter().find(|(path, hands_on)| *hands_on && path.rsplit("::").next() == Some(item));
+            if let Some((path, _)) = handed_on
+                && let Some(real) = self.file_of(&module, path)
+            {
+                return Some(real);
+            }
+        }
+        Some(file.clone())
+    }
+}
+
+#[test]
+fn no_files_import_each_other_in_a_circle() {
+    let modules = Modules::read();
+    let is_for_tests = |module: &str| {
+        let (parent, name) = module.rsplit_once("::").unwrap_or(("lib", module));
+        let declared = modules.files.get(parent).map(|file| &modules.texts[file]);
+        declared.is_some_and(|text| text.contains(&format!("#[cfg(test)]\nmod {name};")))
+    };
+    let mut arrows: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (module, file) in &modules.files {
+        let room = room_of(file);
+        if is_for_tests(module) || room.ends_with(".rs") || NOT_YET_FREE_OF_CIRCLES.contains(&room) {
+            continue;
+        }
+        let to = modules.imports[file].iter().filter(|(_, hands_on)| !hands_on);
+        let to = to.filter_map(|(path, _)| modules.file_of(module, path)).filter(|to| to != file);
+        arrows.insert(file.clone(), to.collect());
+    }
+    // Whoever imports nobody, or is imported by nobody, is in no circle.
+    loop {
+        let before = arrows.len();
+        let known: Vec<String> = arrows.keys().cloned().collect();
+        arrows.values_mut().for_each(|to| to.retain(|to| known.contains(to)));
+        let imported: Vec<String> = arrows.values().flatten().cloned().collect();
+        arrows.retain(|file, to| !to.is_empty() && imported.contains(file));
+        if arrows.len() == before {
+            break;
+        }
+    }
+    let circles: Vec<String> = arrows.iter().map(|(file, to)| format!("src/{file} -> {}", to.join(", "))).collect();
+    assert!(circles.is_empty(), "these files import each other in circles:\n{}", circles.join("\n"));
+}

@@ -2,7 +2,7 @@
 //! the journal, the world.
 
 use super::super::journal::{Journal, promised_of};
-use super::Plant;
+use super::plant::Plant;
 use super::world::{Disk, Mood, Thing, Which, is_ours, raised};
 use crate::host::store::Original;
 use crate::limits::machine::{self, At};

@@ -1,15 +1,12 @@
-//! A daemon as far as limits go: the real machine, operations and journal. What is here is what surrounds them: events that wait, and
-//! work that is carried out a step at a time, as the actuator does. Imports: limits, the ground.
+//! A daemon as far as limits go: the real machine, and around it the events that wait for it. Imports: limits, the work, the ground.
 
-use super::Plant;
-use super::ground::{Ground, Piece, find, mark_of, next, of_record};
+use super::ground::{Ground, mark_of};
+use super::plant::Plant;
+use super::work::{Actuator, Done};
 use super::world::{KINDS, Mood, Which, planned, raised};
-use crate::limits::Outcome;
-use crate::limits::machine::{
-    Asker, Came, Candidate, Command, Effect, Event, Found, Intervals, Machine, Memory, Remembered, Restored, Work,
-};
-use crate::limits::{Ask, End};
-use crate::model::{Adoption, ContainerId, LimitChange, Millis, Refusal, Runtime};
+use crate::limits::End;
+use crate::limits::machine::{Asker, Candidate, Command, Effect, Event, Found, Intervals, Machine, Memory, Remembered};
+use crate::model::{ContainerId, LimitChange, Limits, Millis, Refusal, Runtime};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Intervals that a reload chooses among.
@@ -26,29 +23,8 @@ enum Told {
     Ended(usize),
     Updated(usize),
     Removed(usize),
-    Came { came: Vec<Came>, is_last: bool },
-    Restored(Restored),
     Candidate(Result<Candidate, Refusal>, Asker),
-    Adopted { thing: usize, adoption: Adoption, problem: Option<String> },
-    Disowned { thing: usize, problem: Option<String> },
-}
-
-/// Work on its way.
-#[derive(Debug)]
-enum Doing {
-    Begin(Work),
-    /// These, then those; `disowns`: it is forgotten afterwards that this one was adopted.
-    Carry {
-        pieces: VecDeque<Piece>,
-        then: VecDeque<Piece>,
-        came: Vec<Came>,
-        disowns: Option<usize>,
-    },
-    Restore {
-        left: VecDeque<usize>,
-        piece: Option<Box<Piece>>,
-        settled: BTreeSet<ContainerId>,
-    },
+    Done(Done),
 }
 
 /// A daemon that runs.
@@ -57,7 +33,7 @@ pub struct Node {
     /// Which run each governed container was found in.
     runs: BTreeMap<usize, u32>,
     inbox: VecDeque<Told>,
-    works: VecDeque<Doing>,
+    actuator: Actuator,
     /// Commands that are not answered yet, and how many there were.
     asking: BTreeSet<Asker>,
     asked: u64,
@@ -79,7 +55,7 @@ impl Node {
             machine: Machine::new(memory, INTERVALS[0]),
             runs: BTreeMap::new(),
             inbox: VecDeque::new(),
-            works: VecDeque::new(),
+            actuator: Actuator::default(),
             asking: BTreeSet::new(),
             asked: 0,
             is_stopping: false,
@@ -157,7 +133,7 @@ impl Node {
     }
 
     /// What stands in all that are governed.
-    fn readings(&self, ground: &mut Ground) -> Vec<(ContainerId, crate::model::Limits)> {
+    fn readings(&self, ground: &mut Ground) -> Vec<(ContainerId, Limits)> {
         let read = |(thing, run): (&usize, &u32)| {
             let stands = ground.read(*thing, Some(*run)).0;
             (ground.things[*thing].id.clone(), stands)
@@ -182,7 +158,7 @@ impl Node {
                     self.tell(ground, Event::Updated(ground.things[thing].id.clone(), stands))?;
                 }
             }
-            Told::Came { mut came, is_last } => {
+            Told::Done(Done::Came { mut came, is_last }) => {
                 for came in &mut came {
                     if matches!(came.outcome.end, End::Failed(_)) && ground.plant == Plant::ForgetsAFailedWrite {
                         came.outcome.promised = None;
@@ -202,7 +178,7 @@ impl Node {
                     }
                 }
             }
-            Told::Restored(mut restored) => {
+            Told::Done(Done::Restored(mut restored)) => {
                 if ground.plant == Plant::ClearsOursOfAll {
                     restored.settled.extend(ground.things.iter().map(|thing| thing.id.clone()));
                 }
@@ -212,11 +188,11 @@ impl Node {
             Told::Candidate(found, asker) => {
                 self.tell(ground, Event::Candidate { found, labels: BTreeMap::new(), asker })?;
             }
-            Told::Adopted { thing, adoption, problem } => {
+            Told::Done(Done::Adopted { thing, adoption, problem }) => {
                 let id = ground.things[thing].id.clone();
                 self.tell(ground, Event::Adopted { id, adoption, problem })?;
             }
-            Told::Disowned { thing, problem } => {
+            Told::Done(Done::Disowned { thing, problem }) => {
                 self.tell(ground, Event::Disowned { id: ground.things[thing].id.clone(), problem })?;
             }
         }
@@ -226,7 +202,7 @@ impl Node {
     fn tell(&mut self, ground: &mut Ground, event: Event) -> Result<(), String> {
         for effect in self.machine.handle(event, ground.moment()) {
             match effect {
-                Effect::Do(work) => self.works.push_back(Doing::Begin(work)),
+                Effect::Do(work) => self.actuator.ask(work),
                 Effect::Answer { asker, done, .. } => {
                     if !self.asking.remove(&asker) {
                         return Err(format!("a command was answered twice: {done:?}"));
@@ -323,132 +299,8 @@ impl Node {
 
     /// The actuator carries out one step of what it is at.
     pub fn step(&mut self, ground: &mut Ground) -> Result<bool, String> {
-        let Some(doing) = self.works.pop_front() else { return Ok(false) };
-        let next = match doing {
-            Doing::Begin(work) => self.begin(ground, work)?,
-            Doing::Carry { pieces, then, came, disowns } => self.carry(ground, pieces, then, came, disowns)?,
-            Doing::Restore { left, piece, settled } => self.restore(ground, left, piece, settled)?,
-        };
-        if let Some(next) = next {
-            self.works.push_front(next);
-        }
-        Ok(true)
+        let is_busy = self.actuator.is_busy();
+        self.inbox.extend(self.actuator.step(ground)?.map(Told::Done));
+        Ok(is_busy)
     }
-
-    fn begin(&mut self, ground: &mut Ground, work: Work) -> Result<Option<Doing>, String> {
-        let (came, then, disowns) = (Vec::new(), VecDeque::new(), None);
-        Ok(Some(match work {
-            Work::Change { loosen, tighten } => {
-                let pieces = loosen.into_iter().map(|piece| ground.piece(piece)).collect();
-                let then = tighten.into_iter().map(|piece| ground.piece(piece)).collect();
-                Doing::Carry { pieces, then, came, disowns }
-            }
-            Work::Return(pieces) => {
-                let pieces = pieces.into_iter().map(|piece| ground.piece(piece)).collect();
-                Doing::Carry { pieces, then, came, disowns }
-            }
-            Work::Ended(id) => {
-                let (pieces, came) = ended(ground, &id)?;
-                Doing::Carry { pieces, then, came, disowns }
-            }
-            Work::Adopt(id, adoption) => {
-                let thing = ground.thing(&id).ok_or("an unknown container is adopted")?;
-                let problem = ground.adopt(thing, Some(&adoption)).err();
-                self.inbox.push_back(Told::Adopted { thing, adoption, problem });
-                return Ok(None);
-            }
-            Work::Disown { id, running } => {
-                let disowns = ground.thing(&id);
-                let (pieces, came) = match running {
-                    Some(piece) => (VecDeque::from([ground.piece(*piece)]), came),
-                    None => ended(ground, &id)?,
-                };
-                Doing::Carry { pieces, then, came, disowns }
-            }
-            Work::RestoreAll { .. } => {
-                let all = ground.journal.everything()?;
-                let left = all.iter().filter_map(|(original, _)| ground.thing(&original.id)).collect();
-                Doing::Restore { left, piece: None, settled: BTreeSet::new() }
-            }
-        }))
-    }
-
-    fn carry(
-        &mut self,
-        ground: &mut Ground,
-        mut pieces: VecDeque<Piece>,
-        then: VecDeque<Piece>,
-        mut came: Vec<Came>,
-        disowns: Option<usize>,
-    ) -> Result<Option<Doing>, String> {
-        let Some(piece) = pieces.pop_front() else {
-            if let Some(thing) = disowns {
-                let end = came.into_iter().next().map(|came| came.outcome.end);
-                let problem = super::super::actuator::why_not_disowned(end).err();
-                let problem = problem.or_else(|| ground.adopt(thing, None).err());
-                self.inbox.push_back(Told::Disowned { thing, problem });
-                return Ok(None);
-            }
-            let is_last = then.is_empty();
-            self.inbox.push_back(Told::Came { came, is_last });
-            let next = Doing::Carry { pieces: then, then: VecDeque::new(), came: Vec::new(), disowns };
-            return Ok((!is_last).then_some(next));
-        };
-        let (id, run) = (ground.things[piece.thing].id.clone(), piece.run.map(|run| (run, 0)));
-        match advance(ground, piece)? {
-            Ok(piece) => pieces.push_back(piece),
-            Err(outcome) => came.push(Came { id, run, outcome }),
-        }
-        Ok(Some(Doing::Carry { pieces, then, came, disowns }))
-    }
-
-    fn restore(
-        &mut self,
-        ground: &mut Ground,
-        mut left: VecDeque<usize>,
-        piece: Option<Box<Piece>>,
-        mut settled: BTreeSet<ContainerId>,
-    ) -> Result<Option<Doing>, String> {
-        let piece = match piece {
-            Some(piece) => {
-                let id = ground.things[piece.thing].id.clone();
-                match advance(ground, *piece)? {
-                    Ok(piece) => Some(Box::new(piece)),
-                    Err(outcome) => {
-                        settled.extend(matches!(outcome.end, End::Returned { forgotten: true, .. }).then_some(id));
-                        None
-                    }
-                }
-            }
-            None => match left.pop_front() {
-                Some(thing) => find(ground, thing)?.map(Box::new),
-                None => {
-                    self.inbox.push_back(Told::Restored(Restored { settled, ..Restored::default() }));
-                    return Ok(None);
-                }
-            },
-        };
-        Ok(Some(Doing::Restore { left, piece, settled }))
-    }
-}
-
-fn ended(ground: &Ground, id: &ContainerId) -> Result<(VecDeque<Piece>, Vec<Came>), String> {
-    Ok(match ground.journal.original(id)? {
-        None => {
-            let came = Came { id: id.clone(), run: None, outcome: Box::new(Outcome::forgotten()) };
-            (VecDeque::new(), vec![came])
-        }
-        Some(original) => {
-            let thing = ground.thing(id).ok_or("an unknown container ended")?;
-            (VecDeque::from([of_record(thing, &original, ground.journal.written(id)?)]), Vec::new())
-        }
-    })
-}
-
-fn advance(ground: &mut Ground, mut piece: Piece) -> Result<Result<Piece, Box<Outcome>>, String> {
-    if piece.ask == Ask::Read {
-        piece.looked = ground.at;
-    }
-    let answer = ground.answer(&piece)?;
-    Ok(next(piece, answer))
 }
