@@ -164,6 +164,36 @@ fn block_bytes_and_the_block_weight_follow_where_the_kernel_has_them() {
     });
 }
 
+/// As crun makes one, and a systemd that is a container's first process.
+#[test]
+fn a_container_whose_process_is_in_a_cgroup_inside_its_own_is_limited_as_a_whole() {
+    let job = Job::start("inner4f2a", IDLE);
+    let inner: Vec<PathBuf> = job.cgroup().directories().iter().map(|directory| directory.join("init.scope")).collect();
+    let move_in = |directory: &PathBuf| {
+        std::fs::create_dir_all(directory).unwrap();
+        std::fs::write(directory.join("cgroup.procs"), job.child.id().to_string()).unwrap();
+    };
+    let outer = job.cgroup();
+    inner.iter().for_each(move_in);
+    let process = Cgroup::of_process(job.child.id(), None).unwrap();
+    assert!(process.path().ends_with("init.scope"));
+    let container = Cgroup::of_container(job.child.id(), "inner4f2a").unwrap();
+    assert_eq!((container.path(), container.directories()), (outer.path(), outer.directories()));
+    assert!(container.populated(), "its processes are below");
+    let weight = Setting::CpuWeight(CpuWeight::clamped(300.0));
+    container.write(weight).unwrap();
+    assert_eq!(container.limits().get(weight.kind()), outer.limits().get(weight.kind()));
+    assert_eq!(process.limits().cpu_weight, Some(CpuWeight::DEFAULT), "inside it nothing is changed");
+    assert!(container.place().cpus.is_some());
+    assert_eq!(container.members().unwrap().started().first().map(|started| started.pid), Some(job.child.id()));
+    for directory in inner {
+        for pid in std::fs::read_to_string(directory.join("cgroup.procs")).unwrap().lines() {
+            let _ = Command::new("kill").args(["-9", pid]).status();
+        }
+        eventually("it is empty", || std::fs::remove_dir(&directory).is_ok());
+    }
+}
+
 #[test]
 fn the_root_cgroup_and_our_own_are_never_governed() {
     let (_job, cgroup) = start("own", IDLE);

@@ -338,7 +338,7 @@ fn rows_with_impossible_values_are_told_apart_and_not_believed() {
 fn read_positions_come_back_and_those_of_ended_containers_are_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let file = ReadPosition {
-        place: LogPlace::File { device: 7, inode: u64::MAX >> 1, offset: 1 << 40 },
+        place: LogPlace::File { device: 7, inode: u64::MAX >> 1, born_ns: 1 << 60, offset: 1 << 40 },
         checkpoint: Some("{\"a\":1}".into()),
     };
     let output = ApiMark { unix_ns: 1_795_225_561_965_789_203, messages: 3 };
@@ -358,7 +358,7 @@ fn read_positions_come_back_and_those_of_ended_containers_are_dropped() {
 fn an_impossible_position_is_read_anew() {
     let dir = tempfile::tempdir().unwrap();
     let huge = ReadPosition {
-        place: LogPlace::File { device: 1, inode: 2, offset: 3 },
+        place: LogPlace::File { device: 1, inode: 2, born_ns: 0, offset: 3 },
         checkpoint: Some("x".repeat(2 << 20)),
     };
     let mut store = open(dir.path());

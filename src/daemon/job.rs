@@ -81,7 +81,7 @@ impl Job {
         info: &EngineInfo,
         adopted: Option<&Adoption>,
     ) -> Result<(Job, Option<LogFeed>), String> {
-        let cgroup = Cgroup::of_process(container.pid, None).map_err(|error| error.to_string())?;
+        let cgroup = Cgroup::of_container(container.pid, container.id.as_str()).map_err(|error| error.to_string())?;
         let mut target = Target::new(container.id.clone(), container.name.clone(), Runtime::Docker, cgroup);
         target.started_unix_ms = container.started_unix_ms;
         target.mark = Some(info.mark.clone());

@@ -5,6 +5,7 @@
 use super::target::Target;
 use crate::host::node;
 use crate::host::store::{LogPlace, Original, ReadPosition, Store, StoreError};
+use crate::host::tail::Position;
 use crate::limits::Promised;
 use crate::limits::machine::{self, Memory};
 use crate::model::{Adoption, ContainerId, Setting, TrainingId};
@@ -194,6 +195,7 @@ pub(super) fn unix_ms() -> u64 {
 }
 
 /// A log position as the tailer knows it.
-pub(super) fn file_place(position: crate::host::tail::Position) -> LogPlace {
-    LogPlace::File { device: position.device, inode: position.inode, offset: position.offset }
+pub(super) fn file_place(position: Position) -> LogPlace {
+    let Position { device, inode, born_ns, offset } = position;
+    LogPlace::File { device, inode, born_ns, offset }
 }

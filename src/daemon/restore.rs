@@ -134,7 +134,7 @@ async fn find(writer: &Writer, original: &Original) -> Found {
         return Found::Unknown(why);
     }
     match engine.inspect(&original.id, info.name).await {
-        Ok(container) => match Cgroup::of_process(container.pid, None) {
+        Ok(container) => match Cgroup::of_container(container.pid, original.id.as_str()) {
             Ok(cgroup) => {
                 let id = original.id.clone();
                 let mut target = Target::new(id, original.name.clone(), Runtime::Docker, cgroup);
@@ -157,13 +157,19 @@ fn by_cgroup(original: &Original) -> Found {
         let Ok(lines) = fs::read_to_string(format!("/proc/{pid}/cgroup")) else { continue };
         let lives_there = |line: &str| {
             let path = line.splitn(3, ':').nth(2).unwrap_or("");
-            path.len() > 1 && original.cgroup.ends_with(path)
+            // A container's processes may be in a cgroup inside its own.
+            let is_inside = original.runtime == Runtime::Docker && path.contains(original.id.as_str());
+            path.len() > 1 && (original.cgroup.ends_with(path) || is_inside)
         };
         if !lines.lines().any(lives_there) {
             continue;
         }
         let name = original.cgroup.rsplit('/').next().unwrap_or("");
-        if let Ok(cgroup) = Cgroup::of_scope(pid, None, name) {
+        let cgroup = match original.runtime {
+            Runtime::Docker => Cgroup::of_container(pid, original.id.as_str()),
+            Runtime::Scope => Cgroup::of_scope(pid, None, name),
+        };
+        if let Ok(cgroup) = cgroup {
             let mut target = Target::new(original.id.clone(), original.name.clone(), original.runtime, cgroup);
             // Written to the file alone, a limit would be undone by systemd, which still has ours.
             target.unit = unit_of_scope(Path::new(&original.cgroup));

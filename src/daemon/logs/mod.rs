@@ -104,7 +104,9 @@ impl LogReader {
         self.unfollow(id);
         self.allowances.get_mut(id).into_iter().for_each(Allowance::begin_again);
         let start = match place {
-            Some(LogPlace::File { device, inode, offset }) => Start::At(Position { device, inode, offset }),
+            Some(LogPlace::File { device, inode, born_ns, offset }) => {
+                Start::At(Position { device, inode, born_ns, offset })
+            }
             _ => Start::Beginning,
         };
         self.last_serial += 1;

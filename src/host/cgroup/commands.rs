@@ -8,7 +8,6 @@
 use super::directory::Directory;
 use super::process::{self, StartTime};
 use super::{Cgroup, Controller};
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::PathBuf;
@@ -16,8 +15,6 @@ use std::time::{Duration, Instant};
 
 /// Processes looked at.
 const PROCESSES_AT_MOST: usize = 32;
-/// Cgroups below the job's own that are looked into.
-const CGROUPS_AT_MOST: usize = 64;
 /// Bytes of a command line, and of an environment.
 const BYTES_AT_MOST: u64 = 32 << 10;
 /// No further process is looked at after so long.
@@ -56,33 +53,13 @@ impl Members {
     /// What its processes were started with, as far as it can be read.
     pub fn started(&self) -> Vec<Started> {
         let until = Instant::now() + LONGEST;
-        let listed = self.processes();
+        let listed = self.directory.processes(PROCESSES_AT_MOST);
         let in_time = listed.iter().take_while(|_| Instant::now() < until);
         let read: Vec<Started> = in_time.filter_map(|pid| started(*pid)).collect();
         // The same process before and after it was found in this cgroup again: what was read is a member's.
-        let still = self.processes();
+        let still = self.directory.processes(PROCESSES_AT_MOST);
         let is_member = |read: &Started| still.contains(&read.pid) && process::start_time(read.pid) == Some(read.start);
         read.into_iter().filter(is_member).collect()
-    }
-
-    /// The processes in it and below it, the oldest numbers first.
-    fn processes(&self) -> BTreeSet<u32> {
-        let mut found = BTreeSet::new();
-        let mut below = Vec::new();
-        if let Ok(own) = self.directory.try_clone() {
-            below.push(own);
-        }
-        let mut looked = 0;
-        while let Some(directory) = below.pop() {
-            looked += 1;
-            let listed = directory.read("cgroup.procs").unwrap_or_default();
-            // 0 is a process that cannot be seen from here.
-            found.extend(listed.lines().filter_map(|line| line.parse().ok()).filter(|pid: &u32| *pid > 0));
-            if looked + below.len() < CGROUPS_AT_MOST {
-                below.extend(directory.children().take(CGROUPS_AT_MOST - looked - below.len()));
-            }
-        }
-        found.into_iter().take(PROCESSES_AT_MOST).collect()
     }
 }
 
@@ -164,7 +141,7 @@ mod tests {
     #[test]
     fn very_many_processes_are_bounded() {
         let listed: String = (1..5000).map(|pid| format!("{pid}\n")).collect();
-        assert_eq!(members_of(&listed).1.processes().len(), PROCESSES_AT_MOST);
+        assert_eq!(members_of(&listed).1.directory.processes(PROCESSES_AT_MOST).len(), PROCESSES_AT_MOST);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,6 +12,8 @@ use std::str;
 
 /// No control file that is read here is larger; what is longer is cut.
 const LARGEST_FILE: usize = 64 * 1024;
+/// Cgroups that are looked into for processes.
+const CGROUPS_AT_MOST: usize = 64;
 
 /// An open cgroup directory. Everything in it is reached through the descriptor.
 #[derive(Debug)]
@@ -94,8 +97,25 @@ impl Directory {
     pub(super) fn populated(&self) -> bool {
         match self.read("cgroup.events") {
             Some(events) => events.lines().any(|line| line == "populated 1"),
-            None => self.read("cgroup.procs").is_some_and(|procs| !procs.is_empty()),
+            None => !self.processes(1).is_empty(),
         }
+    }
+
+    /// The processes in it and below it, the lowest numbers first, at most about `wanted`.
+    pub(super) fn processes(&self, wanted: usize) -> BTreeSet<u32> {
+        let mut found = BTreeSet::new();
+        let mut below: Vec<Directory> = self.try_clone().into_iter().collect();
+        let mut looked = 0;
+        while let Some(directory) = below.pop().filter(|_| found.len() < wanted) {
+            looked += 1;
+            let listed = directory.read("cgroup.procs").unwrap_or_default();
+            // 0 is a process that cannot be seen from here.
+            found.extend(listed.lines().filter_map(|line| line.parse().ok()).filter(|pid: &u32| *pid > 0));
+            if looked + below.len() < CGROUPS_AT_MOST {
+                below.extend(directory.children().take(CGROUPS_AT_MOST - looked - below.len()));
+            }
+        }
+        found.into_iter().take(wanted).collect()
     }
 }
 

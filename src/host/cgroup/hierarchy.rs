@@ -176,9 +176,10 @@ impl Hierarchies {
     }
 
     /// Opens the cgroup of `pid` in each hierarchy where it has one of its own.
-    pub(super) fn directories_of(&self, pid: u32) -> Result<Directories, CgroupError> {
+    /// `container`: whose cgroup, in which that of the process lies; `None`: its own.
+    pub(super) fn directories_of(&self, pid: u32, container: Option<&str>) -> Result<Directories, CgroupError> {
         let membership = Membership::of(&pid.to_string()).map_err(|_| CgroupError::ProcessGone { pid })?;
-        let open = |mount: Option<&Mount>| self.open(pid, &membership, mount?).transpose();
+        let open = |mount: Option<&Mount>| self.open(pid, container, &membership, mount?).transpose();
         let directories = Directories {
             cpu: open(self.legacy(Controller::Cpu)).transpose()?,
             cpuacct: open(self.legacy(Controller::Cpuacct)).transpose()?,
@@ -193,12 +194,20 @@ impl Hierarchies {
         Ok(directories)
     }
 
-    fn open(&self, pid: u32, membership: &Membership, mount: &Mount) -> Result<Option<Directory>, CgroupError> {
+    fn open(
+        &self,
+        pid: u32,
+        container: Option<&str>,
+        membership: &Membership,
+        mount: &Mount,
+    ) -> Result<Option<Directory>, CgroupError> {
         let Some(path) = membership.path_in(mount) else { return Ok(None) };
+        let deleted = path.ends_with(" (deleted)");
+        let path = container.map_or(path, |id| up_to(path, id));
         if path == "/" || path == mount.root {
             return Ok(None);
         }
-        if path.ends_with(" (deleted)") {
+        if deleted {
             return Err(CgroupError::ProcessGone { pid });
         }
         let not_visible = || CgroupError::NotVisible { pid, path: path.to_owned() };
@@ -210,6 +219,13 @@ impl Hierarchies {
             Err(source) => Err(CgroupError::Read { path: directory, source }),
         }
     }
+}
+
+/// The part of a cgroup's path that ends with the first name which holds `id`: `docker-ID.scope`, `libpod-ID.scope`, or `ID`.
+fn up_to<'a>(path: &'a str, id: &str) -> &'a str {
+    let Some(at) = path.find(id).filter(|_| !id.is_empty()) else { return path };
+    let rest = &path[at..];
+    &path[..at + rest.find('/').unwrap_or(rest.len())]
 }
 
 /// The tightest CPU bandwidth limit on this process itself, looking from its cgroup up to the root; `None` = unlimited.
@@ -233,6 +249,20 @@ mod tests {
 32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
 35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
 41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw,nsdelegate";
+
+    #[test]
+    fn the_cgroup_of_a_container_is_the_one_that_has_its_id_and_none_inside() {
+        for (path, own) in [
+            ("/machine.slice/libpod-4f2a.scope/container", "/machine.slice/libpod-4f2a.scope"),
+            ("/system.slice/docker-4f2a.scope/init.scope", "/system.slice/docker-4f2a.scope"),
+            ("/docker/4f2a/system.slice/x.service", "/docker/4f2a"),
+            ("/libpod_parent/libpod-4f2a", "/libpod_parent/libpod-4f2a"),
+            ("/user.slice/a.service", "/user.slice/a.service"),
+        ] {
+            assert_eq!(up_to(path, "4f2a"), own);
+        }
+        assert_eq!(up_to("/a/b", ""), "/a/b");
+    }
 
     #[test]
     fn controllers_mounted_together_are_found_by_each_name() {

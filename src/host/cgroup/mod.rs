@@ -72,8 +72,21 @@ impl Cgroup {
     /// [`CgroupError::ProcessGone`] when the process ended or its number went to another; [`CgroupError::Root`] when it has no
     /// cgroup of its own; [`CgroupError::NotVisible`] when its cgroup lies outside what this process can see.
     pub fn of_process(pid: u32, expected: Option<StartTime>) -> Result<Cgroup, CgroupError> {
+        Cgroup::whose(pid, expected, None)
+    }
+
+    /// Opens the cgroup of the container `id` that process `pid` lives in. Inside it may be others, in one of which the process is: crun
+    /// makes one, and so does a systemd that is the container's first process.
+    ///
+    /// # Errors
+    /// As [`Cgroup::of_process`].
+    pub fn of_container(pid: u32, id: &str) -> Result<Cgroup, CgroupError> {
+        Cgroup::whose(pid, None, Some(id))
+    }
+
+    fn whose(pid: u32, expected: Option<StartTime>, container: Option<&str>) -> Result<Cgroup, CgroupError> {
         let before = process::living(pid, expected)?;
-        let directories = Hierarchies::of_host()?.directories_of(pid)?;
+        let directories = Hierarchies::of_host()?.directories_of(pid, container)?;
         let network = Network::of_process(pid);
         process::living(pid, Some(before))?;
         Ok(Cgroup::new(pid, directories, network))

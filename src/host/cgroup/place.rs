@@ -39,14 +39,11 @@ pub(super) fn read(directories: &Directories, pid: u32) -> Place {
     }
 }
 
-/// Those of the cgroup; at least the one by which it was found.
+/// Those of the cgroup and of the ones below it; at least the one by which it was found.
 fn processes(directories: &Directories, pid: u32) -> Vec<u32> {
-    let listed = directories.of(Controller::Cpu).and_then(|cpu| cpu.read("cgroup.procs")).unwrap_or_default();
-    let mut processes: Vec<u32> = listed.lines().filter_map(|line| line.parse().ok()).take(PROCESSES_AT_MOST).collect();
-    if processes.is_empty() {
-        processes.push(pid);
-    }
-    processes
+    let cpu = directories.of(Controller::Cpu);
+    let processes: Vec<u32> = cpu.into_iter().flat_map(|directory| directory.processes(PROCESSES_AT_MOST)).collect();
+    if processes.is_empty() { vec![pid] } else { processes }
 }
 
 fn processors(processes: &[u32]) -> Option<Numbers> {

@@ -19,6 +19,8 @@ pub enum LogPlace {
         device: u64,
         /// Inode number.
         inode: u64,
+        /// When the file was made, Unix nanoseconds; 0 = unknown.
+        born_ns: u64,
         /// Bytes from its beginning.
         offset: u64,
     },
@@ -94,7 +96,9 @@ impl Store {
 
 fn columns(place: LogPlace) -> (&'static str, [i64; 4]) {
     match place {
-        LogPlace::File { device, inode, offset } => ("file", [number(device), number(inode), number(offset), 0]),
+        LogPlace::File { device, inode, born_ns, offset } => {
+            ("file", [number(device), number(inode), number(offset), number(born_ns)])
+        }
         LogPlace::Api { output, error } => {
             let (out, err) = (i64::from(output.messages), i64::from(error.messages));
             ("api", [number(output.unix_ns), out, number(error.unix_ns), err])
@@ -107,7 +111,7 @@ fn parsed(row: &Row<'_>) -> Option<(ContainerId, ReadPosition)> {
     let (first, second, third, fourth) = (natural("first")?, natural("second")?, natural("third")?, natural("fourth")?);
     let mark = |unix_ns, messages| Some(ApiMark { unix_ns, messages: u32::try_from(messages).ok()? });
     let place = match row.get::<_, String>("source").ok()?.as_str() {
-        "file" => LogPlace::File { device: first, inode: second, offset: third },
+        "file" => LogPlace::File { device: first, inode: second, born_ns: fourth, offset: third },
         "api" => LogPlace::Api { output: mark(first, second)?, error: mark(third, fourth)? },
         _ => return None,
     };

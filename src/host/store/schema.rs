@@ -35,7 +35,7 @@ pub(super) const STEPS: [&str; 5] = [
     CREATE TABLE position (
         id         TEXT PRIMARY KEY,
         source     TEXT NOT NULL,
-        -- file: device, inode, offset, 0. api: Unix nanoseconds and messages of that instant, for output and error.
+        -- file: device, inode, offset, Unix nanoseconds of its birth or 0. api: Unix nanoseconds and messages of that instant, for output and error.
         first      INTEGER NOT NULL,
         second     INTEGER NOT NULL,
         third      INTEGER NOT NULL,

@@ -38,6 +38,8 @@ pub struct Position {
     pub device: u64,
     /// The file's number on it.
     pub inode: u64,
+    /// When it was made, Unix nanoseconds: a later file may get the same number. 0 = the file system does not say.
+    pub born_ns: u64,
     /// Bytes read.
     pub offset: u64,
 }

@@ -66,12 +66,16 @@ impl Open {
 
     /// Whether it is the file of a stored position.
     pub(super) fn is_at(&self, position: Position) -> bool {
-        (self.identity.device, self.identity.inode) == (position.device, position.inode)
+        let own = self.position();
+        let is_as_old = own.born_ns == 0 || position.born_ns == 0 || own.born_ns == position.born_ns;
+        (own.device, own.inode) == (position.device, position.inode) && is_as_old
     }
 
     pub(super) fn position(&self) -> Position {
-        let Identity { device, inode, .. } = self.identity;
-        Position { device, inode, offset: self.offset }
+        let Identity { device, inode, born } = self.identity;
+        let since_1970 = born.and_then(|born| born.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let born_ns = since_1970.and_then(|since| i64::try_from(since.as_nanos()).ok()).map_or(0, i64::unsigned_abs);
+        Position { device, inode, born_ns, offset: self.offset }
     }
 
     /// Whether it is this file, whose number nobody else can get while it is open.

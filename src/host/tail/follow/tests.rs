@@ -184,6 +184,26 @@ fn rotations_while_the_daemon_was_away_are_read_in_order() {
     assert_eq!(out, writer.expected);
 }
 
+#[test]
+fn a_file_that_is_younger_than_a_stored_position_is_read_from_its_beginning() {
+    let mut writer = Writer::new();
+    let mut before = writer.follow(Start::Beginning);
+    let mut read = Vec::new();
+    writer.append(10, true);
+    look_until_quiet(&mut before, &mut read);
+    let position = before.position().unwrap();
+    assert!(position.born_ns > 0, "this file system says when a file was made");
+    drop(before);
+    writer.append(10, true);
+    // Of a file that is gone and had the same number; of one whose birth nobody knew; of this one.
+    for (born_ns, begins_at) in [(position.born_ns - 1, 0), (0, read.len()), (position.born_ns, read.len())] {
+        let mut after = writer.follow(Start::At(Position { born_ns, ..position }));
+        let mut out = Vec::new();
+        look_until_quiet(&mut after, &mut out);
+        assert_eq!(out, writer.expected[begins_at..], "{born_ns}");
+    }
+}
+
 /// File systems give a deleted file's number to the next one, and the time of writing has the grain of the kernel's tick.
 #[test]
 fn a_file_with_the_number_of_one_that_was_read_and_deleted_is_read_too() {
