@@ -218,7 +218,7 @@ fn a_client_that_drips_its_head_is_cut_off() {
             break;
         }
         std::thread::sleep(Duration::from_millis(20));
-        assert!(begun.elapsed() < Duration::from_secs(5), "the server still listens");
+        assert!(begun.elapsed() < Duration::from_secs(20), "the server still listens");
     }
     assert_eq!(get(&served, "/v1/status").status, 200, "its place is free again");
 }
@@ -316,7 +316,7 @@ fn streams_have_few_places_of_their_own() {
     served.happen(1, "anything");
     let begun = Instant::now();
     while get(&served, "/v1/events?follow=false").status != 200 {
-        assert!(begun.elapsed() < Duration::from_secs(5), "the places are never freed");
+        assert!(begun.elapsed() < Duration::from_secs(20), "the places are never freed");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -409,7 +409,7 @@ fn stopping_lets_the_open_request_finish_ends_streams_and_removes_the_socket() {
     std::thread::sleep(Duration::from_millis(100));
     let begun = Instant::now();
     served.stop();
-    assert!(begun.elapsed() < Duration::from_secs(2), "stopping took {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(10), "stopping took {:?}", begun.elapsed());
     let mut answer = String::new();
     waiting.read_to_string(&mut answer).expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 504"), "{answer}");

@@ -59,7 +59,7 @@ fn claims(daemon: &Daemon, name: &str, total: f64, key: &str, origin: &str) -> V
     let expected =
         |claim: &Value| claim["total"].as_f64() == Some(total) && claim["key"] == key && claim["origin"] == origin;
     let mut last = Value::Null;
-    let until = std::time::Instant::now() + SOON;
+    let until = std::time::Instant::now() + SOON * support::daemon::BUSY;
     while std::time::Instant::now() < until {
         last = reading(daemon, name).map_or(Value::Null, |reading| reading["claim"].clone());
         if expected(&last) {

@@ -126,7 +126,7 @@ fn ctrl_c_in_the_middle_removes_everything() {
     let mut lines = stdout.lines();
     let started = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("auto-encoder started")));
     assert!(started.is_some(), "the first job starts");
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while cgroups_of(&demo.tag()).is_empty() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -18,7 +18,7 @@ use support::engine::{CONVERGED, Engine, GROWING, RunSpec};
 
 const SOON: Duration = Duration::from_secs(30);
 /// What waits for a journal that is made slow: its first looks write dozens of pages, each of which takes a part of a second.
-const SLOWLY_SOON: Duration = Duration::from_secs(180);
+const SLOWLY_SOON: Duration = Duration::from_secs(600);
 
 /// A group and a user that every Debian has, and that are nobody's.
 const LOOKERS: (&str, u32) = ("games", 60);

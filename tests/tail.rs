@@ -30,7 +30,7 @@ impl Reader {
 
     /// Reads as the daemon does, until the condition holds.
     fn until(&mut self, what: &str, mut done: impl FnMut(&BTreeMap<ContainerId, Vec<u8>>) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(120);
         loop {
             let read = &mut self.read;
             let rest = self.tailer.poll(&mut |id, bytes| read.entry(id.clone()).or_default().extend_from_slice(bytes));

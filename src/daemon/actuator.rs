@@ -8,6 +8,7 @@ use super::event::Event;
 use super::hands::Hands;
 use super::journal::Journal;
 use super::piece::Piece;
+use super::pulse::Pulse;
 use super::restore;
 use super::target::Target;
 use super::writer::{Connected, Writer};
@@ -47,6 +48,8 @@ pub(super) type Targets = BTreeMap<ContainerId, Target>;
 pub(super) struct Actuator {
     orders: mpsc::Sender<Order>,
     connected: Connected,
+    /// Whether the task gets on.
+    pub pulse: Pulse,
 }
 
 impl Actuator {
@@ -54,9 +57,10 @@ impl Actuator {
     pub fn start(journal: Journal, engine: Option<Engine>, events: mpsc::Sender<Event>) -> (Actuator, JoinHandle<()>) {
         let (orders, inbox) = mpsc::channel(KEPT_FREE + ORDERS_AT_MOST);
         let connected = Connected::default();
-        let hands = Hands { journal, writer: Writer::new(engine, connected.clone()) };
+        let pulse = Pulse::default();
+        let hands = Hands { journal, writer: Writer::new(engine, connected.clone()), pulse: pulse.clone() };
         let task = Task { hands, events };
-        (Actuator { orders, connected }, tokio::spawn(task.run(inbox)))
+        (Actuator { orders, connected, pulse }, tokio::spawn(task.run(inbox)))
     }
 
     /// Asks; `false` when too much is waiting already, and nothing was asked. The loop never waits for room: the task may be waiting
@@ -85,22 +89,27 @@ struct Task {
 impl Task {
     async fn run(mut self, mut inbox: mpsc::Receiver<Order>) {
         while let Some(order) = inbox.recv().await {
+            self.hands.pulse.beat();
+            let journal = &mut self.hands.journal;
             let event = match order {
-                Order::Limits { work, targets } => self.limits(work, targets).await,
+                Order::Limits { work, targets } => Some(self.limits(work, targets).await),
                 Order::Positions(batch) => {
-                    block_in_place(|| self.hands.journal.save_positions(&batch));
-                    continue;
+                    block_in_place(|| journal.save_positions(&batch));
+                    None
                 }
                 Order::Learnt(training, curve) => {
-                    block_in_place(|| self.hands.journal.save_precedent(training, &curve));
-                    continue;
+                    block_in_place(|| journal.save_precedent(training, &curve));
+                    None
                 }
                 Order::KeepPositions(kept) => {
-                    block_in_place(|| self.hands.journal.keep_positions(&kept));
-                    continue;
+                    block_in_place(|| journal.keep_positions(&kept));
+                    None
                 }
             };
-            if self.events.send(event).await.is_err() {
+            self.hands.pulse.rests(); // the loop may take its time
+            if let Some(event) = event
+                && self.events.send(event).await.is_err()
+            {
                 return;
             }
         }

@@ -3,15 +3,17 @@
 use super::actuator::Actuator;
 use super::claims::ClaimReader;
 use super::departed::Departed;
+use super::error::DaemonError;
 use super::event::Event;
 use super::holdback::Blocks;
 use super::job::Jobs;
 use super::journal::{Remembered, unix_ms};
 use super::library::Library;
 use super::logs::LogReader;
-use super::observe::{Node, observe, status_of};
+use super::observe::Node;
 use super::positions;
 use super::publish::Publisher;
+use super::pulse::SILENT_AT_MOST;
 use super::record::Recorders;
 use crate::api::{RecordingRequest, Request};
 use crate::config::{ConfigError, EngineChoice, Settings};
@@ -20,10 +22,7 @@ use crate::host::node;
 use crate::host::store::ReadPosition;
 use crate::host::systemd;
 use crate::limits::machine::{self, Asker, At, Intervals, Machine, Memory};
-use crate::model::{
-    ContainerId, ContainerObservation, EventKind, Millis, NodeObservation, NodePlan, NodeStatus, NoticeLevel,
-    PolicySettings, Refusal,
-};
+use crate::model::{ContainerId, EventKind, Millis, NodePlan, NoticeLevel, PolicySettings, Refusal};
 use crate::policy::{self, Governor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -97,9 +96,9 @@ pub(super) struct Governing {
     pub(super) blocks: Blocks,
     pub(super) since: Millis,
     pub(super) since_unix_ms: u64,
-    ticks: u64,
-    interval: Millis,
-    next_tick: Millis,
+    pub(super) ticks: u64,
+    pub(super) interval: Millis,
+    pub(super) next_tick: Millis,
     look_at: Instant,
     /// No decision before.
     tick_from: Instant,
@@ -162,14 +161,14 @@ impl Governing {
         }
     }
 
-    /// Runs until told to stop.
+    /// Runs until told to stop, or until the actuator does not get on.
     pub async fn run(
         &mut self,
         inbox: &mut mpsc::Receiver<Event>,
         asked: &mut Asked,
         control: &mut mpsc::Receiver<Control>,
         mut ready: Option<oneshot::Sender<()>>,
-    ) {
+    ) -> Result<(), DaemonError> {
         let mut saving = interval(positions::LOOK_EVERY);
         saving.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let watchdog = systemd::watchdog_interval().unwrap_or(Duration::from_secs(3600));
@@ -185,6 +184,11 @@ impl Governing {
                 if let Some(ready) = ready.take() {
                     let _ = ready.send(()); // whoever waited is gone
                 }
+            }
+            let silent = self.actuator.pulse.silent_for();
+            if silent >= SILENT_AT_MOST {
+                let why = format!("a disk or a control file has not answered for {} s", silent.as_secs());
+                return Err(DaemonError::Died { task: "the actuator", why });
             }
             let (tick_at, look_at) = (self.tick_at(), self.look_at);
             let answer_at = self.limits.answer_at().map(instant_of);
@@ -202,7 +206,10 @@ impl Governing {
                 Some(request) = asked.recorders.recv() => self.recorders.begin(request, &self.governor),
                 told = control.recv() => match told {
                     Some(Control::Reload) => self.reload_told(),
-                    Some(Control::Stop) | None => return self.stop(inbox, &mut alive).await,
+                    Some(Control::Stop) | None => {
+                        self.stop(inbox, &mut alive).await;
+                        return Ok(());
+                    }
                 },
                 Some(event) = self.logs.inbox.recv() => self.handle(event),
             }
@@ -330,51 +337,6 @@ impl Governing {
         self.tell_limits(machine::Event::Passed);
         self.publish_observed(observation);
         self.look_at = began + (began.elapsed() * LOOK_COSTS_AT_MOST).clamp(LOOK_EVERY, LOOK_AT_LATEST);
-    }
-
-    /// Everything that the governor may know at `now`, with the block of time. `close` is for a tick, which also tells of the block.
-    fn observed(&mut self, now: Millis, close: bool) -> NodeObservation {
-        let holdback = self.blocks.now(&self.settings.policy, now);
-        if close {
-            let matters = !self.limits.is_paused() && !self.jobs.is_empty();
-            if let Some(text) = self.blocks.turned(holdback, matters) {
-                self.publisher.tell(EventKind::Holdback, None, text);
-            }
-        }
-        NodeObservation { holdback, ..observe(self.node, &mut self.jobs, &self.limits, now, close) }
-    }
-
-    pub(super) fn publish(&mut self) {
-        let observation = self.observed(node::now(), false);
-        self.publish_observed(observation);
-    }
-
-    fn publish_observed(&mut self, observation: NodeObservation) {
-        let NodeObservation { now, cores, pressure, holdback, containers, .. } = observation;
-        let with_job = |observed: ContainerObservation| {
-            let drifts = self.limits.ledger(&observed.id)?.drifts();
-            Some(status_of(self.jobs.get(&observed.id)?, drifts, observed, cores))
-        };
-        let mut jobs: Vec<_> = containers.into_iter().filter_map(with_job).collect();
-        jobs.sort_by(|a, b| (a.observed.started, &a.observed.id).cmp(&(b.observed.started, &b.observed.id)));
-        let scopes = if self.settings.scopes { Some("scopes: ready".to_owned()) } else { None };
-        systemd::notify(&systemd::Notice::Status(format!("{} jobs; {}", jobs.len(), self.engine_state)));
-        self.publisher.publish(NodeStatus {
-            now,
-            unix_ms: unix_ms(),
-            since: self.since,
-            cores,
-            pressure,
-            settings: self.settings.policy,
-            interval: self.interval,
-            next_tick: self.next_tick,
-            ticks: self.ticks,
-            paused: self.limits.is_paused(),
-            holdback,
-            runtimes: std::iter::once(self.engine_state.clone()).chain(scopes).collect(),
-            jobs,
-            notices: self.publisher.notices(),
-        });
     }
 }
 

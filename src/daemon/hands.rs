@@ -5,6 +5,7 @@
 
 use super::journal::{Journal, original_of};
 use super::piece::Piece;
+use super::pulse::Pulse;
 use super::target::Target;
 use super::writer::Writer;
 use crate::host::store::Original;
@@ -21,6 +22,8 @@ const WRITES_AT_ONCE: usize = 4;
 pub(super) struct Hands {
     pub journal: Journal,
     pub writer: Writer,
+    /// Beats with each call.
+    pub pulse: Pulse,
 }
 
 impl Hands {
@@ -61,6 +64,7 @@ impl Hands {
                 Ask::LookAtRecord(known) => Some(Answer::Kept(self.is_in_record(piece, known).await)),
                 Ask::Forget => Some(Answer::Forgot(block_in_place(|| self.journal.forget(&piece.of.id)))),
             };
+            self.pulse.beat();
             answers.push(answer.unwrap_or(Answer::Forgot(Err("it was not carried out".to_owned()))));
         }
         answers
@@ -75,6 +79,7 @@ impl Hands {
         if rows.is_empty() {
             return Vec::new();
         }
+        self.pulse.beat();
         let promised = block_in_place(|| self.journal.before_writing(&rows));
         promised.into_iter().map(Answer::Promised).collect()
     }
@@ -89,8 +94,12 @@ impl Hands {
         self.writer.connect_systemd(asked.iter().map(|(target, ..)| target)).await;
         let mut writes = Vec::new();
         for (target, engine, settings) in asked {
-            let writer = &self.writer;
-            writes.push(async move { Answer::Wrote(writer.write(&target, &engine, &settings).await) });
+            let (writer, pulse) = (&self.writer, &self.pulse);
+            writes.push(async move {
+                let wrote = writer.write(&target, &engine, &settings).await;
+                pulse.beat();
+                Answer::Wrote(wrote)
+            });
         }
         stream::iter(writes).buffered(WRITES_AT_ONCE).collect().await
     }

@@ -72,6 +72,8 @@ pub(super) struct Job {
     log_problem: Option<String>,
     /// To recognise another run of the same container.
     pub run: Run,
+    /// A snapshot had it.
+    pub was_published: bool,
 }
 
 impl Job {
@@ -158,6 +160,7 @@ impl Job {
             notices: Vec::new(),
             log_problem: None,
             run: (0, 0),
+            was_published: false,
             directives: Arc::new(directives),
             pinned: None,
             adopted: None,

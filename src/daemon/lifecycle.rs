@@ -12,6 +12,9 @@ use crate::model::{ContainerId, EventKind, Millis};
 /// Jobs beyond this many are not governed: they keep what they have.
 const JOBS_AT_MOST: usize = 4096;
 
+/// A snapshot for a job that was too short for the usual ones is worth its cost among so many.
+const SHORT_ONES_AMONG: usize = 256;
+
 impl Governing {
     /// Begins to govern a container, or another run of it.
     pub(super) fn begin(&mut self, found: Result<(Job, Option<LogFeed>), String>, id: &ContainerId) {
@@ -54,6 +57,10 @@ impl Governing {
 
     /// Forgets a container that ended, but not what it taught.
     pub(super) fn end(&mut self, id: &ContainerId, exit_code: Option<i32>) {
+        // The history knows jobs by snapshots: one that was too short for any is in this one.
+        if self.jobs.get(id).is_some_and(|job| !job.was_published) && self.jobs.len() <= SHORT_ONES_AMONG {
+            self.publish();
+        }
         let job = self.dismiss(id, "ended");
         self.tell_limits(machine::Event::Ended(id.clone()));
         if let Some(job) = job {

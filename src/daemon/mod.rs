@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! engine, scopes, logs, commands, signals ──► Event ──► one loop (governing)
-//!     observe ─► Governor::tick ─► diff ─► actuate (a task of its own: `piece` ─► `hands`) ─► Event::Actuated
+//!     observe ─► Governor::tick ─► diff ─► limits::Machine ─► Effect (effects) ─► actuator (a task: `piece` ─► `hands`) ─► Event
 //!                                                    publish ─► API, metrics, systemd
 //! ```
 //!
-//! The loop owns the governor and the jobs and never blocks: files are tailed on a thread, limits are journalled and written by
-//! the actuator, clients read published snapshots. Imports: every room but `sim`, `cli` and `workload`.
+//! The loop owns the governor, the jobs and the machine of limits, and never blocks: files are tailed on a thread, limits are journalled
+//! and written by the actuator, clients read published snapshots. Its parts are files that import [`governing`] and not each other. Imports: every room but `sim`, `cli` and `workload`.
 
 mod actuator;
 mod asking;
@@ -17,6 +17,7 @@ mod departed;
 #[cfg(test)]
 mod disasters;
 mod effects;
+mod error;
 mod event;
 mod governing;
 mod hands;
@@ -34,10 +35,12 @@ mod piece;
 mod pin;
 mod positions;
 mod publish;
+mod pulse;
 mod record;
 mod restore;
 mod runtimes;
 mod scopes;
+mod snapshots;
 mod stop;
 mod supervise;
 mod target;
@@ -46,14 +49,14 @@ mod testing;
 mod writer;
 
 pub use crate::limits::machine::Restored;
+pub use error::DaemonError;
 pub use governing::{Control, Reread};
 pub use restore::restore;
 
-use crate::api::{self, Access, ApiLimits, BindError};
+use crate::api::{self, Access, ApiLimits};
 use crate::config::{EngineChoice, Settings};
 use crate::host::docker::{AddressError, Engine, EngineAddress};
 use crate::host::scope;
-use crate::host::store::StoreError;
 use crate::host::{docker, node, users};
 use actuator::Actuator;
 use claims::ClaimReader;
@@ -77,33 +80,6 @@ const SOCKET_MODE: u32 = 0o660;
 const RUN_SOCKET_MODE: u32 = 0o666;
 /// Questions that wait at the socket for commands; beyond, their callers wait.
 const CALLS_AT_MOST: usize = 16;
-
-/// Why the daemon could not start, or ended without being told to.
-#[derive(Debug, thiserror::Error)]
-pub enum DaemonError {
-    /// The API's socket.
-    #[error(transparent)]
-    Socket(#[from] BindError),
-    /// The state directory belongs to another daemon.
-    #[error(transparent)]
-    State(#[from] StoreError),
-    /// The engine's address.
-    #[error(transparent)]
-    Engine(#[from] AddressError),
-    /// A user in `api.admins`.
-    #[error("api.admins: {0}")]
-    Admin(#[from] users::UnknownName),
-    /// A part without which limits are neither decided nor put back.
-    #[error(
-        "{task} has failed: {why}; the service starts again, and without a service `flowcond restore` puts original limits back"
-    )]
-    Died {
-        /// Which part.
-        task: &'static str,
-        /// What is known of it.
-        why: String,
-    },
-}
 
 /// Governs until told to stop. Needs a multi-threaded tokio runtime, because the journal blocks on the disk.
 pub async fn run(
@@ -158,7 +134,7 @@ pub async fn run(
     let mut governing = Governing::new(settings, reread, remembered, actuator, (logs, claims), asks, publisher);
     let mut asked = Asked { requests, recorders };
     let ended = tokio::select! {
-        () = governing.run(&mut inbox, &mut asked, &mut control, ready) => Ok(()),
+        ended = governing.run(&mut inbox, &mut asked, &mut control, ready) => ended,
         died = tasks.first_to_end() => Err(died),
         ended = &mut server => {
             let why = ended.map_or_else(|error| error.to_string(), |()| "it has ended".to_owned());

@@ -6,6 +6,7 @@
 use super::hands::Hands;
 use super::journal::{Journal, promised_of};
 use super::piece::Piece;
+use super::pulse::Pulse;
 use super::target::{Target, unit, unit_of_scope};
 use super::writer::{Connected, Writer, of_another_engine};
 use crate::config::{EngineChoice, Settings};
@@ -42,7 +43,7 @@ pub async fn restore(settings: &Settings) -> Result<Restored, StoreError> {
     {
         connected.lock().unwrap_or_else(std::sync::PoisonError::into_inner).replace(info);
     }
-    let mut hands = Hands { journal, writer: Writer::new(engine, connected) };
+    let mut hands = Hands { journal, writer: Writer::new(engine, connected), pulse: Pulse::default() };
     let mut restored = everything(&mut hands, None).await;
     restored.failed.extend(remembered.notices);
     Ok(restored)
@@ -57,6 +58,7 @@ pub(super) async fn everything(hands: &mut Hands, until: Option<Instant>) -> Res
     };
     for (original, written) in all {
         let (id, name) = (original.id.clone(), original.name.clone());
+        hands.pulse.beat();
         let end = in_time(until, one(hands, original, written)).await.map(|outcome| outcome.end);
         match end {
             Ok(End::Returned { forgotten: false, left, .. }) => {

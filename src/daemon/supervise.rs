@@ -3,7 +3,7 @@
 //! A loop without its actuator would wait for outcomes for ever and look alive to the service manager. A daemon that ends with an error
 //! is started again, and its unit puts the original limits back before. Imports: nothing.
 
-use super::DaemonError;
+use super::error::DaemonError;
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::FuturesUnordered;

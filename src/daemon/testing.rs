@@ -11,6 +11,7 @@ use super::job::Job;
 use super::journal::Journal;
 use super::logs::LogReader;
 use super::publish::Publisher;
+use super::pulse::Pulse;
 use super::target::Target;
 use super::writer::{Connected, Writer};
 use crate::api::{Command, Refusal, Request};
@@ -159,7 +160,7 @@ impl Folder {
 pub(super) fn hands(engine: &FakeEngine) -> (TempDir, Hands) {
     let dir = TempDir::new().unwrap();
     let (journal, _) = Journal::open(dir.path()).unwrap();
-    (dir, Hands { journal, writer: engine.writer() })
+    (dir, Hands { journal, writer: engine.writer(), pulse: Pulse::default() })
 }
 
 /// What a journal remembers of a target whose limits have not been changed yet.

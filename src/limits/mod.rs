@@ -1,11 +1,12 @@
-//! The ledger of one container's limits, and the steps by which they are changed and put back.
+//! The limits of all containers: who may change one and when, what was and what stands, and the steps by which it is changed and put back.
 //!
 //! ```text
-//!  loop     Ledger: what was, what we asked for, what stands, whose it is      read · asked · noted · check
+//!  loop     Machine: finds, ends, decisions, drift, commands                    event ─► effects
+//!           Ledger, of one container: what was, what we asked for, what stands  read · asked · noted · check
 //!  actuator Change: promise ─► look ─► write ─► read back                       Return: look ─► write ─► look ─► forget
 //! ```
 //!
-//! Pure: a [`Change`] or [`Return`] says what to do next ([`Ask`]) and is told what came of it ([`Answer`]), so the same code runs in
+//! Pure: a [`machine::Machine`] is told what happened and says what to do; a [`Change`] or [`Return`] says what to do next ([`Ask`]) and is told what came of it ([`Answer`]), so the same code runs in
 //! the daemon and in the simulation of disasters. It is the only place that knows when two values are equal, whose a value is, and what
 //! "restored" means. Imports: model.
 

@@ -110,7 +110,7 @@ impl Pty {
 
     /// Waits until the screen fits, and gives it.
     pub fn eventually(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
-        let until = Instant::now() + Duration::from_secs(30);
+        let until = Instant::now() + Duration::from_secs(180);
         loop {
             let screen = self.screen();
             if fits(&screen) {
@@ -158,7 +158,7 @@ impl Pty {
 
     /// A file that the shell writes, once it is there.
     fn file(&self, name: &str) -> String {
-        let until = Instant::now() + Duration::from_secs(30);
+        let until = Instant::now() + Duration::from_secs(180);
         loop {
             match fs::read_to_string(self.dir.path().join(name)) {
                 Ok(text) if text.ends_with('\n') => return text,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const INSTALL: &str = "apt-get install -y docker.io busybox-static";
 /// The image that [`Engine::start`] imports.
 pub const IMAGE: &str = "flowcon-test:1";
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_WITHIN: Duration = Duration::from_secs(240);
 const GONE_WITHIN: Duration = Duration::from_secs(30);
 const APPLETS: [&str; 20] = [
     "cat", "date", "dd", "echo", "head", "kill", "ln", "ls", "mkdir", "mv", "printf", "rm", "seq", "sh", "sleep",

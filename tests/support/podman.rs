@@ -42,7 +42,7 @@ impl Podman {
         let podman = Podman { cgroup_parent: format!("/flowcon-podman-{unique}"), service, dir };
         let began = Instant::now();
         while !podman.dir.path().join("podman.sock").exists() {
-            assert!(began.elapsed() < Duration::from_secs(30), "podman system service makes no socket");
+            assert!(began.elapsed() < Duration::from_secs(180), "podman system service makes no socket");
             std::thread::sleep(Duration::from_millis(50));
         }
         podman

@@ -1,0 +1,58 @@
+//! What the loop sees and publishes. Imports: the loop, observations, host's systemd, model.
+
+use super::governing::Governing;
+use super::journal::unix_ms;
+use super::observe::{observe, status_of};
+use crate::host::node;
+use crate::host::systemd;
+use crate::model::{ContainerObservation, EventKind, Millis, NodeObservation, NodeStatus};
+
+impl Governing {
+    /// Everything that the governor may know at `now`, with the block of time. `close` is for a tick, which also tells of the block.
+    pub(super) fn observed(&mut self, now: Millis, close: bool) -> NodeObservation {
+        let holdback = self.blocks.now(&self.settings.policy, now);
+        if close {
+            let matters = !self.limits.is_paused() && !self.jobs.is_empty();
+            if let Some(text) = self.blocks.turned(holdback, matters) {
+                self.publisher.tell(EventKind::Holdback, None, text);
+            }
+        }
+        NodeObservation { holdback, ..observe(self.node, &mut self.jobs, &self.limits, now, close) }
+    }
+
+    pub(super) fn publish(&mut self) {
+        let observation = self.observed(node::now(), false);
+        self.publish_observed(observation);
+    }
+
+    pub(super) fn publish_observed(&mut self, observation: NodeObservation) {
+        let NodeObservation { now, cores, pressure, holdback, containers, .. } = observation;
+        let (all, limits) = (&mut self.jobs, &self.limits);
+        let with_job = |observed: ContainerObservation| {
+            let drifts = limits.ledger(&observed.id)?.drifts();
+            let job = all.get_mut(&observed.id)?;
+            job.was_published = true;
+            Some(status_of(job, drifts, observed, cores))
+        };
+        let mut jobs: Vec<_> = containers.into_iter().filter_map(with_job).collect();
+        jobs.sort_by(|a, b| (a.observed.started, &a.observed.id).cmp(&(b.observed.started, &b.observed.id)));
+        let scopes = if self.settings.scopes { Some("scopes: ready".to_owned()) } else { None };
+        systemd::notify(&systemd::Notice::Status(format!("{} jobs; {}", jobs.len(), self.engine_state)));
+        self.publisher.publish(NodeStatus {
+            now,
+            unix_ms: unix_ms(),
+            since: self.since,
+            cores,
+            pressure,
+            settings: self.settings.policy,
+            interval: self.interval,
+            next_tick: self.next_tick,
+            ticks: self.ticks,
+            paused: self.limits.is_paused(),
+            holdback,
+            runtimes: std::iter::once(self.engine_state.clone()).chain(scopes).collect(),
+            jobs,
+            notices: self.publisher.notices(),
+        });
+    }
+}
