@@ -108,6 +108,7 @@ fn labelled_and_adopted_containers_are_governed_alike() {
     daemon.told(&["adopt", "flat"]);
     podman.podman(&["rm", "--force", "--time", "0", "flat"]);
     eventually("flat has ended", SOON, || daemon.job("flat").is_none().then_some(()));
+    eventually("it is forgotten", SOON, || daemon.log().contains("flat was removed").then_some(()));
     daemon.end("TERM");
     let journal = rusqlite::Connection::open(daemon.state_dir().join("flowcon.db")).unwrap();
     let left: u32 = journal.query_row("SELECT count(*) FROM adopted", [], |row| row.get(0)).unwrap();

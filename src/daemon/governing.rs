@@ -40,6 +40,7 @@ const TICK_COSTS_AT_MOST: u32 = 30;
 const TICK_WAITS_AT_MOST: Duration = Duration::from_secs(5);
 /// An engine that has not answered by then does not keep the daemon from being ready.
 const READY_AT_LATEST: Duration = Duration::from_secs(3);
+
 /// What the daemon's owner may ask while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
@@ -73,8 +74,9 @@ pub(super) struct Governing {
     pub(super) jobs: Jobs,
     /// What is known of their limits, and what is done about them.
     pub(super) limits: Machine,
-    /// Who waits for what came of commands about limits, and how many there were.
+    /// Who waits for what came of commands about limits.
     pub(super) waiters: BTreeMap<Asker, Waiter>,
+    /// Such commands so far.
     pub(super) asked: u64,
     /// Where an earlier daemon stopped reading logs.
     pub(super) positions: BTreeMap<ContainerId, ReadPosition>,

@@ -10,7 +10,7 @@
 use super::event::{Asker, At, Candidate, Effect, Work};
 use super::state::{Machine, ambiguous, matching};
 use crate::limits::Then;
-use crate::model::{Adoption, ContainerId, Refusal};
+use crate::model::{Adoption, ContainerId, EventKind, Refusal};
 use std::collections::BTreeMap;
 
 /// More are refused: the engine's filters name each of them.
@@ -175,8 +175,14 @@ impl Machine {
                 Ok(format!("{name} is disowned: it has its original limits and is left alone"))
             }
         };
-        if let Some(asker) = self.adoptions.leaving.remove(id) {
-            self.answer(asker, Some((id.clone(), name)), done);
+        match self.adoptions.leaving.remove(id) {
+            Some(asker) => self.answer(asker, Some((id.clone(), name)), done),
+            // Nobody asked: its engine has removed it.
+            None if done.is_ok() => {
+                let text = format!("{name} was removed, and is no longer adopted");
+                self.emit(EventKind::Command, Some((id.clone(), name)), text);
+            }
+            None => {}
         }
     }
 }
