@@ -76,8 +76,9 @@ fn trainings_never_seen_before_gain_at_the_first_try() {
         let figure = |policy: &str| result["policies"][policy][key].as_f64().unwrap();
         figure("balanced") / figure("fair") - 1.0
     };
-    assert!(change("mean_completion_s") <= -0.20 && change("mean_t95_s") <= 0.03, "{result}");
-    assert!(change("makespan_s") <= 0.02, "{result}");
+    assert!(change("mean_completion_s") <= -0.225 && change("mean_t95_s") <= -0.05, "{result}");
+    let worst = result["policies"]["balanced"]["worst_vs_fair"].as_f64().unwrap();
+    assert!(change("makespan_s") <= 0.02 && worst <= 0.12, "{result}");
 }
 
 /// Two halves of a node are two nodes: pinned jobs gain as much as they would alone on a machine of half the size.
@@ -235,7 +236,7 @@ fn the_default_policy_reaches_its_figures_on_random_schedules() {
 fn the_default_policy_does_no_harm_where_logs_tell_little() {
     for count in [5, 10, 15] {
         let ([completion, t95, _], worst) = against_fair(&format!("random-{count}-unknown"), "balanced");
-        assert!(completion <= 0.01 && t95 <= -0.17 && worst <= 0.17, "{count}, no totals: {completion} {t95} {worst}");
+        assert!(completion <= 0.0 && t95 <= -0.20 && worst <= 0.16, "{count}, no totals: {completion} {t95} {worst}");
         let ([completion, t95, _], worst) = against_fair(&format!("random-{count}-claimed"), "balanced");
         assert!(completion <= -0.20 && t95 <= -0.20, "{count}, claims: {completion} {t95} {worst}");
         for ending in ["half-metric", "half-silent"] {

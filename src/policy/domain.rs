@@ -20,7 +20,8 @@
 //! - Each container is in exactly one domain. What is not known of its place separates it from nobody.
 //! - The parts of the node that domains have add up to no more than the node.
 
-use super::importance;
+mod plain_sharing;
+
 use crate::model::{ContainerObservation, NodeObservation, Numbers, Place, Quota, RunState};
 
 /// Shorter intervals say too little about the capacity.
@@ -31,9 +32,6 @@ const LEAST_CAPACITY: f64 = 0.05;
 
 /// No domain has less, whatever a quota says.
 const LEAST_CORES: f64 = 0.01;
-
-/// Rounds in which plain sharing over several atoms settles.
-const ROUNDS: usize = 100;
 
 /// Containers that compete.
 #[derive(Clone, Debug, PartialEq)]
@@ -225,67 +223,19 @@ impl Domain {
         own_quota.map_or(there, |Quota(millis)| there.min(millis as f64 / 1000.0))
     }
 
-    /// Cores of each atom that plain sharing gives each of its members: what each has when all of them want more. In the order of
-    /// [`Atom::members`]. A frozen container has the part that it would have if it thawed.
-    pub(super) fn plain_sharing(&self, node: &NodeObservation) -> Vec<Vec<f64>> {
-        let weights: Vec<f64> = self.containers(node).map(importance).collect();
-        let runs: Vec<bool> = self.containers(node).map(|container| container.state == RunState::Running).collect();
-        let all = |_: usize| 1.0;
-        if let [atom] = self.atoms.as_slice() {
-            return vec![divided(atom, &weights, &runs, all)];
-        }
-        // Each spreads its weight over its processors in proportion to what it gets there; who finds others there moves on.
-        let mut spread: Vec<Vec<f64>> = self
-            .atoms
-            .iter()
-            .map(|atom| {
-                let part = |&member: &usize| atom.cores / self.cores_open_to(member);
-                atom.members.iter().map(part).collect()
-            })
-            .collect();
-        let mut given = Vec::new();
-        for _ in 0..ROUNDS {
-            given = self
-                .atoms
-                .iter()
-                .zip(&spread)
-                .map(|(atom, part)| divided(atom, &weights, &runs, |at| part[at]))
-                .collect();
-            let mut sums = vec![0.0; self.members.len()];
-            for (atom, given) in self.atoms.iter().zip(&given) {
-                atom.members.iter().zip(given).for_each(|(&member, cores)| sums[member] += cores);
-            }
-            for ((atom, given), spread) in self.atoms.iter().zip(&given).zip(&mut spread) {
-                for ((&member, cores), part) in atom.members.iter().zip(given).zip(spread) {
-                    *part = cores / sums[member];
-                }
-            }
-        }
-        given
-    }
-
     fn cores_open_to(&self, member: usize) -> f64 {
         self.atoms.iter().filter(|atom| atom.members.binary_search(&member).is_ok()).map(|atom| atom.cores).sum()
     }
 }
 
-/// One atom's cores by the weights that its members have there: `part` of their whole weight.
-fn divided(atom: &Atom, weights: &[f64], runs: &[bool], part: impl Fn(usize) -> f64) -> Vec<f64> {
-    let weight = |(at, &member): (usize, &usize)| weights[member] * part(at);
-    let running = atom.members.iter().enumerate().filter(|(_, member)| runs[**member]);
-    let whole: f64 = running.map(weight).sum();
-    let cores = |claim: f64| atom.cores * claim / whole.max(claim).max(f64::MIN_POSITIVE);
-    atom.members.iter().enumerate().map(weight).map(cores).collect()
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::policy::testing::{container, node};
     use std::sync::Arc;
 
     /// Containers by their processors and the cgroup above them.
-    fn placed(places: &[(&str, &str)]) -> NodeObservation {
+    pub(super) fn placed(places: &[(&str, &str)]) -> NodeObservation {
         let placed = |(number, (cpus, parent)): (usize, &(&str, &str))| {
             let mut c = container(&format!("{number}"));
             let cpus = Some(*cpus).filter(|cpus| !cpus.is_empty()).map(|cpus| cpus.parse().expect("a list"));
@@ -319,26 +269,6 @@ mod tests {
         let atoms: Vec<(f64, Vec<usize>)> = domain.atoms.iter().map(|a| (a.cores, a.members.clone())).collect();
         assert_eq!(atoms, [(4.0, vec![2]), (4.0, vec![0, 1]), (4.0, vec![0, 1, 2])]);
         assert_eq!((domain.cores, domain.most(0, &node.containers[0])), (12.0, 8.0));
-    }
-
-    #[test]
-    fn plain_sharing_lets_each_have_the_same_where_the_sets_allow_it() {
-        let cores = |places: &[(&str, &str)]| {
-            let node = placed(places);
-            let domain = domains(&node).remove(0);
-            let mut cores = vec![0.0; domain.members.len()];
-            for (atom, given) in domain.atoms.iter().zip(domain.plain_sharing(&node)) {
-                atom.members.iter().zip(given).for_each(|(&member, given)| cores[member] += given);
-            }
-            cores
-        };
-        let near = |cores: Vec<f64>, expected: &[f64]| {
-            let off = cores.iter().zip(expected).map(|(cores, expected)| (cores - expected).abs()).fold(0.0, f64::max);
-            assert!(cores.len() == expected.len() && off < 0.05, "{cores:?}, expected {expected:?}");
-        };
-        near(cores(&[("0-7", "/a"), ("0-7", "/a"), ("4-11", "/a")]), &[4.0, 4.0, 4.0]);
-        near(cores(&[("0", "/a"), ("0-3", "/a")]), &[1.0, 3.0]);
-        near(cores(&[("", "/a"), ("", "/a")]), &[6.0, 6.0]);
     }
 
     #[test]

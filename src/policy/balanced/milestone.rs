@@ -6,10 +6,10 @@ use crate::policy::importance;
 
 /// Part of the whole work at which a job reaches 95 % quality: until its own curve says where that is, and, where the log does not say
 /// what the whole is, the other way round.
-pub(super) const TYPICAL_QUALITY_AT: f64 = 0.4;
+pub(super) const TYPICAL_QUALITY_AT: f64 = 0.37;
 
-/// How far a price is trusted that holds what the start cost: imports, loading, compiling.
-pub(super) const TRUST_IN_FIRST_PRICE: f64 = 0.5;
+/// How far a job is trusted that has printed nothing: its command alone says what it will do.
+pub(super) const TRUST_BEFORE_THE_FIRST_LINE: f64 = 0.8;
 
 /// A job without a total that is behind plain sharing by this part of what it has done lends nothing more.
 pub(super) const LAG_AT_MOST: f64 = 0.19;
@@ -82,7 +82,8 @@ pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Mile
     };
     let to_end = units_to_end(container).map(|units| work.to(units));
     let trust = if to_end.is_some() { 1.0 } else { (1.0 - prospect.lag()).clamp(0.0, 1.0) };
-    let trust = if work.is_measured { trust } else { TRUST_IN_FIRST_PRICE * trust };
+    let prints = container.learning.progress.is_some() || container.learning.earlier_runs > 0;
+    let trust = if prints { trust } else { TRUST_BEFORE_THE_FIRST_LINE * trust };
     let whole = to_end.unwrap_or_else(|| prospect.work_to_some_end());
     let weight = importance(container);
     let offer = |name, credit: f64, work: f64| {

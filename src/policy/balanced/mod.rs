@@ -40,8 +40,9 @@
 //!
 //! - Nothing printed yet: what earlier runs of the same training did, if there were any: units, their price, the point of 95 %. It is ranked by
 //!   them from its first second, and by its own as soon as it prints.
-//! - One report so far: the price of a unit may hold what the start cost, so the job puts in half ([`milestone::TRUST_IN_FIRST_PRICE`]); on the
-//!   floor alone a long first unit would take for ever to prove it wrong.
+//! - Nothing printed, but a total that its command claims: each unit costs at least what has been used since the start was over ([`work`]). It
+//!   keeps a fifth of its equal share whatever that comes to ([`milestone::TRUST_BEFORE_THE_FIRST_LINE`]).
+//! - One report so far: the price of a unit may hold what the start cost. A price that is far too high is corrected soon: the next unit is cheap.
 //! - No fitted curve yet: quality at [`milestone::TYPICAL_QUALITY_AT`] of the whole work, as for a typical job.
 //! - No total in the log: what the job's command claims, as far as that is sure. Else who learns slowly is trained for long, so the end is
 //!   expected where a typical job with this point of 95 % quality would have it; past that, the longer a job has run, the longer it will.

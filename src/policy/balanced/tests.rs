@@ -2,7 +2,7 @@
 
 use super::testing::{Bench, INTERVAL, exactly, job, ranked};
 use super::*;
-use crate::model::{CpuTime, Curve, Estimate, HoldbackBlock, NodePlan, Phase, Progress};
+use crate::model::{ClaimOrigin, CpuTime, Curve, Estimate, HoldbackBlock, NodePlan, Phase, Progress, TotalClaim};
 use crate::policy::Governor;
 use crate::policy::testing::{container, node};
 
@@ -79,12 +79,36 @@ fn without_a_total_what_was_lent_on_the_way_to_a_good_model_is_given_back() {
 }
 
 #[test]
-fn a_first_report_that_holds_the_cost_of_the_start_lets_nobody_starve() {
-    let jobs = vec![job("a", 100.0, Some(200.0), Some(0.0)), job("b", 100.0, Some(900.0), Some(0.0))];
-    let mut bench = Bench::new(1.0, jobs);
-    assert_eq!(bench.shares(), [0.95, 0.05]);
-    bench.node.containers[1].id = crate::model::ContainerId::new("another");
-    assert!(bench.shares()[1] > 0.25, "half of an equal share, and a twentieth of the rest");
+fn a_first_report_that_holds_the_cost_of_the_start_is_corrected_by_the_next() {
+    let mut bench = Bench::new(1.0, vec![job("a", 100.0, Some(400.0), Some(0.0)), container("b")]);
+    let mut started = job("b", 1.0, Some(101.0), Some(0.0));
+    started.usage.cpu = Some(CpuTime(20_000_000));
+    bench.goes_on(1, started.clone());
+    assert_eq!(bench.shares(), [0.95, 0.05], "2,000 CPU-seconds by its first report");
+    started.usage.cpu = Some(CpuTime(21_000_000));
+    started.learning.progress.as_mut().expect("it reports").current = 2.0;
+    bench.goes_on(1, started);
+    assert_eq!(bench.shares(), [0.05, 0.95], "99 by its second, which the floor paid for");
+}
+
+#[test]
+fn a_job_that_claims_its_end_comes_first_until_its_first_unit_is_dearer_than_the_others_work() {
+    let mut bench = Bench::new(1.0, vec![job("a", 100.0, Some(400.0), Some(0.0)), container("b")]);
+    let mut shares = |seconds: u64, claims: bool| {
+        let mut silent = container("b");
+        silent.usage.pressure.cpu = Some(0.5);
+        silent.usage.cpu = Some(CpuTime(seconds * 1_000_000));
+        if claims {
+            silent.learning.units_to_completion = Some(exactly(50.0));
+            let (key, origin) = ("--epochs".to_owned(), ClaimOrigin::Command);
+            silent.learning.claim = Some(TotalClaim { total: 50.0, key, origin, confidence: 0.9 });
+        }
+        bench.goes_on(1, silent);
+        bench.shares()
+    };
+    assert_eq!(shares(2, false), [0.5, 0.5], "who tells nothing has an equal share");
+    assert!(shares(3, true)[1] > 0.9, "one CPU-second for the first unit at most, 50 for all");
+    assert_eq!(shares(30, true), [0.86, 0.14], "1,400 at least, and a fifth of an equal share in any case");
 }
 
 #[test]
@@ -106,11 +130,12 @@ fn without_a_total_nobody_is_asked_for_more_who_is_behind_plain_sharing() {
 fn without_a_total_who_learns_slowly_is_expected_to_run_long() {
     let mut bench = Bench::new(1.0, vec![job("slow", 100.0, None, Some(300.0)), job("quick", 100.0, None, Some(20.0))]);
     let plan = bench.tick();
-    // 95 % lies at four tenths of a typical whole: 400/0.4 and 120/0.4, less the 100 done.
-    assert_eq!(ranked(&plan, 0), ("an end".to_owned(), 900.0, 2));
-    assert_eq!(ranked(&plan, 1), ("an end".to_owned(), 200.0, 1));
+    // By where 95 % lies in a typical whole, less the 100 done.
+    let whole = |good_at: f64| good_at / super::milestone::TYPICAL_QUALITY_AT;
+    assert_eq!(ranked(&plan, 0), ("an end".to_owned(), whole(400.0) - 100.0, 2));
+    assert_eq!(ranked(&plan, 1), ("an end".to_owned(), whole(120.0) - 100.0, 1));
     bench.goes_on(1, job("quick", 150.0, None, Some(0.0)));
-    assert_eq!(ranked(&bench.tick(), 1).1, 150.0, "once there, its own point counts on: 120/0.4 less 150");
+    assert_eq!(ranked(&bench.tick(), 1).1, whole(120.0) - 150.0, "once there, its own point counts on");
 }
 
 #[test]
@@ -199,12 +224,13 @@ fn narrow(id: &str, done: f64, total: f64) -> ContainerObservation {
 #[test]
 fn what_a_narrow_job_cannot_use_goes_to_the_next_in_rank() {
     let jobs = vec![
-        narrow("a", 100.0, 150.0),
+        narrow("a", 100.0, 900.0),
         job("b", 100.0, Some(300.0), Some(0.0)),
         job("c", 100.0, Some(900.0), Some(0.0)),
         job("d", 100.0, Some(900.0), Some(0.0)),
     ];
     let mut bench = Bench::new(1.0, jobs);
+    bench.goes_on(0, narrow("a", 100.0, 150.0));
     assert_eq!(bench.shares(), [0.92, 0.03, 0.03, 0.03]);
     bench.goes_on(0, narrow("a", 120.0, 150.0));
     // It used one of two cores where it was offered nearly both: a tenth more than one is all that it is offered now.
@@ -213,8 +239,9 @@ fn what_a_narrow_job_cannot_use_goes_to_the_next_in_rank() {
 
 #[test]
 fn who_is_favoured_for_the_first_time_is_looked_at_soon_to_see_how_wide_it_is() {
-    let jobs = ["a", "b", "c", "d"].map(|id| job(id, 100.0, Some(if id == "a" { 500.0 } else { 9000.0 }), Some(0.0)));
+    let jobs = ["a", "b", "c", "d"].map(|id| job(id, 100.0, Some(9000.0), Some(0.0)));
     let mut bench = Bench::new(1.0, jobs.into());
+    bench.goes_on(0, job("a", 100.0, Some(500.0), Some(0.0)));
     let wait = |plan: NodePlan| plan.next_tick.since(plan.at);
     let plan = bench.tick();
     assert!(plan.containers[0].share.fraction() > 0.9);

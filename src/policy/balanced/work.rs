@@ -4,12 +4,21 @@
 //! unit is a decaying mean over the reports (a second phase may cost another price); before two reports it is what an earlier run of the
 //! same training paid, or what the container has used in all, divided by the units it says are done. What was used since the last report is
 //! work already done on the next unit.
+//!
+//! A job that has printed nothing, but whose command claims how many units it will do, has done none of them: each costs at least what it has
+//! used since its start was over. So it comes early at first, until its first line tells more or the claim has become long work.
 
 use crate::model::{ContainerObservation, CpuTime, Millis, Progress};
 use serde::{Deserialize, Serialize};
 
 /// How much of an older report's weight remains at each new one.
 const MEMORY: f64 = 0.85;
+
+/// CPU-seconds that a start takes as a rule: imports, loading, compiling.
+const START: f64 = 2.0;
+
+/// Of what was used before the first line, at least this part was for the first unit.
+const FIRST_UNIT: f64 = 0.1;
 
 /// CPU at an instant.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -81,6 +90,9 @@ impl WorkMeter {
             (Some(report), None) => (report.cpu / report.current, false, report.cpu),
             // Where evaluations are counted and nothing else, nobody knows which of the work belongs to the next.
             (None, Some(price)) if container.learning.evaluations == 0 => (price, true, 0.0),
+            (None, None) if container.learning.evaluations == 0 && container.learning.claim.is_some() => {
+                ((done - START).max(FIRST_UNIT * done), false, done)
+            }
             (None, _) => return None,
         };
         let is_price = per_unit.is_finite() && per_unit > 0.0;
@@ -117,6 +129,21 @@ fn cpu_at(at: Millis, previous: Option<CpuMark>, present: CpuMark) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{ClaimOrigin, TotalClaim};
+
+    #[test]
+    fn a_claimed_unit_costs_at_least_what_was_used_since_the_start_was_over() {
+        let mut job = crate::policy::testing::container("a");
+        let mut work = |seconds: u64, claims: bool| {
+            let (key, origin) = ("--epochs".to_owned(), ClaimOrigin::Command);
+            job.learning.claim = claims.then_some(TotalClaim { total: 10.0, key, origin, confidence: 0.9 });
+            job.usage.cpu = Some(CpuTime(seconds * 1_000_000));
+            WorkMeter::default().measure(Millis(0), &job).map(|work| (work.per_unit, work.to(10.0)))
+        };
+        assert_eq!(work(1, true), Some((0.1, 1.0)), "most of the first seconds is the start");
+        assert_eq!(work(7, true), Some((5.0, 50.0)));
+        assert_eq!(work(7, false), None);
+    }
 
     #[test]
     fn an_earlier_price_holds_until_evaluations_come_without_a_count_of_units() {

@@ -87,6 +87,12 @@ pub(super) fn choose(claims: &[Claim], counted: Counted, done: f64) -> Option<(&
     (confidence >= LEAST).then_some((best, confidence))
 }
 
+/// The claim that counts for a job that has printed nothing: of the sure ones the least, for it promises the first line the latest.
+pub(super) fn least(claims: &[Claim]) -> Option<(&Claim, f64)> {
+    let sure = claims.iter().filter(|claim| claim.confidence >= SURE);
+    sure.min_by(|a, b| a.total.total_cmp(&b.total)).map(|claim| (claim, claim.confidence))
+}
+
 /// An option overrides a configuration file, and that a variable.
 fn place(origin: ClaimOrigin) -> u8 {
     match origin {

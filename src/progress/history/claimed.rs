@@ -10,8 +10,12 @@ impl History {
         self.claims = claims;
     }
 
-    /// The claim that counts now, and how sure it is: none where the log prints a total, and none that the job ran past.
+    /// The claim that counts now, and how sure it is: none where the log prints a total, and none that the job ran past. Before the first
+    /// line nobody knows what will be counted.
     pub(super) fn claimed(&self) -> Option<(&Claim, f64)> {
+        if self.is_silent() && self.comparable().next().is_none() {
+            return claim::least(&self.claims);
+        }
         claim::choose(&self.claims, self.counted()?, self.done())
     }
 
@@ -84,13 +88,21 @@ mod tests {
     #[test]
     fn what_the_log_does_not_say_the_command_does() {
         let mut history = claiming("python train.py --epochs 50");
-        assert_eq!(history.peek(Millis(0)).claim, None, "nothing is counted yet");
+        assert_eq!(likely(history.peek(Millis(0)).units_to_completion), Some(50.0), "nothing is counted yet");
         train(&mut history, 1..=12, None);
         let learning = history.peek(Millis(12_000));
         let claim = learning.claim.expect("it claims");
         assert_eq!((claim.total, claim.key.as_str(), claim.origin), (50.0, "--epochs", ClaimOrigin::Command));
         assert_eq!(likely(learning.units_to_completion), Some(38.0));
         assert_eq!(learning.progress.and_then(|progress| progress.total), None, "the log does not say it");
+    }
+
+    #[test]
+    fn before_the_first_line_the_least_of_the_sure_claims_counts() {
+        let total = |line: &str| claiming(line).peek(Millis(0)).claim.map(|claim| claim.total);
+        assert_eq!(total("python train.py --max_steps 9000 --epochs 50"), Some(50.0));
+        assert_eq!(total("python train.py -n 5"), None, "not sure");
+        assert_eq!(total("python train.py"), None);
     }
 
     #[test]

@@ -10,6 +10,13 @@
 //! Every question is then answered by all candidates together: a forecast is their weighted mean, a number of units the weighted
 //! quantiles of their answers. A young run leaves many candidates alive, and the interval is as wide as it should be.
 //!
+//! How far it is to 95 % is asked of the candidates for which it is still ahead, unless nearly all say that it was reached: what is
+//! behind already is no distance.
+//!
+//! Formulas are too sure of themselves: real curves creep, and a young one seems to be done. Where the whole is known, most trainings
+//! reach 95 % between a quarter and a half of it, whatever they are, and that is a strong prior. Its tails are long, so that a curve
+//! that is otherwise is believed once it shows it.
+//!
 //! ## Cost
 //!
 //! Candidates × points: about 50 × 60 evaluations of a formula, below 20 µs, and for each precedent 6 × 60 searches in its points.
@@ -29,11 +36,17 @@ const LEAST_WEIGHT: f64 = 2e-3;
 const MOST_UNITS: f64 = 1e12;
 
 /// Points needed before any curve is fitted.
-const LEAST_POINTS: usize = 4;
+const LEAST_POINTS: usize = 3;
 
-/// Typical number of time constants in a whole run, and how many e-foldings around it are ordinary: a mild prior.
-const TYPICAL_CONSTANTS: f64 = 6.0;
-const ORDINARY_FOLDS: f64 = 1.3;
+/// Part of the whole run at which 95 % is reached typically, and how many e-foldings around it are ordinary.
+const TYPICAL_PLACE: f64 = 0.37;
+const ORDINARY_FOLDS: f64 = 0.4;
+
+/// Logarithm of how much more probable an exponential is than a power law.
+const EXPONENTIAL: f64 = 1.0;
+
+/// 95 % was reached if the candidates for which it is still ahead weigh less than this together.
+const STILL_AHEAD: f64 = 0.1;
 
 /// Logarithm of how much more probable an earlier run's curve is than a formula.
 const PRECEDENT: f64 = 3.0;
@@ -101,11 +114,17 @@ impl<'a> Fit<'a> {
         let now = (x - self.start).max(0.0);
         let end = total.map(|total| (total - self.start).max(now));
         let quality = self.mean(|c| c.quality(from, now, end));
-        let answers = self.candidates.iter().map(|c| {
+        let answer = |c: &Candidate| {
             let most = end.unwrap_or(f64::INFINITY) - now;
             ((c.units_to_quality(from, end) - now).clamp(0.0, most.clamp(0.0, MOST_UNITS)), c.weight)
-        });
-        (quality, quantiles(answers.collect()))
+        };
+        let mut ahead: Vec<(f64, f64)> = self.candidates.iter().map(answer).filter(|(left, _)| *left > 0.0).collect();
+        let sum: f64 = ahead.iter().map(|(_, weight)| weight).sum();
+        if sum < STILL_AHEAD {
+            return (quality, Estimate { low: 0.0, likely: 0.0, high: 0.0 });
+        }
+        ahead.iter_mut().for_each(|(_, weight)| *weight /= sum);
+        (quality, quantiles(ahead))
     }
 
     fn mean(&self, answer: impl Fn(&Candidate) -> f64) -> f64 {
@@ -177,10 +196,13 @@ fn weight_of(point: &Point) -> f64 {
 }
 
 fn log_prior(shape: Shape<'_>, whole: f64, total_known: bool) -> f64 {
-    let constants = whole * 3.0 / shape.units_to(QUALITY);
-    let folds = (constants / TYPICAL_CONSTANTS).ln() / ORDINARY_FOLDS;
-    let family = if matches!(shape, Shape::Power { .. }) { -2.0 } else { 0.0 };
-    family + if total_known { -0.5 * folds * folds } else { 0.0 }
+    let family = if matches!(shape, Shape::Power { .. }) { -EXPONENTIAL } else { 0.0 };
+    if !total_known {
+        return family;
+    }
+    let place = shape.units_to(QUALITY * shape.level(whole)) / whole;
+    let folds = (place / TYPICAL_PLACE).ln() / ORDINARY_FOLDS;
+    family - (1.0 + 0.5 * folds * folds).ln()
 }
 
 /// From logarithms to weights that add up to one, without the negligible.

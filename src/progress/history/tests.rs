@@ -153,6 +153,19 @@ fn the_95_percent_point_of_a_known_curve_is_foreseen() {
 }
 
 #[test]
+fn a_young_curve_that_creeps_is_not_taken_for_good() {
+    let mut run = Run::new(Direction::Down, Some(1000.0));
+    // As a logarithm: 95 % of what 1,000 units bring is there at 733.
+    let creeping = |x: f64| 3.0 - 0.3 * (1.0 + x / 2.0).ln() + 0.01 * noise(x as u32);
+    for _ in 0..5 {
+        let learning = run.interval(creeping);
+        let left = curve(&learning).units_to_quality.expect("a forecast");
+        let at = f64::from(run.units) + left.likely;
+        assert!((80.0..900.0).contains(&at) && left.high > 0.0, "at {}: {at}", run.units);
+    }
+}
+
+#[test]
 fn a_finished_quality_stays_finished() {
     let mut run = Run::new(Direction::Down, Some(400.0));
     let falling = |x: f64| (-x / 30.0).exp() + 0.01 * noise(x as u32);

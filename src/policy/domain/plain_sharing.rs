@@ -1,0 +1,148 @@
+//! What plain sharing gives each container of a domain: what each has when all of them want more.
+//!
+//! Containers of one weight that may use the same atoms get the same, so that a kind of containers is reckoned with once, however many there
+//! are. Where there are several atoms, each kind spreads its weight over them in proportion to what it gets there: who finds others there moves
+//! on, as the kernel's balancing of queues does, until it settles. Imports: the domain, model.
+
+use super::{Atom, Domain};
+use crate::model::{NodeObservation, RunState};
+use crate::policy::importance;
+use std::collections::BTreeMap;
+
+/// Rounds in which plain sharing over several atoms settles.
+const ROUNDS: usize = 100;
+
+/// Containers that plain sharing gives the same.
+struct Kind {
+    weight: f64,
+    /// How many of them run.
+    running: f64,
+    /// The part of the weight that is spent on each atom; 0 where the kind may not run.
+    spread: Vec<f64>,
+}
+
+impl Domain {
+    /// Cores of each atom that plain sharing gives each of its members, in the order of [`Atom::members`]. A frozen container has the part
+    /// that it would have if it thawed.
+    pub(in crate::policy) fn plain_sharing(&self, node: &NodeObservation) -> Vec<Vec<f64>> {
+        let (mut kinds, kind_of) = self.kinds(node);
+        let given = settle(&self.atoms, &mut kinds);
+        let each =
+            |(atom, given): (&Atom, Vec<f64>)| atom.members.iter().map(|&member| given[kind_of[member]]).collect();
+        self.atoms.iter().zip(given).map(each).collect()
+    }
+
+    /// The kinds, and of which each member is.
+    fn kinds(&self, node: &NodeObservation) -> (Vec<Kind>, Vec<usize>) {
+        let mut used: Vec<Vec<usize>> = vec![Vec::new(); self.members.len()];
+        for (number, atom) in self.atoms.iter().enumerate() {
+            atom.members.iter().for_each(|&member| used[member].push(number));
+        }
+        let mut kinds: Vec<Kind> = Vec::new();
+        let mut known: BTreeMap<(Vec<usize>, u64, bool), usize> = BTreeMap::new();
+        let mut kind_of = Vec::with_capacity(used.len());
+        for (container, used) in self.containers(node).zip(used) {
+            let (weight, runs) = (importance(container), container.state == RunState::Running);
+            let number = *known.entry((used, weight.to_bits(), runs)).or_insert_with_key(|(used, ..)| {
+                kinds.push(Kind { weight, running: 0.0, spread: self.evenly(used) });
+                kinds.len() - 1
+            });
+            kinds[number].running += f64::from(u8::from(runs));
+            kind_of.push(number);
+        }
+        (kinds, kind_of)
+    }
+
+    /// A weight spread over the atoms that are used as it would be if nobody else were there.
+    fn evenly(&self, used: &[usize]) -> Vec<f64> {
+        let open: f64 = used.iter().map(|&atom| self.atoms[atom].cores).sum();
+        let part = |(number, atom): (usize, &Atom)| if used.contains(&number) { atom.cores / open } else { 0.0 };
+        self.atoms.iter().enumerate().map(part).collect()
+    }
+}
+
+/// Cores of each atom that one container of each kind gets there.
+fn settle(atoms: &[Atom], kinds: &mut [Kind]) -> Vec<Vec<f64>> {
+    let divide =
+        |kinds: &[Kind]| atoms.iter().enumerate().map(|(number, atom)| divided(atom.cores, kinds, number)).collect();
+    let mut given: Vec<Vec<f64>> = divide(kinds);
+    if atoms.len() == 1 {
+        return given;
+    }
+    for _ in 1..ROUNDS {
+        for (number, kind) in kinds.iter_mut().enumerate() {
+            let whole: f64 = given.iter().map(|atom| atom[number]).sum();
+            kind.spread.iter_mut().zip(&given).for_each(|(part, atom)| *part = atom[number] / whole);
+        }
+        given = divide(kinds);
+    }
+    given
+}
+
+/// One atom's cores by the weights that the kinds have there.
+fn divided(cores: f64, kinds: &[Kind], atom: usize) -> Vec<f64> {
+    let claim = |kind: &Kind| kind.weight * kind.spread[atom];
+    let whole: f64 = kinds.iter().map(|kind| kind.running * claim(kind)).sum();
+    kinds.iter().map(claim).map(|claim| cores * claim / whole.max(claim).max(f64::MIN_POSITIVE)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::domain::domains;
+    use crate::policy::domain::tests::placed;
+
+    #[test]
+    fn plain_sharing_lets_each_have_the_same_where_the_sets_allow_it() {
+        let cores = |places: &[(&str, &str)]| {
+            let node = placed(places);
+            let domain = domains(&node).remove(0);
+            let mut cores = vec![0.0; domain.members.len()];
+            for (atom, given) in domain.atoms.iter().zip(domain.plain_sharing(&node)) {
+                atom.members.iter().zip(given).for_each(|(&member, given)| cores[member] += given);
+            }
+            cores
+        };
+        let near = |cores: Vec<f64>, expected: &[f64]| {
+            let off = cores.iter().zip(expected).map(|(cores, expected)| (cores - expected).abs()).fold(0.0, f64::max);
+            assert!(cores.len() == expected.len() && off < 0.05, "{cores:?}, expected {expected:?}");
+        };
+        near(cores(&[("0-7", "/a"), ("0-7", "/a"), ("4-11", "/a")]), &[4.0, 4.0, 4.0]);
+        near(cores(&[("0", "/a"), ("0-3", "/a")]), &[1.0, 3.0]);
+        near(cores(&[("", "/a"), ("", "/a")]), &[6.0, 6.0]);
+    }
+
+    #[test]
+    fn a_kind_gets_what_its_containers_would_get_one_by_one() {
+        let mut node = placed(&[
+            ("0-7", "/a"),
+            ("0-7", "/a"),
+            ("4-11", "/a"),
+            ("2", "/a"),
+            ("4-11", "/a"),
+            ("", "/a"),
+            ("", "/a"),
+        ]);
+        node.containers[1].weight = 3.0;
+        node.containers[4].state = RunState::Paused;
+        let domain = domains(&node).remove(0);
+        let (kinds, kind_of) = domain.kinds(&node);
+        assert_eq!(
+            (kinds.len(), kind_of[0] == kind_of[1], kind_of[2] == kind_of[4]),
+            (6, false, false),
+            "the last two are alike"
+        );
+        let single = |(container, kind): (&crate::model::ContainerObservation, &usize)| Kind {
+            running: f64::from(u8::from(container.state == RunState::Running)),
+            spread: kinds[*kind].spread.clone(),
+            ..kinds[*kind]
+        };
+        let mut singles: Vec<Kind> = domain.containers(&node).zip(&kind_of).map(single).collect();
+        let expected = settle(&domain.atoms, &mut singles);
+        for ((atom, given), expected) in domain.atoms.iter().zip(domain.plain_sharing(&node)).zip(expected) {
+            for (&member, given) in atom.members.iter().zip(given) {
+                assert!((given - expected[member]).abs() < 1e-9, "{given}, expected {}", expected[member]);
+            }
+        }
+    }
+}
