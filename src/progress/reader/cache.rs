@@ -1,6 +1,6 @@
 //! What a line's shape was found to mean, kept so that the analysis runs once per template and not once per line.
 //!
-//! Two tables of bounded size: plans for shapes that say something, and fingerprints of shapes that say nothing (most chatter).
+//! Two tables of bounded size: plans for shapes that say something, and fingerprints of shapes that say nothing (most chatter) or that were not looked at yet.
 //! A collision of fingerprints loses a template's values, never more; it takes 32 equal bits. Both begin small, since most logs have
 //! a handful of templates and a node has many logs, and grow to their bound; there they replace at random: a log that repeats more
 //! templates than fit would otherwise push each one out just before it comes again. Imports: nothing.
@@ -53,6 +53,16 @@ pub(super) enum Plan {
     Heading(bool),
 }
 
+/// What is known of a shape without a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    New,
+    /// It came, and was not analysed.
+    Seen,
+    /// It was analysed, and says nothing.
+    Nothing,
+}
+
 /// Where a plan stands, until the next insertion.
 pub(super) type Place = (usize, usize);
 
@@ -76,12 +86,27 @@ impl Cache {
         }
     }
 
-    /// Whether lines of this shape say nothing.
-    pub(super) fn is_nothing(&self, key: u64) -> bool {
-        self.nothing[set_of(key, self.nothing.len())].contains(&fingerprint(key))
+    /// What is known of a shape without a plan.
+    pub(super) fn known(&self, key: u64) -> Known {
+        let set = &self.nothing[set_of(key, self.nothing.len())];
+        match fingerprint(key) {
+            nothing if set.contains(&nothing) => Known::Nothing,
+            nothing if set.contains(&(nothing & !ANALYSED)) => Known::Seen,
+            _ => Known::New,
+        }
     }
 
+    /// Lines of this shape say nothing.
     pub(super) fn set_nothing(&mut self, key: u64) {
+        self.note(key, fingerprint(key));
+    }
+
+    /// A line of this shape came and was not analysed.
+    pub(super) fn set_seen(&mut self, key: u64) {
+        self.note(key, fingerprint(key) & !ANALYSED);
+    }
+
+    fn note(&mut self, key: u64, mark: u32) {
         let roll = self.roll();
         let is_full = |set: &[u32; WAYS]| set.iter().all(|known| *known != 0);
         if self.nothing.len() < NOTHING_SETS && is_full(&self.nothing[set_of(key, self.nothing.len())]) {
@@ -90,8 +115,9 @@ impl Cache {
         }
         let sets = self.nothing.len();
         let set = &mut self.nothing[set_of(key, sets)];
-        let way = set.iter().position(|known| *known == 0).unwrap_or(roll);
-        set[way] = fingerprint(key);
+        let same = |known: &u32| *known | ANALYSED == mark | ANALYSED;
+        let way = set.iter().position(same).or_else(|| set.iter().position(|known| *known == 0)).unwrap_or(roll);
+        set[way] = mark;
     }
 
     /// The place of a shape's plan.
@@ -189,8 +215,11 @@ fn set_of(key: u64, sets: usize) -> usize {
     ((key >> 32) as usize * sets) >> 32
 }
 
+/// Set in the fingerprints of shapes that were analysed. No fingerprint is zero without it.
+const ANALYSED: u32 = 1;
+
 fn fingerprint(key: u64) -> u32 {
-    (key as u32) | 1
+    (key as u32).max(2) | ANALYSED
 }
 
 #[cfg(test)]
@@ -217,10 +246,14 @@ mod tests {
             assert_eq!(cache.fields as u64, number);
         }
         cache.set_nothing(key(1));
-        assert!(cache.is_nothing(key(1)) && !cache.is_nothing(key(2)));
+        assert_eq!((cache.known(key(1)), cache.known(key(2))), (Known::Nothing, Known::New));
+        cache.set_seen(key(2));
+        assert_eq!(cache.known(key(2)), Known::Seen);
+        cache.set_nothing(key(2));
+        assert_eq!(cache.known(key(2)), Known::Nothing);
         (1..=9000).for_each(|number| cache.set_nothing(key(number)));
         assert_eq!(cache.nothing.len(), NOTHING_SETS);
-        assert!((1..=9000).filter(|number| cache.is_nothing(key(*number))).count() > 2000);
+        assert!((1..=9000).filter(|number| cache.known(key(*number)) == Known::Nothing).count() > 2000);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //!
 //! Pure and bounded: at most 64 KiB a stream. Imports: model only.
 
+mod allowance;
 mod cache;
 mod choice;
 mod columns;
@@ -24,6 +25,7 @@ mod lexicon;
 mod lines;
 mod memory;
 mod number;
+mod outline;
 mod outside;
 mod pattern;
 mod prefix;
@@ -39,7 +41,8 @@ pub(super) use lines::Rendering;
 pub(super) use memory::Memory;
 
 use crate::model::Direction;
-use cache::{Cache, Field, NO_TOTAL, Plan, Use};
+use allowance::{Allowance, SETTLED};
+use cache::{Cache, Field, Known, NO_TOTAL, Plan, Use};
 use choice::Chooser;
 use counters::Counters;
 use entries::EntryDecoder;
@@ -99,6 +102,7 @@ struct Core {
     labels: Labels,
     scan: Scan,
     cache: Cache,
+    allowance: Allowance,
     header: Option<Header>,
     earlier_header: Option<Header>,
     /// Under a heading such as "Eval begin...", until the next epoch.
@@ -116,6 +120,7 @@ impl Reader {
                 labels: Labels::new(),
                 scan: Scan::default(),
                 cache: Cache::new(),
+                allowance: Allowance::default(),
                 header: None,
                 earlier_header: None,
                 evaluating: false,
@@ -244,13 +249,33 @@ impl Core {
         let line = rendering.text;
         let commas = self.header.as_ref().is_some_and(Header::has_commas);
         self.scan.read(line, commas);
+        self.allowance.earn();
         self.evaluating &= !self.goes_on_training(line);
         let key = if self.evaluating { self.scan.shape ^ UNDER_HEADING } else { self.scan.shape };
         match self.cache.find(key) {
             Some(place) => self.follow(place, rendering, each),
-            None if self.cache.is_nothing(key) => {}
-            None => self.learn(key, rendering, each),
+            None if self.may_learn(key) => self.learn(key, rendering, each),
+            None => {}
         }
+    }
+
+    /// Whether to analyse a line of a shape without a plan.
+    fn may_learn(&mut self, key: u64) -> bool {
+        let known = self.cache.known(key);
+        if known == Known::Nothing {
+            return false;
+        }
+        let may = !self.is_settled() || self.allowance.spend(known == Known::Seen);
+        if !may && known == Known::New {
+            self.cache.set_seen(key);
+        }
+        may
+    }
+
+    /// Whether the evaluation was read so often that nothing else is likely to be it.
+    fn is_settled(&self) -> bool {
+        let chosen = self.chooser.chosen().and_then(|key| self.candidates.get(key.slot, key.generation));
+        chosen.is_some_and(|series| series.count >= SETTLED)
     }
 
     /// Whether a line under an evaluation's heading counts on where training stopped: then the evaluation is over. An
@@ -282,8 +307,8 @@ impl Core {
                 let key = self.scan.shape ^ self.header.as_ref().map_or(0, |header| header.hash.rotate_left(17));
                 match self.cache.find(key) {
                     Some(place) => self.apply(place, rendering, each),
-                    None if self.cache.is_nothing(key) => {}
-                    None => self.learn_row(key, rendering, each),
+                    None if self.may_learn(key) => self.learn_row(key, rendering, each),
+                    None => {}
                 }
             }
             Some(Plan::Header) => self.remember_header(rendering.text),
@@ -298,8 +323,8 @@ impl Core {
             Plan::Fields { fields, has_epoch } => self.apply_fields(fields, *has_epoch, rendering, each),
             _ => true,
         };
-        // A plan that names an evicted series is learnt again.
-        if fresh {
+        // A plan that names an evicted series is learnt again, if that is not too much.
+        if fresh || self.is_settled() && !self.allowance.spend(true) {
             self.cache.put_back(place, plan);
         }
     }

@@ -5,6 +5,7 @@
 //! means is then looked up. Digits inside words (`top5`, `s0.loss`) are names and stay. Imports: nothing.
 
 use super::number::NUMBER_MAX;
+use super::outline::Outlines;
 
 /// Numbers on one line that are looked at; a line with more is a dump.
 pub(super) const NUMBERS_MAX: usize = 96;
@@ -17,6 +18,13 @@ pub(super) struct Span {
 }
 
 impl Span {
+    /// Where a number stands; `None` if it is too long for one, or too far behind.
+    #[inline]
+    pub(super) fn of_number(start: usize, end: usize) -> Option<Span> {
+        (end <= usize::from(u16::MAX) && end - start <= NUMBER_MAX)
+            .then_some(Span { start: start as u16, end: end as u16 })
+    }
+
     pub(super) fn of<'a>(&self, line: &'a [u8]) -> &'a [u8] {
         &line[usize::from(self.start)..usize::from(self.end)]
     }
@@ -29,17 +37,32 @@ pub(super) struct Scan {
     pub shape: u64,
     /// The numbers, in order.
     pub numbers: Vec<Span>,
+    outlines: Outlines,
 }
 
-const BLANK: u8 = 0;
-const LETTER: u8 = 1;
-const DIGIT: u8 = 2;
-const MARK: u8 = 3;
-const BOX: u8 = 4;
+/// What a byte may begin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    Blank,
+    Letter,
+    Digit,
+    Mark,
+    /// Box drawing, or another sign of three bytes.
+    Box,
+}
 
-const CLASS: [u8; 256] = classes();
+use Class::{Blank as BLANK, Box as BOX, Digit as DIGIT, Letter as LETTER, Mark as MARK};
 
-const fn classes() -> [u8; 256] {
+const CLASS: [Class; 256] = classes();
+
+impl Class {
+    #[inline]
+    pub(super) fn of(byte: u8) -> Class {
+        CLASS[usize::from(byte)]
+    }
+}
+
+const fn classes() -> [Class; 256] {
     let mut table = [MARK; 256];
     let mut byte = 0;
     while byte < 256 {
@@ -92,6 +115,17 @@ impl Scan {
     /// Scans `line`. `commas_divide`: this stream is comma separated, so `1,234` is two numbers.
     pub(super) fn read(&mut self, line: &[u8], commas_divide: bool) {
         self.numbers.clear();
+        if !commas_divide && let Some(shape) = self.outlines.recognise(line, &mut self.numbers) {
+            self.shape = shape;
+            return;
+        }
+        self.scan(line, commas_divide);
+        if !commas_divide {
+            self.outlines.scanned(self.shape, line, &self.numbers);
+        }
+    }
+
+    fn scan(&mut self, line: &[u8], commas_divide: bool) {
         let mut shape = Shape(0);
         let mut at = 0;
         while at < line.len() {
@@ -165,48 +199,25 @@ impl Scan {
 
     /// A number whose text begins at `start` (its sign) and whose digits begin at `digits`.
     fn number(&mut self, line: &[u8], start: usize, digits: usize, commas_divide: bool, shape: &mut Shape) -> usize {
-        let mut end = number_end(line, digits, commas_divide);
-        if line.get(end) == Some(&b'.') && line.get(end + 1).is_some_and(u8::is_ascii_digit) {
-            // 1.2.3 is a version or an address.
-            while end < line.len() && (line[end].is_ascii_digit() || line[end] == b'.') {
-                end += 1;
-            }
-            shape.mix(u64::from(b'v'));
-            return end;
+        let (end, kind) = numeral(line, digits, commas_divide);
+        match kind {
+            PLAIN => self.push(start, end, shape),
+            other => shape.mix(u64::from(other)),
         }
-        if line[digits] == b'0' && line.get(end) == Some(&b'x') && end == digits + 1 {
-            end += 1;
-            while end < line.len() && line[end].is_ascii_hexdigit() {
-                end += 1;
-            }
-            shape.mix(u64::from(b'x'));
-            return end;
-        }
-        self.push(start, end, shape);
         end
     }
 
     fn push(&mut self, start: usize, end: usize, shape: &mut Shape) {
         shape.mix(u64::from(b'#'));
-        if self.numbers.len() < NUMBERS_MAX && end <= usize::from(u16::MAX) && end - start <= NUMBER_MAX {
-            self.numbers.push(Span { start: start as u16, end: end as u16 });
+        if self.numbers.len() < NUMBERS_MAX {
+            self.numbers.extend(Span::of_number(start, end));
         }
     }
 
     fn mark(&mut self, line: &[u8], start: usize, commas_divide: bool, shape: &mut Shape) -> usize {
         let byte = line[start];
-        let next = line.get(start + 1).copied().unwrap_or(b' ');
-        let after_text = start > 0 && matches!(CLASS[usize::from(line[start - 1])], LETTER | DIGIT);
-        if matches!(byte, b'-' | b'+') && !after_text && !(start > 0 && matches!(line[start - 1], b')' | b']')) {
-            if next.is_ascii_digit() {
-                return self.number(line, start, start + 1, commas_divide, shape);
-            }
-            if next == b'.' && line.get(start + 2).is_some_and(u8::is_ascii_digit) {
-                return self.number(line, start, start + 1, commas_divide, shape);
-            }
-        }
-        if byte == b'.' && next.is_ascii_digit() && !after_text {
-            return self.number(line, start, start, commas_divide, shape);
+        if let Some(digits) = number_behind_mark(line, start) {
+            return self.number(line, start, digits, commas_divide, shape);
         }
         let mut end = start + 1;
         while end < line.len() && line[end] == byte {
@@ -222,7 +233,7 @@ impl Scan {
         loop {
             match line.get(at..at + 3) {
                 Some([0xE2, 0x94, 0x82 | 0x83] | [0xE2, 0x95, 0x91]) => shape.mix(u64::from(b'|') | 1 << 8),
-                Some([0xE2, 0x94..=0x97 | 0xA0..=0xA3, _]) => {}
+                Some(cell) if is_cell(cell) => {}
                 Some([0xE2, second, third]) => shape.mix(u64::from(*second) << 8 | u64::from(*third)),
                 Some(_) => return at,
                 None => return if line.get(at) == Some(&0xE2) { at + 1 } else { at },
@@ -230,6 +241,55 @@ impl Scan {
             at += 3;
         }
     }
+}
+
+/// A cell of a bar or a frame, of which there may be any number.
+#[inline]
+pub(super) fn is_cell(sign: &[u8]) -> bool {
+    let divides = matches!(sign, [0xE2, 0x94, 0x82 | 0x83] | [0xE2, 0x95, 0x91]);
+    !divides && matches!(sign, [0xE2, 0x94..=0x97 | 0xA0..=0xA3, _])
+}
+
+/// Where the digits behind a sign or a point begin, if the mark at `start` begins a number.
+#[inline]
+pub(super) fn number_behind_mark(line: &[u8], start: usize) -> Option<usize> {
+    let digit = |at: usize| line.get(at).is_some_and(u8::is_ascii_digit);
+    let before = if start > 0 { line[start - 1] } else { b' ' };
+    if matches!(Class::of(before), LETTER | DIGIT) {
+        return None;
+    }
+    match line[start] {
+        b'-' | b'+' if !matches!(before, b')' | b']') => {
+            let pointed = line.get(start + 1) == Some(&b'.') && digit(start + 2);
+            (pointed || digit(start + 1)).then_some(start + 1)
+        }
+        b'.' => digit(start + 1).then_some(start),
+        _ => None,
+    }
+}
+
+/// A number, unlike a version or an address in hexadecimal digits.
+pub(super) const PLAIN: u8 = b'#';
+
+/// The end of the number whose digits begin at `digits`, and its kind.
+#[inline]
+pub(super) fn numeral(line: &[u8], digits: usize, commas_divide: bool) -> (usize, u8) {
+    let mut end = number_end(line, digits, commas_divide);
+    if line.get(end) == Some(&b'.') && line.get(end + 1).is_some_and(u8::is_ascii_digit) {
+        // 1.2.3 is a version or an address.
+        while end < line.len() && (line[end].is_ascii_digit() || line[end] == b'.') {
+            end += 1;
+        }
+        return (end, b'v');
+    }
+    if line[digits] == b'0' && line.get(end) == Some(&b'x') && end == digits + 1 {
+        end += 1;
+        while end < line.len() && line[end].is_ascii_hexdigit() {
+            end += 1;
+        }
+        return (end, b'x');
+    }
+    (end, PLAIN)
 }
 
 fn joins_digits(byte: u8) -> bool {

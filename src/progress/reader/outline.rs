@@ -1,0 +1,290 @@
+//! The lines that come most, kept as they are printed: another print of one is recognised without hashing its text.
+//!
+//! Problem: most lines of a log are prints of few templates in a row or in turn, and each byte of them is hashed again.
+//! Approach: an *outline* is one line's text with gaps for its numbers, blanks and bars. A line is walked along the outlines that
+//! followed the latest one before; one that differs is scanned. Properties: a line that fits has the shape and the numbers that
+//! a scan of it finds; what could read otherwise between other numbers gets no outline. Imports: nothing.
+
+use super::scan::{self, Class, NUMBERS_MAX, Span};
+
+/// Outlines kept; then the oldest makes room.
+const OUTLINES_MAX: usize = 24;
+
+/// Longest outline, in bytes. A longer line is scanned each time.
+const LENGTH_MAX: usize = 240;
+
+/// Scanned shapes that are remembered: one that comes again is worth an outline.
+const SCANNED: usize = 8;
+
+/// Bytes compared at once.
+const CHUNK: usize = 8;
+
+// The parts of an outline, a byte each; `TEXT` is followed by its length and its bytes, `RUN` by the byte that repeats.
+const END: u8 = 0;
+const NUMBER: u8 = 1;
+const BLANKS: u8 = 2;
+const BAR: u8 = 3;
+const RUN: u8 = 4;
+const TEXT: u8 = 5;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Outlines {
+    known: Vec<Outline>,
+    /// The one that a line fitted last.
+    latest: usize,
+    oldest: usize,
+    scanned: [u64; SCANNED],
+    oldest_scanned: usize,
+}
+
+#[derive(Debug)]
+struct Outline {
+    shape: u64,
+    parts: Box<[u8]>,
+    /// The outlines that came after this one, the latest first.
+    next: [u8; 2],
+}
+
+impl Outlines {
+    /// The shape of `line` if it fits an outline, and its numbers; `None` and no numbers otherwise.
+    #[inline]
+    pub(super) fn recognise(&mut self, line: &[u8], numbers: &mut Vec<Span>) -> Option<u64> {
+        let [first, second] = self.known.get(self.latest)?.next;
+        for next in [first, second] {
+            if let Some(outline) = self.known.get(usize::from(next))
+                && fits(&outline.parts, line, numbers)
+            {
+                let shape = outline.shape;
+                self.turn_to(usize::from(next));
+                return Some(shape);
+            }
+            numbers.clear();
+        }
+        None
+    }
+
+    /// Takes a line that was scanned.
+    pub(super) fn scanned(&mut self, shape: u64, line: &[u8], numbers: &[Span]) {
+        if let Some(known) = self.known.iter().position(|outline| outline.shape == shape) {
+            return self.turn_to(known);
+        }
+        if !self.scanned.contains(&shape) {
+            self.scanned[self.oldest_scanned] = shape;
+            self.oldest_scanned = (self.oldest_scanned + 1) % SCANNED;
+            return;
+        }
+        let Some(parts) = parts(line, numbers) else { return };
+        let place = if self.known.len() < OUTLINES_MAX { self.known.len() } else { self.oldest };
+        let outline = Outline { shape, parts, next: [place as u8, self.latest as u8] };
+        if place == self.known.len() {
+            self.known.push(outline);
+        } else {
+            self.known[place] = outline;
+            self.oldest = (self.oldest + 1) % OUTLINES_MAX;
+        }
+        self.turn_to(place);
+    }
+
+    fn turn_to(&mut self, place: usize) {
+        if let Some(Outline { next, .. }) = self.known.get_mut(self.latest)
+            && usize::from(next[0]) != place
+        {
+            *next = [place as u8, next[0]];
+        }
+        self.latest = place;
+    }
+}
+
+/// Whether `line` is another print of the outline; its numbers are appended.
+#[inline]
+fn fits(parts: &[u8], line: &[u8], numbers: &mut Vec<Span>) -> bool {
+    let (mut part, mut at) = (0, 0);
+    loop {
+        match parts[part] {
+            TEXT => {
+                let length = usize::from(parts[part + 1]);
+                part += 2;
+                if !begins_with(&line[at..], &parts[part..], length) {
+                    return false;
+                }
+                (part, at) = (part + length, at + length);
+                continue;
+            }
+            NUMBER => {
+                let Some(digits) = number_at(line, at) else { return false };
+                let (end, kind) = scan::numeral(line, digits, false);
+                let Some(span) = Span::of_number(at, end).filter(|_| kind == scan::PLAIN) else { return false };
+                numbers.push(span);
+                at = end;
+            }
+            BLANKS => {
+                let blanks = line[at..].iter().take_while(|byte| Class::of(**byte) == Class::Blank).count();
+                if blanks == 0 {
+                    return false;
+                }
+                at += blanks;
+            }
+            BAR => {
+                let end = bar_end(line, at);
+                if end == at {
+                    return false;
+                }
+                at = end;
+            }
+            RUN => {
+                part += 1;
+                let run = line[at..].iter().take_while(|byte| **byte == parts[part]).count();
+                if run < 2 {
+                    return false;
+                }
+                at += run;
+            }
+            _ => return at == line.len(),
+        }
+        part += 1;
+    }
+}
+
+/// Whether `line` begins with the first `length` bytes of `text`, behind which more than [`CHUNK`] bytes stand.
+#[inline]
+fn begins_with(mut line: &[u8], mut text: &[u8], mut length: usize) -> bool {
+    loop {
+        let (Some(here), Some(there)) = (line.first_chunk::<CHUNK>(), text.first_chunk::<CHUNK>()) else {
+            return line.starts_with(&text[..length]);
+        };
+        let differing = u64::from_le_bytes(*here) ^ u64::from_le_bytes(*there);
+        if length <= CHUNK {
+            return length == 0 || differing << (64 - 8 * length) == 0;
+        }
+        if differing != 0 {
+            return false;
+        }
+        (line, text, length) = (&line[CHUNK..], &text[CHUNK..], length - CHUNK);
+    }
+}
+
+/// Where the digits of a number that begins at `at` begin, as a scan would find it there.
+#[inline]
+fn number_at(line: &[u8], at: usize) -> Option<usize> {
+    let byte = *line.get(at)?;
+    if byte.is_ascii_digit() {
+        return Some(at);
+    }
+    // Two equal marks are punctuation.
+    let repeats = at > 0 && line[at - 1] == byte;
+    if repeats { None } else { scan::number_behind_mark(line, at) }
+}
+
+/// The end of the blanks and bar cells that begin at `at`.
+fn bar_end(line: &[u8], mut at: usize) -> usize {
+    loop {
+        match line.get(at) {
+            Some(0xE2) if line.get(at..at + 3).is_some_and(scan::is_cell) => at += 3,
+            Some(byte) if Class::of(*byte) == Class::Blank => at += 1,
+            _ => return at,
+        }
+    }
+}
+
+/// The outline of a line with these numbers; `None` if the text before a number could read otherwise before another one.
+fn parts(line: &[u8], numbers: &[Span]) -> Option<Box<[u8]>> {
+    if line.len() > LENGTH_MAX || numbers.len() >= NUMBERS_MAX || line.windows(2).any(|pair| pair == b"@.") {
+        return None;
+    }
+    let mut parts = Parts::default();
+    let mut at = 0;
+    for number in numbers {
+        let (start, end) = (usize::from(number.start), usize::from(number.end));
+        let gap = line.get(at..start)?;
+        let finite = line[start].is_ascii_digit() || matches!(line[start], b'-' | b'+' | b'.');
+        if !finite || (gap.is_empty() && at > 0) || may_join(gap) {
+            return None;
+        }
+        parts.gap(line, at, start)?;
+        parts.part(NUMBER);
+        at = end;
+    }
+    parts.gap(line, at, line.len())?;
+    parts.part(END);
+    parts.parts.extend([0; CHUNK]);
+    (parts.parts.len() <= LENGTH_MAX).then(|| parts.parts.into_boxed_slice())
+}
+
+/// Whether a number behind this text might become a part of its last word.
+fn may_join(gap: &[u8]) -> bool {
+    match gap {
+        [.., last] if Class::of(*last) == Class::Digit => true,
+        [.., before, b'@' | b'-' | b'.'] => matches!(Class::of(*before), Class::Letter | Class::Digit),
+        [b'.'] => true,
+        _ => false,
+    }
+}
+
+/// An outline under construction.
+#[derive(Default)]
+struct Parts {
+    parts: Vec<u8>,
+    /// Where the text that is being gathered begins, if there is one.
+    text: Option<usize>,
+}
+
+impl Parts {
+    fn part(&mut self, part: u8) {
+        self.text = None;
+        self.parts.push(part);
+    }
+
+    fn text(&mut self, bytes: &[u8]) {
+        let begun = self.text.filter(|at| usize::from(self.parts[*at]) + bytes.len() <= usize::from(u8::MAX));
+        let length = begun.unwrap_or_else(|| {
+            self.parts.extend([TEXT, 0]);
+            self.parts.len() - 1
+        });
+        self.text = Some(length);
+        self.parts[length] += bytes.len() as u8;
+        self.parts.extend_from_slice(bytes);
+    }
+
+    /// The text of `line` between `at` and `end`, where no numbers are.
+    fn gap(&mut self, line: &[u8], mut at: usize, end: usize) -> Option<()> {
+        let begin = at;
+        while at < end {
+            let byte = line[at];
+            let next = match Class::of(byte) {
+                Class::Blank | Class::Box if bar_end(&line[..end], at) > at => {
+                    let next = bar_end(&line[..end], at);
+                    // One blank between words is always one blank.
+                    if byte == b' ' && next == at + 1 && at > begin && next < end {
+                        self.text(b" ");
+                    } else {
+                        let cells = line[at..next].contains(&0xE2);
+                        self.part(if cells { BAR } else { BLANKS });
+                    }
+                    next
+                }
+                Class::Box => {
+                    let next = (at + 3 <= end).then_some(at + 3)?;
+                    self.text(&line[at..next]);
+                    next
+                }
+                Class::Mark => {
+                    let run = line[at..end].iter().take_while(|other| **other == byte).count();
+                    if run >= 2 {
+                        self.part(RUN);
+                        self.parts.push(byte);
+                    } else {
+                        self.text(&[byte]);
+                    }
+                    at + run
+                }
+                _ => {
+                    self.text(&[byte]);
+                    at + 1
+                }
+            };
+            at = next;
+        }
+        Some(())
+    }
+}
