@@ -7,25 +7,30 @@
 
 use super::scan::{self, Class, NUMBERS_MAX, Span};
 
-/// Outlines kept; then the oldest makes room.
-const OUTLINES_MAX: usize = 24;
+/// Outlines kept; then one that was not used of late makes room.
+const OUTLINES_MAX: usize = 40;
 
 /// Longest outline, in bytes. A longer line is scanned each time.
-const LENGTH_MAX: usize = 240;
+const LENGTH_MAX: usize = 800;
+
+/// All outlines together, in bytes.
+const BYTES_MAX: usize = 8 * 1024;
 
 /// Scanned shapes that are remembered: one that comes again is worth an outline.
-const SCANNED: usize = 8;
+const SCANNED: usize = 32;
 
 /// Bytes compared at once.
 const CHUNK: usize = 8;
 
-// The parts of an outline, a byte each; `TEXT` is followed by its length and its bytes, `RUN` by the byte that repeats.
+// The parts of an outline, a byte each; `TEXT` and `WORD` (`nan`, a number in
+// letters) are followed by their length and their bytes, `RUN` by the byte that repeats.
 const END: u8 = 0;
 const NUMBER: u8 = 1;
 const BLANKS: u8 = 2;
 const BAR: u8 = 3;
 const RUN: u8 = 4;
 const TEXT: u8 = 5;
+const WORD: u8 = 6;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -33,9 +38,13 @@ pub(super) struct Outlines {
     known: Vec<Outline>,
     /// The one that a line fitted last.
     latest: usize,
-    oldest: usize,
+    /// The next that may make room.
+    hand: usize,
+    bytes: usize,
     scanned: [u64; SCANNED],
     oldest_scanned: usize,
+    /// Whether a comma is never part of a number.
+    commas_divide: bool,
 }
 
 #[derive(Debug)]
@@ -44,17 +53,28 @@ struct Outline {
     parts: Box<[u8]>,
     /// The outlines that came after this one, the latest first.
     next: [u8; 2],
+    /// Since the hand passed.
+    used: bool,
 }
 
 impl Outlines {
+    /// Whether a comma is never part of a number from now on.
+    #[inline]
+    pub(super) fn divide_at_commas(&mut self, commas_divide: bool) {
+        if self.commas_divide != commas_divide {
+            *self = Outlines { commas_divide, ..Outlines::default() };
+        }
+    }
+
     /// The shape of `line` if it fits an outline, and its numbers; `None` and no numbers otherwise.
     #[inline]
     pub(super) fn recognise(&mut self, line: &[u8], numbers: &mut Vec<Span>) -> Option<u64> {
         let [first, second] = self.known.get(self.latest)?.next;
         for next in [first, second] {
-            if let Some(outline) = self.known.get(usize::from(next))
-                && fits(&outline.parts, line, numbers)
+            if let Some(outline) = self.known.get_mut(usize::from(next))
+                && fits(&outline.parts, line, self.commas_divide, numbers)
             {
+                outline.used = true;
                 let shape = outline.shape;
                 self.turn_to(usize::from(next));
                 return Some(shape);
@@ -67,6 +87,7 @@ impl Outlines {
     /// Takes a line that was scanned.
     pub(super) fn scanned(&mut self, shape: u64, line: &[u8], numbers: &[Span]) {
         if let Some(known) = self.known.iter().position(|outline| outline.shape == shape) {
+            self.known[known].used = true;
             return self.turn_to(known);
         }
         if !self.scanned.contains(&shape) {
@@ -74,18 +95,40 @@ impl Outlines {
             self.oldest_scanned = (self.oldest_scanned + 1) % SCANNED;
             return;
         }
-        let Some(parts) = parts(line, numbers) else { return };
-        let place = if self.known.len() < OUTLINES_MAX { self.known.len() } else { self.oldest };
-        let outline = Outline { shape, parts, next: [place as u8, self.latest as u8] };
+        // A line without an outline takes a place, so that this is not found out again and again.
+        let parts = parts(line, self.commas_divide, numbers).unwrap_or_default();
+        let place = self.room_for(parts.len());
+        self.bytes += parts.len();
+        let outline = Outline { shape, parts, next: [place as u8, self.latest as u8], used: true };
         if place == self.known.len() {
             self.known.push(outline);
         } else {
             self.known[place] = outline;
-            self.oldest = (self.oldest + 1) % OUTLINES_MAX;
         }
         self.turn_to(place);
     }
 
+    /// An empty place for an outline of `length` bytes.
+    fn room_for(&mut self, length: usize) -> usize {
+        if self.known.len() < OUTLINES_MAX && self.bytes + length <= BYTES_MAX {
+            return self.known.len();
+        }
+        loop {
+            let place = self.hand;
+            self.hand = (self.hand + 1) % self.known.len();
+            let outline = &mut self.known[place];
+            if std::mem::take(&mut outline.used) {
+                continue;
+            }
+            self.bytes -= outline.parts.len();
+            (outline.shape, outline.parts) = (0, Box::new([]));
+            if self.bytes + length <= BYTES_MAX {
+                return place;
+            }
+        }
+    }
+
+    #[inline]
     fn turn_to(&mut self, place: usize) {
         if let Some(Outline { next, .. }) = self.known.get_mut(self.latest)
             && usize::from(next[0]) != place
@@ -98,32 +141,37 @@ impl Outlines {
 
 /// Whether `line` is another print of the outline; its numbers are appended.
 #[inline]
-fn fits(parts: &[u8], line: &[u8], numbers: &mut Vec<Span>) -> bool {
+fn fits(parts: &[u8], line: &[u8], commas_divide: bool, numbers: &mut Vec<Span>) -> bool {
     let (mut part, mut at) = (0, 0);
-    loop {
-        match parts[part] {
-            TEXT => {
+    while let Some(kind) = parts.get(part) {
+        match *kind {
+            TEXT | WORD => {
                 let length = usize::from(parts[part + 1]);
                 part += 2;
                 if !begins_with(&line[at..], &parts[part..], length) {
                     return false;
+                }
+                if *kind == WORD {
+                    numbers.extend(Span::of_number(at, at + length));
                 }
                 (part, at) = (part + length, at + length);
                 continue;
             }
             NUMBER => {
                 let Some(digits) = number_at(line, at) else { return false };
-                let (end, kind) = scan::numeral(line, digits, false);
+                let (end, kind) = scan::numeral(line, digits, commas_divide);
                 let Some(span) = Span::of_number(at, end).filter(|_| kind == scan::PLAIN) else { return false };
                 numbers.push(span);
                 at = end;
             }
             BLANKS => {
-                let blanks = line[at..].iter().take_while(|byte| Class::of(**byte) == Class::Blank).count();
-                if blanks == 0 {
+                if !line.get(at).is_some_and(|byte| Class::of(*byte) == Class::Blank) {
                     return false;
                 }
-                at += blanks;
+                at += 1;
+                while line.get(at).is_some_and(|byte| Class::of(*byte) == Class::Blank) {
+                    at += 1;
+                }
             }
             BAR => {
                 let end = bar_end(line, at);
@@ -144,6 +192,7 @@ fn fits(parts: &[u8], line: &[u8], numbers: &mut Vec<Span>) -> bool {
         }
         part += 1;
     }
+    false
 }
 
 /// Whether `line` begins with the first `length` bytes of `text`, behind which more than [`CHUNK`] bytes stand.
@@ -188,8 +237,8 @@ fn bar_end(line: &[u8], mut at: usize) -> usize {
 }
 
 /// The outline of a line with these numbers; `None` if the text before a number could read otherwise before another one.
-fn parts(line: &[u8], numbers: &[Span]) -> Option<Box<[u8]>> {
-    if line.len() > LENGTH_MAX || numbers.len() >= NUMBERS_MAX || line.windows(2).any(|pair| pair == b"@.") {
+fn parts(line: &[u8], commas_divide: bool, numbers: &[Span]) -> Option<Box<[u8]>> {
+    if line.len() > 2 * LENGTH_MAX || numbers.len() >= NUMBERS_MAX || line.windows(2).any(|pair| pair == b"@.") {
         return None;
     }
     let mut parts = Parts::default();
@@ -197,12 +246,18 @@ fn parts(line: &[u8], numbers: &[Span]) -> Option<Box<[u8]>> {
     for number in numbers {
         let (start, end) = (usize::from(number.start), usize::from(number.end));
         let gap = line.get(at..start)?;
-        let finite = line[start].is_ascii_digit() || matches!(line[start], b'-' | b'+' | b'.');
-        if !finite || (gap.is_empty() && at > 0) || may_join(gap) {
+        let word = Class::of(line[start]) == Class::Letter;
+        // What is glued to a word is read without regard to commas.
+        let glued = commas_divide && gap.last().is_some_and(|last| Class::of(*last) == Class::Letter);
+        let behind_word = at > 0 && Class::of(line[at - 1]) == Class::Letter && matches!(gap, [b'@' | b'-' | b'.']);
+        if glued || behind_word || (gap.is_empty() && at > 0) || may_join(gap) {
             return None;
         }
         parts.gap(line, at, start)?;
-        parts.part(NUMBER);
+        match word {
+            true => parts.word(&line[start..end]),
+            false => parts.part(NUMBER),
+        }
         at = end;
     }
     parts.gap(line, at, line.len())?;
@@ -233,6 +288,12 @@ impl Parts {
     fn part(&mut self, part: u8) {
         self.text = None;
         self.parts.push(part);
+    }
+
+    fn word(&mut self, word: &[u8]) {
+        self.part(WORD);
+        self.parts.push(word.len() as u8);
+        self.parts.extend_from_slice(word);
     }
 
     fn text(&mut self, bytes: &[u8]) {

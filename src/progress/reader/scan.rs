@@ -115,14 +115,13 @@ impl Scan {
     /// Scans `line`. `commas_divide`: this stream is comma separated, so `1,234` is two numbers.
     pub(super) fn read(&mut self, line: &[u8], commas_divide: bool) {
         self.numbers.clear();
-        if !commas_divide && let Some(shape) = self.outlines.recognise(line, &mut self.numbers) {
+        self.outlines.divide_at_commas(commas_divide);
+        if let Some(shape) = self.outlines.recognise(line, &mut self.numbers) {
             self.shape = shape;
             return;
         }
         self.scan(line, commas_divide);
-        if !commas_divide {
-            self.outlines.scanned(self.shape, line, &self.numbers);
-        }
+        self.outlines.scanned(self.shape, line, &self.numbers);
     }
 
     fn scan(&mut self, line: &[u8], commas_divide: bool) {
@@ -142,8 +141,8 @@ impl Scan {
     }
 
     fn word(&mut self, line: &[u8], start: usize, shape: &mut Shape) -> usize {
-        let letters = line[start..].iter().take_while(|byte| CLASS[usize::from(**byte)] == LETTER).count();
-        let at = start + letters;
+        let at = letters_end(line, start);
+        let letters = at - start;
         shape.mix_text(line, start, letters);
         // `第3轮`: scripts without blanks do not put digits into names.
         let joins = line[at - 1].is_ascii();
@@ -274,6 +273,21 @@ pub(super) const PLAIN: u8 = b'#';
 /// The end of the number whose digits begin at `digits`, and its kind.
 #[inline]
 pub(super) fn numeral(line: &[u8], digits: usize, commas_divide: bool) -> (usize, u8) {
+    // Most numbers are digits and perhaps a point.
+    let whole = digits_end(line, digits);
+    let end = match line.get(whole) {
+        Some(b'.') if line.get(whole + 1).is_some_and(u8::is_ascii_digit) => digits_end(line, whole + 1),
+        _ => whole,
+    };
+    let goes_on = match line.get(end) {
+        Some(b'.' | b'e' | b'E' | b'd' | b'D') => true,
+        Some(b',' | b'x') => end == whole,
+        _ => false,
+    };
+    if goes_on { other_numeral(line, digits, commas_divide) } else { (end, PLAIN) }
+}
+
+fn other_numeral(line: &[u8], digits: usize, commas_divide: bool) -> (usize, u8) {
     let mut end = number_end(line, digits, commas_divide);
     if line.get(end) == Some(&b'.') && line.get(end + 1).is_some_and(u8::is_ascii_digit) {
         // 1.2.3 is a version or an address.
@@ -321,11 +335,46 @@ fn number_end(line: &[u8], digits: usize, commas_divide: bool) -> usize {
     exponent_end(line, end)
 }
 
+/// Eight bytes at a time: a loop over bytes ends where no processor foresees it.
+#[inline]
 fn digits_end(line: &[u8], mut at: usize) -> usize {
+    while let Some(chunk) = line.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        // Digits become 0 ..= 9; what is more sets the highest bit. A carry only reaches bytes behind the first such one.
+        let values = u64::from_le_bytes(*chunk) ^ EACH * 0x30;
+        let others = (values.wrapping_add(EACH * 0x76) | values) & (EACH * 0x80);
+        if others != 0 {
+            return at + others.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
     while at < line.len() && line[at].is_ascii_digit() {
         at += 1;
     }
     at
+}
+
+/// A one in each byte.
+const EACH: u64 = 0x0101_0101_0101_0101;
+
+/// The end of the letters that begin at `at`.
+#[inline]
+fn letters_end(line: &[u8], mut at: usize) -> usize {
+    while let Some(chunk) = line.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        // What is below `a` or above `z` sets the highest bit, as above; underscores and other scripts are looked at one by one.
+        let small = u64::from_le_bytes(*chunk) | (EACH * 0x20);
+        let plain = small & (EACH * 0x7F);
+        let others = (!(plain + EACH * 0x1F) | (plain + EACH * 0x05) | small) & (EACH * 0x80);
+        if others != 0 {
+            at += others.trailing_zeros() as usize / 8;
+            if Class::of(line[at]) != LETTER {
+                return at;
+            }
+            at += 1;
+        } else {
+            at += 8;
+        }
+    }
+    at + line[at..].iter().take_while(|byte| Class::of(**byte) == LETTER).count()
 }
 
 /// `1,234,567` groups, `0,5312` divides; a comma in a list (`3,4`, `5,100,0.9`) does neither.
