@@ -15,8 +15,8 @@ struct Rate {
     saved_at_most: u64,
 }
 
-const NEW: Rate = Rate { lines: 256, saved_at_most: 1024 };
-const AGAIN: Rate = Rate { lines: 128, saved_at_most: 512 };
+const NEW: Rate = Rate { lines: 512, saved_at_most: 1024 };
+const AGAIN: Rate = Rate { lines: 256, saved_at_most: 512 };
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +57,7 @@ mod tests {
     fn what_is_saved_can_be_spent_at_once_and_the_rest_is_earned_by_lines() {
         let mut allowance = Allowance::default();
         assert_eq!(granted(&mut allowance, false, 5000), 1024);
-        (0..2560).for_each(|_| allowance.earn());
+        (0..5120).for_each(|_| allowance.earn());
         assert_eq!(granted(&mut allowance, false, 5000), 10);
         assert_eq!(granted(&mut allowance, true, 5000), 512, "each kind has its own");
         (0..10_000_000).for_each(|_| allowance.earn());

@@ -23,27 +23,28 @@ fn plain(text: &[u8]) -> Option<f64> {
         b'+' => (false, &text[1..]),
         _ => (false, text),
     };
-    let (digits, exponent) = match digits.iter().position(|byte| matches!(byte, b'e' | b'E')) {
-        Some(at) => (&digits[..at], exponent(&digits[at + 1..])?),
-        None => (digits, 0),
-    };
-    if digits.len() > 16 {
-        return None;
-    }
     let mut mantissa = 0u64;
-    let mut point = None;
+    let (mut point, mut power, mut end) = (None, 0, digits.len());
     for (at, byte) in digits.iter().enumerate() {
         match byte {
-            b'0'..=b'9' => mantissa = mantissa * 10 + u64::from(byte - b'0'),
+            b'0'..=b'9' => mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(byte - b'0')),
             b'.' if point.is_none() => point = Some(at),
+            b'e' | b'E' => {
+                (power, end) = (exponent(&digits[at + 1..])?, at);
+                break;
+            }
             _ => return None,
         }
+    }
+    let digits = &digits[..end];
+    if digits.len() > 16 {
+        return None;
     }
     let decimals = point.map_or(0, |at| digits.len() - 1 - at);
     if mantissa >= 1 << 53 || digits.len() == usize::from(point.is_some()) {
         return None;
     }
-    let scale = exponent - decimals as i32;
+    let scale = power - decimals as i32;
     let power = EXACT_POWERS.get(scale.unsigned_abs() as usize)?;
     let value = if scale < 0 { mantissa as f64 / power } else { mantissa as f64 * power };
     Some(if negative { -value } else { value })

@@ -22,7 +22,7 @@ const SCANNED: usize = 32;
 /// Bytes compared at once.
 const CHUNK: usize = 8;
 
-// The parts of an outline, a byte each; `TEXT` and `WORD` (`nan`, a number in
+// The parts of an outline, a byte each (`SPACED` is blanks and a number); `TEXT` and `WORD` (`nan`, a number in
 // letters) are followed by their length and their bytes, `RUN` by the byte that repeats.
 const END: u8 = 0;
 const NUMBER: u8 = 1;
@@ -31,10 +31,13 @@ const BAR: u8 = 3;
 const RUN: u8 = 4;
 const TEXT: u8 = 5;
 const WORD: u8 = 6;
+const SPACED: u8 = 7;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Outlines {
+    /// Of each outline; zero where it made room.
+    shapes: Vec<u64>,
     known: Vec<Outline>,
     /// The one that a line fitted last.
     latest: usize,
@@ -49,7 +52,6 @@ pub(super) struct Outlines {
 
 #[derive(Debug)]
 struct Outline {
-    shape: u64,
     parts: Box<[u8]>,
     /// The outlines that came after this one, the latest first.
     next: [u8; 2],
@@ -75,9 +77,8 @@ impl Outlines {
                 && fits(&outline.parts, line, self.commas_divide, numbers)
             {
                 outline.used = true;
-                let shape = outline.shape;
                 self.turn_to(usize::from(next));
-                return Some(shape);
+                return Some(self.shapes[usize::from(next)]);
             }
             numbers.clear();
         }
@@ -86,7 +87,7 @@ impl Outlines {
 
     /// Takes a line that was scanned.
     pub(super) fn scanned(&mut self, shape: u64, line: &[u8], numbers: &[Span]) {
-        if let Some(known) = self.known.iter().position(|outline| outline.shape == shape) {
+        if let Some(known) = self.shapes.iter().position(|known| *known == shape) {
             self.known[known].used = true;
             return self.turn_to(known);
         }
@@ -99,11 +100,12 @@ impl Outlines {
         let parts = parts(line, self.commas_divide, numbers).unwrap_or_default();
         let place = self.room_for(parts.len());
         self.bytes += parts.len();
-        let outline = Outline { shape, parts, next: [place as u8, self.latest as u8], used: true };
+        let outline = Outline { parts, next: [place as u8, self.latest as u8], used: true };
         if place == self.known.len() {
             self.known.push(outline);
+            self.shapes.push(shape);
         } else {
-            self.known[place] = outline;
+            (self.known[place], self.shapes[place]) = (outline, shape);
         }
         self.turn_to(place);
     }
@@ -121,7 +123,7 @@ impl Outlines {
                 continue;
             }
             self.bytes -= outline.parts.len();
-            (outline.shape, outline.parts) = (0, Box::new([]));
+            (self.shapes[place], outline.parts) = (0, Box::new([]));
             if self.bytes + length <= BYTES_MAX {
                 return place;
             }
@@ -157,7 +159,11 @@ fn fits(parts: &[u8], line: &[u8], commas_divide: bool, numbers: &mut Vec<Span>)
                 (part, at) = (part + length, at + length);
                 continue;
             }
-            NUMBER => {
+            NUMBER | SPACED => {
+                if *kind == SPACED {
+                    let Some(end) = blanks_end(line, at) else { return false };
+                    at = end;
+                }
                 let Some(digits) = number_at(line, at) else { return false };
                 let (end, kind) = scan::numeral(line, digits, commas_divide);
                 let Some(span) = Span::of_number(at, end).filter(|_| kind == scan::PLAIN) else { return false };
@@ -165,13 +171,8 @@ fn fits(parts: &[u8], line: &[u8], commas_divide: bool, numbers: &mut Vec<Span>)
                 at = end;
             }
             BLANKS => {
-                if !line.get(at).is_some_and(|byte| Class::of(*byte) == Class::Blank) {
-                    return false;
-                }
-                at += 1;
-                while line.get(at).is_some_and(|byte| Class::of(*byte) == Class::Blank) {
-                    at += 1;
-                }
+                let Some(end) = blanks_end(line, at) else { return false };
+                at = end;
             }
             BAR => {
                 let end = bar_end(line, at);
@@ -193,6 +194,17 @@ fn fits(parts: &[u8], line: &[u8], commas_divide: bool, numbers: &mut Vec<Span>)
         part += 1;
     }
     false
+}
+
+/// The end of the blanks at `at`, of which there must be one.
+#[inline]
+fn blanks_end(line: &[u8], at: usize) -> Option<usize> {
+    let blank = |at: usize| line.get(at).is_some_and(|byte| Class::of(*byte) == Class::Blank);
+    let mut end = at;
+    while blank(end) {
+        end += 1;
+    }
+    (end > at).then_some(end)
 }
 
 /// Whether `line` begins with the first `length` bytes of `text`, behind which more than [`CHUNK`] bytes stand.
@@ -256,7 +268,7 @@ fn parts(line: &[u8], commas_divide: bool, numbers: &[Span]) -> Option<Box<[u8]>
         parts.gap(line, at, start)?;
         match word {
             true => parts.word(&line[start..end]),
-            false => parts.part(NUMBER),
+            false => parts.number(),
         }
         at = end;
     }
@@ -282,12 +294,23 @@ struct Parts {
     parts: Vec<u8>,
     /// Where the text that is being gathered begins, if there is one.
     text: Option<usize>,
+    /// Whether the last part is blanks.
+    spaced: bool,
 }
 
 impl Parts {
     fn part(&mut self, part: u8) {
         self.text = None;
+        self.spaced = part == BLANKS;
         self.parts.push(part);
+    }
+
+    fn number(&mut self) {
+        if self.spaced {
+            self.parts.pop();
+        }
+        let part = if self.spaced { SPACED } else { NUMBER };
+        self.part(part);
     }
 
     fn word(&mut self, word: &[u8]) {
@@ -302,7 +325,7 @@ impl Parts {
             self.parts.extend([TEXT, 0]);
             self.parts.len() - 1
         });
-        self.text = Some(length);
+        (self.text, self.spaced) = (Some(length), false);
         self.parts[length] += bytes.len() as u8;
         self.parts.extend_from_slice(bytes);
     }
@@ -347,5 +370,97 @@ impl Parts {
             at = next;
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scan::Scan;
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What a scan of the line alone finds.
+    fn scanned(line: &str, commas: bool) -> (u64, Vec<Span>) {
+        let mut scan = Scan::default();
+        scan.read(line.as_bytes(), commas);
+        (scan.shape, scan.numbers)
+    }
+
+    fn recognised(outlines: &mut Outlines, line: &str) -> bool {
+        let mut numbers = Vec::new();
+        let found = outlines.recognise(line.as_bytes(), &mut numbers);
+        let (shape, expected) = scanned(line, false);
+        match found {
+            Some(found) => assert_eq!((found, &numbers), (shape, &expected), "{line}"),
+            None => outlines.scanned(shape, line.as_bytes(), &expected),
+        }
+        found.is_some()
+    }
+
+    #[test]
+    fn lines_in_turn_are_recognised_from_their_third_print_on() {
+        let mut outlines = Outlines::default();
+        for step in 0..20 {
+            let lines = [
+                format!("2026-01-02 03:04:{step:02},{:03} - INFO - epoch {step}/20", step * 37),
+                format!("  loss: {:9.4}  acc={}% lr -{step}e-5", 9.0 / f64::from(step + 1), step * 5),
+                format!("{}%|{}| {step}/20 loss nan", step * 5, "█".repeat(1 + step as usize) + "▌ "),
+            ];
+            let found = lines.iter().filter(|line| recognised(&mut outlines, line)).count();
+            assert!(found == 3 || step < 4, "{found} of the lines of step {step}");
+        }
+    }
+
+    #[test]
+    fn outlines_take_a_bounded_memory() {
+        let mut outlines = Outlines::default();
+        let name = |line: usize| "abcdefghij".chars().cycle().skip(line % 10).take(line % 700).collect::<String>();
+        for line in (0..3000).flat_map(|line| [line, line]) {
+            let text = format!("{} {line} {}: 0.5", "x".repeat(line % 90), name(line));
+            recognised(&mut outlines, &text);
+            let bytes: usize = outlines.known.iter().map(|outline| outline.parts.len()).sum();
+            assert_eq!(bytes, outlines.bytes);
+            assert!(bytes <= BYTES_MAX && outlines.known.len() <= OUTLINES_MAX);
+        }
+    }
+
+    fn piece() -> impl Strategy<Value = String> {
+        prop_oneof![
+            4 => "[a-c]{1,2}",
+            4 => "[0-9]{1,4}",
+            3 => "[0-9]{1,2}\\.[0-9]{1,9}",
+            1 => "[0-9]\\.?[0-9]?[eEdD][-+]?[0-9]{1,2}",
+            4 => "[ ]{1,3}",
+            4 => "[-+.,:/@()\\[=|#_]{1,2}",
+            1 => "(nan|inf|Infinity|epoch|step|0x1f|top5|s0\\.|mAP@\\.5|é|轮|→)",
+            1 => "(█|▌|━|│|\t|\u{1})",
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(600))]
+        /// Lines that differ from one another in a piece or two: another number, another blank, another mark.
+        #[test]
+        fn what_is_recognised_is_what_a_scan_finds(
+            template in prop::collection::vec(piece(), 1..12),
+            edits in prop::collection::vec((0usize..12, piece(), any::<bool>()), 0..40),
+            commas in any::<bool>(),
+        ) {
+            let mut scan = Scan::default();
+            for line in edits.iter().scan(template.clone(), |line, (at, piece, stays)| {
+                let mut edited = line.clone();
+                let at = at % edited.len();
+                edited[at] = piece.clone();
+                if *stays {
+                    *line = edited.clone();
+                }
+                Some(edited.concat())
+            }) {
+                for text in [template.concat(), line.clone(), line] {
+                    scan.read(text.as_bytes(), commas);
+                    prop_assert_eq!((scan.shape, scan.numbers.clone()), scanned(&text, commas), "{}", text);
+                }
+            }
+        }
     }
 }

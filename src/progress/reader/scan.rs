@@ -273,18 +273,24 @@ pub(super) const PLAIN: u8 = b'#';
 /// The end of the number whose digits begin at `digits`, and its kind.
 #[inline]
 pub(super) fn numeral(line: &[u8], digits: usize, commas_divide: bool) -> (usize, u8) {
-    // Most numbers are digits and perhaps a point.
-    let whole = digits_end(line, digits);
-    let end = match line.get(whole) {
-        Some(b'.') if line.get(whole + 1).is_some_and(u8::is_ascii_digit) => digits_end(line, whole + 1),
-        _ => whole,
+    // Most numbers are a few digits and perhaps a point among them.
+    let Some(chunk) = line.get(digits..).and_then(<[u8]>::first_chunk::<8>) else {
+        return other_numeral(line, digits, commas_divide);
     };
-    let goes_on = match line.get(end) {
-        Some(b'.' | b'e' | b'E' | b'd' | b'D') => true,
-        Some(b',' | b'x') => end == whole,
-        _ => false,
+    let others = others_than_digits(*chunk);
+    let Some(whole) = first_of(others) else { return other_numeral(line, digits, commas_divide) };
+    let (length, pointed) = match chunk[whole] {
+        b'.' => (first_of(others & (others - 1)), true),
+        _ => (Some(whole), false),
     };
-    if goes_on { other_numeral(line, digits, commas_divide) } else { (end, PLAIN) }
+    match length {
+        Some(length) if !pointed || length > whole + 1 => match chunk[length] {
+            b'.' | b'e' | b'E' | b'd' | b'D' => other_numeral(line, digits, commas_divide),
+            b',' | b'x' if !pointed => other_numeral(line, digits, commas_divide),
+            _ => (digits + length, PLAIN),
+        },
+        _ => other_numeral(line, digits, commas_divide),
+    }
 }
 
 fn other_numeral(line: &[u8], digits: usize, commas_divide: bool) -> (usize, u8) {
@@ -339,9 +345,7 @@ fn number_end(line: &[u8], digits: usize, commas_divide: bool) -> usize {
 #[inline]
 fn digits_end(line: &[u8], mut at: usize) -> usize {
     while let Some(chunk) = line.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-        // Digits become 0 ..= 9; what is more sets the highest bit. A carry only reaches bytes behind the first such one.
-        let values = u64::from_le_bytes(*chunk) ^ EACH * 0x30;
-        let others = (values.wrapping_add(EACH * 0x76) | values) & (EACH * 0x80);
+        let others = others_than_digits(*chunk);
         if others != 0 {
             return at + others.trailing_zeros() as usize / 8;
         }
@@ -351,6 +355,20 @@ fn digits_end(line: &[u8], mut at: usize) -> usize {
         at += 1;
     }
     at
+}
+
+/// The highest bit of each byte that is no digit, up to the second of them if the first is ASCII.
+#[inline]
+fn others_than_digits(chunk: [u8; 8]) -> u64 {
+    // Digits become 0 ..= 9; what is more sets the highest bit. Only a byte beyond ASCII carries into those behind it.
+    let values = u64::from_le_bytes(chunk) ^ (EACH * 0x30);
+    (values.wrapping_add(EACH * 0x76) | values) & (EACH * 0x80)
+}
+
+/// The index of the first byte whose highest bit is set.
+#[inline]
+fn first_of(bits: u64) -> Option<usize> {
+    (bits != 0).then(|| bits.trailing_zeros() as usize / 8)
 }
 
 /// A one in each byte.
