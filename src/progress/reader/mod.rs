@@ -25,7 +25,10 @@ mod lexicon;
 mod lines;
 mod memory;
 mod number;
+mod numeral;
 mod outline;
+#[cfg(test)]
+mod outline_tests;
 mod outside;
 mod pattern;
 mod prefix;

@@ -3,18 +3,19 @@
 //! Problem: most lines of a log are prints of few templates in a row or in turn, and each byte of them is hashed again.
 //! Approach: an *outline* is one line's text with gaps for its numbers, blanks and bars. A line is walked along the outlines that
 //! followed the latest one before; one that differs is scanned. Properties: a line that fits has the shape and the numbers that
-//! a scan of it finds; what could read otherwise between other numbers gets no outline. Imports: nothing.
+//! a scan of it finds; what could read otherwise between other numbers gets no outline. Imports: its siblings.
 
+use super::numeral::{self, PLAIN};
 use super::scan::{self, Class, NUMBERS_MAX, Span};
 
 /// Outlines kept; then one that was not used of late makes room.
-const OUTLINES_MAX: usize = 40;
+pub(super) const OUTLINES_MAX: usize = 40;
 
 /// Longest outline, in bytes. A longer line is scanned each time.
 const LENGTH_MAX: usize = 800;
 
 /// All outlines together, in bytes.
-const BYTES_MAX: usize = 8 * 1024;
+pub(super) const BYTES_MAX: usize = 8 * 1024;
 
 /// Scanned shapes that are remembered: one that comes again is worth an outline.
 const SCANNED: usize = 32;
@@ -130,6 +131,14 @@ impl Outlines {
         }
     }
 
+    /// How many there are, and their bytes.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> (usize, usize) {
+        let bytes = self.known.iter().map(|outline| outline.parts.len()).sum();
+        assert_eq!(bytes, self.bytes);
+        (self.known.len(), bytes)
+    }
+
     #[inline]
     fn turn_to(&mut self, place: usize) {
         if let Some(Outline { next, .. }) = self.known.get_mut(self.latest)
@@ -165,8 +174,8 @@ fn fits(parts: &[u8], line: &[u8], commas_divide: bool, numbers: &mut Vec<Span>)
                     at = end;
                 }
                 let Some(digits) = number_at(line, at) else { return false };
-                let (end, kind) = scan::numeral(line, digits, commas_divide);
-                let Some(span) = Span::of_number(at, end).filter(|_| kind == scan::PLAIN) else { return false };
+                let (end, kind) = numeral::numeral(line, digits, commas_divide);
+                let Some(span) = Span::of_number(at, end).filter(|_| kind == PLAIN) else { return false };
                 numbers.push(span);
                 at = end;
             }
@@ -234,7 +243,7 @@ fn number_at(line: &[u8], at: usize) -> Option<usize> {
     }
     // Two equal marks are punctuation.
     let repeats = at > 0 && line[at - 1] == byte;
-    if repeats { None } else { scan::number_behind_mark(line, at) }
+    if repeats { None } else { numeral::number_behind_mark(line, at) }
 }
 
 /// The end of the blanks and bar cells that begin at `at`.
@@ -262,7 +271,7 @@ fn parts(line: &[u8], commas_divide: bool, numbers: &[Span]) -> Option<Box<[u8]>
         // What is glued to a word is read without regard to commas.
         let glued = commas_divide && gap.last().is_some_and(|last| Class::of(*last) == Class::Letter);
         let behind_word = at > 0 && Class::of(line[at - 1]) == Class::Letter && matches!(gap, [b'@' | b'-' | b'.']);
-        if glued || behind_word || (gap.is_empty() && at > 0) || may_join(gap) {
+        if glued || behind_word || (gap.is_empty() && at > 0) || may_join(gap, at > 0) {
             return None;
         }
         parts.gap(line, at, start)?;
@@ -278,13 +287,13 @@ fn parts(line: &[u8], commas_divide: bool, numbers: &[Span]) -> Option<Box<[u8]>
     (parts.parts.len() <= LENGTH_MAX).then(|| parts.parts.into_boxed_slice())
 }
 
-/// Whether a number behind this text might become a part of its last word.
-fn may_join(gap: &[u8]) -> bool {
+/// Whether what ends this text might become a part of the number behind it, or that number a part of it.
+fn may_join(gap: &[u8], behind_number: bool) -> bool {
     match gap {
-        [.., last] if Class::of(*last) == Class::Digit => true,
-        [.., before, b'@' | b'-' | b'.'] => matches!(Class::of(*before), Class::Letter | Class::Digit),
-        [b'.'] => true,
-        _ => false,
+        // `2026-01-02`: nothing but a mark between two numbers.
+        [mark] if behind_number && *mark != b'.' => Class::of(*mark) == Class::Digit,
+        [.., last] => Class::of(*last) == Class::Digit || matches!(last, b'@' | b'-' | b'+' | b'.'),
+        [] => false,
     }
 }
 
@@ -343,6 +352,10 @@ impl Parts {
                         self.text(b" ");
                     } else {
                         let cells = line[at..next].contains(&0xE2);
+                        // A sign behind a blank is a sign; behind a cell it is none.
+                        if cells && matches!(line.get(next), Some(b'-' | b'+' | b'.')) {
+                            return None;
+                        }
                         self.part(if cells { BAR } else { BLANKS });
                     }
                     next
@@ -370,97 +383,5 @@ impl Parts {
             at = next;
         }
         Some(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::scan::Scan;
-    use super::*;
-    use proptest::prelude::*;
-
-    /// What a scan of the line alone finds.
-    fn scanned(line: &str, commas: bool) -> (u64, Vec<Span>) {
-        let mut scan = Scan::default();
-        scan.read(line.as_bytes(), commas);
-        (scan.shape, scan.numbers)
-    }
-
-    fn recognised(outlines: &mut Outlines, line: &str) -> bool {
-        let mut numbers = Vec::new();
-        let found = outlines.recognise(line.as_bytes(), &mut numbers);
-        let (shape, expected) = scanned(line, false);
-        match found {
-            Some(found) => assert_eq!((found, &numbers), (shape, &expected), "{line}"),
-            None => outlines.scanned(shape, line.as_bytes(), &expected),
-        }
-        found.is_some()
-    }
-
-    #[test]
-    fn lines_in_turn_are_recognised_from_their_third_print_on() {
-        let mut outlines = Outlines::default();
-        for step in 0..20 {
-            let lines = [
-                format!("2026-01-02 03:04:{step:02},{:03} - INFO - epoch {step}/20", step * 37),
-                format!("  loss: {:9.4}  acc={}% lr -{step}e-5", 9.0 / f64::from(step + 1), step * 5),
-                format!("{}%|{}| {step}/20 loss nan", step * 5, "█".repeat(1 + step as usize) + "▌ "),
-            ];
-            let found = lines.iter().filter(|line| recognised(&mut outlines, line)).count();
-            assert!(found == 3 || step < 4, "{found} of the lines of step {step}");
-        }
-    }
-
-    #[test]
-    fn outlines_take_a_bounded_memory() {
-        let mut outlines = Outlines::default();
-        let name = |line: usize| "abcdefghij".chars().cycle().skip(line % 10).take(line % 700).collect::<String>();
-        for line in (0..3000).flat_map(|line| [line, line]) {
-            let text = format!("{} {line} {}: 0.5", "x".repeat(line % 90), name(line));
-            recognised(&mut outlines, &text);
-            let bytes: usize = outlines.known.iter().map(|outline| outline.parts.len()).sum();
-            assert_eq!(bytes, outlines.bytes);
-            assert!(bytes <= BYTES_MAX && outlines.known.len() <= OUTLINES_MAX);
-        }
-    }
-
-    fn piece() -> impl Strategy<Value = String> {
-        prop_oneof![
-            4 => "[a-c]{1,2}",
-            4 => "[0-9]{1,4}",
-            3 => "[0-9]{1,2}\\.[0-9]{1,9}",
-            1 => "[0-9]\\.?[0-9]?[eEdD][-+]?[0-9]{1,2}",
-            4 => "[ ]{1,3}",
-            4 => "[-+.,:/@()\\[=|#_]{1,2}",
-            1 => "(nan|inf|Infinity|epoch|step|0x1f|top5|s0\\.|mAP@\\.5|é|轮|→)",
-            1 => "(█|▌|━|│|\t|\u{1})",
-        ]
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(600))]
-        /// Lines that differ from one another in a piece or two: another number, another blank, another mark.
-        #[test]
-        fn what_is_recognised_is_what_a_scan_finds(
-            template in prop::collection::vec(piece(), 1..12),
-            edits in prop::collection::vec((0usize..12, piece(), any::<bool>()), 0..40),
-            commas in any::<bool>(),
-        ) {
-            let mut scan = Scan::default();
-            for line in edits.iter().scan(template.clone(), |line, (at, piece, stays)| {
-                let mut edited = line.clone();
-                let at = at % edited.len();
-                edited[at] = piece.clone();
-                if *stays {
-                    *line = edited.clone();
-                }
-                Some(edited.concat())
-            }) {
-                for text in [template.concat(), line.clone(), line] {
-                    scan.read(text.as_bytes(), commas);
-                    prop_assert_eq!((scan.shape, scan.numbers.clone()), scanned(&text, commas), "{}", text);
-                }
-            }
-        }
     }
 }

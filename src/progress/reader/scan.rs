@@ -2,9 +2,10 @@
 //!
 //! Problem: lines of a log are printed from few templates, and analysing a line costs far more than reading it.
 //! Approach: numbers, blanks and the cells of bars collapse, so that two prints of one template hash alike; what a template
-//! means is then looked up. Digits inside words (`top5`, `s0.loss`) are names and stay. Imports: nothing.
+//! means is then looked up. Digits inside words (`top5`, `s0.loss`) are names and stay. Imports: its siblings.
 
 use super::number::NUMBER_MAX;
+use super::numeral::{EACH, PLAIN, number_behind_mark, numeral};
 use super::outline::Outlines;
 
 /// Numbers on one line that are looked at; a line with more is a dump.
@@ -249,131 +250,6 @@ pub(super) fn is_cell(sign: &[u8]) -> bool {
     !divides && matches!(sign, [0xE2, 0x94..=0x97 | 0xA0..=0xA3, _])
 }
 
-/// Where the digits behind a sign or a point begin, if the mark at `start` begins a number.
-#[inline]
-pub(super) fn number_behind_mark(line: &[u8], start: usize) -> Option<usize> {
-    let digit = |at: usize| line.get(at).is_some_and(u8::is_ascii_digit);
-    let before = if start > 0 { line[start - 1] } else { b' ' };
-    if matches!(Class::of(before), LETTER | DIGIT) {
-        return None;
-    }
-    match line[start] {
-        b'-' | b'+' if !matches!(before, b')' | b']') => {
-            let pointed = line.get(start + 1) == Some(&b'.') && digit(start + 2);
-            (pointed || digit(start + 1)).then_some(start + 1)
-        }
-        b'.' => digit(start + 1).then_some(start),
-        _ => None,
-    }
-}
-
-/// A number, unlike a version or an address in hexadecimal digits.
-pub(super) const PLAIN: u8 = b'#';
-
-/// The end of the number whose digits begin at `digits`, and its kind.
-#[inline]
-pub(super) fn numeral(line: &[u8], digits: usize, commas_divide: bool) -> (usize, u8) {
-    // Most numbers are a few digits and perhaps a point among them.
-    let Some(chunk) = line.get(digits..).and_then(<[u8]>::first_chunk::<8>) else {
-        return other_numeral(line, digits, commas_divide);
-    };
-    let others = others_than_digits(*chunk);
-    let Some(whole) = first_of(others) else { return other_numeral(line, digits, commas_divide) };
-    let (length, pointed) = match chunk[whole] {
-        b'.' => (first_of(others & (others - 1)), true),
-        _ => (Some(whole), false),
-    };
-    match length {
-        Some(length) if !pointed || length > whole + 1 => match chunk[length] {
-            b'.' | b'e' | b'E' | b'd' | b'D' => other_numeral(line, digits, commas_divide),
-            b',' | b'x' if !pointed => other_numeral(line, digits, commas_divide),
-            _ => (digits + length, PLAIN),
-        },
-        _ => other_numeral(line, digits, commas_divide),
-    }
-}
-
-fn other_numeral(line: &[u8], digits: usize, commas_divide: bool) -> (usize, u8) {
-    let mut end = number_end(line, digits, commas_divide);
-    if line.get(end) == Some(&b'.') && line.get(end + 1).is_some_and(u8::is_ascii_digit) {
-        // 1.2.3 is a version or an address.
-        while end < line.len() && (line[end].is_ascii_digit() || line[end] == b'.') {
-            end += 1;
-        }
-        return (end, b'v');
-    }
-    if line[digits] == b'0' && line.get(end) == Some(&b'x') && end == digits + 1 {
-        end += 1;
-        while end < line.len() && line[end].is_ascii_hexdigit() {
-            end += 1;
-        }
-        return (end, b'x');
-    }
-    (end, PLAIN)
-}
-
-fn joins_digits(byte: u8) -> bool {
-    matches!(byte, b'@' | b'-' | b'.')
-}
-
-fn is_not_finite(word: &[u8]) -> bool {
-    word.eq_ignore_ascii_case(b"nan") || word.eq_ignore_ascii_case(b"inf") || word.eq_ignore_ascii_case(b"infinity")
-}
-
-/// Words to which a count is glued (`epoch12`, `Step-3`), unlike names that end in digits.
-fn ends_in_counter(word: &[u8]) -> bool {
-    const COUNTERS: [&[u8]; 6] = [b"epoch", b"step", b"iter", b"iteration", b"episode", b"batch"];
-    COUNTERS.iter().any(|counter| {
-        word.len() >= counter.len()
-            && word[word.len() - counter.len()..].eq_ignore_ascii_case(counter)
-            && (word.len() == counter.len() || !word[word.len() - counter.len() - 1].is_ascii_alphabetic())
-    })
-}
-
-fn number_end(line: &[u8], digits: usize, commas_divide: bool) -> usize {
-    let mut end = digits_end(line, digits);
-    if line.get(end) == Some(&b',') && !commas_divide {
-        end = comma_end(line, digits, end);
-    }
-    if line.get(end) == Some(&b'.') && line.get(end + 1).is_some_and(u8::is_ascii_digit) {
-        end = digits_end(line, end + 1);
-    }
-    exponent_end(line, end)
-}
-
-/// Eight bytes at a time: a loop over bytes ends where no processor foresees it.
-#[inline]
-fn digits_end(line: &[u8], mut at: usize) -> usize {
-    while let Some(chunk) = line.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-        let others = others_than_digits(*chunk);
-        if others != 0 {
-            return at + others.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    while at < line.len() && line[at].is_ascii_digit() {
-        at += 1;
-    }
-    at
-}
-
-/// The highest bit of each byte that is no digit, up to the second of them if the first is ASCII.
-#[inline]
-fn others_than_digits(chunk: [u8; 8]) -> u64 {
-    // Digits become 0 ..= 9; what is more sets the highest bit. Only a byte beyond ASCII carries into those behind it.
-    let values = u64::from_le_bytes(chunk) ^ (EACH * 0x30);
-    (values.wrapping_add(EACH * 0x76) | values) & (EACH * 0x80)
-}
-
-/// The index of the first byte whose highest bit is set.
-#[inline]
-fn first_of(bits: u64) -> Option<usize> {
-    (bits != 0).then(|| bits.trailing_zeros() as usize / 8)
-}
-
-/// A one in each byte.
-const EACH: u64 = 0x0101_0101_0101_0101;
-
 /// The end of the letters that begin at `at`.
 #[inline]
 fn letters_end(line: &[u8], mut at: usize) -> usize {
@@ -395,40 +271,22 @@ fn letters_end(line: &[u8], mut at: usize) -> usize {
     at + line[at..].iter().take_while(|byte| Class::of(**byte) == LETTER).count()
 }
 
-/// `1,234,567` groups, `0,5312` divides; a comma in a list (`3,4`, `5,100,0.9`) does neither.
-fn comma_end(line: &[u8], digits: usize, comma: usize) -> usize {
-    if digits > 0 && line[digits - 1] == b',' {
-        return comma;
-    }
-    let mut end = comma;
-    while line.get(end) == Some(&b',') {
-        let group = digits_end(line, end + 1);
-        if group - end - 1 != 3 || comma - digits > 3 {
-            break;
-        }
-        end = group;
-    }
-    if line.get(end) == Some(&b',') && line.get(end + 1).is_some_and(u8::is_ascii_digit) {
-        let after = digits_end(line, end + 1);
-        let decimals = after - comma - 1;
-        let zero = line[digits] == b'0' && comma == digits + 1;
-        let listed = digits > 0 && matches!(line[digits - 1], b'[' | b'(' | b'{');
-        let divides = end == comma && !listed && (decimals >= 2 && decimals != 3 || decimals == 3 && zero);
-        return if divides && !matches!(line.get(after), Some(b',' | b'.' | b':' | b'/')) { after } else { comma };
-    }
-    end
+fn joins_digits(byte: u8) -> bool {
+    matches!(byte, b'@' | b'-' | b'.')
 }
 
-fn exponent_end(line: &[u8], at: usize) -> usize {
-    let Some(b'e' | b'E' | b'd' | b'D') = line.get(at) else { return at };
-    let signed = matches!(line.get(at + 1), Some(b'-' | b'+'));
-    if !signed && matches!(line[at], b'd' | b'D') {
-        return at;
-    }
-    let digits = at + 1 + usize::from(signed);
-    let end = digits_end(line, digits);
-    let ends_there = line.get(end).is_none_or(|next| !next.is_ascii_alphanumeric());
-    if end > digits && end - digits <= 4 && ends_there { end } else { at }
+fn is_not_finite(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"nan") || word.eq_ignore_ascii_case(b"inf") || word.eq_ignore_ascii_case(b"infinity")
+}
+
+/// Words to which a count is glued (`epoch12`, `Step-3`), unlike names that end in digits.
+fn ends_in_counter(word: &[u8]) -> bool {
+    const COUNTERS: [&[u8]; 6] = [b"epoch", b"step", b"iter", b"iteration", b"episode", b"batch"];
+    COUNTERS.iter().any(|counter| {
+        word.len() >= counter.len()
+            && word[word.len() - counter.len()..].eq_ignore_ascii_case(counter)
+            && (word.len() == counter.len() || !word[word.len() - counter.len() - 1].is_ascii_alphabetic())
+    })
 }
 
 #[cfg(test)]
