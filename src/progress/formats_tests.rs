@@ -348,6 +348,24 @@ fn the_same_name_for_two_parts_of_the_data_is_two_series() {
 }
 
 #[test]
+fn a_validation_goes_before_its_training_if_it_improves_and_comes_about_as_often() {
+    let metric = |text: &str| reading(text).metric;
+    let beside = |validation: &str| metric(&log("", &format!("epoch {{n}}/20 loss {{L}} val_loss {validation}")));
+    assert_eq!(beside("1{L}").as_deref(), Some("val_loss"));
+    assert_eq!(beside("2.{A}").as_deref(), Some("loss"), "it only worsens");
+    let accuracy = log("", "epoch {n}/20 acc 0.{A} val_acc 0.1{A}");
+    assert_eq!(metric(&accuracy).as_deref(), Some("val_acc"));
+    let spaced = |every: usize| {
+        let training = |step: usize| format!("step {step} loss {:.4}\n", loss(step / 10));
+        let validation = |step: usize| format!("step {step} val_loss {:.4}\n", loss(step / 10) + 1.0);
+        let line = |step| if step % every == 0 { training(step) + &validation(step) } else { training(step) };
+        metric(&(1..200).map(line).collect::<String>())
+    };
+    assert_eq!(spaced(2).as_deref(), Some("val_loss"));
+    assert_eq!(spaced(10).as_deref(), Some("loss"), "it comes rarely");
+}
+
+#[test]
 fn an_end_that_is_told_when_all_is_over_was_not_known() {
     let text = log("", "epoch {i} | loss: {L}");
     let read = reading(&(text + "Stop training because you reached max_epochs = 20 with best_epoch = 15\n"));

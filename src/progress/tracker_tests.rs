@@ -156,7 +156,7 @@ fn the_choice_survives_a_restart_in_the_middle_of_a_table() {
     let mut after = Tracker::resume(&Directives::default(), &checkpoint);
     after.push(&log.as_bytes()[cut..], Millis(1));
     let learning = after.peek(Millis(1));
-    assert_eq!((learning.metric.as_deref(), learning.evaluations), (Some("train_loss"), 12));
+    assert_eq!((learning.metric.as_deref(), learning.evaluations), (Some("valid_loss"), 12));
     assert_eq!(learning.progress.map(|progress| progress.current), Some(12.0));
 }
 
@@ -195,7 +195,7 @@ fn files_of_metrics_are_read_like_logs() {
         printed(10, |i, l| format!("{i},0.{},{l},0.5,{l}", 50 + i))
     );
     for (name, log, metric) in
-        [("lightning", csv, "train_loss"), ("trainer_state", trainer_state, "loss"), ("keras", keras, "loss")]
+        [("lightning", csv, "val_loss"), ("trainer_state", trainer_state, "loss"), ("keras", keras, "val_loss")]
     {
         let learning = tracker_of(&log).peek(Millis(0));
         assert_eq!((learning.metric.as_deref(), learning.evaluations), (Some(metric), 10), "{name}");

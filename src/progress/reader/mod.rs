@@ -37,6 +37,7 @@ mod roles;
 mod scan;
 mod series;
 mod table;
+mod validation;
 mod vocabulary;
 
 pub(super) use choice::{Candidate, Choice, CountReading, Wishes};

@@ -5,6 +5,7 @@
 //! Imports: model only.
 
 use super::lexicon::Split;
+use super::validation::{self, IMPROVED, VALIDATED};
 use crate::model::Direction;
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +51,10 @@ pub(super) struct Series {
     whole: bool,
     /// The name says little about which way it improves.
     soft: bool,
+    /// Of the name without the part of the data: equal for one quantity measured on several parts.
+    pub quantity: u64,
+    /// Whether it ever improved, as its name promises.
+    pub improved: bool,
 }
 
 /// A series over a restart. Only finite numbers: others have no place in JSON.
@@ -66,6 +71,8 @@ pub(super) struct SeriesMemory {
     early: f64,
     late: f64,
     whole: bool,
+    #[serde(default)]
+    improved: bool,
 }
 
 impl From<&Series> for SeriesMemory {
@@ -83,6 +90,7 @@ impl From<&Series> for SeriesMemory {
             early: finite(series.early),
             late: finite(series.late),
             whole: series.whole,
+            improved: series.improved,
         }
     }
 }
@@ -146,7 +154,7 @@ impl Candidates {
             Named { place: 0, name, split: *split, signature: *signature, direction: *direction, weight: *weight };
         let (slot, generation) = self.intern(&named);
         if let Some(series) = self.get_mut(slot, generation) {
-            (series.count, series.whole) = (memory.count, memory.whole);
+            (series.count, series.whole, series.improved) = (memory.count, memory.whole, memory.improved);
             (series.rises, series.falls) = memory.moves;
             (series.early, series.late) = (memory.early, memory.late);
             (series.low, series.high) = memory.range.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
@@ -180,6 +188,7 @@ impl Candidates {
             .map(|(slot, series)| (slot as u16, series.score(most, nameless, counted)))
             .filter(|(_, score)| *score > 0.0)
             .collect();
+        validation::lift(&self.series, &mut ranked);
         ranked.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(a.cmp(b)));
         ranked
     }
@@ -247,6 +256,8 @@ impl Series {
             paces: None,
             whole: true,
             soft: is_soft(named.name, named.weight),
+            quantity: validation::quantity(named.name),
+            improved: false,
         }
     }
 
@@ -269,6 +280,7 @@ impl Series {
         }
         self.late += (value - self.late) * 0.2;
         self.last = value;
+        self.improved |= self.count >= VALIDATED && self.promised() * self.moved() > IMPROVED;
     }
 
     /// How sure it is that this is the evaluation function, as far as it can tell alone.
@@ -315,18 +327,21 @@ impl Series {
         self.soft
     }
 
+    /// Which way it moves where its name says so, 0 where it does not.
+    fn promised(&self) -> f64 {
+        match self.named_direction {
+            Some(Direction::Down) => -1.0,
+            Some(Direction::Up) => 1.0,
+            None => 0.0,
+        }
+    }
+
     /// Moves steadily against what its name promises.
     fn contradicts(&self) -> bool {
         let range = self.high - self.low;
-        let moved = self.late - self.early_mean();
-        let worse = match self.named_direction {
-            Some(Direction::Down) => moved,
-            Some(Direction::Up) => -moved,
-            None => 0.0,
-        };
+        let worse = -self.promised() * (self.late - self.early_mean());
         if self.is_softly_named() && self.named_direction.is_some() {
-            let promised = if self.named_direction == Some(Direction::Down) { -1.0 } else { 1.0 };
-            return self.count >= 5 && self.moved() * promised < -0.6;
+            return self.count >= 5 && self.moved() * self.promised() < -0.6;
         }
         self.count >= 10 && range > 0.0 && worse > range * 0.25
     }
