@@ -40,10 +40,10 @@ fn the_other_readings_are_listed_with_the_label_that_chooses_each() {
     let said = String::from_utf8_lossy(&output);
     let label = said.lines().find_map(|line| line.trim().strip_prefix("flowcon.metric=")).expect("a label");
     let (metric, _) = label.split_once(" (").expect("what stands behind it");
-    assert_eq!(metric, "valid loss", "{said}");
+    assert_eq!(metric, "train loss", "{said}");
     let told = json(&["--json", "--metric", metric, &path]);
     let observations = told["observations"].as_array().expect("a list");
-    assert_eq!((observations.len(), observations[0]["value"].as_f64()), (8, Some(1.8)));
+    assert_eq!((observations.len(), observations[0]["value"].as_f64()), (8, Some(0.8)));
 }
 
 #[test]

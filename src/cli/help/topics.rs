@@ -38,7 +38,9 @@ fn labels() -> Topic {
                     ),
                     paragraph(
                         "`flowctl logs FILE` also lists what else could be read, each with the label that chooses it, such as \
-                         flowcon.metric=val_loss. \"valid loss\" is the loss of the validation where several are called loss.",
+                         flowcon.metric=val_loss. \"valid loss\" is the loss of the validation where several are called loss. Of a \
+                         quantity printed for training and validation, the validation is read if it improves and is printed \
+                         about as often.",
                     ),
                     paragraph(
                         "flowcon.pattern is matched against every line and must be cheap: a pattern of more than 256 states is refused (a{9} \

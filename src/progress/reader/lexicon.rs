@@ -296,7 +296,7 @@ fn graded(words: &[Cow<'_, str>], says: &[Word], direction: Direction, mut weigh
             weight *= factor;
         }
     }
-    // Training is read first: it is dense and it is what the job does; test values are few and often printed at the end.
+    // Until a validation shows that it improves, training is read: it is dense. Test values are few and often printed at the end.
     weight *= match split {
         Split::Unsaid | Split::Train => 1.0,
         Split::Valid => 0.85,
