@@ -8,6 +8,7 @@ mod backoff;
 mod balanced;
 mod capacity;
 mod check;
+pub mod cluster;
 mod decision;
 mod diff;
 mod domain;

@@ -1,0 +1,139 @@
+//! Methods without foresight, to measure the others against.
+//!
+//! FIFO, EDF and priority: thesis §4.2, with the semantics of the published simulator. One job a node, never preempted; the first that
+//! waits takes the first free node. Its setup is the cheapest (price of the node times run time) that ends before the deadline if
+//! started now, else the fastest. They share no node, so that a gain against them is mostly the gain of sharing; packed EDF is EDF on
+//! shared nodes. Imports: nothing of this crate but the plan.
+
+use super::catalogue::Catalogue;
+use super::plan::{Job, Place, Plan, Situation};
+
+/// Who is first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// First come, first served.
+    Fifo,
+    /// Earliest deadline first.
+    Edf,
+    /// The largest weight of lateness first.
+    Priority,
+    /// Earliest deadline first, on nodes that jobs share; never preempted.
+    PackedEdf,
+}
+
+/// A way to run a job: type of GPU, GPUs, what it costs, seconds.
+type Setup = (usize, usize, f64, f64);
+
+/// The plan of a method without foresight.
+pub fn baseline(situation: &Situation<'_>, queue: Queue) -> Plan {
+    let mut order: Vec<usize> = (0..situation.jobs.len()).filter(|job| situation.jobs[*job].place.is_none()).collect();
+    order.sort_by(|one, other| {
+        let (one, other) = (&situation.jobs[*one], &situation.jobs[*other]);
+        let first = match queue {
+            Queue::Fifo => std::cmp::Ordering::Equal,
+            Queue::Edf | Queue::PackedEdf => one.deadline_s.total_cmp(&other.deadline_s),
+            Queue::Priority => other.weight.total_cmp(&one.weight),
+        };
+        first.then(one.number.cmp(&other.number))
+    });
+    let mut plan = Plan { nodes: vec![None; situation.nodes.len()], places: vec![None; situation.jobs.len()] };
+    for (at, job) in situation.jobs.iter().enumerate() {
+        if let Some(place) = job.place {
+            plan.places[at] = Some(place);
+            plan.nodes[place.node] = situation.nodes[place.node];
+        }
+    }
+    match queue {
+        Queue::PackedEdf => packed(situation, &order, &mut plan),
+        _ => alone(situation, &order, &mut plan),
+    }
+    plan
+}
+
+/// One job a node.
+fn alone(situation: &Situation<'_>, order: &[usize], plan: &mut Plan) {
+    let catalogue = situation.catalogue;
+    for at in order {
+        let Some(node) = plan.nodes.iter().position(Option::is_none) else { return };
+        let job = &situation.jobs[*at];
+        let price = |node_type: usize| catalogue.price_per_s(node_type);
+        let setups =
+            setups(situation, job, |gpu, gpus| catalogue.cheapest_with(gpu, gpus).map_or(f64::INFINITY, price));
+        if let Some((gpu, gpus, ..)) = best(situation.now_s, job, setups) {
+            plan.nodes[node] = catalogue.cheapest_with(gpu, gpus);
+            plan.places[*at] = Some(Place { node, gpus });
+        }
+    }
+}
+
+/// On shared nodes: the best setup for which there is room now, on the node where fewest GPUs stay idle, else on a new node.
+fn packed(situation: &Situation<'_>, order: &[usize], plan: &mut Plan) {
+    let catalogue = situation.catalogue;
+    let mut gpu_of: Vec<Option<usize>> =
+        plan.nodes.iter().map(|open| open.map(|node_type| catalogue.nodes()[node_type].gpu)).collect();
+    let mut used = vec![0; gpu_of.len()];
+    for place in plan.places.iter().flatten() {
+        used[place.node] += place.gpus;
+    }
+    for at in order {
+        let job = &situation.jobs[*at];
+        let room = |gpu: usize, gpus: usize| {
+            let fits = (0..used.len()).filter(|node| gpu_of[*node].is_none_or(|open| open == gpu));
+            let size = |node: usize| size_of(situation, gpu, plan.nodes[node]);
+            let fits = fits.filter(|node| used[*node] + gpus <= size(*node));
+            fits.min_by_key(|node| (gpu_of[*node].is_none(), size(*node) - used[*node], *node))
+        };
+        let setups = setups(situation, job, |gpu, gpus| catalogue.gpu_price_per_s(gpu) * gpus as f64);
+        let setups = setups.filter(|(gpu, gpus, ..)| room(*gpu, *gpus).is_some());
+        let Some((gpu, gpus, ..)) = best(situation.now_s, job, setups) else { continue };
+        let Some(node) = room(gpu, gpus) else { continue };
+        plan.places[*at] = Some(Place { node, gpus });
+        used[node] += gpus;
+        gpu_of[node] = Some(gpu);
+        if situation.restart_s > 0.0 && plan.nodes[node].is_none() {
+            plan.nodes[node] = catalogue.cheapest_with(gpu, catalogue.most_gpus(gpu));
+        }
+    }
+    if situation.restart_s <= 0.0 {
+        let fitting = |node: usize| {
+            gpu_of[node].filter(|_| used[node] > 0).and_then(|gpu| catalogue.cheapest_with(gpu, used[node]))
+        };
+        plan.nodes = (0..used.len()).map(fitting).collect();
+    }
+}
+
+/// How many GPUs a node can have: where a restart costs nothing it may become the largest of its type.
+fn size_of(situation: &Situation<'_>, gpu: usize, open: Option<usize>) -> usize {
+    let largest = situation.catalogue.most_gpus(gpu);
+    match open {
+        Some(node_type) if situation.restart_s > 0.0 => situation.catalogue.nodes()[node_type].gpus,
+        _ => largest,
+    }
+}
+
+fn setups<'s>(
+    situation: &'s Situation<'_>,
+    job: &'s Job<'_>,
+    price_per_s: impl Fn(usize, usize) -> f64 + 's,
+) -> impl Iterator<Item = Setup> + 's {
+    job.times.all().filter_map(move |(gpu, gpus, _)| {
+        let seconds = situation.seconds_left(job, gpu, gpus, false)?;
+        Some((gpu, gpus, price_per_s(gpu, gpus) * seconds, seconds))
+    })
+}
+
+/// The cheapest setup that ends before the deadline, else the fastest.
+fn best(now_s: f64, job: &Job<'_>, setups: impl Iterator<Item = Setup>) -> Option<Setup> {
+    let key = |(_, _, cost, seconds): &Setup| -> (f64, f64) {
+        if now_s + seconds < job.deadline_s { (0.0, *cost) } else { (1.0, *seconds) }
+    };
+    setups.min_by(|one, other| {
+        let (one, other) = (key(one), key(other));
+        one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1))
+    })
+}
+
+/// The lower bound of a schedule's cost: each job on the setup that costs least, on a node without idle GPUs, and nobody late.
+pub fn lower_bound<'t>(catalogue: &Catalogue, jobs: impl Iterator<Item = &'t super::catalogue::RunTimes>) -> f64 {
+    jobs.map(|times| catalogue.least_cost(times)).sum()
+}

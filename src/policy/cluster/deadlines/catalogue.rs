@@ -1,0 +1,198 @@
+//! What can be rented and how long a job takes there.
+//!
+//! Imports: nothing of this crate.
+
+const SECONDS_AN_HOUR: f64 = 3600.0;
+
+/// A kind of node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeType {
+    /// As the list of prices spells it.
+    pub name: String,
+    /// The type of its GPUs: an index into [`Catalogue::gpu_types`].
+    pub gpu: usize,
+    /// How many GPUs it has.
+    pub gpus: usize,
+    /// Price per hour, whether its GPUs are used or not.
+    pub price_per_hour: f64,
+}
+
+/// The node types that may be opened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Catalogue {
+    gpu_types: Vec<String>,
+    nodes: Vec<NodeType>,
+    /// For each GPU type and number of used GPUs the cheapest node that has so many.
+    smallest: Vec<Vec<usize>>,
+    /// Price of one GPU for a second where it is cheapest.
+    gpu_price: Vec<f64>,
+}
+
+impl Catalogue {
+    /// A catalogue from rows of name, GPU type, number of GPUs, price per hour.
+    ///
+    /// # Errors
+    /// No row, a node without GPUs, or a price that is negative or no number.
+    pub fn new(rows: &[(&str, &str, usize, f64)]) -> Result<Catalogue, String> {
+        let mut gpu_types: Vec<String> = Vec::new();
+        let mut nodes = Vec::new();
+        for (name, gpu_type, gpus, price_per_hour) in rows {
+            if *gpus == 0 || !price_per_hour.is_finite() || *price_per_hour < 0.0 {
+                return Err(format!("node type {name}: expected at least one GPU and a price that is not negative"));
+            }
+            let known = gpu_types.iter().position(|known| known == gpu_type);
+            let gpu = known.unwrap_or_else(|| {
+                gpu_types.push((*gpu_type).to_owned());
+                gpu_types.len() - 1
+            });
+            nodes.push(NodeType { name: (*name).to_owned(), gpu, gpus: *gpus, price_per_hour: *price_per_hour });
+        }
+        if nodes.is_empty() {
+            return Err("no node type can be opened; add one to the list of prices".to_owned());
+        }
+        let mut catalogue = Catalogue { gpu_types, nodes, smallest: Vec::new(), gpu_price: Vec::new() };
+        for gpu in 0..catalogue.gpu_types.len() {
+            let (smallest, price) = catalogue.summary(gpu);
+            catalogue.smallest.push(smallest);
+            catalogue.gpu_price.push(price);
+        }
+        Ok(catalogue)
+    }
+
+    fn summary(&self, gpu: usize) -> (Vec<usize>, f64) {
+        let of_type = || self.nodes.iter().enumerate().filter(move |(_, node)| node.gpu == gpu);
+        let most = of_type().map(|(_, node)| node.gpus).max().unwrap_or(0);
+        let cheapest = |used: usize| {
+            let fits = of_type().filter(|(_, node)| node.gpus >= used);
+            fits.min_by(|(_, one), (_, other)| one.price_per_hour.total_cmp(&other.price_per_hour))
+        };
+        let smallest = (0..=most).filter_map(|used| cheapest(used.max(1)).map(|(at, _)| at)).collect();
+        let price = of_type().map(|(_, node)| node.price_per_hour / node.gpus as f64 / SECONDS_AN_HOUR);
+        (smallest, price.fold(f64::INFINITY, f64::min))
+    }
+
+    /// Names of the GPU types.
+    pub fn gpu_types(&self) -> &[String] {
+        &self.gpu_types
+    }
+
+    /// The node types, numbered as plans number them.
+    pub fn nodes(&self) -> &[NodeType] {
+        &self.nodes
+    }
+
+    /// GPUs of the largest node with this type of GPU.
+    pub fn most_gpus(&self, gpu: usize) -> usize {
+        self.smallest[gpu].len() - 1
+    }
+
+    /// The cheapest node type with this type of GPU and at least so many of them.
+    pub fn cheapest_with(&self, gpu: usize, gpus: usize) -> Option<usize> {
+        self.smallest[gpu].get(gpus).copied()
+    }
+
+    /// Price of a node type per second.
+    pub fn price_per_s(&self, node: usize) -> f64 {
+        self.nodes[node].price_per_hour / SECONDS_AN_HOUR
+    }
+
+    /// Price of one GPU of this type per second, on the node type where it is cheapest.
+    pub fn gpu_price_per_s(&self, gpu: usize) -> f64 {
+        self.gpu_price[gpu]
+    }
+
+    /// The least that a job costs that is alone in the world: Σ of these is the lower bound of a schedule's cost.
+    pub fn least_cost(&self, times: &RunTimes) -> f64 {
+        times
+            .all()
+            .map(|(gpu, gpus, seconds)| gpus as f64 * seconds * self.gpu_price[gpu])
+            .fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// t(job, GPU type, GPUs): seconds that a whole job takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunTimes {
+    /// By GPU type, then by the number of GPUs less one.
+    seconds: Vec<Vec<Option<f64>>>,
+}
+
+impl RunTimes {
+    /// A table for the nodes of a catalogue; more GPUs than its nodes have are left out.
+    ///
+    /// # Errors
+    /// A time that is not positive, or a job that can run nowhere.
+    pub fn new(catalogue: &Catalogue, rows: &[(usize, usize, f64)]) -> Result<RunTimes, String> {
+        let mut seconds: Vec<Vec<Option<f64>>> =
+            (0..catalogue.gpu_types.len()).map(|gpu| vec![None; catalogue.most_gpus(gpu)]).collect();
+        for (gpu, gpus, time) in rows {
+            if !time.is_finite() || *time <= 0.0 {
+                return Err(format!("{time} seconds on {gpus} GPUs: expected a positive number"));
+            }
+            let entry = gpus.checked_sub(1).and_then(|at| seconds.get_mut(*gpu).and_then(|row| row.get_mut(at)));
+            if let Some(entry) = entry {
+                *entry = Some(*time);
+            }
+        }
+        let times = RunTimes { seconds };
+        if times.all().next().is_none() {
+            return Err("no run time on any node type; add the job to the table of run times".to_owned());
+        }
+        Ok(times)
+    }
+
+    /// Seconds of the whole job on so many GPUs of a type; `None` where it cannot run.
+    pub fn seconds(&self, gpu: usize, gpus: usize) -> Option<f64> {
+        *self.seconds.get(gpu)?.get(gpus.checked_sub(1)?)?
+    }
+
+    /// Each way to run the job: GPU type, number of GPUs, seconds.
+    pub fn all(&self) -> impl Iterator<Item = (usize, usize, f64)> {
+        self.seconds.iter().enumerate().flat_map(|(gpu, row)| {
+            row.iter().enumerate().filter_map(move |(at, time)| time.map(|time| (gpu, at + 1, time)))
+        })
+    }
+
+    /// min t: seconds of the fastest way.
+    pub fn fastest_s(&self) -> f64 {
+        self.all().map(|(.., seconds)| seconds).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The fewest GPU-seconds that the job can be done with.
+    pub fn least_gpu_s(&self) -> f64 {
+        self.all().map(|(_, gpus, seconds)| gpus as f64 * seconds).fold(f64::INFINITY, f64::min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cheapest_node_that_is_large_enough_is_found() {
+        let rows = [("one", "K", 1, 1.0), ("four", "K", 4, 3.0), ("two", "K", 2, 3.5), ("big", "M", 8, 9.0)];
+        let catalogue = Catalogue::new(&rows).unwrap();
+        assert_eq!(
+            [1, 2, 3, 4, 5].map(|gpus| catalogue.cheapest_with(0, gpus)),
+            [Some(0), Some(1), Some(1), Some(1), None]
+        );
+        assert_eq!((catalogue.most_gpus(0), catalogue.most_gpus(1)), (4, 8));
+        assert_eq!(catalogue.gpu_price_per_s(0), 0.75 / 3600.0);
+    }
+
+    #[test]
+    fn the_least_cost_takes_the_best_of_price_and_speed() {
+        let catalogue = Catalogue::new(&[("k", "K", 2, 7.2), ("m", "M", 1, 36.0)]).unwrap();
+        let times = RunTimes::new(&catalogue, &[(0, 1, 100.0), (0, 2, 60.0), (1, 1, 5.0), (1, 9, 1.0)]).unwrap();
+        assert!((catalogue.least_cost(&times) - 0.05).abs() < 1e-12);
+        assert_eq!((times.fastest_s(), times.least_gpu_s(), times.seconds(1, 9)), (5.0, 5.0, None));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(Catalogue::new(&[]).is_err() && Catalogue::new(&[("x", "K", 0, 1.0)]).is_err());
+        let catalogue = Catalogue::new(&[("k", "K", 2, 7.2)]).unwrap();
+        assert!(RunTimes::new(&catalogue, &[(0, 1, 0.0)]).is_err());
+        assert!(RunTimes::new(&catalogue, &[(0, 3, 5.0)]).is_err());
+    }
+}

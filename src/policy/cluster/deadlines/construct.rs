@@ -1,0 +1,215 @@
+//! The greedy construction and its randomised form.
+//!
+//! Source: thesis §3.1.3 (pre-processing, scheduling, post-processing) and §3.1.4 (jobs swapped in the order, restricted candidate
+//! lists for the configuration and the node). Each job in the order of pressure takes the way that it prefers on the open node that
+//! it fills best, else on a new node, else the next way that fits. Afterwards idle GPUs of rented nodes go to whom they help most.
+//! Imports: nothing of this crate but its neighbours here.
+
+use super::board::{Board, Choice};
+use super::draft::Draft;
+use super::draw::Draw;
+use super::plan::Place;
+
+/// The most probable swap of two neighbours in the order; heavier jobs are swapped less.
+const SWAP: f64 = 0.3;
+
+/// Ways that cost up to so much more than the best are candidates, and no more than [`CANDIDATES`].
+const DEARER: f64 = 1.3;
+const CANDIDATES: usize = 4;
+
+/// How a construction differs from starting over.
+#[derive(Clone, Copy, Default)]
+struct Style {
+    /// Who runs stays where it is.
+    keeps: bool,
+    /// Nobody waits by choice.
+    hurries: bool,
+}
+
+/// Nodes with their free GPUs.
+struct Rooms {
+    gpu: Vec<usize>,
+    free: Vec<usize>,
+    /// By type of GPU and number of free GPUs.
+    open: Vec<Vec<Vec<usize>>>,
+    /// The first one is the last.
+    closed: Vec<usize>,
+    free_gpus: usize,
+}
+
+impl Board<'_> {
+    /// The greedy plan. Where a restart costs something, the better one of starting over and of keeping who runs.
+    pub fn greedy(&self) -> Draft {
+        let anew = self.build(&self.order, None, Style::default());
+        if self.situation.restart_s <= 0.0 {
+            return anew;
+        }
+        let kept = self.build(&self.order, None, Style { keeps: true, hurries: false });
+        if self.cost(&kept) < self.cost(&anew) { kept } else { anew }
+    }
+
+    /// Randomised construction number `number` of a seed. Where a restart costs something, half of them keep
+    /// who runs; in half of them nobody waits by choice.
+    pub fn construction(&self, seed: u64, number: u64) -> Draft {
+        let mut draw = Draw::new(seed, number);
+        let mut order = self.order.clone();
+        for at in 1..order.len() {
+            let weight = self.situation.jobs[order[at - 1]].weight / self.most_weight.max(f64::MIN_POSITIVE);
+            if draw.uniform() < SWAP * (1.0 - 0.9 * weight) {
+                order.swap(at - 1, at);
+            }
+        }
+        let style = Style {
+            keeps: self.situation.restart_s > 0.0 && number.is_multiple_of(2),
+            hurries: (number / 2).is_multiple_of(2),
+        };
+        self.build(&order, Some(&mut draw), style)
+    }
+
+    fn build(&self, order: &[usize], mut draw: Option<&mut Draw>, style: Style) -> Draft {
+        let mut rooms = Rooms::new(self);
+        let mut places = vec![None; order.len()];
+        if style.keeps {
+            self.keep(&mut rooms, &mut places);
+        }
+        for job in order {
+            if rooms.free_gpus == 0 {
+                break;
+            }
+            if places[*job].is_none() {
+                places[*job] = self.seat(*job, &mut rooms, draw.as_deref_mut(), style);
+            }
+        }
+        // Nobody waits beside GPUs that would stay idle.
+        for job in order {
+            if rooms.free_gpus > 0 && places[*job].is_none() {
+                places[*job] = self.choices(*job).iter().find_map(|choice| rooms.take(*choice, None));
+            }
+        }
+        let mut draft = Draft { gpu: rooms.gpu, places };
+        self.fill_idle(&mut draft, style.keeps);
+        draft
+    }
+
+    fn keep(&self, rooms: &mut Rooms, places: &mut [Option<Place>]) {
+        for (job, place) in self.situation.jobs.iter().zip(places) {
+            let Some(now) = job.place else { continue };
+            let Some(open) = self.situation.nodes.get(now.node).copied().flatten() else { continue };
+            let open = &self.situation.catalogue.nodes()[open];
+            if rooms.take_at(now.node, open.gpu, now.gpus, open.gpus) {
+                *place = Some(now);
+            }
+        }
+    }
+
+    /// The place that a job takes; `None` if it would rather wait, or must.
+    fn seat(&self, job: usize, rooms: &mut Rooms, mut draw: Option<&mut Draw>, style: Style) -> Option<Place> {
+        let choices = self.choices(job);
+        let patience = if style.hurries { f64::INFINITY } else { self.patience[job] };
+        let first = draw.as_deref_mut().map_or(0, |draw| candidate(choices, draw));
+        let order = std::iter::once(first).chain((0..choices.len()).filter(|at| *at != first));
+        for choice in order.map(|at| choices[at]).take_while(|choice| choice.cost <= patience) {
+            if let Some(place) = rooms.take(choice, draw.as_deref_mut()) {
+                return Some(place);
+            }
+        }
+        None
+    }
+
+    /// Post-processing: each idle GPU of a node goes to the job whose lateness, then whose time, it shortens most.
+    fn fill_idle(&self, draft: &mut Draft, keeps: bool) {
+        for (node, mut jobs) in draft.seats(self.situation.nodes.len()).into_iter().enumerate() {
+            let gpu = draft.gpu[node];
+            let Some(node_type) = self.type_for(node, gpu, &jobs) else { continue };
+            let used: usize = jobs.iter().map(|(_, gpus)| gpus).sum();
+            for _ in used..self.situation.catalogue.nodes()[node_type].gpus {
+                let gains = jobs.iter().enumerate().filter_map(|(at, (job, gpus))| {
+                    let moves = keeps && self.situation.jobs[*job].place == Some(Place { node, gpus: *gpus });
+                    let (less, more) = (self.cell(*job, gpu, *gpus)?, self.cell(*job, gpu, gpus + 1)?);
+                    let gain = (less.lateness - more.lateness, less.seconds - more.seconds);
+                    (!moves && gain > (0.0, 0.0)).then_some((at, gain))
+                });
+                let best =
+                    gains.max_by(|(_, one), (_, other)| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
+                let Some((at, _)) = best else { break };
+                jobs[at].1 += 1;
+                draft.places[jobs[at].0] = Some(Place { node, gpus: jobs[at].1 });
+            }
+        }
+    }
+}
+
+/// One of the best ways, with a probability that is inverse to its cost.
+fn candidate(choices: &[Choice], draw: &mut Draw) -> usize {
+    let Some(best) = choices.first() else { return 0 };
+    let mut weights = [0.0; CANDIDATES];
+    let mut count = 0;
+    for choice in choices.iter().take(CANDIDATES).take_while(|choice| choice.cost <= best.cost * DEARER) {
+        weights[count] = 1.0 / choice.cost.max(f64::MIN_POSITIVE.sqrt());
+        count += 1;
+    }
+    if count > 1 { draw.weighted(&weights[..count]) } else { 0 }
+}
+
+impl Rooms {
+    fn new(board: &Board<'_>) -> Rooms {
+        let catalogue = board.situation.catalogue;
+        let nodes = board.situation.nodes.len();
+        let types = 0..catalogue.gpu_types().len();
+        Rooms {
+            gpu: vec![0; nodes],
+            free: vec![0; nodes],
+            open: types.map(|gpu| vec![Vec::new(); catalogue.most_gpus(gpu) + 1]).collect(),
+            closed: (0..nodes).rev().collect(),
+            free_gpus: super::scarcity::gpus(board.situation),
+        }
+    }
+
+    /// GPUs on the open node where fewest stay idle, else on a new node. With a draw: on one of the two best fits, with a
+    /// probability that is inverse to the GPUs that stay idle.
+    fn take(&mut self, choice: Choice, draw: Option<&mut Draw>) -> Option<Place> {
+        let levels = &self.open[choice.gpu];
+        let fits = |from: usize| (from..levels.len()).find(|free| !levels[*free].is_empty());
+        let Some(mut level) = fits(choice.gpus) else { return self.open_one(choice) };
+        if let (Some(draw), Some(next)) = (draw, fits(level + 1)) {
+            let idle = |level: usize| 1.0 / (1 + level - choice.gpus) as f64;
+            if draw.weighted(&[idle(level), idle(next)]) == 1 {
+                level = next;
+            }
+        }
+        let node = self.open[choice.gpu][level].pop()?;
+        self.occupy(node, choice.gpus);
+        Some(Place { node, gpus: choice.gpus })
+    }
+
+    fn open_one(&mut self, choice: Choice) -> Option<Place> {
+        let size = self.open[choice.gpu].len() - 1;
+        let node = self.closed.pop()?;
+        (self.gpu[node], self.free[node]) = (choice.gpu, size);
+        self.occupy(node, choice.gpus);
+        Some(Place { node, gpus: choice.gpus })
+    }
+
+    /// GPUs of a certain node; false if it has not so many or is of another type.
+    fn take_at(&mut self, node: usize, gpu: usize, gpus: usize, size: usize) -> bool {
+        if let Some(at) = self.closed.iter().position(|closed| *closed == node) {
+            self.closed.remove(at);
+            (self.gpu[node], self.free[node]) = (gpu, size);
+        } else if self.gpu[node] != gpu || self.free[node] < gpus {
+            return false;
+        } else {
+            let free = self.free[node];
+            self.open[gpu][free].retain(|open| *open != node);
+        }
+        self.occupy(node, gpus);
+        true
+    }
+
+    fn occupy(&mut self, node: usize, gpus: usize) {
+        self.free[node] -= gpus;
+        self.free_gpus -= gpus;
+        if self.free[node] > 0 {
+            self.open[self.gpu[node]][self.free[node]].push(node);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Random numbers that depend on a seed and a number only.
+//!
+//! SplitMix64 (G. Steele, D. Lea, C. Flood, 2014), written out so that a seed gives the same plans with every version of every
+//! library. Imports: nothing.
+
+/// A stream of draws.
+pub struct Draw(u64);
+
+impl Draw {
+    /// Stream `number` of `seed`.
+    pub fn new(seed: u64, number: u64) -> Draw {
+        let mut draw = Draw(seed);
+        let mixed = draw.next();
+        Draw(mixed ^ number.wrapping_mul(0xD1B5_4A32_D192_ED03))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Uniform in 0 … 1, without 1.
+    pub fn uniform(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// One of some positions, each with a probability in proportion to its weight (not negative).
+    pub fn weighted(&mut self, weights: &[f64]) -> usize {
+        let mut left = self.uniform() * weights.iter().sum::<f64>();
+        for (at, weight) in weights.iter().enumerate() {
+            left -= weight;
+            if left < 0.0 {
+                return at;
+            }
+        }
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_repeat_and_differ() {
+        let first = |seed, number| Draw::new(seed, number).uniform();
+        assert_eq!(first(1, 2), first(1, 2));
+        assert_ne!(first(1, 2), first(1, 3));
+        assert_ne!(first(1, 2), first(2, 2));
+    }
+
+    #[test]
+    fn weights_are_proportions() {
+        let mut draw = Draw::new(5, 0);
+        let mut counts = [0_u32; 3];
+        for _ in 0..10_000 {
+            counts[draw.weighted(&[1.0, 0.0, 3.0])] += 1;
+        }
+        assert!(counts[1] == 0 && (2_300..2_700).contains(&counts[0]), "{counts:?}");
+    }
+}

@@ -1,0 +1,114 @@
+//! The optimum of one step, for a few jobs.
+//!
+//! The cost of a plan is a sum over its nodes, and a node's cost depends on who is there and on how the GPUs are shared. So the best
+//! sharing of each set of jobs is found once, and dynamic programming over sets divides the jobs among the nodes: exact like the thesis's
+//! mixed integer program (§3.1.1), without a solver. Time grows as 3^jobs times nodes.
+//! Imports: nothing of this crate but its neighbours here.
+
+use super::board::Board;
+use super::draft::Draft;
+use super::plan::Place;
+
+/// Nobody waits for more jobs than this.
+pub const MOST_JOBS: usize = 10;
+
+/// The best way to run a set of jobs on one node: cost, type of GPU, jobs with their GPUs.
+#[derive(Clone, Debug)]
+struct Together {
+    cost: f64,
+    gpu: usize,
+    jobs: Vec<(usize, usize)>,
+}
+
+/// The cheapest plan of all; `None` with more than [`MOST_JOBS`] jobs.
+pub fn exact(board: &Board<'_>) -> Option<Draft> {
+    let jobs = board.order.len();
+    if jobs > MOST_JOBS {
+        return None;
+    }
+    let sets = 1_usize << jobs;
+    let nodes = board.situation.nodes.len();
+    // Who waits pays for it; a set that runs saves that.
+    let waiting: Vec<f64> = (0..sets).map(|set| members(set).map(|job| board.waiting_cost(job)).sum()).collect();
+    let alike = board.situation.restart_s <= 0.0;
+    let mut best = vec![0.0; sets];
+    let mut taken: Vec<Vec<usize>> = Vec::new();
+    let mut together: Vec<Vec<Option<Together>>> = Vec::new();
+    for node in 0..nodes {
+        if node == 0 || !alike {
+            together.push((0..sets).map(|set| cheapest_sharing(board, node, set)).collect());
+        }
+        let here = &together[together.len() - 1];
+        let mut next = best.clone();
+        let mut taken_here = vec![0; sets];
+        // best[set]: the most that the nodes so far save when only `set` may run on them.
+        for set in 1..sets {
+            let mut part = set;
+            while part > 0 {
+                if let Some(sharing) = &here[part] {
+                    let saved = best[set & !part] + waiting[part] - sharing.cost;
+                    if saved > next[set] {
+                        next[set] = saved;
+                        taken_here[set] = part;
+                    }
+                }
+                part = (part - 1) & set;
+            }
+        }
+        best = next;
+        taken.push(taken_here);
+    }
+    let mut draft = Draft { gpu: vec![0; nodes], places: vec![None; jobs] };
+    let mut left = sets - 1;
+    for node in (0..nodes).rev() {
+        let part = taken[node][left];
+        let here = &together[if alike { 0 } else { node }];
+        if let Some(sharing) = &here[part] {
+            draft.gpu[node] = sharing.gpu;
+            for (job, gpus) in &sharing.jobs {
+                draft.places[*job] = Some(Place { node, gpus: *gpus });
+            }
+        }
+        left &= !part;
+    }
+    Some(draft)
+}
+
+fn members(set: usize) -> impl Iterator<Item = usize> {
+    (0..usize::BITS as usize).filter(move |job| set >> job & 1 == 1)
+}
+
+fn cheapest_sharing(board: &Board<'_>, node: usize, set: usize) -> Option<Together> {
+    let jobs: Vec<usize> = members(set).collect();
+    let mut best: Option<Together> = None;
+    for gpu in 0..board.situation.catalogue.gpu_types().len() {
+        let most = board.situation.catalogue.most_gpus(gpu);
+        if jobs.is_empty() || jobs.len() > most {
+            continue;
+        }
+        let mut gpus = vec![1; jobs.len()];
+        loop {
+            let seats: Vec<(usize, usize)> = jobs.iter().copied().zip(gpus.iter().copied()).collect();
+            let cost = board.node_cost(node, gpu, &seats);
+            if cost < best.as_ref().map_or(f64::INFINITY, |best| best.cost) {
+                best = Some(Together { cost, gpu, jobs: seats });
+            }
+            if !count_up(&mut gpus, most) {
+                break;
+            }
+        }
+    }
+    best
+}
+
+/// The next sharing of at most `most` GPUs, at least one each; false after the last.
+fn count_up(gpus: &mut [usize], most: usize) -> bool {
+    for at in 0..gpus.len() {
+        gpus[at] += 1;
+        if gpus.iter().sum::<usize>() <= most {
+            return true;
+        }
+        gpus[at] = 1;
+    }
+    false
+}

@@ -1,0 +1,56 @@
+//! The hierarchical method: K controllers, each with a part of the jobs and of the nodes.
+//!
+//! Source: thesis §3.1.2. Jobs and nodes are dealt in turn (round robin), a job by its number, so that it keeps its controller.
+//! Imports: nothing of this crate but the plan.
+
+use super::plan::{Job, Place, Plan, Situation};
+
+/// What one controller sees, as numbers of the whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its nodes, in order.
+    pub nodes: Vec<usize>,
+    /// Its jobs, in order.
+    pub jobs: Vec<usize>,
+}
+
+/// Deals jobs and nodes to `controllers`, but to no more than there are nodes.
+pub fn split(situation: &Situation<'_>, controllers: usize) -> Vec<Part> {
+    let controllers = controllers.clamp(1, situation.nodes.len().max(1));
+    let part = |controller: usize| Part {
+        nodes: (controller..situation.nodes.len()).step_by(controllers).collect(),
+        jobs: (0..situation.jobs.len()).filter(|job| situation.jobs[*job].number % controllers == controller).collect(),
+    };
+    (0..controllers).map(part).collect()
+}
+
+impl Part {
+    /// Its nodes as they are.
+    pub fn nodes_of(&self, situation: &Situation<'_>) -> Vec<Option<usize>> {
+        self.nodes.iter().map(|node| situation.nodes[*node]).collect()
+    }
+
+    /// Its jobs, with places in its own numbers.
+    pub fn jobs_of<'a>(&self, situation: &Situation<'a>) -> Vec<Job<'a>> {
+        let own = |place: Place| {
+            let node = self.nodes.iter().position(|node| *node == place.node)?;
+            Some(Place { node, ..place })
+        };
+        let job = |at: &usize| Job { place: situation.jobs[*at].place.and_then(own), ..situation.jobs[*at].clone() };
+        self.jobs.iter().map(job).collect()
+    }
+}
+
+/// The plans of the parts as one.
+pub fn merge(situation: &Situation<'_>, parts: &[(Part, Plan)]) -> Plan {
+    let mut plan = Plan { nodes: vec![None; situation.nodes.len()], places: vec![None; situation.jobs.len()] };
+    for (part, own) in parts {
+        for (node, node_type) in part.nodes.iter().zip(&own.nodes) {
+            plan.nodes[*node] = *node_type;
+        }
+        for (job, place) in part.jobs.iter().zip(&own.places) {
+            plan.places[*job] = place.map(|place| Place { node: part.nodes[place.node], ..place });
+        }
+    }
+    plan
+}

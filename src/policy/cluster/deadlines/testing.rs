@@ -1,0 +1,93 @@
+//! Situations for the tests of this folder: drawn from a seed, or made by hand.
+//!
+//! Imports: nothing of this crate but its neighbours here.
+
+use super::catalogue::{Catalogue, RunTimes};
+use super::draw::Draw;
+use super::plan::{Job, Place, Situation};
+
+/// A situation that owns what it speaks of.
+pub struct World {
+    pub catalogue: Catalogue,
+    pub times: Vec<RunTimes>,
+    pub nodes: Vec<Option<usize>>,
+    pub jobs: Vec<Drawn>,
+    pub restart_s: f64,
+}
+
+/// What a job is but for its times.
+pub struct Drawn {
+    pub left: f64,
+    pub deadline_s: f64,
+    pub weight: f64,
+    pub place: Option<Place>,
+}
+
+impl World {
+    /// Jobs in the order of their numbers, at time 0.
+    pub fn job_list(&self) -> Vec<Job<'_>> {
+        let job = |(number, (drawn, times))| {
+            let drawn: &Drawn = drawn;
+            Job {
+                times,
+                left: drawn.left,
+                number,
+                deadline_s: drawn.deadline_s,
+                weight: drawn.weight,
+                place: drawn.place,
+                started: drawn.place.is_some(),
+                owed_s: 0.0,
+            }
+        };
+        self.jobs.iter().zip(&self.times).enumerate().map(job).collect()
+    }
+
+    pub fn situation<'a>(&'a self, jobs: &'a [Job<'a>]) -> Situation<'a> {
+        Situation { now_s: 0.0, catalogue: &self.catalogue, nodes: &self.nodes, jobs, restart_s: self.restart_s }
+    }
+
+    /// A world like those of the evaluation: two types of GPU on nodes of 1, 2, 4 and 8, speed-ups below linear, half of the
+    /// deadlines out of reach of one GPU. With `running`, nodes are open and some of the jobs are on them.
+    pub fn drawn(seed: u64, nodes: usize, jobs: usize, running: bool, restart_s: f64) -> World {
+        let mut draw = Draw::new(seed, 0);
+        let rows: Vec<(String, &str, usize, f64)> = [("K", 0.56), ("M", 0.62)]
+            .iter()
+            .flat_map(|(gpu, price)| [1, 2, 4, 8].map(|gpus| (format!("{gpu}{gpus}"), *gpu, gpus, price * gpus as f64)))
+            .collect();
+        let rows: Vec<_> = rows.iter().map(|(name, gpu, gpus, price)| (name.as_str(), *gpu, *gpus, *price)).collect();
+        let catalogue = Catalogue::new(&rows).unwrap();
+        let mut world = World { catalogue, times: Vec::new(), nodes: vec![None; nodes], jobs: Vec::new(), restart_s };
+        for _ in 0..jobs {
+            let (one, power) = (20_000.0 + 300_000.0 * draw.uniform(), 0.1 + 0.6 * draw.uniform());
+            let other = 0.8 + 0.4 * draw.uniform();
+            let rows = (1..=8).flat_map(|gpus| {
+                let time = one / (gpus as f64).powf(power);
+                [(0, gpus, time), (1, gpus, time * other)]
+            });
+            let times = RunTimes::new(&world.catalogue, &rows.collect::<Vec<_>>()).unwrap();
+            let deadline_s = times.fastest_s() * (0.8 + 1.5 * draw.uniform());
+            world.times.push(times);
+            let left = if running { 0.05 + 0.95 * draw.uniform() } else { 1.0 };
+            world.jobs.push(Drawn { left, deadline_s, weight: 0.005 + 0.01 * draw.uniform(), place: None });
+        }
+        if running {
+            world.settle(&mut draw);
+        }
+        world
+    }
+
+    fn settle(&mut self, draw: &mut Draw) {
+        for node in 0..self.nodes.len() {
+            let node_type = draw.weighted(&[1.0; 8]);
+            let mut free = self.catalogue.nodes()[node_type].gpus;
+            for job in self.jobs.iter_mut().filter(|job| job.place.is_none()) {
+                let gpus = 1 + draw.weighted(&[4.0, 2.0, 1.0]);
+                if gpus <= free && draw.uniform() < 0.5 {
+                    job.place = Some(Place { node, gpus });
+                    self.nodes[node] = Some(node_type);
+                    free -= gpus;
+                }
+            }
+        }
+    }
+}
