@@ -2,6 +2,7 @@
 //!
 //! Imports: nothing of this crate but names for the help text.
 
+use super::deadlines::DeadlinesArguments;
 use super::trace::{Discipline, Gpus};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -22,6 +23,8 @@ pub enum Command {
     Run(RunArguments),
     /// Runs a trace of jobs on a cluster of GPUs.
     Trace(TraceArguments),
+    /// Compares policies for jobs with deadlines on nodes that are rented by the hour.
+    Deadlines(DeadlinesArguments),
     /// Repeats a paper's evaluation: published figures beside simulated ones.
     Paper(PaperArguments),
     /// Makes the decisions of a recording again and compares them bit for bit.

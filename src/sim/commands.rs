@@ -11,7 +11,7 @@ use super::replay::{self, Difference};
 use super::report::{self, Report};
 use super::scenario::{BUILT_IN, Scenario, VARIATIONS};
 use super::trace::{TraceJob, TraceOutcome};
-use super::{overrides, paper, trace};
+use super::{deadlines, overrides, paper, trace};
 use crate::model::PolicySettings;
 use clap::{CommandFactory, Parser};
 use comfy_table::{CellAlignment, Table, presets};
@@ -29,6 +29,7 @@ pub fn run() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => run_scenario(&arguments),
         Command::Trace(arguments) => run_trace(&arguments),
+        Command::Deadlines(arguments) => deadlines::run(&arguments),
         Command::Paper(arguments) => Ok(repeat_paper(&arguments)),
         Command::Replay(arguments) => run_replay(&arguments),
         Command::List => Ok(list()),
@@ -220,6 +221,10 @@ fn list() -> String {
     }
     text += "policies\n";
     for (name, meaning) in CONTENDERS {
+        text += &format!("  {name:<16} {meaning}\n");
+    }
+    text += "policies of flowsim deadlines\n";
+    for (name, meaning) in deadlines::POLICIES {
         text += &format!("  {name:<16} {meaning}\n");
     }
     text

@@ -9,6 +9,7 @@ mod commands;
 pub mod compare;
 pub mod contender;
 pub mod curve;
+pub mod deadlines;
 pub mod job;
 mod node;
 mod outcome;

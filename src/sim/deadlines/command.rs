@@ -1,0 +1,193 @@
+//! The command line of `flowsim deadlines`: read, run, print.
+//!
+//! Imports: the simulator's parts.
+
+use super::instance::{Instance, Tables, read};
+use super::policy::Solver;
+use super::summary::{Comparison, compare};
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use std::path::{Path, PathBuf};
+
+/// Where run times and prices are looked for: these names beside the jobs, and in the folder `traces` beside theirs.
+const TIMES: [&str; 2] = ["exec_times.csv", "polimi_exec_times.csv"];
+const PRICES: [&str; 2] = ["vm_costs.csv", "polimi_vm_costs_azure.csv"];
+
+/// `flowsim deadlines`.
+#[derive(Args)]
+pub struct DeadlinesArguments {
+    /// A CSV file with the columns job_id, job_class, submit_s, deadline_s, tardiness_weight (cost of each second after the deadline),
+    /// and instance where it holds several.
+    pub file: PathBuf,
+    /// A CSV file with the columns job_class, gpu_type, num_gpus, exec_time_s; otherwise exec_times.csv or polimi_exec_times.csv beside
+    /// FILE or in ../traces.
+    #[arg(long, value_name = "FILE")]
+    pub times: Option<PathBuf>,
+    /// A CSV file with the columns VMtype, GPUtype, nGPUs, cost (per hour); otherwise vm_costs.csv or polimi_vm_costs_azure.csv beside
+    /// FILE or in ../traces.
+    #[arg(long, value_name = "FILE")]
+    pub prices: Option<PathBuf>,
+    /// Types of GPU that may be opened, or all; the published instances are of these two.
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', default_value = "K80,M60")]
+    pub gpu_types: Vec<String>,
+    /// Policies to compare, separated by commas (see `flowsim list`).
+    #[arg(
+        long,
+        short,
+        value_delimiter = ',',
+        default_value = "greedy,random,local,hierarchical,fifo,edf,edf-packed,priority"
+    )]
+    pub policy: Vec<String>,
+    /// Nodes, where an instance's name does not begin as in 1-NODES-JOBS.
+    #[arg(long, value_name = "NODES")]
+    pub nodes: Option<usize>,
+    /// Runs only these instances of FILE.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub instance: Vec<String>,
+    /// Randomised constructions at each step.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub constructions: u64,
+    /// Controllers of the hierarchical policy.
+    #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub controllers: u32,
+    /// Seconds without progress that a job costs that is moved, stopped or resized.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = seconds)]
+    pub restart_cost: f64,
+    /// The seed of the randomised policies.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Prints beside each cost how many times the lower bound it is: every job alone in the world and on time.
+    #[arg(long)]
+    pub lower_bound: bool,
+    /// Prints one JSON object instead of the table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.parse().ok().filter(|seconds: &f64| (0.0..=1e9).contains(seconds));
+    number.ok_or_else(|| "expected seconds from 0 to 1000000000".to_owned())
+}
+
+/// Runs `flowsim deadlines` and returns what it prints.
+///
+/// # Errors
+/// File, line, column and what is expected; an unknown policy or instance.
+pub fn run(arguments: &DeadlinesArguments) -> Result<String, String> {
+    let solvers = solvers(arguments)?;
+    let instances = instances(arguments)?;
+    let comparison = compare(&instances, &solvers, arguments.restart_cost)?;
+    if !arguments.json {
+        return Ok(table(&comparison, &instances, &arguments.policy, arguments.lower_bound));
+    }
+    let mut json =
+        serde_json::to_value(&comparison).map_err(|error| format!("cannot write the result as JSON: {error}"))?;
+    if !arguments.lower_bound
+        && let Some(object) = json.as_object_mut()
+    {
+        object.retain(|key, _| key == "policies");
+        for figures in
+            object.values_mut().filter_map(|policies| policies.as_object_mut()).flat_map(|map| map.values_mut())
+        {
+            figures.as_object_mut().map(|figures| figures.remove("over_lower_bound"));
+        }
+    }
+    Ok(format!("{json}\n"))
+}
+
+fn solvers(arguments: &DeadlinesArguments) -> Result<Vec<(String, Solver)>, String> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let solver = |name: &String| {
+        Ok((
+            name.clone(),
+            Solver {
+                policy: name.parse()?,
+                constructions: arguments.constructions,
+                controllers: arguments.controllers as usize,
+                seed: arguments.seed,
+                threads,
+            },
+        ))
+    };
+    arguments.policy.iter().map(solver).collect()
+}
+
+fn instances(arguments: &DeadlinesArguments) -> Result<Vec<Instance>, String> {
+    let jobs = text_of(&arguments.file, "the jobs")?;
+    let times = beside(arguments.times.as_deref(), &arguments.file, &TIMES, "--times")?;
+    let times = text_of(&times, "the run times")?;
+    let prices = beside(arguments.prices.as_deref(), &arguments.file, &PRICES, "--prices")?;
+    let prices = text_of(&prices, "the prices")?;
+    let all = arguments.gpu_types.iter().any(|name| name == "all");
+    let tables = Tables {
+        jobs: (&jobs.0, &jobs.1),
+        times: (&times.0, &times.1),
+        prices: (&prices.0, &prices.1),
+        gpu_types: if all { &[] } else { &arguments.gpu_types },
+        nodes: arguments.nodes,
+    };
+    let mut instances = read(&tables)?;
+    for wanted in &arguments.instance {
+        if !instances.iter().any(|instance| instance.name == *wanted) {
+            let known: Vec<&str> = instances.iter().map(|instance| instance.name.as_str()).collect();
+            return Err(format!("{}: no instance `{wanted}`; expected one of {}", jobs.0, known.join(", ")));
+        }
+    }
+    instances.retain(|instance| arguments.instance.is_empty() || arguments.instance.contains(&instance.name));
+    Ok(instances)
+}
+
+/// The file that was given, or the first of these names that is there.
+fn beside(given: Option<&Path>, jobs: &Path, names: &[&str], option: &str) -> Result<PathBuf, String> {
+    if let Some(path) = given {
+        return Ok(path.to_owned());
+    }
+    let folder = jobs.parent().unwrap_or(Path::new("."));
+    let places = [folder.to_owned(), folder.join("../traces")];
+    let found = places.iter().flat_map(|place| names.iter().map(|name| place.join(name))).find(|path| path.is_file());
+    found.ok_or_else(|| {
+        let (jobs, names) = (jobs.display(), names.join(" nor "));
+        format!("{jobs}: neither {names} is beside it or in ../traces; name the file with {option}")
+    })
+}
+
+/// The file's name and its text.
+fn text_of(file: &Path, what: &str) -> Result<(String, String), String> {
+    let path = file.display().to_string();
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok((path, text)),
+        Err(error) => Err(format!("{path}: cannot read {what}: {error}; check the path and its permissions")),
+    }
+}
+
+fn table(comparison: &Comparison, instances: &[Instance], order: &[String], bound: bool) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let mut header = vec!["policy", "cost", "nodes", "lateness", "late jobs", "ms a step"];
+    header.extend(bound.then_some("over bound"));
+    table.set_header(header);
+    for name in order {
+        let Some(figures) = comparison.policies.get(name) else { continue };
+        let mut row = vec![
+            name.clone(),
+            format!("{:.2}", figures.cost),
+            format!("{:.2}", figures.vm_cost),
+            format!("{:.2}", figures.tardiness_cost),
+            figures.late_jobs.to_string(),
+            format!("{:.3}", figures.ms_a_step),
+        ];
+        row.extend(bound.then(|| format!("{:.3}", figures.over_lower_bound)));
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let jobs: usize = instances.iter().map(|instance| instance.jobs.len()).sum();
+    let loads = || comparison.load.values().copied();
+    let (least, most) = (loads().fold(f64::INFINITY, f64::min), loads().fold(0.0, f64::max));
+    let mut text = format!("{} instances, {jobs} jobs, load {least:.2} to {most:.2}", instances.len());
+    if bound {
+        text += &format!(", lower bound {:.2}; over bound: geometric mean", comparison.lower_bound);
+    }
+    format!("{text}\n{table}\n")
+}
