@@ -1,0 +1,280 @@
+//! `flowsim deadlines` on instances of our own making: hand-computed baselines, the shape of the output, complaints, and the order of
+//! the policies on a drawn instance.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use assert_cmd::Command;
+use flowcon::sim::deadlines::{Instance, Solver, Tables, read, simulate};
+use serde_json::Value;
+use std::fs;
+
+/// One type of GPU: 3.6 an hour, so 0.001 a second, for one GPU; two cost a little less than twice that.
+const PRICES: &str = "VMtype,GPUtype,nGPUs,cost\nsmall,G,1,3.6\nlarge,G,2,7.0\n";
+
+/// Class A takes 100 s on one GPU, 60 s on two; class B 40 s and 30 s.
+const TIMES: &str = "job_class,gpu_type,num_gpus,exec_time_s\nA,G,1,100\nA,G,2,60\nB,G,1,40\nB,G,2,30\n";
+
+/// Everybody wants the one node: the first has room for one GPU, the others come while it runs.
+const JOBS: &str = "instance,job_id,job_class,submit_s,deadline_s,tardiness_weight\n\
+    1-1-4-hand,first,A,0,200,1\n\
+    1-1-4-hand,second,A,10,300,2\n\
+    1-1-4-hand,third,B,20,150,3\n\
+    1-1-4-hand,fourth,B,30,145,1\n";
+
+fn instances(jobs: &str, times: &str, prices: &str) -> Vec<Instance> {
+    read(&Tables {
+        jobs: ("jobs", jobs),
+        times: ("times", times),
+        prices: ("prices", prices),
+        gpu_types: &[],
+        nodes: None,
+    })
+    .unwrap()
+}
+
+fn solver(policy: &str) -> Solver {
+    Solver { policy: policy.parse().unwrap(), constructions: 200, controllers: 2, seed: 1, threads: 1 }
+}
+
+/// VM cost, tardiness cost, late jobs and ends on the instance made by hand.
+fn by_hand(policy: &str, restart_s: f64) -> (f64, f64, usize, Vec<f64>) {
+    let instance = &instances(JOBS, TIMES, PRICES)[0];
+    let outcome = simulate(instance, &solver(policy), restart_s).unwrap();
+    (outcome.vm_cost, outcome.tardiness_cost, outcome.late_jobs, outcome.ends_s)
+}
+
+fn near(one: f64, other: f64) -> bool {
+    (one - other).abs() < 1e-6
+}
+
+#[test]
+fn first_come_first_served_is_what_a_pencil_says() {
+    // 0–100 first on one GPU; 100–200 second on one (200 < 300); 200–230 third, late already: the fastest, two GPUs; 230–260 fourth.
+    let (vm, tardiness, late, ends) = by_hand("fifo", 0.0);
+    assert_eq!(ends, [100.0, 200.0, 230.0, 260.0]);
+    assert!(
+        near(vm, 0.2 + 60.0 * 7.0 / 3600.0) && near(tardiness, 3.0 * 80.0 + 115.0) && late == 2,
+        "{vm} {tardiness} {late}"
+    );
+}
+
+#[test]
+fn earliest_deadline_first_is_what_a_pencil_says() {
+    // 100: the fourth (145) goes first, on one GPU it ends at 140; then the third (150) is late on any: two GPUs until 170; then the
+    // second on one GPU until 270, which is before its 300.
+    let (vm, tardiness, late, ends) = by_hand("edf", 0.0);
+    assert_eq!(ends, [100.0, 270.0, 170.0, 140.0]);
+    assert!(
+        near(vm, 0.24 + 30.0 * 7.0 / 3600.0) && near(tardiness, 3.0 * 20.0) && late == 1,
+        "{vm} {tardiness} {late}"
+    );
+}
+
+#[test]
+fn priority_is_what_a_pencil_says() {
+    // 100: the third (weight 3) until 140; the second (2) on one GPU until 240; the fourth is late: two GPUs until 270.
+    let (vm, tardiness, late, ends) = by_hand("priority", 0.0);
+    assert_eq!(ends, [100.0, 240.0, 140.0, 270.0]);
+    assert!(near(vm, 0.24 + 30.0 * 7.0 / 3600.0) && near(tardiness, 125.0) && late == 1, "{vm} {tardiness} {late}");
+}
+
+#[test]
+fn packed_earliest_deadline_first_shares_the_node() {
+    // The second joins at 10 on the second GPU; from 100 the fourth takes the free one until 140, the third at 110 the other one
+    // until 150.
+    let (vm, tardiness, late, ends) = by_hand("edf-packed", 0.0);
+    assert_eq!(ends, [100.0, 110.0, 150.0, 140.0]);
+    let both_s = 90.0 + 10.0 + 30.0;
+    assert!(
+        near(vm, both_s * 7.0 / 3600.0 + 20.0 * 0.001) && near(tardiness, 0.0) && late == 0,
+        "{vm} {tardiness} {late}"
+    );
+}
+
+#[test]
+fn who_never_moves_pays_no_restart() {
+    assert_eq!(by_hand("edf", 0.0), by_hand("edf", 50.0));
+}
+
+#[test]
+fn a_restart_costs_what_it_is_told() {
+    // Alone on one GPU, until somebody with a near deadline needs both: the first is stopped, and pays when it goes on.
+    let jobs = "job_id,job_class,submit_s,deadline_s,tardiness_weight\nslow,A,0,1000,0.001\nurgent,B,20,50,100\n";
+    let tables = Tables {
+        jobs: ("jobs", jobs),
+        times: ("times", TIMES),
+        prices: ("prices", PRICES),
+        gpu_types: &[],
+        nodes: Some(1),
+    };
+    let instance = &read(&tables).unwrap()[0];
+    let run = |restart_s: f64| simulate(instance, &solver("exact"), restart_s).unwrap();
+    let (free, dear) = (run(0.0), run(15.0));
+    assert_eq!((free.restarts, dear.restarts, free.late_jobs, dear.late_jobs), (1, 1, 0, 0));
+    assert!(
+        near(dear.ends_s[1], 50.0) && near(dear.ends_s[0], free.ends_s[0] + 15.0),
+        "{:?} {:?}",
+        free.ends_s,
+        dear.ends_s
+    );
+}
+
+#[test]
+fn at_most_one_arrival_is_taken_at_an_event_and_time_jumps_over_gaps() {
+    let jobs = "job_id,job_class,submit_s,deadline_s,tardiness_weight\na,B,0,1e6,1\nb,B,0,1e6,1\nc,B,5000,1e6,1\n";
+    let tables = Tables {
+        jobs: ("jobs", jobs),
+        times: ("times", TIMES),
+        prices: ("prices", PRICES),
+        gpu_types: &[],
+        nodes: Some(2),
+    };
+    let outcome = simulate(&read(&tables).unwrap()[0], &solver("fifo"), 0.0).unwrap();
+    assert_eq!((outcome.ends_s, outcome.steps), (vec![40.0, 40.0, 5040.0], 3));
+    assert!(near(outcome.vm_cost, 0.12));
+}
+
+/// An instance with a load near one: classes, deadlines and gaps drawn from a fixed sequence.
+fn drawn(name: &str, nodes: usize, gap_s: f64) -> [String; 3] {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut uniform = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    let mut prices = String::from("VMtype,GPUtype,nGPUs,cost\n");
+    for (kind, price) in [("G", 0.5), ("H", 0.7)] {
+        for gpus in [1, 2, 4] {
+            prices += &format!("{kind}{gpus},{kind},{gpus},{}\n", price * f64::from(gpus));
+        }
+    }
+    let mut times = String::from("job_class,gpu_type,num_gpus,exec_time_s\n");
+    let mut fastest = Vec::new();
+    for class in 0..6 {
+        let (one, power) = (20_000.0 + 60_000.0 * uniform(), 0.2 + 0.5 * uniform());
+        for gpus in 1..=4 {
+            let time = one / f64::from(gpus).powf(power);
+            times += &format!("C{class},G,{gpus},{time}\nC{class},H,{gpus},{}\n", 0.8 * time);
+        }
+        fastest.push(0.8 * one / 4_f64.powf(power));
+    }
+    let mut jobs = String::from("instance,job_id,job_class,submit_s,deadline_s,tardiness_weight\n");
+    let mut submit = 0.0;
+    for job in 0..nodes * 8 {
+        let class = (uniform() * 6.0) as usize;
+        let deadline = submit + fastest[class] * (1.05 + 1.5 * uniform());
+        jobs += &format!("1-{nodes}-{name},{job},C{class},{submit},{deadline},{}\n", 0.005 + 0.01 * uniform());
+        submit += 2.0 * gap_s * uniform() / nodes as f64;
+    }
+    [jobs, times, prices]
+}
+
+fn cost(instance: &Instance, policy: &str) -> f64 {
+    let outcome = simulate(instance, &solver(policy), 0.0).unwrap();
+    outcome.vm_cost + outcome.tardiness_cost
+}
+
+#[test]
+fn sharing_and_a_price_for_scarce_gpus_pay_where_there_is_load() {
+    let [jobs, times, prices] = drawn("busy", 3, 11_000.0);
+    let instance = &instances(&jobs, &times, &prices)[0];
+    let bound = instance.lower_bound();
+    let costs = ["greedy", "random", "local", "edf-packed", "edf", "fifo"].map(|policy| cost(instance, policy));
+    assert!(costs.iter().all(|cost| *cost >= bound), "{costs:?}, bound {bound}");
+    let [greedy, random, local, packed, edf, fifo] = costs;
+    assert!(greedy < packed && random < packed && local < packed, "{costs:?}");
+    assert!(packed < edf && edf < fifo, "{costs:?}");
+    assert!(greedy < cost(instance, "greedy-thesis"));
+}
+
+#[test]
+fn small_instances_are_within_five_percent_of_deciding_exactly() {
+    let (mut local, mut random, mut exact) = (0.0, 0.0, 0.0);
+    for gap_s in [15_000.0, 20_000.0, 30_000.0, 60_000.0] {
+        let [jobs, times, prices] = drawn("small", 2, gap_s);
+        let instance = &instances(&jobs, &times, &prices)[0];
+        local += cost(instance, "local") / 4.0;
+        random += cost(instance, "random") / 4.0;
+        exact += cost(instance, "exact") / 4.0;
+    }
+    assert!(local <= 1.05 * exact && random <= 1.05 * exact, "local {local}, random {random}, exact {exact}");
+}
+
+#[test]
+fn threads_do_not_change_what_is_decided() {
+    let [jobs, times, prices] = drawn("threads", 4, 10_000.0);
+    let instance = &instances(&jobs, &times, &prices)[0];
+    let run = |threads: usize| {
+        let solver = Solver { constructions: 4_000, threads, ..solver("random") };
+        let outcome = simulate(instance, &solver, 0.0).unwrap();
+        (outcome.ends_s, outcome.vm_cost)
+    };
+    assert_eq!(run(1), run(3));
+}
+
+fn flowsim(folder: &std::path::Path, arguments: &[&str]) -> std::process::Output {
+    Command::cargo_bin("flowsim").unwrap().current_dir(folder).arg("deadlines").args(arguments).output().unwrap()
+}
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("jobs.csv", JOBS), ("exec_times.csv", TIMES), ("vm_costs.csv", PRICES)] {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn the_json_has_the_promised_keys_for_each_policy() {
+    let folder = folder();
+    let policies = "greedy,random,local,hierarchical,fifo,edf,edf-packed,priority";
+    let arguments = ["jobs.csv", "--gpu-types", "all", "--constructions", "20", "--policy", policies, "--json"];
+    let output = flowsim(folder.path(), &arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result.as_object().unwrap().keys().collect::<Vec<_>>(), ["policies"]);
+    let keys = ["cost", "late_jobs", "ms_a_step", "tardiness_cost", "vm_cost"];
+    for policy in policies.split(',') {
+        let figures = result["policies"][policy].as_object().unwrap();
+        assert_eq!(figures.keys().collect::<Vec<_>>(), keys, "{policy}");
+        assert!(keys.iter().all(|key| figures[*key].is_number()), "{policy}: {figures:?}");
+    }
+    assert!(near(result["policies"]["fifo"]["tardiness_cost"].as_f64().unwrap(), 355.0), "{result}");
+}
+
+#[test]
+fn the_table_tells_load_and_lower_bound() {
+    let folder = folder();
+    let output = flowsim(folder.path(), &["jobs.csv", "--gpu-types", "G", "--policy", "fifo,edf", "--lower-bound"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    // The work is 280 GPU-seconds at 7/7200 each; the last job comes at 30 s and there are two GPUs.
+    assert!(text.starts_with("1 instances, 4 jobs, load 4.67 to 4.67, lower bound 0.27;"), "{text}");
+    assert!(text.contains("over bound") && text.contains("fifo") && text.contains("355.32"), "{text}");
+}
+
+#[test]
+fn complaints_say_where_and_what_to_do() {
+    let folder = folder();
+    let complaint = |arguments: &[&str]| {
+        let output = flowsim(folder.path(), arguments);
+        assert!(!output.status.success() && output.stdout.is_empty());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(complaint(&["jobs.csv"]).contains("no node with GPUs of type `K80`; see --gpu-types"));
+    let all = ["jobs.csv", "--gpu-types", "all"];
+    assert!(
+        complaint(&[&all[..], &["--policy", "best"]].concat())
+            .contains("unknown policy `best`; expected one of greedy")
+    );
+    assert!(
+        complaint(&[&all[..], &["--instance", "x"]].concat()).contains("no instance `x`; expected one of 1-1-4-hand")
+    );
+    assert!(complaint(&["none.csv", "--gpu-types", "all"]).contains("none.csv: cannot read the jobs"));
+    fs::write(folder.path().join("odd.csv"), JOBS.replace("second,A", "second,Z")).unwrap();
+    assert!(complaint(&["odd.csv", "--gpu-types", "all"]).contains("odd.csv:3:19: job_class = `Z`: no run times"));
+    fs::write(folder.path().join("odd.csv"), JOBS.replace("1-1-4-hand", "unnamed")).unwrap();
+    assert!(complaint(&["odd.csv", "--gpu-types", "all"]).contains("give --nodes"));
+    fs::remove_file(folder.path().join("vm_costs.csv")).unwrap();
+    assert!(complaint(&all).contains("name the file with --prices"));
+}
