@@ -1,6 +1,6 @@
 //! Deadlines and cost: jobs with a deadline and a price for each second after it, on nodes that are rented by the hour.
 //!
-//! Source: M. K. Luel, "Analysis of Scheduling Algorithms for Deep Learning Training Jobs running on Virtualized GPU-based
+//! Source: the thesis "Analysis of Scheduling Algorithms for Deep Learning Training Jobs running on Virtualized GPU-based
 //! Clusters", Politecnico di Milano, chapter 3. At each arrival and each completion a [`Situation`] becomes a [`Plan`]:
 //!
 //! - [`Board`] holds what every method needs: the ways to run each job, what each costs, and the order of pressure (§3.1.3).
