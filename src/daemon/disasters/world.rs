@@ -240,7 +240,7 @@ impl Thing {
 
     /// The engine does the oldest thing that nobody waits for any more; what came into force.
     pub fn late(&mut self) -> Result<Vec<Setting>, String> {
-        match self.queue.pop_front() {
+        match self.queue.pop_front().filter(|_| !self.removed) {
             Some((asked_at, settings)) => self.apply(asked_at, &settings),
             None => Ok(Vec::new()),
         }
