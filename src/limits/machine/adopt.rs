@@ -21,7 +21,12 @@ const QUESTIONS_AT_MOST: usize = 8;
 impl Machine {
     /// How a container is adopted, if it is and is not being disowned.
     pub fn adoption(&self, id: &ContainerId) -> Option<&Adoption> {
-        self.adoptions.known.get(id).filter(|_| !self.adoptions.leaving.contains_key(id))
+        self.adoptions.known.get(id).filter(|_| !self.is_leaving(id))
+    }
+
+    /// Whether its limits are being put back, to be forgotten.
+    pub(super) fn is_leaving(&self, id: &ContainerId) -> bool {
+        self.adoptions.leaving.contains_key(id)
     }
 
     fn watch(&mut self) {
@@ -127,7 +132,7 @@ impl Machine {
             Ok(id) => id,
             Err(refusal) => return self.refuse(asker, refusal),
         };
-        if self.adoptions.leaving.contains_key(&id) {
+        if self.is_leaving(&id) {
             return self.refuse(asker, Refusal::Refused(format!("{name} is being disowned already")));
         }
         let running = self.returning(&id, Then::Forget).map(Box::new);

@@ -61,6 +61,10 @@ impl Machine {
             let text = "everything is paused; `flowctl resume --all` ends that";
             return self.refuse(asker, Refusal::Refused(text.to_owned()));
         }
+        if let Some(leaving) = id.as_ref().filter(|id| self.is_leaving(id)) {
+            let text = format!("{} is being disowned", leaving.short());
+            return self.refuse(asker, Refusal::Refused(text));
+        }
         if self.restoring > 0 {
             let text = "everything is being restored; try again when that has ended (`flowctl watch` tells)";
             return self.refuse(asker, Refusal::Refused(text.to_owned()));
@@ -71,6 +75,9 @@ impl Machine {
         let ids: Vec<ContainerId> =
             id.as_ref().map_or_else(|| self.containers.keys().cloned().collect(), |id| vec![id.clone()]);
         for id in ids {
+            if self.is_leaving(&id) {
+                continue; // nothing may be written to it any more
+            }
             let Some(container) = self.containers.get_mut(&id) else { continue };
             // A hold for somebody else's limits ends when it is known that nothing but theirs stands.
             if container.ledger.release() {
