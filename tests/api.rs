@@ -423,7 +423,7 @@ fn the_description_lists_exactly_what_is_served() {
     let served = Served::new(busy_node());
     let description = get(&served, "/openapi.json").json();
     let paths = description["paths"].as_object().expect("paths");
-    let served_paths = include_str!("../src/api/routes.rs").matches(".route(\"").count();
+    let served_paths = include_str!("../src/api/server/routes.rs").matches(".route(\"").count();
     assert_eq!(paths.len(), served_paths);
     for (path, methods) in paths {
         for method in methods.as_object().expect("methods").keys() {

@@ -35,7 +35,7 @@ const VM_SYSTEM: Place = Script("integration/vm/guest/part-40-system");
 const VM_ACCESS: Place = Script("integration/vm/guest/part-60-access");
 const VM_TARBALL: Place = Script("integration/vm/guest/part-80-tarball");
 const README: Place = Test("tests/readme.rs", "its_installation_puts_everything_in_place");
-const LISTS: Place = Test("src/cli/bench/list.rs", "the_lists_that_come_with_the_program_are_good");
+const LISTS: Place = Test("src/lab/bench/list.rs", "the_lists_that_come_with_the_program_are_good");
 
 #[rustfmt::skip]
 const ELSEWHERE: &[(&str, Place)] = &[

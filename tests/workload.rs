@@ -1,8 +1,8 @@
 //! The built-in trainings really train: losses fall, and a seed decides every digit, whatever the number of threads.
 
+use flowcon::lab::workload::{Amount, Kind, train};
 use flowcon::model::{Direction, Directives, Learning, Millis};
 use flowcon::progress::Tracker;
-use flowcon::workload::{Amount, Kind, train};
 
 fn log_of(kind: Kind, amount: Amount) -> String {
     let mut log = Vec::new();

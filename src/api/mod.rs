@@ -2,25 +2,11 @@
 //!
 //! Routes become a closed [`Command`]; wire types are versioned and written by hand from `model`. Imports: model only.
 
-mod access;
 pub mod client;
-mod commands;
-mod events;
-mod history;
-mod metrics;
-mod openapi;
-mod patient;
-mod problem;
-mod recording;
-mod routes;
 mod server;
-mod snapshot;
-mod socket;
 pub mod wire;
 
-pub use access::{Access, Peer, Right};
-pub use server::{ApiLimits, serve};
-pub use socket::{BindError, Socket, bind};
+pub use server::{Access, ApiLimits, BindError, Peer, Right, Socket, bind, serve};
 
 use crate::model::{Event, HistoryAnswer, HistoryQuery, NodeStatus, PolicyName};
 use hyper::body::Bytes;

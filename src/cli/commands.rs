@@ -1,12 +1,13 @@
 //! The commands that ask the daemon: fetch, show, and say what was done. Imports: the API's client, host's scopes, pages.
 
-use super::exit::{Exit, Failure};
-use super::screen::{Format, Look, Screen};
-use super::{explain, ps, status, text};
+use super::{explain, ps, status};
 use crate::api::client::{Client, ClientError, segment};
 use crate::api::wire::{AdoptionRequest, ContainerDetail, ContainerList, Policy, PolicyChange, Status};
 use crate::host::scope::{Session, socket_of};
 use crate::model::Objective;
+use crate::term::exit::{Exit, Failure};
+use crate::term::screen::{Format, Look, Screen};
+use crate::term::text;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt::Write as _;

@@ -3,10 +3,10 @@
 //! Where a command takes a job, its argument has [`JOB`] as its hint, and the script asks `flowctl __jobs`. Imports: the API's
 //! client, screen.
 
-use super::exit::Failure;
-use super::screen::Screen;
 use crate::api::client::Client;
 use crate::api::wire::ContainerList;
+use crate::term::exit::Failure;
+use crate::term::screen::Screen;
 use clap::{Command, ValueHint};
 use clap_complete::Shell;
 use std::time::Duration;

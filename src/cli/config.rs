@@ -2,11 +2,11 @@
 //!
 //! Imports: config, screen.
 
-use super::exit::{Exit, Failure};
-use super::screen::{Format, Screen};
-use super::table::{Cell, Column, table};
-use super::text;
 use crate::config::{self, ConfigError, KEYS, Settings, Sources};
+use crate::term::exit::{Exit, Failure};
+use crate::term::screen::{Format, Screen};
+use crate::term::table::{Cell, Column, table};
+use crate::term::text;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::path::{Path, PathBuf};

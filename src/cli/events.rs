@@ -2,11 +2,12 @@
 //!
 //! Imports: the API's client, screen.
 
-use super::exit::{Exit, Failure};
-use super::screen::{Format, Look, Screen, Tone};
-use super::text::{self, clean};
 use crate::api::client::{Client, ClientError, Told};
 use crate::api::wire::Event;
+use crate::term::exit::{Exit, Failure};
+use crate::term::screen::{Format, Look, Screen, Tone};
+use crate::term::text::{self, clean};
+use crate::term::when;
 use clap::Args;
 use serde_json::json;
 use std::time::Duration;
@@ -114,7 +115,7 @@ pub(in crate::cli) fn event_line(event: &Event, look: &Look) -> String {
     let who = who.map_or_else(String::new, |who| format!("{who}: "));
     format!(
         "{} {} {}{}\n",
-        look.paint(Tone::Dim, &text::clock(event.unix_ms)),
+        look.paint(Tone::Dim, &when::clock(event.unix_ms)),
         look.paint(tone, &format!("{:<8}", clean(&event.kind))),
         look.paint(Tone::Bold, &who),
         clean(&event.text)
@@ -136,6 +137,6 @@ mod tests {
             text: "x\u{1b}[2J\ny".to_owned(),
         };
         let shown = line(&Told::Event(event), &Look { columns: Some(80), color: false });
-        assert_eq!(shown, "2023-11-14T22:13:20Z list     ab: x[2Jy\n");
+        assert_eq!(shown, "2023-11-14 22:13:20 list     ab: x[2Jy\n");
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! Pure. Imports: wire types, text, table.
 
-use super::screen::{Look, Tone};
-use super::table::{Cell, Column, table};
-use super::text::{self, clean};
 use crate::api::wire::{
     Claim, Container, ContainerDetail, Domain, Estimate, Explanation, GrowthEfficiency, Limit, Limits, Trend,
 };
+use crate::term::screen::{Look, Tone};
+use crate::term::table::{Cell, Column, table};
+use crate::term::text::{self, clean};
+use crate::term::when;
 use std::fmt::Write as _;
 
 /// Columns of the labels on the left.
@@ -95,7 +96,7 @@ fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanatio
     if let Some(adoption) = &container.adopted {
         let given: Vec<String> = adoption.labels.iter().map(|(label, value)| format!("{label}={value}")).collect();
         let labels = if given.is_empty() { String::new() } else { format!(" with {}", given.join(", ")) };
-        let when = text::clock(adoption.unix_ms);
+        let when = when::clock(adoption.unix_ms);
         let words = format!("by an operator at {when}{labels}; ends: `flowctl disown {}`", container.short_id);
         page.line("adopted", &words);
     }
@@ -107,7 +108,7 @@ fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanatio
     let words = format!(
         "in {}, at {}; the interval is {}",
         text::duration(explanation.next_decision_in_s),
-        text::clock(explanation.next_decision_unix_ms),
+        when::clock(explanation.next_decision_unix_ms),
         text::duration(explanation.interval_s)
     );
     page.line("next", &words);
@@ -308,7 +309,7 @@ fn drifts(page: &mut Page<'_>, explanation: &Explanation) {
         page.toned(
             tone,
             &format!("by {}", clean(&drift.by)),
-            &format!("{} {}", text::clock(drift.unix_ms), drift.text),
+            &format!("{} {}", when::clock(drift.unix_ms), drift.text),
         );
     }
 }

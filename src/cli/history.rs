@@ -2,13 +2,13 @@
 //!
 //! Imports: the API's client, tables.
 
-use super::exit::Failure;
-use super::screen::{Format, Look, Screen, Tone};
-use super::table::{Cell, Column, table};
-use super::text::{self, clean};
-use super::when;
 use crate::api::client::{Client, segment};
 use crate::api::wire::{Event, Moment, Moments, PastBlock, PastBlocks, PastEvents, PastJob, PastJobs};
+use crate::term::exit::Failure;
+use crate::term::screen::{Format, Look, Screen, Tone};
+use crate::term::table::{Cell, Column, table};
+use crate::term::text::{self, clean};
+use crate::term::when;
 use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -27,7 +27,7 @@ pub struct HistoryArgs {
     /// Name, id, or the beginning of an id, of a job that runs or ended: the newest that fits
     #[arg(value_hint = super::completion::JOB)]
     job: Option<String>,
-    /// Not before TIME: 10m or 2h or 3d (ago), 14:05 (UTC), or RFC 3339; a day without JOB, else its start
+    /// Not before TIME: 10m or 2h or 3d (ago), 14:05, or RFC 3339; a day without JOB, else its start
     #[arg(long, value_parser = when::instant, value_name = "TIME")]
     since: Option<u64>,
     /// Not after TIME
@@ -55,7 +55,7 @@ pub async fn history(client: &Client, args: &HistoryArgs, screen: &Screen) -> Re
 async fn one(client: &Client, asked: &str, args: &HistoryArgs, until: u64, screen: &Screen) -> Result<(), Failure> {
     let found = jobs(client, &span(args.since.unwrap_or(0), until), Some(asked)).await?;
     let Some(job) = found.into_iter().max_by_key(|job| (job.started_unix_ms, job.number)) else {
-        let message = format!("{asked} did not run between {} and {}", since_text(args.since), text::clock(until));
+        let message = format!("{asked} did not run between {} and {}", since_text(args.since), when::clock(until));
         return Err(Failure::new(
             super::Exit::NotFound,
             message,
@@ -79,7 +79,7 @@ async fn events(client: &Client, args: &HistoryArgs, until: u64, screen: &Screen
 }
 
 fn since_text(since: Option<u64>) -> String {
-    since.map_or_else(|| "its beginning".to_owned(), text::clock)
+    since.map_or_else(|| "its beginning".to_owned(), when::clock)
 }
 
 /// One job with what is kept of it.
@@ -172,12 +172,12 @@ fn show<D: Serialize, R: Serialize>(
 
 fn jobs_page(jobs: &[PastJob], since: u64, look: &Look) -> String {
     if jobs.is_empty() {
-        return format!("no job ran since {}; --since looks further back\n", text::clock(since));
+        return format!("no job ran since {}; --since looks further back\n", when::clock(since));
     }
     let columns = [
         Column::elastic("NAME", 12),
         Column::left("ID"),
-        Column::left("STARTED (UTC)"),
+        Column::left("STARTED"),
         Column::right("LASTED"),
         Column::right("CPU"),
         Column::left("METRIC"),
@@ -212,7 +212,7 @@ fn job_row(job: &PastJob) -> Vec<Cell> {
     vec![
         Cell::new(Tone::Bold, &job.name),
         Cell::plain(&text::fit(&clean(&job.short_id), 24)),
-        Cell::plain(&when::plain(job.started_unix_ms)),
+        Cell::plain(&when::clock(job.started_unix_ms)),
         Cell::plain(&text::duration(lasted as f64 / 1000.0)),
         Cell::or_dash(latest.and_then(|latest| latest.cpu_s).map(text::duration)),
         Cell::or_dash(metric),
@@ -230,18 +230,18 @@ fn progress(job: &PastJob, moment: Option<&Moment>) -> Option<String> {
 fn job_page(history: &JobHistory, every_ms: u64, look: &Look) -> String {
     let JobHistory { job, moments } = history;
     let ended = match job.ended_unix_ms {
-        Some(ended) => format!("ended {}", text::clock(ended)),
-        None => "runs, or was last seen ".to_owned() + &text::clock(job.last_unix_ms),
+        Some(ended) => format!("ended {}", when::clock(ended)),
+        None => "runs, or was last seen ".to_owned() + &when::clock(job.last_unix_ms),
     };
     let mut page = format!(
         "{} · {} · {} · started {} · {ended}\n",
         look.paint(Tone::Bold, &text::fit(&clean(&job.name), 40)),
         text::fit(&clean(&job.short_id), 24),
         clean(&job.runtime),
-        text::clock(job.started_unix_ms),
+        when::clock(job.started_unix_ms),
     );
     let columns = [
-        Column::left("TIME (UTC)"),
+        Column::left("TIME"),
         Column::right("VALUE"),
         Column::left("PROGRESS"),
         Column::right("CORES"),
@@ -277,7 +277,7 @@ fn moment_row(job: &PastJob, moment: &Moment, before: Option<&Moment>) -> Vec<Ce
         (None, None) => Cell::new(Tone::Dim, "not decided yet"),
     };
     vec![
-        Cell::plain(&when::plain(moment.unix_ms)),
+        Cell::plain(&when::clock(moment.unix_ms)),
         Cell::or_dash(moment.value.map(text::number_text)),
         Cell::or_dash(progress(job, Some(moment))),
         Cell::or_dash(before.and_then(|before| cores_between(before, moment)).map(|cores| format!("{cores:.2}"))),

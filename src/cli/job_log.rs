@@ -4,7 +4,6 @@
 //! Imports: api, config, host, model.
 
 use super::block_on;
-use super::exit::{Exit, Failure};
 use crate::api::client::{Client, ClientError, segment};
 use crate::api::wire::{ContainerDetail, LogAddress};
 use crate::config;
@@ -12,6 +11,7 @@ use crate::host::docker::{Engine, EngineAddress, logs_so_far};
 use crate::host::scope::{ScopeError, output};
 use crate::host::tail::{self, ContainerFile, JsonLog};
 use crate::model::{ContainerId, Directives};
+use crate::term::exit::{Exit, Failure};
 use futures_util::StreamExt;
 use std::io::{self, Read};
 use std::path::Path;

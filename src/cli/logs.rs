@@ -1,11 +1,11 @@
 //! `flowctl logs`: how a log is understood, so that a user can check before labelling. Imports: model, progress, the API's client.
 
-use super::exit::{Exit, Failure};
 use super::job_log::{self, JobLog};
 use crate::api::client::Client;
 use crate::config::LABEL_PREFIX;
 use crate::model::{Direction, Directives, ProgressUnit};
 use crate::progress::{LogReading, Observation, Survey};
+use crate::term::exit::{Exit, Failure};
 use clap::Args;
 use serde_json::{Value, json};
 use std::fs::{self, File};

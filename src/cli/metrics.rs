@@ -4,9 +4,9 @@
 
 mod listen;
 
-use super::exit::{Exit, Failure};
-use super::screen::Screen;
 use crate::api::client::Client;
+use crate::term::exit::{Exit, Failure};
+use crate::term::screen::Screen;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};

@@ -1,15 +1,12 @@
 //! The command line `flowctl`: arguments in, pages or JSON out, and an exit code that scripts can rely on.
 //!
-//! A page is made by a pure function of a wire document; only `screen` prints. Imports: api, config, host, daemon, progress, workload.
+//! A page is made by a pure function of a wire document; only `screen` prints. Imports: api, chart, config, daemon, host, lab, progress, sim, term.
 
-mod bench;
 mod commands;
 mod completion;
 mod config;
-mod demo;
 mod doctor;
 mod events;
-mod exit;
 mod explain;
 pub mod flowcond;
 mod help;
@@ -22,22 +19,16 @@ mod ps;
 mod record;
 mod report;
 mod run;
-mod screen;
 mod status;
-mod table;
-mod text;
 mod top;
-mod train;
-mod trial;
-mod when;
-
-pub use exit::{Exit, Failure};
-pub use screen::{ColorChoice, Format};
 
 use crate::api::client::{Client, segment};
+use crate::lab::{bench, demo, train};
+use crate::term::exit::{Exit, Failure};
+use crate::term::screen::{self, ColorChoice, Output, Screen, Tone};
+use crate::term::{text, when};
 use clap::{CommandFactory, Parser, Subcommand};
 use commands::{PolicyArgs, Target};
-use screen::{Output, Screen, Tone};
 use std::ffi::OsString;
 use std::future::Future;
 use std::io::{self, Write};
@@ -97,7 +88,7 @@ enum Verb {
         /// Name, id, or the beginning of an id
         #[arg(value_hint = completion::JOB)]
         job: String,
-        /// The decision that was in force at TIME, also of a job that ended: 10m or 2h (ago), 14:05 (UTC), or RFC 3339
+        /// The decision that was in force at TIME, also of a job that ended: 10m or 2h (ago), 14:05, or RFC 3339
         #[arg(long, value_parser = when::instant, value_name = "TIME", conflicts_with = "watch")]
         at: Option<u64>,
         #[command(flatten)]
@@ -185,16 +176,12 @@ struct Repeat {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is not a number of seconds"))?;
-    if (0.1..=86_400.0).contains(&seconds) {
-        Ok(Duration::from_secs_f64(seconds))
-    } else {
-        Err("between 0.1 and 86400 seconds".to_owned())
-    }
+    when::duration_within(text, Duration::from_millis(100), Duration::from_secs(86_400))
 }
 
 /// Runs one command line and says how it ended.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    when::use_local_time();
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(refusal) => return misunderstood(&refusal),

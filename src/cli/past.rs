@@ -2,12 +2,13 @@
 //!
 //! Imports: the API's client, wire types, text.
 
-use super::exit::Failure;
 use super::history::cores_between;
-use super::screen::{Format, Look, Screen, Tone};
-use super::text::{self, clean};
 use crate::api::client::{Client, segment};
 use crate::api::wire::{Moment, PastInstant, PastJob};
+use crate::term::exit::Failure;
+use crate::term::screen::{Format, Look, Screen, Tone};
+use crate::term::text::{self, clean};
+use crate::term::when;
 use std::fmt::Write as _;
 
 /// Columns of the labels on the left.
@@ -29,7 +30,7 @@ fn page(instant: &PastInstant, look: &Look) -> String {
         look.paint(Tone::Bold, &text::fit(&clean(&job.name), 40)),
         text::fit(&clean(&job.short_id), 24),
         clean(&job.runtime),
-        text::clock(instant.asked_unix_ms),
+        when::clock(instant.asked_unix_ms),
         look.paint(Tone::Bold, "Decision in force"),
     );
     lines(&mut page, &decision(instant), look);
@@ -72,12 +73,12 @@ fn decision(instant: &PastInstant) -> Vec<(&'static str, String)> {
     }
     lines.extend(moment.cpu_weight.map(|weight| ("CPU weight", stood(&instant.job, weight))));
     let until = match (&instant.later, instant.job.ended_unix_ms) {
-        (Some(later), _) => format!("until {}", text::clock(later.unix_ms)),
-        (None, Some(ended)) => format!("until its end at {}", text::clock(ended)),
+        (Some(later), _) => format!("until {}", when::clock(later.unix_ms)),
+        (None, Some(ended)) => format!("until its end at {}", when::clock(ended)),
         (None, None) => "and nothing newer is kept".to_owned(),
     };
     lines
-        .push(("kept", format!("from {} {until}; changes within the noise are not kept", text::clock(moment.unix_ms))));
+        .push(("kept", format!("from {} {until}; changes within the noise are not kept", when::clock(moment.unix_ms))));
     lines
 }
 

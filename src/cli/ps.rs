@@ -1,10 +1,10 @@
 //! `flowctl ps`: the governed containers in the manner of `docker ps`. Pure. Imports: wire types, text, table.
 
-use super::screen::Look;
 use super::status;
-use super::table::{Cell, Column, table};
-use super::text;
 use crate::api::wire::{Container, ContainerList};
+use crate::term::screen::Look;
+use crate::term::table::{Cell, Column, table};
+use crate::term::text;
 
 /// The page.
 pub fn page(list: &ContainerList, look: &Look) -> String {

@@ -2,8 +2,9 @@
 //!
 //! A recording may end after any line, so nothing that was written is lost when either side stops. Imports: the API's client.
 
-use super::exit::{Exit, Failure};
 use crate::api::client::{Client, LineStream};
+use crate::term::exit::{Exit, Failure};
+use crate::term::when;
 use clap::Args;
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,7 +13,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A week; what is longer is a mistake.
-const LONGEST_S: f64 = 604_800.0;
+const LONGEST: Duration = Duration::from_secs(604_800);
 
 /// Arguments of `flowctl record`.
 #[derive(Args, Debug)]
@@ -26,18 +27,7 @@ pub struct RecordArgs {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let units = [("h", 3600.0), ("m", 60.0), ("s", 1.0), ("", 1.0)];
-    let (number, unit) = units
-        .iter()
-        .find_map(|(ending, seconds)| Some((text.strip_suffix(ending)?, *seconds)))
-        .expect("every text ends with nothing");
-    let seconds =
-        number.parse::<f64>().map_err(|_| format!("`{text}` is not a duration such as 90s, 10m or 2h"))? * unit;
-    if (1.0..=LONGEST_S).contains(&seconds) {
-        Ok(Duration::from_secs_f64(seconds))
-    } else {
-        Err("between 1 second and a week".to_owned())
-    }
+    when::duration_within(text, Duration::from_secs(1), LONGEST)
 }
 
 /// Why a recording ended.

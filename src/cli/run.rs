@@ -7,12 +7,12 @@ mod registered;
 mod relay;
 mod signals;
 
-use super::{Exit, Failure};
 use crate::config;
 use crate::host::cgroup::{self, CgroupError, Home};
 use crate::host::scope::protocol::Registration;
 use crate::host::scope::{self, Admitted, Gate, Output, ScopeError, ScopeName};
 use crate::host::{node, systemd::Systemd};
+use crate::term::exit::{Exit, Failure};
 use anyhow::{Context, bail};
 use registered::Registered;
 use signals::Signals;

@@ -2,10 +2,11 @@
 //!
 //! Pure: a wire document and a look make a page. Imports: wire types, text, table.
 
-use super::screen::{Look, Tone};
-use super::table::{Cell, Column, fits, table};
-use super::text::{self, clean};
 use crate::api::wire::{Container, Metric, Node, Notice, Status, Trend};
+use crate::term::screen::{Look, Tone};
+use crate::term::table::{Cell, Column, fits, table};
+use crate::term::text::{self, clean};
+use crate::term::when;
 use std::fmt::Write as _;
 
 /// A snapshot that is older than this is called old.
@@ -66,9 +67,9 @@ fn header(node: &Node, look: &Look, now_unix_ms: u64) -> String {
 
 /// That nothing is governed for a while, on purpose.
 pub(super) fn plain_words(node: &Node) -> Option<String> {
-    let until = text::clock(node.plain_until_unix_ms?);
+    let until = when::clock(node.plain_until_unix_ms?);
     let of_day = until.get(11..19)?;
-    Some(format!("PLAIN until {of_day} UTC: original limits stand, to measure what governing gains"))
+    Some(format!("PLAIN until {of_day}: original limits stand, to measure what governing gains"))
 }
 
 fn pressures(node: &Node) -> String {
@@ -326,7 +327,7 @@ mod tests {
         assert!(shown.starts_with("ip-10-20-"), "{shown}");
         let in_a_block = Node { paused: false, plain_until_unix_ms: Some(1_700_000_300_000), ..status.node.clone() };
         let words = plain_words(&in_a_block).unwrap_or_default();
-        assert_eq!(words, "PLAIN until 22:18:20 UTC: original limits stand, to measure what governing gains");
+        assert_eq!(words, "PLAIN until 22:18:20: original limits stand, to measure what governing gains");
         assert!(text::width(&words) <= 80);
         assert!(header(&in_a_block, &Look { columns: Some(80), color: false }, 1_700_000_000_000).contains(&words));
         assert!(shown.contains("PAUSED") && shown.contains("10m ago"), "{shown}");

@@ -2,7 +2,7 @@
 
 use super::settings::{EngineChoice, OnExit, Settings};
 use super::value::{Value, days, megabytes, seconds};
-use crate::model::{Bytes, Enforcement, Millis, Objective, PolicyName, Quota, Share};
+use crate::model::{Bytes, Enforcement, Millis, Objective, Quota, Share};
 
 /// One key of the configuration.
 pub struct Key {
@@ -16,8 +16,6 @@ pub struct Key {
     pub show: fn(&Settings) -> String,
 }
 
-const POLICIES: &[(&str, PolicyName)] =
-    &[("flowcon", PolicyName::Flowcon), ("balanced", PolicyName::Balanced), ("fair", PolicyName::Fair)];
 const ENFORCEMENTS: &[(&str, Enforcement)] = &[("weight", Enforcement::Weight), ("quota", Enforcement::Quota)];
 const EXITS: &[(&str, OnExit)] = &[("restore", OnExit::Restore), ("keep", OnExit::Keep)];
 const OBJECTIVES: &[(&str, f64)] =
@@ -46,8 +44,8 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "policy.name",
         help: "\"balanced\" (credit per CPU-second), \"flowcon\" (the paper's Algorithms 1 and 2), or \"fair\" (watches, changes nothing)",
-        set: |s, v| v.word(POLICIES).map(|word| s.policy.policy = word),
-        show: |s| quoted(word_of(POLICIES, s.policy.policy)),
+        set: |s, v| v.text()?.parse().map(|policy| s.policy.policy = policy),
+        show: |s| quoted(s.policy.policy.name()),
     },
     Key {
         name: "policy.objective",

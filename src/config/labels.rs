@@ -1,7 +1,8 @@
 //! A container's `flowcon.*` labels → directives. Anybody who may start a container writes them: nothing here trusts them.
 
 use super::load::nearest;
-use super::value::{bytes, duration};
+use super::value::bytes;
+use crate::model::time::duration;
 use crate::model::{Bounds, Direction, Directives, Millis, Pattern, Share};
 use std::collections::BTreeMap;
 
@@ -175,9 +176,9 @@ fn obey(asked: &mut Directives, name: &str, value: &str) -> Result<(), String> {
                 value.split(',').map(str::trim).filter(|name| !name.is_empty()).take(32).map(str::to_owned).collect();
         }
         "deadline" => {
-            let after = duration(value).filter(|millis| DEADLINES_S.contains(&(millis / 1000.0)));
+            let after = duration(value).filter(|after| DEADLINES_S.contains(&after.as_secs_f64()));
             let expected = "expected a time after the container's start from 1s to 8760h, such as 90m or 36h";
-            asked.deadline = Some(Millis(after.ok_or(expected)? as u64));
+            asked.deadline = Some(Millis(after.ok_or(expected)?.as_millis() as u64));
         }
         "memory-floor" => asked.memory_floor = Some(bytes(value).ok_or("expected a size such as 512m or 2g")?),
         _ => {

@@ -1,5 +1,6 @@
 //! A configured value, from TOML or from text, and the quantities that it can be read as.
 
+use crate::model::time::duration;
 use crate::model::{Bytes, Millis};
 
 /// A value as somebody wrote it.
@@ -58,7 +59,7 @@ impl Value {
         let expected = || format!("expected a time from {} to {}, such as \"20s\"", seconds(low), seconds(high));
         let millis = match self {
             Value::Number(secs) => Some(secs * 1000.0),
-            Value::Text(text) => duration(text),
+            Value::Text(text) => duration(text).map(|time| time.as_secs_f64() * 1000.0),
             _ => None,
         };
         let millis = millis.filter(|millis| millis.is_finite() && *millis >= 0.0).map(|millis| Millis(millis as u64));
@@ -105,22 +106,6 @@ fn decimal_bytes(text: &str) -> Option<Bytes> {
         (number.is_finite() && number >= 0.0).then_some(Bytes((number * factor) as u64))
     });
     decimal.or_else(|| bytes(text))
-}
-
-/// `500ms`, `20s`, `5m`, `1h`, `30d`, or seconds without a unit; in milliseconds.
-pub(super) fn duration(text: &str) -> Option<f64> {
-    let text = text.trim();
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let number: f64 = text[..split].trim().parse().ok()?;
-    let unit = match &text[split..] {
-        "ms" => 1.0,
-        "" | "s" => 1000.0,
-        "m" | "min" => 60_000.0,
-        "h" => 3_600_000.0,
-        "d" => 86_400_000.0,
-        _ => return None,
-    };
-    Some(number * unit)
 }
 
 /// `512m`, `2g`, `2GiB`, `1048576`: sizes as `docker run --memory` takes them, in powers of 1024.

@@ -2,6 +2,8 @@
 
 use super::{Millis, Quota, Share};
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
 
 /// Which rule decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -13,6 +15,35 @@ pub enum PolicyName {
     Fair,
     /// The default: most CPU to the best credit per CPU-second over any horizon.
     Balanced,
+}
+
+impl PolicyName {
+    /// All that there are, the default first.
+    pub const ALL: [PolicyName; 3] = [PolicyName::Balanced, PolicyName::Flowcon, PolicyName::Fair];
+
+    /// As people spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            PolicyName::Balanced => "balanced",
+            PolicyName::Flowcon => "flowcon",
+            PolicyName::Fair => "fair",
+        }
+    }
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for PolicyName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PolicyName, String> {
+        let known = PolicyName::ALL.into_iter().find(|policy| policy.name() == text);
+        known.ok_or_else(|| format!("there is no policy `{text}`; there are balanced, flowcon and fair"))
+    }
 }
 
 /// How a CPU share is put in force.

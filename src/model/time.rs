@@ -1,78 +1,42 @@
-//! Instants for people: Unix milliseconds ↔ RFC 3339 in UTC. Imports: std only.
+//! Instants and durations as people write them: RFC 3339 in UTC, `90s`, `1h30m`. Imports: jiff's calendar, without a time zone database.
 
-/// `2024-02-29T00:00:00Z`.
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Span, SpanRelativeTo, Timestamp};
+use std::time::Duration;
+
+/// `2024-02-29T00:00:00Z`, of Unix milliseconds.
 pub fn utc(unix_ms: u64) -> String {
-    let seconds = unix_ms / 1000;
-    let (year, month, day) = civil(seconds / 86_400);
-    let of_day = seconds % 86_400;
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", of_day / 3600, of_day % 3600 / 60, of_day % 60)
+    let instant = i64::try_from(unix_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    instant.unwrap_or(Timestamp::MAX).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The instant of an RFC 3339 text: `2024-02-29T12:30:00Z`, `2024-02-29 12:30:00.5+01:00`; without a zone it is UTC.
+/// Unix milliseconds of an RFC 3339 text: `2024-02-29T12:30:00Z`, `2024-02-29 12:30:00.5+01:00`; without a zone it is UTC.
 pub fn of_utc(text: &str) -> Option<u64> {
-    let (date, time) = text.trim().split_once(['T', 't', ' '])?;
-    let mut parts = date.splitn(3, '-').map(|part| part.parse::<u64>().ok());
-    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
-    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
+    instant_in(text, TimeZone::UTC)
+}
+
+/// Unix milliseconds of an RFC 3339 text; without a zone it is in this one, and a date alone is its midnight.
+pub fn instant_in(text: &str, zone: TimeZone) -> Option<u64> {
+    let text = text.trim();
+    let instant = text.parse::<Timestamp>().ok();
+    let instant = instant.or_else(|| text.parse::<DateTime>().ok()?.to_zoned(zone).ok().map(|at| at.timestamp()));
+    u64::try_from(instant?.as_millisecond()).ok()
+}
+
+/// Unix nanoseconds of an RFC 3339 text with a zone, as engines write them; `None` also before 1970 and after 2554.
+pub fn unix_nanos(text: &str) -> Option<u64> {
+    u64::try_from(text.parse::<Timestamp>().ok()?.as_nanosecond()).ok()
+}
+
+/// `500ms`, `20s`, `1h30m`, `2d`, or seconds without a unit.
+pub fn duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
     }
-    let days = days(year, month, day);
-    if civil(days) != (year, month, day) {
-        return None;
-    }
-    let zone_at = time.find(['Z', 'z', '+', '-']).unwrap_or(time.len());
-    let of_day = of_day(&time[..zone_at])?;
-    let local = i64::try_from(days * 86_400_000 + of_day).ok()?;
-    u64::try_from(local - offset_ms(&time[zone_at..])?).ok()
-}
-
-/// Milliseconds of `12:30`, `12:30:00` or `12:30:00.5` since midnight.
-pub fn of_day(text: &str) -> Option<u64> {
-    let mut parts = text.split(':');
-    let (hours, minutes) = (two_digits(parts.next()?)?, two_digits(parts.next()?)?);
-    let seconds = match parts.next() {
-        None => 0.0,
-        Some(seconds) if seconds.len() >= 2 => seconds.parse::<f64>().ok()?,
-        Some(_) => return None,
-    };
-    let fits = parts.next().is_none() && hours < 24 && minutes < 60 && (0.0..60.0).contains(&seconds);
-    fits.then(|| (hours * 60 + minutes) * 60_000 + (seconds * 1000.0) as u64)
-}
-
-fn two_digits(text: &str) -> Option<u64> {
-    let is_number = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| text.parse().ok())?
-}
-
-fn offset_ms(zone: &str) -> Option<i64> {
-    let sign = match zone.chars().next() {
-        None | Some('Z' | 'z') => return (zone.len() <= 1).then_some(0),
-        Some('-') => -1,
-        Some(_) => 1,
-    };
-    Some(sign * i64::try_from(of_day(&zone[1..])?).ok()?)
-}
-
-/// Days since 1970 → year, month, day (H. Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`).
-fn civil(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
-}
-
-/// Year, month, day → days since 1970 (the same source, `days_from_civil`); years from 1970 on.
-fn days(year: u64, month: u64, day: u64) -> u64 {
-    let year = year - u64::from(month <= 2);
-    let (era, year_of_era) = (year / 400, year % 400);
-    let month_from_march = (month + 9) % 12;
-    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+    let span: Span = text.parse().ok()?;
+    Duration::try_from(span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?).ok()
 }
 
 #[cfg(test)]
@@ -84,6 +48,7 @@ mod tests {
         for unix_ms in [0, 1_709_164_800_000, 1_700_000_000_000, 4_102_444_799_000, 68_169_600_000] {
             assert_eq!(of_utc(&utc(unix_ms)), Some(unix_ms), "{}", utc(unix_ms));
         }
+        assert_eq!(utc(1_709_164_800_000), "2024-02-29T00:00:00Z");
     }
 
     #[test]
@@ -91,20 +56,36 @@ mod tests {
         assert_eq!(of_utc("2024-02-29T01:00:00+01:00"), Some(1_709_164_800_000));
         assert_eq!(of_utc("2024-02-28 23:30-00:30"), Some(1_709_164_800_000));
         assert_eq!(of_utc("2024-02-29T00:00:00.25Z"), Some(1_709_164_800_250));
+        assert_eq!(unix_nanos("2026-11-21T03:46:01.965789203+02:00"), Some(1_795_225_561_965_789_203));
+        assert_eq!(unix_nanos("2000-02-29T12:00:00.5Z"), Some(951_825_600_500_000_000));
     }
 
     #[test]
     fn what_is_no_instant_is_refused() {
-        for wrong in [
-            "",
-            "2023-02-29T00:00:00Z",
-            "2024-13-01T00:00Z",
-            "2024-01-01",
-            "2024-01-01T24:00Z",
-            "2024-01-01T1:00Z",
-            "T",
-        ] {
+        for wrong in ["", "2023-02-29T00:00:00Z", "2024-13-01T00:00Z", "2024-01-01T24:00Z", "2024-01-01T1:00Z", "T"] {
             assert_eq!(of_utc(wrong), None, "{wrong}");
+        }
+        // The engine's "never", a time that says no zone, and one that nanoseconds cannot tell.
+        for wrong in ["", "T", "0001-01-01T00:00:00Z", "2026-11-21T01:46:01", "9999-12-31T23:59:59Z"] {
+            assert_eq!(unix_nanos(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, seconds) in [
+            ("20s", 20.0),
+            ("500ms", 0.5),
+            ("0.5s", 0.5),
+            ("1h30m", 5_400.0),
+            ("2d", 172_800.0),
+            ("7", 7.0),
+            ("10 min", 600.0),
+        ] {
+            assert_eq!(duration(text), Some(Duration::from_secs_f64(seconds)), "{text}");
+        }
+        for wrong in ["", "s", "-1s", "-1", "NaN", "inf", "1e300", "1 year", "20x"] {
+            assert_eq!(duration(wrong), None, "{wrong}");
         }
     }
 }

@@ -8,6 +8,7 @@ mod event;
 mod explanation;
 mod history;
 mod learning;
+mod notice;
 mod status;
 
 pub use container::{Container, ContainerList, Hold, Limit, Limits};
@@ -17,7 +18,8 @@ pub use history::{
     BlockWork, Moment, Moments, PastBlock, PastBlocks, PastEvents, PastInstant, PastJob, PastJobs, PastNode, PastNodes,
 };
 pub use learning::{Claim, Estimate, LogAddress, Metric, Progress, Reading, Trend};
-pub use status::{Node, Notice, Policy, PolicyChange, Pressure, Status};
+pub use notice::Notice;
+pub use status::{Node, Policy, PolicyChange, Pressure, Status};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! `/v1/status` and `/v1/policy`: the node, its policy and what an operator should know. Imports: model, sibling wire types.
 
-use super::{Container, finite_option, word};
-use crate::model::{self, NodeStatus, NoticeLevel, PolicySettings};
+use super::{Container, Notice, finite_option, word};
+use crate::model::{self, NodeStatus, PolicySettings};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -170,26 +170,4 @@ pub struct PolicyChange {
     /// 0 = quality only, 1 = completion only; only with `balanced`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<f64>,
-}
-
-/// A message said once, with the next step in it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Notice {
-    /// `info` or `warning`.
-    pub level: String,
-    /// When it was first said.
-    pub unix_ms: u64,
-    /// What, where, and what to do.
-    pub text: String,
-}
-
-impl Notice {
-    pub(super) fn of(notice: &model::Notice) -> Notice {
-        Notice { level: word(notice.level), unix_ms: notice.unix_ms, text: notice.text.clone() }
-    }
-
-    /// Whether something does not work as asked.
-    pub fn is_warning(&self) -> bool {
-        self.level == word(NoticeLevel::Warning)
-    }
 }

@@ -5,10 +5,10 @@
 mod gather;
 mod judge;
 
-use super::exit::{Exit, Failure};
-use super::screen::{Format, Look, Screen, Tone};
-use super::text::{self, clean};
 use crate::api::client::Client;
+use crate::term::exit::{Exit, Failure};
+use crate::term::screen::{Format, Look, Screen, Tone};
+use crate::term::text::{self, clean};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -5,9 +5,9 @@
 mod manual;
 mod topics;
 
-use super::exit::{Exit, Failure};
-use super::screen::Screen;
-use super::text;
+use crate::term::exit::{Exit, Failure};
+use crate::term::screen::Screen;
+use crate::term::text;
 use clap::Command;
 use std::fmt::Write as _;
 use std::path::Path;

@@ -4,8 +4,8 @@
 
 use super::data::{Data, Series};
 use super::estimate::Range;
-use crate::cli::text;
-use crate::sim::report::svg::{Margins, Plot, series};
+use crate::chart::{Margins, Plot, series};
+use crate::term::text;
 
 const WIDTH: f64 = 460.0;
 const FIELD: f64 = 190.0;

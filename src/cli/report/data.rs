@@ -4,11 +4,10 @@
 
 use super::estimate::{Estimate, Life, at, estimate};
 use super::measure::{Measurement, measure};
-use super::measured::Told;
 use crate::api::client::Client;
 use crate::api::wire::{Event, Moment, PastBlock, PastJob, PastNode, PastNodes, Policy};
-use crate::cli::exit::Failure;
 use crate::cli::history::{jobs, moments, past_blocks, past_events, span};
+use crate::term::exit::Failure;
 
 /// Moments asked for, all jobs together, and of one job at least and at most.
 const MOMENTS: u64 = 60_000;
@@ -65,6 +64,15 @@ pub struct Series {
     pub values: Option<(f64, f64)>,
     /// What was kept of it.
     pub moments: Vec<Moment>,
+}
+
+/// What the daemon is told to hold back now.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Told {
+    /// The part of the time.
+    pub part: f64,
+    /// How long a block is, in seconds.
+    pub block_s: f64,
 }
 
 impl Data {

@@ -2,20 +2,11 @@
 //!
 //! Names come from strangers: all of them go through [`safe`]. Imports: the measurement, tables.
 
-use super::data::Data;
+use super::data::{Data, Told};
 use super::estimate::Range;
 use super::measure::COMPARISONS_AT_LEAST;
 use super::tables::{safe, scrolled};
-use crate::cli::text;
-
-/// What the daemon is told to hold back now.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Told {
-    /// The part of the time.
-    pub part: f64,
-    /// How long a block is, in seconds.
-    pub block_s: f64,
-}
+use crate::term::text;
 
 /// Whether there is anything to say: plain blocks were seen, or will be.
 pub fn is_told(data: &Data) -> bool {

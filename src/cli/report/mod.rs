@@ -16,10 +16,11 @@ mod tables;
 #[cfg(test)]
 mod truth_tests;
 
-use super::exit::{Exit, Failure};
-use super::screen::Output;
-use super::{text, when};
 use crate::api::client::Client;
+use crate::term::exit::{Exit, Failure};
+use crate::term::screen::Output;
+use crate::term::text;
+use crate::term::when;
 use clap::Args;
 use std::io::Write;
 use std::path::Path;
@@ -30,7 +31,7 @@ const USUALLY_MS: u64 = 86_400_000;
 /// Arguments of `flowctl report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// Not before TIME: 10m or 2h or 3d (ago), 14:05 (UTC), or RFC 3339; a day ago where not told
+    /// Not before TIME: 10m or 2h or 3d (ago), 14:05, or RFC 3339; a day ago where not told
     #[arg(long, value_parser = when::instant, value_name = "TIME")]
     since: Option<u64>,
     /// Not after TIME; now where not told
@@ -58,7 +59,7 @@ pub async fn report(client: &Client, args: &ReportArgs) -> Result<(), Failure> {
     };
     let data = data::asked(client, since, until).await?;
     if data.jobs.is_empty() {
-        let message = format!("no job ran between {} and {}", text::clock(since), text::clock(until));
+        let message = format!("no job ran between {} and {}", when::clock(since), when::clock(until));
         return Err(Failure::new(
             Exit::NotFound,
             message,

@@ -1,22 +1,21 @@
 //! The page: facts, pictures, tables, and how the estimate was made. Plain HTML and SVG, no script, nothing from elsewhere.
 //!
-//! Names and texts come from strangers: all of them go through [`safe`]. Imports: its tables, sim's drawing primitives.
+//! Names and texts come from strangers: all of them go through [`safe`]. Imports: its tables, chart.
 
 use super::charts::{Drawn, held};
 use super::data::{Data, Series};
 use super::estimate::Range;
 use super::measured;
 use super::tables::{INSTANTS, decisions, jobs_table, over_time, pressure, safe};
-use crate::cli::text;
-use crate::sim::report::svg::{STYLE, series};
+use crate::chart::{document, series};
+use crate::term::text;
+use crate::term::when;
 
-const PAGE_STYLE: &str = include_str!("page.css");
 /// Jobs with a colour of their own; the others are in the table.
 const DRAWN: usize = 24;
 
 /// The whole report as one HTML document.
 pub fn html(data: &Data) -> String {
-    let host = safe(&data.hostname);
     let drawn = Drawn::new(data, DRAWN);
     let sections = [
         Some(("short", "In short", in_short(data))),
@@ -40,14 +39,8 @@ pub fn html(data: &Data) -> String {
         ),
     ]
     .concat();
-    // Nothing may be loaded or run, whatever a name holds.
-    format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><link rel=\"icon\" href=\"data:,\">\
-         <title>flowcon report: {host}</title><style>{STYLE}{PAGE_STYLE}</style></head>\
-         <body><a class=\"skip\" href=\"#short\">Skip to the figures</a><main>{body}</main></body></html>\n"
-    )
+    let body = format!("<a class=\"skip\" href=\"#short\">Skip to the figures</a><main>{body}</main>");
+    document(&format!("flowcon report: {}", text::clean(&data.hostname)), &body)
 }
 
 fn section(id: &str, title: &str, content: &str) -> String {
@@ -61,8 +54,8 @@ fn header(data: &Data) -> String {
     format!(
         "<header><h1>flowcon report: {}</h1><p>{} to {}, {} · {} cores · policy {policies}</p></header>",
         safe(&data.hostname),
-        text::clock(data.since),
-        text::clock(data.until),
+        when::clock(data.since),
+        when::clock(data.until),
         text::duration(data.length_s()),
         text::number_text(data.cores()),
     )
@@ -232,9 +225,6 @@ fn method(data: &Data) -> String {
     )
 }
 
-#[cfg(test)]
-#[path = "contrast_tests.rs"]
-mod contrast;
 #[cfg(test)]
 #[path = "page_tests.rs"]
 mod tests;

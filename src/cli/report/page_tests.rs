@@ -1,8 +1,8 @@
 //! The page of a made-up hour: what it holds, what it must not hold, how large it is and how long it takes.
 
+use super::super::data::Told;
 use super::super::data::assembled;
 use super::super::measure::measure;
-use super::super::measured::Told;
 use super::*;
 use crate::api::wire::{BlockWork, Decision, Event, Moment, PastBlock, PastJob, PastNode, PastNodes, Pressure};
 use std::collections::BTreeMap;

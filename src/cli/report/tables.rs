@@ -5,8 +5,10 @@
 use super::charts::{Drawn, gain, name, words};
 use super::data::{Data, Series};
 use super::estimate::Range;
-use crate::cli::{history, text, when};
-use crate::sim::report::svg::escaped;
+use crate::chart::escaped;
+use crate::cli::history;
+use crate::term::text;
+use crate::term::when;
 
 /// Rows of the table of decisions, the newest.
 const DECISIONS: usize = 300;
@@ -21,10 +23,11 @@ pub fn safe(text: &str) -> String {
 /// Every job with what it took and is estimated to have gained.
 pub fn jobs_table(data: &Data) -> String {
     let rows: String = data.jobs.iter().enumerate().map(|(place, job)| job_row(data, place, job)).collect();
+    let zone = safe(&when::zone_name());
     scrolled(
         "All jobs",
         &format!(
-            "<table><caption>Times are UTC. \"Plain\" and \"change\" are estimates; a change in colour is beyond their doubt.</caption>\
+            "<table><caption>Times are {zone}. \"Plain\" and \"change\" are estimates; a change in colour is beyond their doubt.</caption>\
              <thead><tr><th scope=\"col\">job</th><th scope=\"col\" class=\"left\">started</th><th scope=\"col\">took</th><th scope=\"col\" class=\"left\">end</th>\
              <th scope=\"col\">CPU</th><th scope=\"col\">cores</th><th scope=\"col\" class=\"left\">evaluation</th>\
              <th scope=\"col\">95 % after</th><th scope=\"col\">plain</th><th scope=\"col\">change</th></tr></thead><tbody>{rows}</tbody></table>"
@@ -78,7 +81,7 @@ fn job_row(data: &Data, place: usize, job: &Series) -> String {
 
 /// The time of day, with the date where the report is longer than a day or it was before.
 fn clock(data: &Data, unix_ms: u64) -> String {
-    let plain = when::plain(unix_ms);
+    let plain = when::clock(unix_ms);
     let is_near = unix_ms >= data.since && data.length_s() < 86_400.0;
     if is_near { plain.get(11..).unwrap_or(&plain).to_owned() } else { plain }
 }
@@ -137,7 +140,7 @@ pub fn pressure(data: &Data) -> String {
         })
         .collect();
     let table = format!(
-        "<table><caption>Pressure</caption><thead><tr><th scope=\"col\">time (UTC)</th><th scope=\"col\">CPU</th><th scope=\"col\">memory</th>\
+        "<table><caption>Pressure</caption><thead><tr><th scope=\"col\">time</th><th scope=\"col\">CPU</th><th scope=\"col\">memory</th>\
          <th scope=\"col\">I/O</th></tr></thead><tbody>{rows}</tbody></table>"
     );
     format!(
@@ -171,7 +174,7 @@ pub fn decisions(data: &Data) -> String {
     scrolled(
         "Decisions",
         &format!(
-            "<table><caption>Where a decision changed, and what else was told.{note}</caption><thead><tr><th scope=\"col\">time (UTC)</th>\
+            "<table><caption>Where a decision changed, and what else was told.{note}</caption><thead><tr><th scope=\"col\">time</th>\
              <th scope=\"col\" class=\"left\">job</th><th scope=\"col\">share</th><th scope=\"col\">weight</th>\
              <th scope=\"col\" class=\"left\">why</th></tr></thead><tbody>{shown}</tbody></table>"
         ),

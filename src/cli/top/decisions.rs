@@ -2,7 +2,7 @@
 //! Imports: wire types, text.
 
 use crate::api::wire::{ContainerDetail, Moment};
-use crate::cli::text;
+use crate::term::text;
 use std::collections::VecDeque;
 
 /// Decisions that are kept, the newest.

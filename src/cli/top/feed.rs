@@ -7,7 +7,7 @@ use super::input::Input;
 use super::log_tail;
 use crate::api::client::{Client, ClientError, EventStream, Told, segment};
 use crate::api::wire::{ContainerDetail, Moments, Status};
-use crate::cli::exit::Failure;
+use crate::term::exit::Failure;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

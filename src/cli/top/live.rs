@@ -6,7 +6,7 @@ use super::feed::Feed;
 use super::input::{Input, Now, Wish};
 use super::terminal::Held;
 use crate::api::client::Client;
-use crate::cli::exit::{Exit, Failure};
+use crate::term::exit::{Exit, Failure};
 use ratatui::crossterm::event::{self, Event};
 use std::io;
 use std::thread;

@@ -5,11 +5,11 @@
 //! a thread of its own. Imports: wire types, config, host, progress.
 
 use crate::api::wire::ContainerDetail;
-use crate::cli::text;
 use crate::config;
 use crate::host::scope::output;
 use crate::host::tail::{self, ContainerFile, JsonLog};
 use crate::progress::Survey;
+use crate::term::text;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;

@@ -26,10 +26,10 @@ mod terminal;
 mod testing;
 mod trace;
 
-use super::exit::{Exit, Failure};
-use super::screen::{Format, Screen};
 use crate::api::client::{Client, ClientError};
 use crate::api::wire::Policy;
+use crate::term::exit::{Exit, Failure};
+use crate::term::screen::{Format, Screen};
 use app::App;
 use clap::Args;
 use draw::Theme;

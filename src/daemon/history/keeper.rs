@@ -1,13 +1,22 @@
 //! The writer's thread: rows to the disk now and then, bounds kept, and a disk that fails survived.
 
-use super::Given;
 use super::recorder::Recorder;
 use crate::host::store::StoreError;
 use crate::host::store::history::{HistoryLimits, HistoryStore};
+use crate::model::{ContainerId, Event, NodeStatus};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
+
+/// What the keeper is given.
+pub(super) enum Given {
+    Snapshot(Arc<NodeStatus>),
+    Event(Event),
+    Exited(ContainerId, i32),
+    Limits(HistoryLimits),
+}
 
 /// Rows wait so long for others, to be written together.
 const WRITE_EVERY: Duration = Duration::from_secs(10);

@@ -19,7 +19,7 @@ use crate::api::HistoryRequest;
 use crate::config::Settings;
 use crate::host::store::history::HistoryLimits;
 use crate::model::{ContainerId, Event, NodeStatus};
-use keeper::Keeper;
+use keeper::{Given, Keeper};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -37,14 +37,6 @@ const LAST_ROWS_AT_MOST: Duration = Duration::from_secs(2);
 
 pub(super) const SLOW: &str = "the disk is too slow for the history: some observations are left out of it; nothing else is affected. \
                                Look at the disk (iostat), or set history.enabled = false";
-
-/// What the keeper is given.
-enum Given {
-    Snapshot(Arc<NodeStatus>),
-    Event(Event),
-    Exited(ContainerId, i32),
-    Limits(HistoryLimits),
-}
 
 /// The loop's end of it.
 pub(super) struct History {

@@ -190,3 +190,14 @@ fn open_first(directory: &Directory, names: &[&str]) -> State {
     }
     State::Missing(LOOK_AGAIN_AFTER)
 }
+
+/// The open directory per controller. On version 2 all of them are the same one.
+#[derive(Debug, Default)]
+pub(super) struct Directories {
+    pub(super) cpu: Option<Directory>,
+    pub(super) cpuacct: Option<Directory>,
+    pub(super) memory: Option<Directory>,
+    pub(super) blkio: Option<Directory>,
+    pub(super) freezer: Option<Directory>,
+    pub(super) unified: Option<Directory>,
+}

@@ -1,7 +1,7 @@
 //! Where the hierarchies are mounted, and in which cgroup of each a process lives.
 
-use super::directory::Directory;
-use super::{CgroupError, Directories};
+use super::CgroupError;
+use super::directory::{Directories, Directory};
 use crate::model::Quota;
 use std::fs;
 use std::io;

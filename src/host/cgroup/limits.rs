@@ -1,6 +1,6 @@
 //! The limits that stand in a cgroup, on the scales of `model`.
 
-use super::Directories;
+use super::directory::Directories;
 use super::directory::Directory;
 use super::hierarchy::Controller;
 use crate::model::{Bytes, CpuWeight, Limits, Quota};

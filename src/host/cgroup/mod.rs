@@ -32,7 +32,7 @@ pub use pressure::node_pressure;
 pub use process::{StartTime, start_time};
 
 use crate::model::{Limits, Place, Setting, Usage};
-use directory::Directory;
+use directory::{Directories, Directory};
 use hierarchy::{Controller, Hierarchies};
 use network::Network;
 use std::path::{Path, PathBuf};
@@ -49,17 +49,6 @@ pub struct Cgroup {
     directories: Directories,
     meter: Meter,
     network: Option<Network>,
-}
-
-/// The open directory per controller. On version 2 all of them are the same one.
-#[derive(Debug, Default)]
-pub(crate) struct Directories {
-    cpu: Option<Directory>,
-    cpuacct: Option<Directory>,
-    memory: Option<Directory>,
-    blkio: Option<Directory>,
-    freezer: Option<Directory>,
-    unified: Option<Directory>,
 }
 
 impl Cgroup {

@@ -3,7 +3,7 @@
 //! The kernel keeps a task's affinity within its effective cpuset, so what `sched_getaffinity` says of the processes that compute is both
 //! in one. A launcher that may run anywhere and computes nothing does not widen it.
 
-use super::Directories;
+use super::directory::Directories;
 use super::directory::Directory;
 use super::hierarchy::Controller;
 use super::limits::{cpu_quota, cpu_weight};

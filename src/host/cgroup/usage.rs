@@ -1,8 +1,8 @@
 //! What a container uses: counters and gauges from kept-open control files.
 
-use super::directory::KeptFile;
+use super::directory::{Directories, KeptFile};
 use super::hierarchy::Controller;
-use super::{Directories, pressure};
+use super::pressure;
 use crate::model::{Bytes, CpuTime, Usage};
 
 /// The open files of one cgroup's usage.

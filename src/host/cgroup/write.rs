@@ -1,9 +1,10 @@
 //! Writing one limit to the kernel and reading it back.
 
+use super::CgroupError;
+use super::directory::Directories;
 use super::directory::Directory;
 use super::hierarchy::Controller;
 use super::limits::{self, IoWeightFile};
-use super::{CgroupError, Directories};
 use crate::model::{Bytes, CpuWeight, Quota, Setting};
 use cgroups_rs::fs::cpu::CpuController;
 use cgroups_rs::fs::memory::MemController;

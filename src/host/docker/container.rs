@@ -1,8 +1,8 @@
 //! What the daemon must know of a container, parsed once from the engine's `inspect`. Imports: model, bollard's types.
 
-use super::engine::EngineName;
-use super::instant::unix_millis;
+use super::EngineName;
 use super::log_pieces::LogFormat;
+use crate::model::time::unix_nanos;
 use crate::model::{ContainerId, EngineLimits, TrainingId};
 use bollard::models::{ContainerInspectResponse, DeviceRequest, HostConfig, MountPoint};
 use serde::Deserialize;
@@ -124,7 +124,7 @@ impl EngineContainer {
             name: plain_name(found.name.as_deref().unwrap_or(&id)),
             labels: config.labels.unwrap_or_default().into_iter().collect(),
             pid,
-            started_unix_ms: state.started_at.as_deref().and_then(unix_millis).unwrap_or(0),
+            started_unix_ms: state.started_at.as_deref().and_then(unix_nanos).unwrap_or(0) / 1_000_000,
             paused: state.paused == Some(true),
             log: log_source(&host, found.log_path.as_deref().unwrap_or(""), engine),
             log_format: LogFormat { tty: config.tty == Some(true), engine },

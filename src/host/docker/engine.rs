@@ -9,7 +9,7 @@ use super::container::{self, EngineContainer, Listed, NotGoverned, is_container_
 use super::error::{EngineError, shortened};
 use super::transport::{self, Bound, root_cause};
 use super::update::UpdateBody;
-use super::{CALL_TIMEOUT, CALLS_AT_ONCE, Conversion, EngineAddress};
+use super::{CALL_TIMEOUT, CALLS_AT_ONCE, Conversion, EngineAddress, EngineName};
 use crate::model::{ContainerId, EngineLimits, EngineMark, Setting};
 use bollard::models::SystemVersion;
 use bollard::{API_DEFAULT_VERSION, BollardRequest, Docker};
@@ -22,15 +22,6 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
-
-/// What kind of engine answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EngineName {
-    /// Docker, or Moby under another name.
-    Docker,
-    /// Podman's compatible service.
-    Podman,
-}
 
 /// What an engine says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! Without a terminal the answer is frames: `[stream, 0, 0, 0, length (4 bytes, big-endian)]` and a message; with one it
 //! is the raw output. Each message begins with a timestamp and a space.
 
-use super::instant::unix_nanos;
+use crate::model::time::unix_nanos;
 
 /// Docker's log copier cuts a line after so many bytes.
 pub(super) const MESSAGE_LONGEST: usize = 16 << 10;

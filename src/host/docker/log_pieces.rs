@@ -5,7 +5,7 @@
 //! Docker (seen on 20.10.24) forgets the end of a line that it had cut, so a part of less than 16 KiB ends its line
 //! there. Imports: std only.
 
-use super::engine::EngineName;
+use super::EngineName;
 use super::log_messages::{MESSAGE_LONGEST, NoFrame, framed_message, raw_message, timestamp_and_text};
 
 /// A longer line is handed on in pieces of this length.

@@ -9,7 +9,6 @@ mod conversion;
 mod engine;
 mod error;
 mod events;
-mod instant;
 mod log_messages;
 mod log_pieces;
 mod logs;
@@ -20,7 +19,7 @@ mod watch;
 pub use address::{AddressError, EngineAddress};
 pub use container::{EngineContainer, EngineMount, Listed, LogSource};
 pub use conversion::Conversion;
-pub use engine::{Engine, EngineInfo, EngineName, Updated};
+pub use engine::{Engine, EngineInfo, Updated};
 pub use error::EngineError;
 pub use log_pieces::{LogFormat, LogMark, LogPiece, LogPosition};
 pub use logs::{logs, logs_so_far};
@@ -28,6 +27,15 @@ pub use update::{Recorded, recorded};
 pub use watch::{EngineEvent, Wanted, watch};
 
 use std::time::Duration;
+
+/// What kind of engine answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineName {
+    /// Docker, or Moby under another name.
+    Docker,
+    /// Podman's compatible service.
+    Podman,
+}
 
 /// The longest that any single answer may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);

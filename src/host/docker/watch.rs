@@ -6,8 +6,9 @@
 //! twice and late ([`watch`] drops the end of an earlier run of the same container); a list that was sent is older than the events
 //! after it.
 
+use super::EngineName;
 use super::container::{EngineContainer, Listed};
-use super::engine::{Engine, EngineInfo, EngineName, percent_encoded};
+use super::engine::{Engine, EngineInfo, percent_encoded};
 use super::error::EngineError;
 use super::events::{Happening, Lines, happening};
 use crate::model::ContainerId;

@@ -2,9 +2,8 @@
 
 mod opened;
 
-use super::Position;
 use super::open::{TailError, open_on_host};
-use super::source::Source;
+use super::source::{Position, Source};
 use opened::{Identity, Open};
 use std::collections::VecDeque;
 use std::fs::File;

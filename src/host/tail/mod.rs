@@ -21,7 +21,7 @@ mod watch;
 pub use follow::{Budget, Health, Start};
 pub use json_log::JsonLog;
 pub use open::{ContainerFile, TailError, open_on_host};
-pub use source::Source;
+pub use source::{Position, Source};
 pub use touch::Touch;
 
 use crate::model::ContainerId;
@@ -30,19 +30,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use watch::Watch;
-
-/// How far a log has been read: a file, not a name, and a byte offset in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
-    /// The file system's device number.
-    pub device: u64,
-    /// The file's number on it.
-    pub inode: u64,
-    /// When it was made, Unix nanoseconds: a later file may get the same number. 0 = the file system does not say.
-    pub born_ns: u64,
-    /// Bytes read.
-    pub offset: u64,
-}
 
 /// No log is looked at again sooner, and what inotify has gathered is asked for as often: any number of writers causes no more
 /// wake-ups than this.

@@ -35,3 +35,16 @@ impl Source {
         }
     }
 }
+
+/// How far a log has been read: a file, not a name, and a byte offset in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The file system's device number.
+    pub device: u64,
+    /// The file's number on it.
+    pub inode: u64,
+    /// When it was made, Unix nanoseconds: a later file may get the same number. 0 = the file system does not say.
+    pub born_ns: u64,
+    /// Bytes read.
+    pub offset: u64,
+}

@@ -3,7 +3,7 @@
 //! Imports: nothing of this crate but the simulator's parts.
 
 use super::Report;
-use super::svg::{Margins, Plot, series};
+use crate::chart::{Margins, Plot, series};
 use crate::sim::compare::Change;
 use crate::sim::outcome::Outcome;
 

@@ -4,7 +4,6 @@
 
 mod charts;
 mod page;
-pub mod svg;
 
 pub use page::html;
 

@@ -1,13 +1,11 @@
 //! The page around the pictures.
 //!
-//! Imports: nothing of this crate but the simulator's parts.
+//! Imports: the simulator's parts, chart.
 
-use super::svg::{STYLE, escaped};
 use super::{Report, charts};
+use crate::chart::{document, escaped};
 use crate::sim::compare::{Change, Summary};
 use crate::sim::outcome::Outcome;
-
-const PAGE_STYLE: &str = include_str!("page.css");
 
 /// The whole report as one HTML document.
 pub fn html(report: &Report) -> String {
@@ -22,10 +20,7 @@ pub fn html(report: &Report) -> String {
             .to_owned(),
     ]
     .concat();
-    format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>flowsim: {scenario}</title><style>{STYLE}{PAGE_STYLE}</style></head><body><main>{body}</main></body></html>\n"
-    )
+    document(&format!("flowsim: {}", report.comparison.scenario), &format!("<main>{body}</main>"))
 }
 
 fn section(title: &str, content: &str) -> String {

@@ -1,8 +1,8 @@
 //! Verdicts on the engine: its age, cgroup driver, log driver, and GPUs. Pure.
 
 use super::super::Check;
-use crate::cli::text;
 use crate::host::docker::{EngineError, EngineInfo, EngineName};
+use crate::term::text;
 
 /// The oldest engine that is supported.
 const OLDEST_DOCKER: (u32, u32) = (20, 10);

@@ -1,9 +1,9 @@
 //! Verdicts on the kernel: cgroups, pressure, inotify. Pure.
 
 use super::super::Check;
-use crate::cli::text;
 use crate::host::cgroup::Version;
 use crate::model::Pressure;
+use crate::term::text;
 
 /// One watch per log folder, and some for everything else on the machine.
 const WATCHES_AT_LEAST: u64 = 8192;

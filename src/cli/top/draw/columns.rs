@@ -2,11 +2,11 @@
 
 use super::theme::padded;
 use crate::api::wire::{Container, Metric, Node, Notice, Trend};
-use crate::cli::screen::Tone;
-use crate::cli::text::{self, clean};
 use crate::cli::top::jobs::SortKey;
 use crate::cli::top::share::ShareSpan;
 use crate::cli::top::spark::spark;
+use crate::term::screen::Tone;
+use crate::term::text::{self, clean};
 
 /// One column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

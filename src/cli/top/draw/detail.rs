@@ -5,12 +5,13 @@ use super::columns::{self, MARGIN};
 use super::header;
 use super::theme::{Theme, put, put_all, split};
 use crate::api::wire::{Container, ContainerDetail, Status};
-use crate::cli::screen::Tone;
-use crate::cli::text;
 use crate::cli::top::app::{App, Detail};
 use crate::cli::top::input::Now;
 use crate::cli::top::share::ShareSpan;
 use crate::cli::top::trace::CurvePoints;
+use crate::term::screen::Tone;
+use crate::term::text;
+use crate::term::when;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::symbols::Marker;
@@ -253,7 +254,7 @@ fn happened(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail, theme: 
         });
     section(buffer, top, "Log lines understood, newest first", lines.skip(detail.back), theme);
     let happened = happenings(app, detail).into_iter().map(|(unix_ms, kind, words)| {
-        let when = format!("{}{} ", " ".repeat(MARGIN - 1), text::clock(unix_ms));
+        let when = format!("{}{} ", " ".repeat(MARGIN - 1), when::clock(unix_ms));
         Line::from(vec![theme.span(Tone::Dim, &when), theme.span(Tone::Plain, &format!("{kind:<8} {words}"))])
     });
     section(buffer, bottom, "Decisions and events, newest first", happened.skip(detail.back), theme);

@@ -2,10 +2,10 @@
 
 use super::theme::Theme;
 use crate::api::wire::{Node, Notice, Status};
-use crate::cli::screen::Tone;
-use crate::cli::text;
 use crate::cli::top::app::App;
 use crate::cli::top::input::Now;
+use crate::term::screen::Tone;
+use crate::term::text;
 use ratatui::text::{Line, Span};
 
 /// A snapshot that is older than this is called old.

@@ -12,7 +12,7 @@ pub use theme::Theme;
 
 use super::app::App;
 use super::input::{Now, Overlay, PromptKind};
-use crate::cli::screen::Tone;
+use crate::term::screen::Tone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -57,7 +57,7 @@ pub fn lines(buffer: &Buffer) -> String {
             let symbol = buffer[(x, y)].symbol();
             page.push_str(symbol);
             // A wide character takes the cell behind it too.
-            x += u16::try_from(crate::cli::text::width(symbol).max(1)).unwrap_or(1);
+            x += u16::try_from(crate::term::text::width(symbol).max(1)).unwrap_or(1);
         }
         page.truncate(start + page[start..].trim_end().len());
         page.push('\n');
@@ -76,7 +76,7 @@ fn bottom_line(buffer: &mut Buffer, area: Rect, app: &App, now: Now, theme: Them
         // What is typed is seen, also where the question is long.
         let room = usize::from(area.width).saturating_sub(2);
         let typed = prompt.text.chars().rev().take(room).collect::<Vec<_>>().into_iter().rev().collect::<String>();
-        let question = crate::cli::text::fit(&crate::cli::text::clean(&question), room.saturating_sub(typed.len()));
+        let question = crate::term::text::fit(&crate::term::text::clean(&question), room.saturating_sub(typed.len()));
         let cursor = Span::styled(" ", theme.inverse());
         let line = Line::from(vec![theme.span(Tone::Bold, &question), theme.span(Tone::Plain, &typed), cursor]);
         return put(buffer, area, &line);
@@ -125,7 +125,7 @@ fn keys(app: &App, width: u16, theme: Theme) -> Line<'static> {
     let mut left = usize::from(width);
     let mut spans = Vec::new();
     for (key, does) in all {
-        let needs = crate::cli::text::width(key) + 1 + does.len() + 2;
+        let needs = crate::term::text::width(key) + 1 + does.len() + 2;
         if needs > left + 2 {
             break;
         }

@@ -2,10 +2,11 @@
 
 use super::header;
 use super::theme::{Theme, put_all};
-use crate::cli::screen::Tone;
-use crate::cli::text;
 use crate::cli::top::app::App;
 use crate::cli::top::jobs::SortKey;
+use crate::term::screen::Tone;
+use crate::term::text;
+use crate::term::when;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -71,7 +72,7 @@ pub fn messages(buffer: &mut Buffer, page: Rect, app: &App, from: usize, theme: 
     let room = usize::from(page.width).saturating_sub(4).max(1);
     let mut lines: Vec<String> = warnings
         .iter()
-        .flat_map(|(unix_ms, words)| text::wrap(&format!("{} {words}", text::clock(*unix_ms)), room))
+        .flat_map(|(unix_ms, words)| text::wrap(&format!("{} {words}", when::clock(*unix_ms)), room))
         .collect();
     if lines.is_empty() {
         lines.push("No warnings.".to_owned());

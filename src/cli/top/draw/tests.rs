@@ -154,7 +154,7 @@ fn text_from_elsewhere_cannot_drive_the_terminal() {
     for (width, height) in [(200, 60), (80, 24), (40, 10), (20, 5)] {
         let screen = screen(&mut app, width, height, at(1));
         assert!(!screen.chars().any(|c| c.is_control() && c != '\n'), "{screen:?}");
-        assert!(screen.lines().all(|line| crate::cli::text::width(line) <= usize::from(width)), "{screen}");
+        assert!(screen.lines().all(|line| crate::term::text::width(line) <= usize::from(width)), "{screen}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! How a tone looks on a terminal, with colour and without. Imports: screen's tones, ratatui.
 
-use crate::cli::screen::Tone;
-use crate::cli::text;
+use crate::term::screen::Tone;
+use crate::term::text;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};

@@ -1,6 +1,5 @@
 //! Words as small numbers, and back. A number is never given another meaning; an unknown one reads as nothing. Imports: model.
 
-use super::write::stored;
 use crate::model::{
     Direction, EventKind, Hold, List, Millis, PolicyName, ProgressUnit, Reason, RunState, Runtime, Share,
 };
@@ -218,6 +217,11 @@ pub(super) fn hold_text(hold: Option<&Hold>) -> Option<&str> {
         Hold::Foreign(text) | Hold::Unwritable(text) => Some(text),
         Hold::Operator | Hold::Settling => None,
     }
+}
+
+/// SQLite's integers are signed: what is beyond is stored as the largest.
+pub(super) fn stored(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

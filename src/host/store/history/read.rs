@@ -1,12 +1,11 @@
 //! Reading: jobs, moments, the node, events, and what stood at an instant. What is read is checked, not believed. Imports: model, rusqlite.
 
-use super::codes::{self, unpacked};
-use super::write::stored;
+use super::codes::{self, stored, unpacked};
 use super::{DATABASE, StoreError, schema};
 use crate::host::store::migration;
 use crate::model::{
-    Bytes, ContainerId, CpuTime, CpuWeight, Event, Millis, Moment, PastDecision, PastInstant, PastJob, PastNode,
-    Pressure, Span,
+    BlockWork, Bytes, ContainerId, CpuTime, CpuWeight, Event, Millis, Moment, PastBlock, PastDecision, PastInstant,
+    PastJob, PastNode, Pressure, Span,
 };
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags, Row, ToSql, params};
@@ -196,6 +195,30 @@ impl HistoryReader {
         };
         let rows = read().map_err(|source| StoreError::sqlite(&self.path, operation, source))?;
         Ok(rows.into_iter().flatten().collect())
+    }
+
+    /// The blocks that lie within the span, those after `after` only; one more than `limit` where there are more.
+    pub fn blocks(&self, span: Span, after: u64, limit: usize) -> std::result::Result<Vec<PastBlock>, StoreError> {
+        let query =
+            "SELECT at, until, plain, span FROM block WHERE at >= ?1 AND until <= ?2 AND at > ?3 ORDER BY at LIMIT ?4";
+        let most = stored(u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1));
+        let parameters = params![stored(span.since), stored(span.until), stored(after), most];
+        let mut blocks = self.rows("read past blocks", query, parameters, |row| {
+            Some(PastBlock {
+                from_unix_ms: natural(row, 0)?,
+                until_unix_ms: natural(row, 1)?,
+                plain: row.get(2).ok()?,
+                span: Millis(natural(row, 3)?),
+                work: Vec::new(),
+            })
+        })?;
+        for block in &mut blocks {
+            let query = "SELECT job, cpu FROM work WHERE block = ?1 ORDER BY job";
+            block.work = self.rows("read past blocks", query, params![stored(block.from_unix_ms)], |row| {
+                Some(BlockWork { job: natural(row, 0)?, cpu: CpuTime(natural(row, 1)?.saturating_mul(1000)) })
+            })?;
+        }
+        Ok(blocks)
     }
 }
 

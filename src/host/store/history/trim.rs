@@ -1,7 +1,7 @@
 //! Keeping the history within its bounds: what is old is thinned, then dropped. Imports: rusqlite.
 
 use super::blocks::drop_blocks;
-use super::write::stored;
+use super::codes::stored;
 use super::{HistoryStore, StoreError};
 use rusqlite::{Connection, Result, params};
 

@@ -1,7 +1,7 @@
 //! Writing: a batch in one transaction; moments first in the order of time, later sorted job by job. Imports: model, rusqlite.
 
 use super::blocks::write_block;
-use super::codes::{self, packed};
+use super::codes::{self, packed, stored};
 use super::{HistoryStore, StoreError};
 use crate::model::{Event, Moment, PastBlock, PastJob, PastNode};
 use rusqlite::{Connection, OptionalExtension, Result, params};
@@ -193,11 +193,6 @@ fn word(connection: &Connection, text: &str, words: &mut BTreeMap<String, i64>) 
 
 fn thousandths(number: f64) -> i64 {
     (number * 1000.0).round() as i64
-}
-
-/// SQLite's integers are signed: what is beyond is stored as the largest.
-pub(super) fn stored(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 fn shortened(text: &str) -> &str {

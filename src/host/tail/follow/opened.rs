@@ -1,6 +1,6 @@
 //! One open log file and how far it has been read.
 
-use super::super::Position;
+use crate::host::tail::source::Position;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};

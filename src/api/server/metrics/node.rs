@@ -1,0 +1,174 @@
+//! The node's and the containers' metrics.
+//!
+//! Cardinality is bounded: a container's series carry its short id and name only, exist while the container does, and stop
+//! at [`CONTAINERS_AT_MOST`]; how many were left out is a metric too. Imports: model.
+
+use super::family::{Kind, family, single};
+use crate::model::{JobStatus, List, NodeStatus, Pressure};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use std::fmt::Error;
+use std::sync::Arc;
+
+/// Containers whose series are exported.
+const CONTAINERS_AT_MOST: usize = 1000;
+
+#[derive(Debug)]
+pub(super) struct NodeMetrics(pub(super) Arc<NodeStatus>);
+
+impl Collector for NodeMetrics {
+    fn encode(&self, mut out: DescriptorEncoder) -> Result<(), Error> {
+        node(&self.0, &mut out)?;
+        containers(&self.0.jobs[..self.0.jobs.len().min(CONTAINERS_AT_MOST)], &mut out)
+    }
+}
+
+fn node(status: &NodeStatus, out: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+    let ahead = status.next_tick.since(status.now).as_secs_f64();
+    let jobs = status.jobs.len();
+    let version = [("version", env!("CARGO_PKG_VERSION").to_owned())];
+    let policy = crate::api::wire::Policy::of(&status.settings).policy;
+    family(out, Kind::Gauge, "flowcon_build_info", "Always 1; the version is a label", [(version, 1.0)])?;
+    family(
+        out,
+        Kind::Gauge,
+        "flowcon_policy_info",
+        "Always 1; the policy in force is a label",
+        [([("policy", policy)], 1.0)],
+    )?;
+    single(out, Kind::Gauge, "flowcon_cores", "Cores that may be used", Some(status.cores))?;
+    single(
+        out,
+        Kind::Gauge,
+        "flowcon_paused",
+        "Whether an operator paused everything",
+        Some(f64::from(u8::from(status.paused))),
+    )?;
+    single(
+        out,
+        Kind::Gauge,
+        "flowcon_plain_block",
+        "Whether this is a block of the holdback, in which every container has its original limits",
+        Some(f64::from(u8::from(status.holdback.is_some_and(|block| block.plain)))),
+    )?;
+    single(out, Kind::Counter, "flowcon_decisions", "Decisions taken", Some(status.ticks as f64))?;
+    single(
+        out,
+        Kind::Gauge,
+        "flowcon_interval_seconds",
+        "Present interval between decisions",
+        Some(status.interval.as_secs_f64()),
+    )?;
+    single(
+        out,
+        Kind::Gauge,
+        "flowcon_next_decision_timestamp_seconds",
+        "When the next decision is due",
+        Some(status.unix_ms as f64 / 1000.0 + ahead),
+    )?;
+    single(
+        out,
+        Kind::Gauge,
+        "flowcon_snapshot_timestamp_seconds",
+        "When these numbers were true",
+        Some(status.unix_ms as f64 / 1000.0),
+    )?;
+    family(
+        out,
+        Kind::Gauge,
+        "flowcon_pressure_ratio",
+        "Part of the last ten seconds in which some task waited",
+        pressures(&status.pressure),
+    )?;
+    single(out, Kind::Gauge, "flowcon_containers", "Governed containers", Some(jobs as f64))?;
+    single(
+        out,
+        Kind::Gauge,
+        "flowcon_containers_omitted",
+        "Governed containers whose series are left out, to bound their number",
+        Some(jobs.saturating_sub(CONTAINERS_AT_MOST) as f64),
+    )
+}
+
+fn pressures(pressure: &Pressure) -> impl Iterator<Item = ([(&'static str, String); 1], f64)> {
+    [("cpu", pressure.cpu), ("memory", pressure.memory), ("io", pressure.io)]
+        .into_iter()
+        .filter_map(|(resource, number)| Some(([("resource", resource.to_owned())], number?)))
+}
+
+/// A number of one container, where it is known.
+type Reading = fn(&JobStatus) -> Option<f64>;
+
+const CONTAINER_METRICS: &[(Kind, &str, &str, Reading)] = &[
+    (Kind::Gauge, "flowcon_container_share_ratio", "Part of the node that it gets under contention", |job| {
+        Some(job.plan.as_ref()?.share.fraction())
+    }),
+    (Kind::Gauge, "flowcon_container_limit_ratio", "Limit in the policy's own terms, 1 = free competition", |job| {
+        Some(job.plan.as_ref()?.limit.fraction())
+    }),
+    (Kind::Gauge, "flowcon_container_growth_efficiency", "Range of the evaluation gained per node-CPU-second", |job| {
+        job.plan.as_ref()?.growth.cpu
+    }),
+    (Kind::Gauge, "flowcon_container_cpu_weight", "CPU weight that stands, scale of cpu.weight", |job| {
+        Some(f64::from(job.observed.limits.cpu_weight?.number()))
+    }),
+    (Kind::Gauge, "flowcon_container_cpu_used_ratio", "Part of the node's CPU used lately", |job| job.cpu_used),
+    (Kind::Counter, "flowcon_container_cpu_seconds", "CPU time used", |job| {
+        Some(job.observed.usage.cpu?.as_secs_f64())
+    }),
+    (Kind::Counter, "flowcon_container_cpu_throttled_seconds", "CPU time lost to a quota", |job| {
+        Some(job.observed.usage.throttled?.as_secs_f64())
+    }),
+    (Kind::Gauge, "flowcon_container_memory_bytes", "Memory charged", |job| Some(job.observed.usage.memory?.0 as f64)),
+    (Kind::Gauge, "flowcon_container_working_set_bytes", "Memory charged less inactive file cache", |job| {
+        Some(job.observed.usage.working_set?.0 as f64)
+    }),
+    (Kind::Counter, "flowcon_container_block_io_bytes", "Bytes read and written on block devices", |job| {
+        Some(job.observed.usage.block_io?.0 as f64)
+    }),
+    (Kind::Counter, "flowcon_container_network_io_bytes", "Bytes received and sent", |job| {
+        Some(job.observed.usage.network_io?.0 as f64)
+    }),
+    (Kind::Gauge, "flowcon_container_evaluation", "Latest value of the evaluation function, as printed", |job| {
+        Some(job.observed.learning.latest?.value)
+    }),
+    (Kind::Counter, "flowcon_container_evaluations", "Evaluations read", |job| {
+        Some(job.observed.learning.evaluations as f64)
+    }),
+    (Kind::Gauge, "flowcon_container_reading_confidence_ratio", "How sure the log reading is", |job| {
+        Some(job.observed.learning.confidence)
+    }),
+    (Kind::Gauge, "flowcon_container_progress_ratio", "Part of the work done, as the log says", |job| {
+        let progress = job.observed.learning.progress?;
+        Some((progress.current / progress.total.filter(|total| *total > 0.0)?).clamp(0.0, 1.0))
+    }),
+    (Kind::Gauge, "flowcon_container_remaining_seconds", "Time to completion at the present rate", |job| {
+        let learning = &job.observed.learning;
+        Some(learning.units_to_completion?.likely / learning.units_per_second.filter(|rate| *rate > 0.0)?)
+    }),
+    (Kind::Gauge, "flowcon_container_held", "Whether its limits are left alone", |job| {
+        Some(f64::from(u8::from(job.observed.hold.is_some())))
+    }),
+    (Kind::Gauge, "flowcon_container_warnings", "Messages about this container", |job| Some(job.notices.len() as f64)),
+];
+
+fn containers(jobs: &[JobStatus], out: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+    for (kind, name, help, reading) in CONTAINER_METRICS {
+        let series = jobs.iter().filter_map(|job| {
+            let number = reading(job).filter(|number| number.is_finite())?;
+            Some((identity(job), number))
+        });
+        family(out, *kind, name, help, series)?;
+    }
+    let lists = jobs.iter().filter_map(|job| Some((job, job.plan.as_ref()?.list?))).flat_map(|(job, list)| {
+        [("new", List::New), ("watching", List::Watching), ("completing", List::Completing)].map(|(word, each)| {
+            let [id, name] = identity(job);
+            ([id, name, ("list", word.to_owned())], f64::from(u8::from(each == list)))
+        })
+    });
+    family(out, Kind::Gauge, "flowcon_container_list", "1 for the list that the container is in", lists)
+}
+
+fn identity(job: &JobStatus) -> [(&'static str, String); 2] {
+    [("id", job.observed.id.to_string()), ("name", job.observed.name.clone())]
+}

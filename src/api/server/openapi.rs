@@ -1,0 +1,55 @@
+//! `/openapi.json`: the API described from the same wire types and handlers that serve it. Imports: siblings, utoipa.
+
+use super::shared::json_response;
+use super::snapshot::json;
+use super::{events, history, metrics, node, recording};
+use crate::api::wire;
+use axum::response::Response;
+use hyper::body::Bytes;
+use std::sync::LazyLock;
+use utoipa::OpenApi;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "flowcond",
+        description = "Status and commands of the node governor, on a Unix socket. Root and configured users change; members of the group `flowcon` read."
+    ),
+    paths(
+        node::status,
+        node::containers,
+        node::container,
+        node::pause_container,
+        node::resume_container,
+        node::pin_container,
+        node::unpin_container,
+        node::adopt_container,
+        node::disown_container,
+        node::pause,
+        node::resume,
+        node::restore,
+        node::reload,
+        node::policy,
+        node::set_policy,
+        events::stream,
+        history::jobs,
+        history::moments,
+        history::node,
+        history::blocks,
+        history::events,
+        history::at,
+        recording::stream,
+        metrics::scrape,
+        document
+    ),
+    components(schemas(wire::Gap))
+)]
+struct Description;
+
+static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| json(&Description::openapi()));
+
+/// This description.
+#[utoipa::path(get, path = "/openapi.json", responses((status = 200, content_type = "application/json")))]
+pub(super) async fn document() -> Response {
+    json_response(DOCUMENT.clone())
+}

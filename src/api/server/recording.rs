@@ -1,0 +1,42 @@
+//! `/v1/recording`: the daemon's ticks from now on, as the JSON lines that `flowsim replay` reads. Imports: siblings, axum.
+
+use super::problem::Fault;
+use super::shared::Api;
+use crate::api::RecordingRequest;
+use crate::api::wire::Problem;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use futures_util::{StreamExt, stream};
+use std::convert::Infallible;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+
+/// Lines that a reader may be behind: eight ticks.
+const LINES_AHEAD: usize = 8;
+
+/// What the daemon sees and decides at each tick from now on. The first line holds what the governor remembers.
+#[utoipa::path(get, path = "/v1/recording",
+    responses((status = 200, body = String, content_type = "application/x-ndjson"), (status = 503, body = Problem)))]
+pub(super) async fn stream(State(api): State<Arc<Api>>) -> Result<Response, Fault> {
+    let place = (api.streams.clone().try_acquire_owned())
+        .map_err(|_| Fault::Busy("too many event streams and recordings are open".to_owned()))?;
+    let (lines, mut queue) = mpsc::channel(LINES_AHEAD);
+    api.feed.recordings.try_send(RecordingRequest { lines }).map_err(|error| match error {
+        TrySendError::Full(_) => Fault::Busy("too many recordings are asked for at once".to_owned()),
+        TrySendError::Closed(_) => Fault::Stopping,
+    })?;
+    let header = queue.recv().await.ok_or_else(|| Fault::Busy("too many recordings are open".to_owned()))?;
+    let mut closed = api.closed.clone();
+    let rest = stream::unfold((queue, place), |(mut queue, place)| async move {
+        queue.recv().await.map(|line| (line, (queue, place)))
+    })
+    .take_until(async move {
+        // An error means that the server is gone, which ends the stream too.
+        let _ = closed.wait_for(|closed| *closed).await;
+    });
+    let lines = stream::iter([header]).chain(rest).map(Ok::<_, Infallible>);
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response())
+}

@@ -1,0 +1,116 @@
+//! The latest snapshot with its renderings: each document is serialised once per snapshot and its bytes are shared.
+//!
+//! Imports: wire types and the feed.
+
+use super::problem::Fault;
+use crate::api::Feed;
+use crate::api::wire::{ContainerDetail, ContainerList, Policy, Status};
+use crate::model::{JobStatus, NodeStatus};
+use hyper::body::Bytes;
+use serde::Serialize;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use tokio::sync::watch;
+
+/// One published snapshot and what was rendered of it so far.
+pub(super) struct Snapshot {
+    pub(super) status: Arc<NodeStatus>,
+    hostname: Arc<str>,
+    status_json: OnceLock<Bytes>,
+    containers_json: OnceLock<Bytes>,
+}
+
+impl Snapshot {
+    /// The body of `/v1/status`.
+    pub(super) fn status_json(&self) -> Bytes {
+        self.status_json.get_or_init(|| json(&Status::of(&self.status, &self.hostname))).clone()
+    }
+
+    /// The body of `/v1/containers`.
+    pub(super) fn containers_json(&self) -> Bytes {
+        let list = || ContainerList { containers: Status::of(&self.status, &self.hostname).containers };
+        self.containers_json.get_or_init(|| json(&list())).clone()
+    }
+
+    /// The body of `/v1/containers/{id}`.
+    pub(super) fn container_json(&self, name: &str) -> Result<Bytes, Fault> {
+        Ok(json(&ContainerDetail::of(self.job(name)?, &self.status)))
+    }
+
+    /// The body of `GET /v1/policy`.
+    pub(super) fn policy_json(&self) -> Bytes {
+        json(&Policy::of(&self.status.settings))
+    }
+
+    /// The job that answers to a whole id, a name, or the beginning of an id, in this order of preference.
+    pub(super) fn job(&self, asked: &str) -> Result<&JobStatus, Fault> {
+        let jobs = &self.status.jobs;
+        if let Some(job) = jobs.iter().find(|job| job.observed.id.as_str() == asked) {
+            return Ok(job);
+        }
+        let named: Vec<&JobStatus> = jobs.iter().filter(|job| job.observed.name == asked).collect();
+        let found = if named.is_empty() {
+            jobs.iter().filter(|job| !asked.is_empty() && job.observed.id.as_str().starts_with(asked)).collect()
+        } else {
+            named
+        };
+        match found.as_slice() {
+            [] => Err(Fault::NoContainer(asked.to_owned())),
+            [job] => Ok(job),
+            several => {
+                Err(Fault::Ambiguous(asked.to_owned(), several.iter().map(|job| job.observed.id.to_string()).collect()))
+            }
+        }
+    }
+}
+
+/// Wire types have string keys and finite or null numbers only, so that serialising them cannot fail.
+pub(super) fn json<T: Serialize>(document: &T) -> Bytes {
+    serde_json::to_vec(document).expect("wire types always serialise").into()
+}
+
+/// Hands out the snapshot that belongs to what the daemon published last.
+pub(super) struct Snapshots {
+    feed: Feed,
+    hostname: Arc<str>,
+    /// The last that was asked for, while it is the newest.
+    latest: Arc<Mutex<Option<Arc<Snapshot>>>>,
+}
+
+impl Snapshots {
+    /// Must be called within a runtime.
+    pub(super) fn new(feed: Feed) -> Snapshots {
+        let hostname: Arc<str> = rustix::system::uname().nodename().to_string_lossy().into();
+        let latest = Arc::default();
+        tokio::spawn(forget_what_is_old(feed.status.clone(), Arc::clone(&latest)));
+        Snapshots { feed, hostname, latest }
+    }
+
+    pub(super) fn latest(&self) -> Arc<Snapshot> {
+        let published = self.feed.status.borrow().clone();
+        let mut latest = locked(&self.latest);
+        match &*latest {
+            Some(snapshot) if Arc::ptr_eq(&snapshot.status, &published) => Arc::clone(snapshot),
+            _ => Arc::clone(latest.insert(Arc::new(unrendered(published, &self.hostname)))),
+        }
+    }
+}
+
+/// Nobody may ask for a long time, and a snapshot of hundreds of jobs with its renderings is a megabyte.
+async fn forget_what_is_old(
+    mut published: watch::Receiver<Arc<NodeStatus>>,
+    latest: Arc<Mutex<Option<Arc<Snapshot>>>>,
+) {
+    while published.changed().await.is_ok() {
+        let newest = published.borrow_and_update().clone();
+        locked(&latest).take_if(|snapshot| !Arc::ptr_eq(&snapshot.status, &newest));
+    }
+}
+
+/// A panic while the lock was held cannot leave half a snapshot: replacing it is one assignment.
+fn locked<T>(latest: &Mutex<T>) -> MutexGuard<'_, T> {
+    latest.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn unrendered(status: Arc<NodeStatus>, hostname: &Arc<str>) -> Snapshot {
+    Snapshot { status, hostname: hostname.clone(), status_json: OnceLock::new(), containers_json: OnceLock::new() }
+}

@@ -1,0 +1,41 @@
+//! Pictures and pages that need nothing from elsewhere: SVG, and the HTML page around it.
+//!
+//! Colours are CSS classes, so that one picture fits light and dark pages: `s0` … `s11` are series (jobs or policies), `grid`, `axis`,
+//! `good`, `bad`. [`STYLE`] defines them. Imports: nothing of this crate.
+
+#[cfg(test)]
+mod contrast_tests;
+mod page;
+mod svg;
+
+pub use page::document;
+pub use svg::{Margins, Plot, series};
+
+/// The classes' colours, for light and dark surroundings.
+pub const STYLE: &str = include_str!("svg.css");
+
+/// Text that is safe between tags and in attributes.
+pub fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            control if control.is_control() => safe.push(' '),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_name_cannot_leave_its_text() {
+        assert_eq!(escaped("</text><script>\"&\u{7}"), "&lt;/text&gt;&lt;script&gt;&quot;&amp; ");
+    }
+}

@@ -1,0 +1,184 @@
+//! `flowctl bench`: the same schedule of real jobs under each policy in turn, again and again, and what each did to them.
+//!
+//! Policies take turns within a repeat, plain sharing first, so that a machine that slows down slows all of them. Runs that other
+//! processes or the hypervisor spoiled are marked. Imports: the trial, model.
+
+mod contender;
+mod list;
+mod placeholder;
+mod quality;
+mod report;
+mod summary;
+
+use crate::lab::trial::board::Board;
+use crate::lab::trial::confine::Cores;
+use crate::lab::trial::governor::Governing;
+use crate::lab::trial::job::Job;
+use crate::lab::trial::launch::{RuntimeChoice, Stage};
+use crate::lab::trial::outcome::RunOutcome;
+use crate::lab::trial::room::Room;
+use crate::lab::trial::{self, JobFailed, OnFailure};
+use crate::model::Millis;
+use crate::term::exit::{Exit, Failure};
+use crate::term::screen::Look;
+use anyhow::{Context, Result};
+use clap::Args;
+use contender::{Contender, FAIR};
+use list::Making;
+use std::path::PathBuf;
+use std::time::Duration;
+use summary::Bench;
+
+/// What to run and how often.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = include_str!("list_help.txt"))]
+pub struct BenchArgs {
+    /// The list of jobs, for example config/examples/bench.toml
+    jobs: PathBuf,
+    /// Policies to compare; plain sharing (fair) always runs first
+    #[arg(long, value_delimiter = ',', default_value = "fair,flowcon,balanced,completion", value_parser = Contender::named)]
+    policy: Vec<Contender>,
+    /// How often each policy runs
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeats: u32,
+    /// Show the governors each training once before, with another seed, as where trainings are run again and again; that run does not count
+    #[arg(long)]
+    seen_before: bool,
+    /// Where the jobs run
+    #[arg(long, value_enum, default_value_t, value_name = "RUNTIME")]
+    runtime: RuntimeChoice,
+    /// How many cores the jobs share; all by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    cores: Option<u32>,
+    /// Between two decisions
+    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = trial::interval)]
+    interval: Duration,
+    /// Multiplies epochs and start times of the list: 0.1 for a first look
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = scale)]
+    scale: f64,
+    /// Write the report, an HTML page, here
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Print the result as one JSON object on the last line
+    #[arg(long)]
+    json: bool,
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    let factor: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
+    if (0.001..=1000.0).contains(&factor) { Ok(factor) } else { Err("between 0.001 and 1000".to_owned()) }
+}
+
+/// Runs the benchmark and prints its tables.
+pub fn run(args: &BenchArgs, look: &Look) -> Result<(), Failure> {
+    let most = args.cores.map_or(usize::MAX, |cores| cores as usize);
+    let cores = Cores::at_most(most).context("ask which cores may be used")?;
+    let list = List::read(args, cores.count())?;
+    let runtime = tokio::runtime::Runtime::new().context("start the benchmark's threads")?;
+    runtime.block_on(measure(args, look, &cores, &list))
+}
+
+/// The jobs of each repeat.
+struct List {
+    repeats: Vec<Vec<Job>>,
+    /// Those of the run before all, with seeds that no repeat has.
+    before: Option<Vec<Job>>,
+}
+
+impl List {
+    fn read(args: &BenchArgs, cores: usize) -> Result<List, Failure> {
+        let usage = |message: String| Failure::new(Exit::Usage, message, "`flowctl help bench` tells every key");
+        let path = &args.jobs;
+        let text = std::fs::read_to_string(path).map_err(|error| usage(format!("{}: {error}", path.display())))?;
+        let repeats = u64::from(args.repeats);
+        let jobs = |repeat| list::parse(path, &text, Making { scale: args.scale, cores, repeat }).map_err(usage);
+        let before = args.seen_before.then(|| jobs(repeats)).transpose()?;
+        Ok(List { repeats: (0..repeats).map(jobs).collect::<Result<_, _>>()?, before })
+    }
+}
+
+/// Opens the stage, runs everything, and clears up whatever happened, also on Ctrl-C.
+async fn measure(args: &BenchArgs, look: &Look, cores: &Cores, list: &List) -> Result<(), Failure> {
+    let room = Room::new()?;
+    let stage = tokio::select! {
+        stage = Stage::open(args.runtime, &room, cores) => stage?,
+        interruption = trial::interrupted() => return Err(interruption),
+    };
+    let governing = Governing::default();
+    let board = Board::on_stdout();
+    let ended = tokio::select! {
+        runs = run_all(args, list, &room, &stage, &governing, &board) => runs.map_err(ended_early),
+        interruption = trial::interrupted() => Err(interruption),
+    };
+    let runtime = stage.name();
+    stage.close().await;
+    governing.stop().await;
+    let bench = Bench::new(&args.jobs.display().to_string(), runtime, args.seen_before, &list.repeats[0], ended?);
+    conclude(args, look, &board, &bench).map_err(Failure::from)
+}
+
+fn ended_early(error: anyhow::Error) -> Failure {
+    if error.chain().any(|cause| cause.is::<JobFailed>()) {
+        let next = "everything was removed; mend the job, and try the list with --repeats 1 --policy fair --scale 0.01";
+        return Failure::new(Exit::Failed, format!("{error:#}"), next);
+    }
+    error.into()
+}
+
+async fn run_all(
+    args: &BenchArgs,
+    list: &List,
+    room: &Room,
+    stage: &Stage,
+    governing: &Governing,
+    board: &Board,
+) -> Result<Vec<(Contender, RunOutcome)>> {
+    let mut contenders = vec![FAIR];
+    for contender in &args.policy {
+        if !contenders.contains(contender) {
+            contenders.push(*contender);
+        }
+    }
+    let interval = Millis(args.interval.as_millis() as u64);
+    let run = async |contender: Contender, jobs: &[Job], state_dir: PathBuf| {
+        let governor = governing.start(room, state_dir, contender.settings(interval), stage).await?;
+        let outcome = trial::run(stage, &governor, jobs, board, OnFailure::Stop).await;
+        stage.clear().await;
+        governing.stop().await;
+        outcome
+    };
+    let known = match &list.before {
+        Some(jobs) => {
+            board.say("each training once before, with another seed: fair");
+            let state_dir = room.new_state_dir();
+            run(FAIR, jobs, state_dir.clone()).await?;
+            Some(state_dir)
+        }
+        None => None,
+    };
+    let mut runs = Vec::new();
+    for (repeat, jobs) in list.repeats.iter().enumerate() {
+        for &contender in &contenders {
+            let which = || format!("repeat {} of {}: {}", repeat + 1, args.repeats, contender.name);
+            board.say(&which());
+            let state_dir =
+                known.as_ref().map_or_else(|| Ok(room.new_state_dir()), |known| room.state_dir_like(known))?;
+            let outcome = run(contender, jobs, state_dir).await.with_context(which)?;
+            board.say(&summary::line(contender, &outcome));
+            runs.push((contender, outcome));
+        }
+    }
+    Ok(runs)
+}
+
+fn conclude(args: &BenchArgs, look: &Look, board: &Board, bench: &Bench) -> Result<()> {
+    board.say(&format!("\n{}", bench.page(look)));
+    if let Some(path) = &args.report {
+        std::fs::write(path, report::html(bench)).with_context(|| format!("write the report to {}", path.display()))?;
+        board.say(&format!("Report: {}", path.display()));
+    }
+    if args.json {
+        board.say(&serde_json::to_string(&bench.summary()).context("write the result as JSON")?);
+    }
+    Ok(())
+}

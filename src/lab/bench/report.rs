@@ -1,0 +1,57 @@
+//! The benchmark as one HTML page with inline SVG: the tables, and for each run who had the CPU and how the evaluations fell.
+//!
+//! Imports: chart.
+
+use super::summary::Bench;
+use crate::chart::{Margins, Plot, document, escaped, series};
+use crate::lab::trial::outcome::RunOutcome;
+use crate::lab::trial::picture::{PanelSize, panel};
+use crate::term::screen::Look;
+
+const WIDTH: f64 = 660.0;
+const HEIGHT: f64 = 230.0;
+const MARGINS: Margins = Margins { top: 30.0, right: 16.0, bottom: 36.0, left: 46.0 };
+
+/// The page.
+pub fn html(bench: &Bench) -> String {
+    let tables = escaped_lines(&bench.page(&Look { columns: None, color: false }));
+    let longest = bench.runs.iter().map(|(_, run)| run.makespan_s).fold(1.0, f64::max);
+    let pictures: String = bench
+        .runs
+        .iter()
+        .enumerate()
+        .map(|(number, (contender, run))| {
+            let spoilt = if bench.spoilt(*contender, run).is_some() { " (spoilt)" } else { "" };
+            let name = format!("run {}: {}{spoilt}", number + 1, contender.name);
+            let size = PanelSize { width: WIDTH, height: HEIGHT, longest };
+            let shares = panel(run, &name, &size).inline(&name);
+            format!("<section class=\"grid2\">{shares}{}</section>\n", evaluations(run, longest).inline("evaluations"))
+        })
+        .collect();
+    document(
+        &bench.title(),
+        &format!("<main><h1>{}</h1><pre class=\"scroll\">{tables}</pre>{pictures}</main>", escaped(&bench.title())),
+    )
+}
+
+fn escaped_lines(text: &str) -> String {
+    text.lines().map(|line| escaped(line) + "\n").collect()
+}
+
+/// Each job's evaluations as parts of its final improvement.
+fn evaluations(run: &RunOutcome, longest: f64) -> Plot {
+    let mut plot = Plot::new(WIDTH, HEIGHT, MARGINS, (0.0, longest), (0.0, 1.0));
+    plot.text(MARGINS.left, 18.0, "strong", "part of the final improvement");
+    plot.x_axis("seconds", |tick| format!("{tick:.0}"));
+    plot.y_axis(|tick| format!("{:.0} %", 100.0 * tick));
+    for (job, (outcome, curve)) in run.jobs.iter().zip(&run.curves).enumerate() {
+        let (Some((_, first)), Some((_, last))) = (curve.first(), curve.last()) else { continue };
+        if first == last {
+            continue;
+        }
+        let points: Vec<(f64, f64)> =
+            curve.iter().map(|(at, value)| (*at, ((first - value) / (first - last)).clamp(0.0, 1.0))).collect();
+        plot.line(&points, &series(job), &outcome.name);
+    }
+    plot
+}

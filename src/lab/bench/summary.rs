@@ -1,0 +1,372 @@
+//! All runs of a benchmark and what they come to, policy by policy: medians over the repeats, so that one spoilt run decides nothing.
+//!
+//! Imports: the trial's outcomes, cli's tables.
+
+use super::contender::{Contender, FAIR};
+use super::quality::{PARTS, time_to};
+use crate::lab::trial::job::Job;
+use crate::lab::trial::outcome::RunOutcome;
+use crate::term::screen::{Look, Tone};
+use crate::term::table::{Cell, Column, table};
+use serde::Serialize;
+
+/// Foreign load or stolen time above this part of the node spoils a run. On two quiet cores 4 to 6 % are foreign already: the engine through
+/// which each log line passes, the governor, the writes of limits, and the first and last second of each job, which no look sees.
+const SPOILT_ABOVE: f64 = 0.08;
+
+/// Runs whose jobs used this many times the CPU-seconds of the same policy's thriftiest run say little: the work is the same, so the machine
+/// was slower (a host gives and takes speed without telling its guests of stolen time). Policies differ in it by themselves: jobs that run
+/// one after the other disturb each other's caches less than jobs that all run at once.
+const SLOW_ABOVE: f64 = 1.10;
+
+/// A whole benchmark.
+pub struct Bench {
+    list: String,
+    runtime: &'static str,
+    seen_before: bool,
+    job_names: Vec<String>,
+    /// In the order in which they ran.
+    pub runs: Vec<(Contender, RunOutcome)>,
+}
+
+/// One policy's runs: of each quantity the median over the repeats.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PolicySummary {
+    /// `fair`, `flowcon`, `balanced`, `completion`, `quality`.
+    pub policy: &'static str,
+    /// How often it ran.
+    pub runs: usize,
+    /// Runs that foreign load spoiled.
+    pub spoilt_runs: usize,
+    /// Mean completion of a run's jobs, seconds.
+    pub mean_completion_s: f64,
+    /// Mean time of a run's jobs to 90, 95 and 99 % of their final improvement, seconds; null where no job improved.
+    pub mean_t90_s: Option<f64>,
+    /// 95 %.
+    pub mean_t95_s: Option<f64>,
+    /// 99 %.
+    pub mean_t99_s: Option<f64>,
+    /// From the first start to the last end, seconds.
+    pub makespan_s: f64,
+    /// Largest ratio of a job's completion to its completion under plain sharing, less one.
+    pub worst_vs_fair: f64,
+    /// CPU-seconds that the jobs used.
+    pub cpu_s: f64,
+    /// Part of the node's CPU that the jobs used.
+    pub cpu_used: f64,
+    /// Part of the node's CPU that other processes used.
+    pub foreign_load: f64,
+    /// Part of the node's CPU that the hypervisor took.
+    pub stolen: f64,
+    /// Each job's completion, in the list's order, seconds.
+    pub completion_s: Vec<f64>,
+}
+
+/// What `--json` prints.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// The list's path.
+    pub list: String,
+    /// `docker` or `scope`.
+    pub runtime: &'static str,
+    /// Each training had run once before, with another seed, and the governors had seen it.
+    pub seen_before: bool,
+    /// The jobs' names.
+    pub jobs: Vec<String>,
+    /// Plain sharing first.
+    pub policies: Vec<PolicySummary>,
+}
+
+impl Bench {
+    /// The runs of `list` on `runtime`.
+    pub fn new(
+        list: &str,
+        runtime: &'static str,
+        seen_before: bool,
+        jobs: &[Job],
+        runs: Vec<(Contender, RunOutcome)>,
+    ) -> Bench {
+        let job_names = jobs.iter().map(|job| job.name.clone()).collect();
+        Bench { list: list.to_owned(), runtime, seen_before, job_names, runs }
+    }
+
+    /// The list's path and the runtime, for a title.
+    pub fn title(&self) -> String {
+        let seen = if self.seen_before { ", each training seen once before with another seed" } else { "" };
+        format!("{} on {}{seen}", self.list, self.runtime)
+    }
+
+    fn contenders(&self) -> Vec<Contender> {
+        let mut seen = Vec::new();
+        for (contender, _) in &self.runs {
+            if !seen.contains(contender) {
+                seen.push(*contender);
+            }
+        }
+        seen
+    }
+
+    fn runs_of(&self, contender: Contender) -> Vec<&RunOutcome> {
+        self.runs.iter().filter(|(of, _)| *of == contender).map(|(_, run)| run).collect()
+    }
+
+    /// The medians.
+    pub fn summary(&self) -> Summary {
+        let fair = completions(&self.runs_of(FAIR));
+        let policies = self.contenders().into_iter().map(|contender| self.policy_summary(contender, &fair)).collect();
+        let (list, runtime, seen_before) = (self.list.clone(), self.runtime, self.seen_before);
+        Summary { list, runtime, seen_before, jobs: self.job_names.clone(), policies }
+    }
+
+    fn policy_summary(&self, contender: Contender, fair: &[f64]) -> PolicySummary {
+        let runs = self.runs_of(contender);
+        let completion_s = completions(&runs);
+        let ratios = completion_s.iter().zip(fair).map(|(own, plain)| own / plain - 1.0);
+        let [mean_t90_s, mean_t95_s, mean_t99_s] = PARTS.map(|part| mean_quality_time(&runs, part));
+        PolicySummary {
+            policy: contender.name,
+            runs: runs.len(),
+            spoilt_runs: runs.iter().filter(|run| self.spoilt(contender, run).is_some()).count(),
+            mean_completion_s: median(runs.iter().map(|run| run.mean_completion_s)).unwrap_or(0.0),
+            mean_t90_s,
+            mean_t95_s,
+            mean_t99_s,
+            makespan_s: median(runs.iter().map(|run| run.makespan_s)).unwrap_or(0.0),
+            worst_vs_fair: ratios.fold(f64::NEG_INFINITY, f64::max),
+            cpu_s: median(runs.iter().map(|run| run.cpu_s)).unwrap_or(0.0),
+            cpu_used: median(runs.iter().map(|run| run.foreign.ours)).unwrap_or(0.0),
+            foreign_load: median(runs.iter().map(|run| run.foreign.others)).unwrap_or(0.0),
+            stolen: median(runs.iter().map(|run| run.foreign.stolen)).unwrap_or(0.0),
+            completion_s,
+        }
+    }
+
+    /// The tables, for people.
+    pub fn page(&self, look: &Look) -> String {
+        let summary = self.summary();
+        let mut page = format!("{}\n\n{}\n{}", self.title(), by_policy(&summary, look), by_job(&summary, look));
+        for (number, (contender, run)) in self.runs.iter().enumerate() {
+            if let Some(why) = self.spoilt(*contender, run) {
+                page.push_str(&format!("\nspoilt: run {} ({}): {why}", number + 1, contender.name));
+            }
+        }
+        page
+    }
+
+    /// Why a run says little: something else had a noticeable part of the machine, or the machine was slow.
+    pub fn spoilt(&self, contender: Contender, run: &RunOutcome) -> Option<String> {
+        let least = self.runs_of(contender).iter().map(|run| run.cpu_s).fold(f64::INFINITY, f64::min);
+        let (others, stolen) = (100.0 * run.foreign.others, 100.0 * run.foreign.stolen);
+        if run.foreign.others + run.foreign.stolen > SPOILT_ABOVE {
+            Some(format!("other processes used {others:.0} % of the CPU, the hypervisor took {stolen:.0} %"))
+        } else if run.cpu_s > SLOW_ABOVE * least {
+            let more = 100.0 * (run.cpu_s / least - 1.0);
+            Some(format!(
+                "the same work took {more:.0} % more CPU-seconds than in another run of this policy: the machine was slower"
+            ))
+        } else {
+            None
+        }
+    }
+}
+
+/// One run in a line, told when it ends: whoever breaks the benchmark off keeps what was measured.
+pub fn line(contender: Contender, run: &RunOutcome) -> String {
+    let quality = mean_quality_time(&[run], 0.95).map_or_else(|| "never".to_owned(), |time| format!("{time:.1} s"));
+    format!(
+        "  {}: mean completion {:.1} s, to 95 % {quality}, makespan {:.1} s, {:.0} CPU-seconds, {:.0} % of the CPU foreign, {:.0} % stolen",
+        contender.name,
+        run.mean_completion_s,
+        run.makespan_s,
+        run.cpu_s,
+        100.0 * run.foreign.others,
+        100.0 * run.foreign.stolen
+    )
+}
+
+fn by_policy(summary: &Summary, look: &Look) -> String {
+    let titles = [
+        "RUNS",
+        "COMPLETION",
+        "TO 90 %",
+        "TO 95 %",
+        "TO 99 %",
+        "MAKESPAN",
+        "WORST",
+        "CPU TIME",
+        "CPU",
+        "FOREIGN",
+        "STOLEN",
+    ];
+    let columns: Vec<Column> =
+        std::iter::once(Column::left("POLICY")).chain(titles.into_iter().map(Column::right)).collect();
+    let fair = &summary.policies[0];
+    let rows: Vec<Vec<Cell>> = summary
+        .policies
+        .iter()
+        .map(|own| {
+            let runs = if own.spoilt_runs > 0 {
+                format!("{} ({} spoilt)", own.runs, own.spoilt_runs)
+            } else {
+                own.runs.to_string()
+            };
+            vec![
+                Cell::plain(own.policy),
+                Cell::plain(&runs),
+                versus(Some(own.mean_completion_s), Some(fair.mean_completion_s)),
+                versus(own.mean_t90_s, fair.mean_t90_s),
+                versus(own.mean_t95_s, fair.mean_t95_s),
+                versus(own.mean_t99_s, fair.mean_t99_s),
+                versus(Some(own.makespan_s), Some(fair.makespan_s)),
+                Cell::plain(&format!("{:+.0} %", 100.0 * own.worst_vs_fair)),
+                versus(Some(own.cpu_s), Some(fair.cpu_s)),
+                Cell::plain(&percent(own.cpu_used)),
+                Cell::plain(&percent(own.foreign_load)),
+                Cell::plain(&percent(own.stolen)),
+            ]
+        })
+        .collect();
+    table(&columns, &rows, look)
+}
+
+fn by_job(summary: &Summary, look: &Look) -> String {
+    let mut columns = vec![Column::left("JOB")];
+    columns.extend(summary.policies.iter().map(|policy| Column::right(policy.policy)));
+    let fair = &summary.policies[0].completion_s;
+    let rows: Vec<Vec<Cell>> = summary
+        .jobs
+        .iter()
+        .enumerate()
+        .map(|(job, name)| {
+            let own = summary.policies.iter().map(|p| versus(p.completion_s.get(job).copied(), fair.get(job).copied()));
+            std::iter::once(Cell::plain(name)).chain(own).collect()
+        })
+        .collect();
+    table(&columns, &rows, look)
+}
+
+fn versus(own: Option<f64>, fair: Option<f64>) -> Cell {
+    match (own, fair) {
+        (Some(own), Some(fair)) if fair > 0.0 && own != fair => {
+            let change = own / fair - 1.0;
+            let tone = if change < -0.03 {
+                Tone::Good
+            } else if change > 0.03 {
+                Tone::Bad
+            } else {
+                Tone::Plain
+            };
+            Cell::new(tone, &format!("{own:.1} s ({:+.0} %)", 100.0 * change))
+        }
+        (Some(own), _) => Cell::plain(&format!("{own:.1} s")),
+        (None, _) => Cell::or_dash(None),
+    }
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.0} %", 100.0 * part)
+}
+
+/// Each job's completion, the median over the runs.
+fn completions(runs: &[&RunOutcome]) -> Vec<f64> {
+    let jobs = runs.first().map_or(0, |run| run.jobs.len());
+    (0..jobs).map(|job| median(runs.iter().map(|run| run.jobs[job].completion_s)).unwrap_or(0.0)).collect()
+}
+
+/// Time to a part of the final improvement: the mean over a run's jobs that improved, and of that the median over the runs.
+fn mean_quality_time(runs: &[&RunOutcome], part: f64) -> Option<f64> {
+    median(runs.iter().filter_map(|run| {
+        mean(run.jobs.iter().zip(&run.curves).filter_map(|(job, curve)| Some(time_to(curve, part)? - job.start_s)))
+    }))
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = values.fold((0u32, 0.0), |(count, sum), value| (count + 1, sum + value));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// The middle value, or the mean of the two in the middle.
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
+    Some(f64::midpoint(*low, *high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::trial::outcome::{Foreign, JobOutcome};
+
+    fn run(times: [f64; 2], foreign: Foreign) -> RunOutcome {
+        let job = |(n, time): (usize, f64)| JobOutcome {
+            name: format!("job-{n}"),
+            start_s: 10.0 * n as f64,
+            completion_s: time,
+            exit_code: 0,
+        };
+        let curve = |start: f64, time: f64| vec![(start, 1.0), (start + time / 2.0, 0.06), (start + time, 0.0)];
+        let curves = vec![curve(0.0, times[0]), curve(10.0, times[1])];
+        let jobs = times.into_iter().enumerate().map(job).collect();
+        RunOutcome { curves, cpu_s: 50.0, ..RunOutcome::new(jobs, Vec::new(), foreign) }
+    }
+
+    fn bench() -> Bench {
+        let busy = Foreign { others: 0.3, ..Foreign::default() };
+        let flowcon = Contender::named("flowcon").unwrap();
+        let runs = vec![
+            (FAIR, run([40.0, 20.0], Foreign::default())),
+            (flowcon, run([44.0, 10.0], Foreign::default())),
+            (FAIR, run([40.0, 20.0], Foreign::default())),
+            (flowcon, run([40.0, 10.0], Foreign::default())),
+            (FAIR, run([40.0, 20.0], Foreign::default())),
+            (flowcon, run([90.0, 14.0], busy)),
+        ];
+        Bench {
+            list: "x.toml".into(),
+            runtime: "scope",
+            seen_before: false,
+            job_names: vec!["job-0".into(), "job-1".into()],
+            runs,
+        }
+    }
+
+    #[test]
+    fn medians_are_over_repeats_and_the_worst_job_is_against_plain_sharing() {
+        let summary = bench().summary();
+        let flowcon = &summary.policies[1];
+        assert_eq!(flowcon.completion_s, [44.0, 10.0]);
+        assert_eq!((flowcon.mean_completion_s, flowcon.runs, flowcon.spoilt_runs), (27.0, 3, 1));
+        assert!((flowcon.worst_vs_fair - 0.1).abs() < 1e-9);
+        assert_eq!(summary.policies[0].mean_t90_s, Some(15.0));
+        assert_eq!(summary.policies[0].mean_t95_s, Some(30.0));
+    }
+
+    #[test]
+    fn the_page_marks_spoilt_runs() {
+        let page = bench().page(&Look { columns: None, color: false });
+        assert!(page.contains("3 (1 spoilt)") && page.contains("27.0 s (-10 %)"), "{page}");
+        assert!(page.contains("spoilt: run 6 (flowcon): other processes used 30 %"), "{page}");
+    }
+
+    #[test]
+    fn the_same_work_at_a_higher_price_tells_of_a_slower_machine() {
+        let mut bench = bench();
+        bench.runs.iter_mut().filter(|(contender, _)| *contender == FAIR).for_each(|(_, run)| run.cpu_s = 70.0);
+        bench.runs[1].1.cpu_s = 60.0;
+        bench.runs[3].1.cpu_s = 54.0;
+        let summary = bench.summary();
+        assert_eq!([summary.policies[0].spoilt_runs, summary.policies[1].spoilt_runs], [0, 2]);
+        let page = bench.page(&Look { columns: None, color: false });
+        assert!(page.contains("spoilt: run 2 (flowcon): the same work took 20 % more CPU-seconds"), "{page}");
+    }
+
+    #[test]
+    fn a_run_is_told_in_a_line() {
+        let text = line(FAIR, &run([40.0, 20.0], Foreign::default()));
+        assert!(
+            text.contains("fair: mean completion 30.0 s, to 95 % 30.0 s, makespan 40.0 s, 50 CPU-seconds"),
+            "{text}"
+        );
+    }
+}

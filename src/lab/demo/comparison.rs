@@ -1,0 +1,94 @@
+//! How two runs of the same schedule compare: the demo's result.
+//!
+//! Imports: the trial's outcomes, serde.
+
+use crate::lab::trial::outcome::RunOutcome;
+use serde::Serialize;
+
+/// The demo's result as `--json` prints it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// `docker` or `scope`.
+    pub runtime: &'static str,
+    /// Sharing as the kernel does it.
+    pub plain: RunOutcome,
+    /// The same schedule, governed.
+    pub governed: RunOutcome,
+    /// Where the picture lies.
+    pub plot: String,
+}
+
+/// Slower by less than this is noise: the same run twice differs by as much.
+pub const NOISE: f64 = 0.03;
+
+impl Comparison {
+    /// Relative change of a job's completion time, −0.25 = a quarter less.
+    pub fn change(&self, job: usize) -> f64 {
+        change(self.plain.jobs[job].completion_s, self.governed.jobs[job].completion_s)
+    }
+
+    /// Names of the jobs that did not exit with 0 in both runs.
+    pub fn failed_jobs(&self) -> Vec<&str> {
+        let jobs = self.plain.jobs.iter().zip(&self.governed.jobs);
+        let failed = jobs.filter(|(plain, governed)| plain.exit_code != 0 || governed.exit_code != 0);
+        failed.map(|(plain, _)| plain.name.as_str()).collect()
+    }
+
+    /// Names of the jobs that took longer beyond [`NOISE`].
+    pub fn losers(&self) -> Vec<&str> {
+        let jobs = self.plain.jobs.iter().enumerate();
+        jobs.filter(|(index, _)| self.change(*index) > NOISE).map(|(_, job)| job.name.as_str()).collect()
+    }
+}
+
+/// (`after` − `before`) / `before`; 0 where there is nothing to compare with.
+pub fn change(before: f64, after: f64) -> f64 {
+    if before > 0.0 { after / before - 1.0 } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::trial::outcome::{Foreign, JobOutcome};
+
+    fn run(times: &[(f64, f64)]) -> RunOutcome {
+        let jobs = times.iter().enumerate().map(|(index, &(start_s, completion_s))| JobOutcome {
+            name: format!("job-{index}"),
+            start_s,
+            completion_s,
+            exit_code: 0,
+        });
+        RunOutcome::new(jobs.collect(), Vec::new(), Foreign::default())
+    }
+
+    #[test]
+    fn a_job_that_is_slower_beyond_noise_is_named() {
+        let comparison = Comparison {
+            runtime: "scope",
+            plain: run(&[(0.0, 100.0), (0.0, 100.0), (0.0, 100.0)]),
+            governed: run(&[(0.0, 70.0), (0.0, 102.0), (0.0, 110.0)]),
+            plot: String::new(),
+        };
+        assert_eq!(comparison.losers(), ["job-2"]);
+        assert!((comparison.change(0) + 0.3).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_json_has_exactly_the_documented_fields() {
+        let comparison = Comparison {
+            runtime: "scope",
+            plain: run(&[(0.0, 2.0)]),
+            governed: run(&[(0.0, 1.0)]),
+            plot: "/x.svg".into(),
+        };
+        assert_eq!(
+            serde_json::to_string(&comparison).expect("plain numbers"),
+            concat!(
+                r#"{"runtime":"scope","plain":{"mean_completion_s":2.0,"makespan_s":2.0,"#,
+                r#""jobs":[{"name":"job-0","start_s":0.0,"completion_s":2.0,"exit_code":0}]},"#,
+                r#""governed":{"mean_completion_s":1.0,"makespan_s":1.0,"#,
+                r#""jobs":[{"name":"job-0","start_s":0.0,"completion_s":1.0,"exit_code":0}]},"plot":"/x.svg"}"#
+            )
+        );
+    }
+}

@@ -1,0 +1,203 @@
+//! `flowctl demo`: real trainings on this machine, first sharing plainly, then governed, and what that changed.
+//!
+//! Nothing needs to be installed: the governor runs in this process on a private socket, the jobs are this same program, as
+//! containers where an engine answers and as `flowctl run` commands elsewhere. Imports: api, daemon, host, workload.
+
+mod comparison;
+mod picture;
+mod schedule;
+mod verdict;
+
+use crate::lab::trial::board::Board;
+use crate::lab::trial::confine::Cores;
+use crate::lab::trial::governor::Governing;
+use crate::lab::trial::job::Job;
+use crate::lab::trial::launch::{RuntimeChoice, Stage};
+use crate::lab::trial::outcome::RunOutcome;
+use crate::lab::trial::room::Room;
+use crate::lab::trial::{self, OnFailure};
+use crate::model::{Millis, PolicyName, PolicySettings};
+use crate::term::exit::{Exit, Failure};
+use crate::term::screen::Look;
+use crate::term::when;
+use anyhow::{Context, Result};
+use clap::Args;
+use comparison::Comparison;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How to run the demo.
+#[derive(Args, Clone, Debug)]
+pub struct DemoArgs {
+    /// Print the result as one JSON object on the last line
+    #[arg(long)]
+    json: bool,
+    /// Where the jobs run
+    #[arg(long, value_enum, default_value_t, value_name = "RUNTIME")]
+    runtime: RuntimeChoice,
+    /// What governs the second run: flowcon, balanced or fair
+    #[arg(long, value_name = "NAME", value_parser = str::parse::<PolicyName>)]
+    policy: Option<PolicyName>,
+    /// Between two decisions
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = trial::interval)]
+    interval: Duration,
+    /// How many cores the trainings share, so that they meet on a large machine too
+    #[arg(long, value_name = "N", default_value = "1", value_parser = cores)]
+    cores: usize,
+    /// How long each of the two runs is to last: what all the trainings need together from these cores
+    #[arg(long, value_name = "SECONDS", default_value = "46", value_parser = work)]
+    work: Duration,
+    /// Where to write the picture [default: a new file in the directory for temporary files]
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+}
+
+fn cores(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|cores| *cores > 0).ok_or_else(|| "expected a number of cores, 1 or more".to_owned())
+}
+
+fn work(text: &str) -> Result<Duration, String> {
+    when::duration_within(text, Duration::from_secs(1), Duration::from_secs(86_400))
+}
+
+/// Runs the demo and prints its result.
+pub fn run(args: &DemoArgs, look: &Look) -> Result<(), Failure> {
+    let cores = Cores::at_most(args.cores).context("choose the cores for the demo")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("start the demo's threads")?;
+    let ended = runtime.block_on(show(args, look, &cores));
+    // A measurement that was interrupted may still be computing; it has nothing to clean up.
+    runtime.shutdown_background();
+    ended
+}
+
+/// Everything that a demo is made of, for as long as it runs.
+struct Demo<'a> {
+    args: &'a DemoArgs,
+    look: &'a Look,
+    cores: &'a Cores,
+    room: &'a Room,
+    board: Board,
+    stage: Stage,
+    governing: Governing,
+}
+
+/// Opens the stage, lets the comparison play, and clears up whatever happened, also on Ctrl-C.
+async fn show(args: &DemoArgs, look: &Look, cores: &Cores) -> Result<(), Failure> {
+    let room = Room::new()?;
+    let stage = tokio::select! {
+        stage = Stage::open(args.runtime, &room, cores) => stage?,
+        interruption = trial::interrupted() => return Err(interruption),
+    };
+    let demo =
+        Demo { args, look, cores, room: &room, board: Board::on_stdout(), stage, governing: Governing::default() };
+    let ended = tokio::select! {
+        ended = demo.play() => ended,
+        interruption = trial::interrupted() => Err(interruption),
+    };
+    demo.stage.close().await;
+    demo.governing.stop().await;
+    ended
+}
+
+impl Demo<'_> {
+    async fn play(&self) -> Result<(), Failure> {
+        self.introduce();
+        let jobs = self.measure().await?;
+        self.announce(&jobs);
+        let plain = self.perform("plain sharing", PolicyName::Fair, &jobs).await?;
+        let governed = self.perform("governed", self.policy(), &jobs).await?;
+        let plot = self.args.plot.clone().unwrap_or_else(picture_path);
+        let comparison = Comparison { runtime: self.stage.name(), plain, governed, plot: plot.display().to_string() };
+        self.conclude(&comparison, &plot)?;
+        let failed_jobs = comparison.failed_jobs();
+        if failed_jobs.is_empty() {
+            return Ok(());
+        }
+        let message = format!("these trainings failed: {}", failed_jobs.join(", "));
+        Err(Failure::new(Exit::Failed, message, "`flowctl demo --runtime scope` shows their complaints"))
+    }
+
+    fn policy(&self) -> PolicyName {
+        self.args.policy.unwrap_or(PolicySettings::default().policy)
+    }
+
+    fn introduce(&self) {
+        let count = self.cores.count();
+        let minutes = (2.6 * self.args.work.as_secs_f64() / 60.0).max(1.0);
+        self.board.say(&format!(
+            "Five trainings share {} as {}, first sharing plainly, then governed by {}: about {minutes:.0} min.\n\
+             Measuring the work first, so that both runs do the same.",
+            if count == 1 { "one core".to_owned() } else { format!("{count} cores") },
+            match self.stage {
+                Stage::Docker(_) => "containers",
+                Stage::Scope(_) => "commands in cgroups of their own (no engine answers)",
+            },
+            self.policy()
+        ));
+    }
+
+    /// Computing is no task for the threads that wait for signals.
+    async fn measure(&self) -> Result<Vec<Job>> {
+        let (length, cores) = (self.args.work, self.cores.clone());
+        let measured = tokio::task::spawn_blocking(move || cores.on_them(|| schedule::sized(length, cores.count())));
+        Ok(measured.await.context("measure the work")???)
+    }
+
+    fn announce(&self, jobs: &[Job]) {
+        for job in jobs {
+            let start = job.start.as_secs_f64();
+            let line = job.work.command_line("flowctl").join(" ");
+            let labels: String = job.labels.iter().map(|(key, value)| format!(" ({key}={value})")).collect();
+            self.board.say(&format!("  {:14} starts after {start:>4.1} s: {line}{labels}", job.name));
+        }
+    }
+
+    async fn perform(&self, title: &str, policy: PolicyName, jobs: &[Job]) -> Result<RunOutcome> {
+        let settings = PolicySettings {
+            policy,
+            interval: Millis(self.args.interval.as_millis() as u64),
+            ..PolicySettings::default()
+        };
+        let interval = self.args.interval.as_secs_f64();
+        self.board.say(&format!("\n{title}: policy {}, a decision every {interval} s", policy));
+        let governor = self.governing.start(self.room, self.room.new_state_dir(), settings, &self.stage).await?;
+        let outcome = trial::run(&self.stage, &governor, jobs, &self.board, OnFailure::GoOn).await;
+        self.stage.clear().await;
+        self.governing.stop().await;
+        outcome
+    }
+
+    fn conclude(&self, comparison: &Comparison, plot: &Path) -> Result<()> {
+        let svg = picture::draw(comparison, &format!("governed by {}", self.policy()));
+        write_new(plot, &svg, self.args.plot.is_none())?;
+        self.board.say(&format!("\n{}", verdict::page(comparison, self.look)));
+        self.board.say(&format!("Shares over time: {}", plot.display()));
+        if self.args.json {
+            self.board.say(&serde_json::to_string(comparison).context("write the result as JSON")?);
+        }
+        Ok(())
+    }
+}
+
+/// A file that nobody else can have prepared: the process id makes the name new.
+fn picture_path() -> PathBuf {
+    std::env::temp_dir().join(format!("flowcon-demo-{}.svg", std::process::id()))
+}
+
+/// Writes the picture; in a directory that others may write too, only as a file that did not exist.
+fn write_new(path: &Path, text: &str, must_be_new: bool) -> Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true);
+    if must_be_new {
+        options.create_new(true)
+    } else {
+        options.create(true).truncate(true)
+    };
+    let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.with_context(|| format!("write the picture to {} (choose another file with --plot)", path.display()))
+}

@@ -1,0 +1,137 @@
+//! The demo's last page: each job both ways, means, who lost, and what may have spoiled the comparison.
+//!
+//! Imports: cli's tables.
+
+use super::comparison::{Comparison, NOISE, change};
+use crate::lab::trial::outcome::Foreign;
+use crate::term::screen::{Look, Tone};
+use crate::term::table::{Cell, Column, table};
+
+/// Foreign load above this part of the node spoils a comparison.
+const SPOILT_ABOVE: f64 = 0.10;
+
+/// The table and the sentences below it.
+pub fn page(comparison: &Comparison, look: &Look) -> String {
+    let columns = [
+        Column::left("JOB"),
+        Column::right("STARTS"),
+        Column::right("PLAIN"),
+        Column::right("GOVERNED"),
+        Column::right("CHANGE"),
+    ];
+    let jobs = comparison.plain.jobs.iter().zip(&comparison.governed.jobs);
+    let mut rows: Vec<Vec<Cell>> = jobs
+        .map(|(plain, governed)| {
+            row(
+                &plain.name,
+                Some(plain.start_s),
+                plain.completion_s,
+                governed.completion_s,
+                plain.exit_code,
+                governed.exit_code,
+            )
+        })
+        .collect();
+    let (plain, governed) = (&comparison.plain, &comparison.governed);
+    rows.push(row("mean completion", None, plain.mean_completion_s, governed.mean_completion_s, 0, 0));
+    rows.push(row("makespan", None, plain.makespan_s, governed.makespan_s, 0, 0));
+    let mut page = table(&columns, &rows, look);
+    page.push('\n');
+    for sentence in sentences(comparison) {
+        page.push_str(&sentence);
+        page.push('\n');
+    }
+    page
+}
+
+fn row(name: &str, start: Option<f64>, plain: f64, governed: f64, plain_code: i32, governed_code: i32) -> Vec<Cell> {
+    let relative = change(plain, governed);
+    let tone = match relative {
+        worse if worse > NOISE => Tone::Bad,
+        better if better < -NOISE => Tone::Good,
+        _ => Tone::Plain,
+    };
+    vec![
+        Cell::plain(name),
+        Cell::plain(&start.map_or_else(String::new, seconds)),
+        Cell::plain(&with_code(plain, plain_code)),
+        Cell::plain(&with_code(governed, governed_code)),
+        Cell::new(tone, &format!("{:+.0} %", 100.0 * relative)),
+    ]
+}
+
+fn seconds(seconds: f64) -> String {
+    format!("{seconds:.1} s")
+}
+
+fn with_code(time: f64, code: i32) -> String {
+    if code == 0 { seconds(time) } else { format!("{} (exit code {code})", seconds(time)) }
+}
+
+fn sentences(comparison: &Comparison) -> Vec<String> {
+    let losers = comparison.losers();
+    let noise = 100.0 * NOISE;
+    let mut sentences = vec![if losers.is_empty() {
+        format!("Nobody lost: no job took more than {noise:.0} % longer than with plain sharing.")
+    } else {
+        format!("Lost more than {noise:.0} %: {}.", losers.join(", "))
+    }];
+    for (name, foreign) in [("plain", comparison.plain.foreign), ("governed", comparison.governed.foreign)] {
+        sentences.extend(spoilt(name, foreign));
+    }
+    sentences
+}
+
+/// Says so when the machine had other things to do during a run.
+fn spoilt(name: &str, foreign: Foreign) -> Option<String> {
+    (foreign.others + foreign.stolen > SPOILT_ABOVE).then(|| {
+        format!(
+            "During the {name} run other processes used {:.0} % of the CPU and the hypervisor took {:.0} %: \
+             repeat on a quiet machine before believing small differences.",
+            100.0 * foreign.others,
+            100.0 * foreign.stolen
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::trial::outcome::{JobOutcome, RunOutcome};
+
+    fn run(completion_s: [f64; 2], foreign: Foreign) -> RunOutcome {
+        let job = |n: usize, completion_s| JobOutcome {
+            name: format!("job-{n}"),
+            start_s: n as f64,
+            completion_s,
+            exit_code: 0,
+        };
+        let jobs = completion_s.into_iter().enumerate().map(|(n, time)| job(n, time)).collect();
+        RunOutcome::new(jobs, Vec::new(), foreign)
+    }
+
+    fn comparison(governed: [f64; 2], foreign: Foreign) -> Comparison {
+        let plain = run([20.0, 10.0], Foreign::default());
+        Comparison { runtime: "scope", plain, governed: run(governed, foreign), plot: "/x.svg".into() }
+    }
+
+    #[test]
+    fn each_job_and_both_sums_have_a_line() {
+        let page = page(&comparison([20.2, 5.0], Foreign::default()), &Look { columns: None, color: false });
+        let lines: Vec<&str> = page.lines().collect();
+        assert!(lines[1].contains("job-0") && lines[1].contains("20.0 s") && lines[1].ends_with("+1 %"), "{page}");
+        assert!(
+            lines[2].ends_with("-50 %") && lines[3].contains("15.0 s") && lines[4].starts_with("makespan"),
+            "{page}"
+        );
+        assert!(page.contains("Nobody lost"), "{page}");
+    }
+
+    #[test]
+    fn losers_and_spoilt_runs_are_said() {
+        let busy = Foreign { ours: 0.5, stolen: 0.02, others: 0.4 };
+        let page = page(&comparison([30.0, 5.0], busy), &Look { columns: None, color: false });
+        assert!(page.contains("Lost more than 3 %: job-0."), "{page}");
+        assert!(page.contains("During the governed run other processes used 40 %"), "{page}");
+    }
+}

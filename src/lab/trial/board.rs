@@ -1,0 +1,163 @@
+//! What the demo shows while it runs: a bar for each job on a terminal, plain lines elsewhere.
+//!
+//! Imports: indicatif, std.
+
+use super::job::Job;
+use crate::term::text;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+/// One job as the governor sees it at one instant.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct View {
+    /// Part of the job done, where the log says, 0 ..= 1.
+    pub done: Option<f64>,
+    /// Part of the jobs' cores used lately.
+    pub used: Option<f64>,
+    /// The metric's name and latest value.
+    pub metric: Option<(String, f64)>,
+    /// `new`, `watching`, `completing`, where the policy keeps lists.
+    pub list: Option<String>,
+}
+
+impl View {
+    fn describe(&self) -> String {
+        let mut parts = Vec::new();
+        if let Some(used) = self.used {
+            parts.push(format!("{:>3.0} % CPU", used * 100.0));
+        }
+        if let Some((name, value)) = &self.metric {
+            parts.push(format!("{name} {}", text::number_text(*value)));
+        }
+        if let Some(list) = &self.list {
+            parts.push(list.clone());
+        }
+        parts.join(", ")
+    }
+}
+
+/// Standard output, as a terminal or not.
+pub struct Board {
+    bars: Option<MultiProgress>,
+}
+
+/// The bars of one run.
+pub struct RunView<'a> {
+    board: &'a Board,
+    bars: Vec<ProgressBar>,
+    names: Vec<String>,
+    next_line: Duration,
+}
+
+/// Between two lines about a run where there are no bars.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+const STEPS: u64 = 1000;
+
+impl Board {
+    /// Bars where standard output is a terminal that can show them.
+    pub fn on_stdout() -> Board {
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        let bars = (io::stdout().is_terminal() && !dumb)
+            .then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stdout_with_hz(4)));
+        Board { bars }
+    }
+
+    /// A line above the bars.
+    pub fn say(&self, line: &str) {
+        match &self.bars {
+            Some(bars) => bars.suspend(|| print_line(line)),
+            None => print_line(line),
+        }
+    }
+
+    /// Shows a run that begins now.
+    pub fn run(&self, jobs: &[Job]) -> RunView<'_> {
+        let names: Vec<String> = jobs.iter().map(|job| job.name.clone()).collect();
+        let bars = self.bars.as_ref().map_or_else(Vec::new, |all| {
+            let style = ProgressStyle::with_template("  {prefix:14} {bar:24} {percent:>3} %  {wide_msg}")
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
+            let bar = |job: &Job| {
+                let bar = all.add(ProgressBar::new(STEPS).with_style(style.clone()).with_prefix(job.name.clone()));
+                bar.set_message(format!("starts after {:.0} s", job.start.as_secs_f64()));
+                bar
+            };
+            jobs.iter().map(bar).collect()
+        });
+        RunView { board: self, bars, names, next_line: LINE_EVERY }
+    }
+}
+
+/// A reader that went away must not end the demo before it has cleaned up.
+fn print_line(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
+impl RunView<'_> {
+    /// A job was started.
+    pub fn started(&self, job: usize, at: Duration) {
+        match self.bars.get(job) {
+            Some(bar) => bar.set_message("started"),
+            None => self.line(at, &format!("{} started", self.names[job])),
+        }
+    }
+
+    /// A job ended.
+    pub fn ended(&self, job: usize, at: Duration, took: Duration, exit_code: i32) {
+        let how = if exit_code == 0 { String::new() } else { format!(" with exit code {exit_code}") };
+        let text = format!("done after {:.1} s{how}", took.as_secs_f64());
+        match self.bars.get(job) {
+            Some(bar) => {
+                if exit_code == 0 {
+                    bar.set_position(STEPS);
+                }
+                bar.abandon_with_message(text);
+            }
+            None => self.line(at, &format!("{} {text}", self.names[job])),
+        }
+    }
+
+    /// What the governor sees now; `None` for jobs that do not run.
+    pub fn update(&mut self, at: Duration, views: &[Option<View>]) {
+        for (bar, view) in self.bars.iter().zip(views) {
+            let Some(view) = view else { continue };
+            if let Some(done) = view.done {
+                bar.set_position((done * STEPS as f64) as u64);
+            }
+            bar.set_message(view.describe());
+        }
+        if !self.bars.is_empty() || at < self.next_line {
+            return;
+        }
+        self.next_line = at + LINE_EVERY;
+        for (name, view) in self.names.iter().zip(views) {
+            let Some(view) = view else { continue };
+            if *view != View::default() {
+                let done = view.done.map_or_else(String::new, |done| format!("{:.0} % done, ", done * 100.0));
+                self.line(at, &format!("{name}: {done}{}", view.describe()));
+            }
+        }
+    }
+
+    fn line(&self, at: Duration, text: &str) {
+        self.board.say(&format!("  {:>5.1} s  {text}", at.as_secs_f64()));
+    }
+}
+
+impl Drop for RunView<'_> {
+    fn drop(&mut self) {
+        self.bars.iter().for_each(ProgressBar::finish_and_clear);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_says_only_what_is_known() {
+        assert_eq!(View::default().describe(), "");
+        let view = View { used: Some(0.5), metric: Some(("loss".into(), 0.25)), ..View::default() };
+        assert_eq!(view.describe(), " 50 % CPU, loss 0.25");
+    }
+}

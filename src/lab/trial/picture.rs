@@ -1,0 +1,68 @@
+//! Who had the CPU over one run, as a picture.
+//!
+//! Each band is a job; its height is the part of the jobs' cores that it used. Imports: sim's drawing primitives.
+
+use super::outcome::RunOutcome;
+use crate::chart::{Margins, Plot, series};
+
+const MARGINS: Margins = Margins { top: 34.0, right: 16.0, bottom: 36.0, left: 46.0 };
+
+/// Pixels, and the seconds that the horizontal axis shows: the same for runs that shall be compared.
+pub struct PanelSize {
+    /// Pixels.
+    pub width: f64,
+    /// Pixels.
+    pub height: f64,
+    /// Seconds.
+    pub longest: f64,
+}
+
+/// The bands of one run with its title and sums, and a mark where each job ends.
+pub fn panel(run: &RunOutcome, title: &str, size: &PanelSize) -> Plot {
+    let longest = size.longest;
+    let mut plot = Plot::new(size.width, size.height, MARGINS, (0.0, longest), (0.0, 1.0));
+    let summary =
+        format!("{title}: mean completion {:.1} s, all done after {:.1} s", run.mean_completion_s, run.makespan_s);
+    plot.text(MARGINS.left, 20.0, "strong", &summary);
+    let mut lower = steps(run, longest, 0);
+    for (job, outcome) in run.jobs.iter().enumerate() {
+        let upper = steps(run, longest, job + 1);
+        plot.area(&lower, &upper, &series(job), &outcome.name);
+        lower = upper;
+    }
+    plot.x_axis("seconds", |tick| format!("{tick:.0}"));
+    plot.y_axis(|tick| format!("{:.0} %", 100.0 * tick));
+    for job in &run.jobs {
+        plot.mark(job.start_s + job.completion_s, 1.0, 5.0, &format!("{} ends", job.name));
+    }
+    plot
+}
+
+/// Corners of what the first `jobs` jobs used together. A sample tells of the time since the one before it.
+fn steps(run: &RunOutcome, longest: f64, jobs: usize) -> Vec<(f64, f64)> {
+    let mut since = 0.0;
+    let mut corners = Vec::with_capacity(2 * run.samples.len());
+    for sample in &run.samples {
+        let at = sample.at.as_secs_f64().min(longest);
+        let used = sample.used.iter().take(jobs).sum::<f64>().clamp(0.0, 1.0);
+        corners.extend([(since, used), (at, used)]);
+        since = at;
+    }
+    corners
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outcome::{Foreign, Sample};
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_second_band_stands_on_the_first_and_reaches_back_to_the_sample_before() {
+        let samples = (1..=4).map(|s| Sample { at: Duration::from_secs(s), used: vec![0.5, 0.25] }).collect();
+        let run = RunOutcome::new(Vec::new(), samples, Foreign::default());
+        assert_eq!(steps(&run, 4.0, 1)[..4], [(0.0, 0.5), (1.0, 0.5), (1.0, 0.5), (2.0, 0.5)]);
+        assert_eq!(steps(&run, 4.0, 2)[1], (1.0, 0.75));
+        assert_eq!(steps(&run, 2.5, 2).last(), Some(&(2.5, 0.75)));
+    }
+}
