@@ -124,7 +124,7 @@ fn what_cannot_be_adopted_is_refused_with_the_next_step() {
     refused(&["adopt", "free", "--label", "flowcon.weight=much"], 6, "a number from 0.01 to 100");
     refused(&["adopt", "free", "--label", "weight=2"], 6, "begins with flowcon.");
     refused(&["adopt", "free", "--label", "flowcon.wieght=2"], 6, "flowctl help labels");
-    refused(&["disown", "labelled"], 6, "flowctl pause labelled");
+    refused(&["disown", "labelled"], 6, "flowctl release labelled");
     refused(&["disown", "free"], 4, "flowctl ps");
     assert!(daemon.job("free").is_none(), "a refusal adopts nothing");
     daemon.told(&["adopt", "free"]);

@@ -287,7 +287,7 @@ fn readers_who_take_every_place_do_not_lock_root_out() {
     let binary = binary.to_str().expect("UTF-8");
     let socket = served.socket.to_str().expect("UTF-8");
     served.happen(1, "the watcher is connected");
-    let mut watcher = as_user(12_345, READERS, None, &[binary, "--socket", socket, "watch"])
+    let mut watcher = as_user(12_345, READERS, None, &[binary, "--socket", socket, "events"])
         .stdout(Stdio::piped())
         .spawn()
         .expect("started");

@@ -31,10 +31,10 @@ fn a_job_is_completed_where_a_job_is_expected() {
     let jobs = offered(&served.socket, &["flowctl", "explain", ""]);
     assert_eq!(jobs.len(), 5, "{jobs:?}");
     assert!(jobs.contains(&"mnist-vae".to_owned()), "{jobs:?}");
-    for verb in ["explain", "pause", "resume", "pin", "unpin", "history", "disown"] {
+    for verb in ["explain", "release", "govern", "pin", "unpin", "history", "disown", "logs"] {
         assert_eq!(offered(&served.socket, &["flowctl", verb, "mnist"]), ["mnist-vae"], "{verb}");
     }
-    assert_eq!(offered(&served.socket, &["flowctl", "-o", "json", "pause", "lstm", "mnist"]), ["mnist-vae"]);
+    assert_eq!(offered(&served.socket, &["flowctl", "-o", "json", "release", "lstm", "mnist"]), ["mnist-vae"]);
     assert_eq!(offered(&served.socket, &["flowctl", "expl"]), ["explain"]);
     assert!(offered(&served.socket, &["flowctl", "explain", "--wat"]).contains(&"--watch".to_owned()));
     assert_eq!(offered(&served.socket, &["flowctl", "explain", "-o", "jso"]), ["json", "jsonl"]);

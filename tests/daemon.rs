@@ -151,7 +151,7 @@ fn a_limit_that_somebody_else_sets_is_left_to_them() {
     assert!(held["why"].as_str().unwrap().contains("left alone") || held["hold"]["why"].is_string(), "{held:#?}");
     sleep(Duration::from_secs(5));
     assert_eq!(engine.cpu_weight(&b), theirs, "two ticks later");
-    daemon.told(&["resume", "flat"]);
+    daemon.told(&["govern", "flat"]);
     daemon.job_that("flat", "is governed when told so", SOON, |job| job["hold"].is_null());
     eventually("b is limited again", SOON, || (engine.cpu_weight(&b) == limited_weight(theirs)).then_some(()));
     daemon.end("TERM");
@@ -189,9 +189,9 @@ fn pause_gives_the_original_back_and_unlabelled_containers_are_never_touched() {
     run(&engine, "grow", GROWING);
     let b = run(&engine, "flat", CONVERGED);
     eventually("b is limited", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
-    daemon.told(&["pause", "flat"]);
+    daemon.told(&["release", "flat"]);
     eventually("b has its original", SOON, || (engine.cpu_weight(&b) == 100).then_some(()));
-    daemon.told(&["resume", "flat"]);
+    daemon.told(&["govern", "flat"]);
     eventually("b is limited again", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
     daemon.told(&["policy", "fair"]);
     eventually("watching only restores", SOON, || (engine.cpu_weight(&b) == 100).then_some(()));

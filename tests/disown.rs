@@ -86,7 +86,7 @@ fn who_may_not_change_things_adopts_and_disowns_nothing() {
     assert_eq!(on_disk(&daemon, &free), (0, 0));
     assert_eq!(on_disk(&daemon, &taken).0, 1);
     assert_eq!(daemon.job("taken").unwrap()["adopted"]["labels"]["flowcon.weight"], "2");
-    assert!(!daemon.told(&["watch", "--no-follow", "-n", "100"]).contains("disowned"));
+    assert!(!daemon.told(&["events", "--no-follow", "-n", "100"]).contains("disowned"));
 
     let admin = (ADMIN.1, ADMIN.1);
     for words in [["adopt", "free"], ["disown", "free"], ["disown", "taken"]] {

@@ -104,7 +104,7 @@ fn every_failure_has_its_exit_code_and_says_what_to_do_next() {
     let served = Served::new(busy_node());
     let cases: &[(&[&str], i32, &str)] = &[
         (&["explain", "no-such-job"], 4, "flowctl ps"),
-        (&["resume", "--all"], 6, "flowctl status"),
+        (&["govern", "--all"], 6, "flowctl status"),
         (&["restore"], 1, "flowctl doctor"),
         (&["reload", "--timeout", "0.5"], 7, "--timeout"),
         (&["status", "--socket", "/nonexistent/flowcond.sock"], 3, "systemctl start flowcond"),
@@ -127,7 +127,7 @@ fn every_failure_has_its_exit_code_and_says_what_to_do_next() {
 #[test]
 fn commands_reach_the_daemon_with_the_whole_id_and_who_asked() {
     let served = Served::new(busy_node());
-    flowctl(&served, &["pause", "mnist-vae", "0c9d"]).assert().success();
+    flowctl(&served, &["release", "mnist-vae", "0c9d"]).assert().success();
     flowctl(&served, &["policy", "balanced", "--objective", "0.25"]).assert().success();
     flowctl(&served, &["pin", "mnist-vae", "--share", "40%"]).assert().success();
     flowctl(&served, &["pin", "mnist-vae"]).assert().success();
@@ -153,11 +153,11 @@ fn two_containers_with_one_name_are_told_apart_by_id() {
     let mut node = idle_node();
     node.jobs = vec![job("aa11bb22cc33dd44", "twin"), job("ee55ff66aa77bb88", "twin")];
     let served = Served::new(node);
-    let outcome = flowctl(&served, &["pause", "twin"]).assert().code(6);
+    let outcome = flowctl(&served, &["release", "twin"]).assert().code(6);
     let told = String::from_utf8_lossy(&outcome.get_output().stderr).into_owned();
     assert!(told.contains("aa11bb22cc33") && told.contains("ee55ff66aa77"), "{told}");
     assert!(served.commands.lock().expect("lock").is_empty());
-    flowctl(&served, &["pause", "ee55"]).assert().success();
+    flowctl(&served, &["release", "ee55"]).assert().success();
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_reader_may_look_but_not_change_and_a_stranger_may_not_even_look() {
     assert_eq!(code(12_345, None, &["status"]), Some(5), "a stranger");
     assert_eq!(code(READERS, None, &["status"]), Some(0), "by primary group");
     assert_eq!(code(12_345, Some(READERS), &["status"]), Some(0), "by supplementary group");
-    assert_eq!(code(12_345, Some(READERS), &["pause", "mnist-vae"]), Some(5), "a reader who would change");
+    assert_eq!(code(12_345, Some(READERS), &["release", "mnist-vae"]), Some(5), "a reader who would change");
     assert!(served.commands.lock().expect("lock").is_empty());
 }
 
@@ -215,15 +215,15 @@ fn a_reader_that_goes_away_is_no_error_and_no_panic() {
 }
 
 #[test]
-fn watch_tells_the_past_and_ends_when_asked() {
+fn events_tells_the_past_and_ends_when_asked() {
     let served = Served::new(idle_node());
     for sequence in 1..=5 {
         served.happen(sequence, &format!("moved {sequence}"));
     }
-    let page = page(&served, &["watch", "--no-follow", "-n", "2"]);
+    let page = page(&served, &["events", "--no-follow", "-n", "2"]);
     assert_eq!(
         page,
-        "2023-11-14T22:13:20Z list     mnist-vae: moved 4\n2023-11-14T22:13:20Z list     mnist-vae: moved 5\n"
+        "2023-11-14 22:13:20 list     mnist-vae: moved 4\n2023-11-14 22:13:20 list     mnist-vae: moved 5\n"
     );
     let lines = flowctl(&served, &["events", "--no-follow", "-o", "jsonl"]).assert().success();
     let last = String::from_utf8_lossy(&lines.get_output().stdout).lines().last().map(str::to_owned).expect("a line");

@@ -102,10 +102,10 @@ fn in_a_plain_block_limits_are_the_originals_also_after_a_kill_and_afterwards_ou
     assert!(pinned.1 > 0.0);
 
     // A pause is stronger as well, and whoever ends the daemon within a plain block has the originals.
-    daemon.told(&["pause", "--all"]);
+    daemon.told(&["release", "--all"]);
     eventually("everything has its original", SOON, is_original);
     assert!(!daemon.told(&["status"]).contains("PLAIN"), "a pause is what counts");
-    daemon.told(&["resume", "--all"]);
+    daemon.told(&["govern", "--all"]);
     daemon.end("TERM");
     assert_eq!(engine.cpu_weight(&flat), original);
     assert!(daemon.log().contains("plain block until"), "{}", daemon.log());

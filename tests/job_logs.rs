@@ -1,4 +1,4 @@
-//! `flowctl logs JOB`: the log of a governed job is read where it stands, whatever keeps it, with the job's labels obeyed.
+//! `flowctl check-log JOB` and `logs JOB`: the log of a governed job is read where it stands, whatever keeps it, with the job's labels obeyed.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -43,7 +43,7 @@ fn the_log_of_a_container_is_read_by_name_whatever_keeps_it() {
         let told = told(&daemon, &[name]);
         assert_eq!(understood(&told), ("loss", 12, 0.89, 0.78), "{name}: {told:#}");
         assert_eq!(told["progress"], serde_json::json!({"unit": "epoch", "current": 12, "total": 12}), "{name}");
-        let page = daemon.told(&["logs", name]);
+        let page = daemon.told(&["check-log", name]);
         assert!(page.contains("loss (smaller is better") && page.contains("12, from 0.89 to 0.78"), "{page}");
     }
 }
@@ -57,7 +57,8 @@ fn the_labels_of_a_job_are_obeyed_unless_the_command_line_says_otherwise() {
     daemon.job_that("labelled", "is read", SOON, |job| job["progress"]["current"] == 12.0);
     let by_labels = told(&daemon, &["labelled"]);
     assert_eq!((understood(&by_labels), by_labels["direction"].as_str()), (("quality", 12, 0.11, 0.22), Some("up")));
-    let by_hand = told(&daemon, &["labelled", "--metric", "loss", "--direction", "down"]);
+    let by_hand = ["check-log", "labelled", "--metric", "loss", "--direction", "down", "--json"];
+    let by_hand: Value = serde_json::from_str(&daemon.told(&by_hand)).unwrap();
     assert_eq!((understood(&by_hand), by_hand["direction"].as_str()), (("loss", 12, 0.89, 0.78), Some("down")));
 }
 
@@ -73,6 +74,38 @@ fn the_output_of_a_command_that_flowctl_runs_is_read_by_name() {
     Command::new("kill").arg(running.id().to_string()).status().unwrap();
     running.wait().unwrap();
     eventually("it is gone", SOON, || daemon.job(&name).is_none().then_some(()));
+}
+
+#[test]
+fn a_log_is_followed_to_the_end_of_its_job() {
+    const SLOW: &str =
+        "i=0; while [ $i -lt 6 ]; do i=$((i+1)); echo \"epoch $i/6 loss: 0.$((90-i))\"; sleep 1; done; echo bye";
+    let engine = Engine::start();
+    let daemon = Daemon::start(&engine.address(), &[]);
+    let rotated = ["--log-opt", "max-size=100", "--log-opt", "max-file=9"];
+    let inside = format!("( {SLOW} ) > /train.log; sleep 2");
+    let kept_apart = format!("{SLOW}; sleep 1");
+    let jobs = [
+        ("json", &[GOVERNED][..], &[][..], SLOW),
+        ("rotated", &[GOVERNED], &rotated, SLOW),
+        ("local", &[GOVERNED], &["--log-driver", "local"], &kept_apart),
+        ("inside", &[GOVERNED, "flowcon.log=/train.log"], &[], &inside),
+    ];
+    let mut followers = Vec::new();
+    for (name, labels, options, script) in jobs {
+        engine.run(RunSpec { name, labels, options, script });
+        daemon.job_that(name, "is read", SOON, |job| job["progress"]["current"].as_f64() >= Some(1.0));
+        let mut follower = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+        follower.arg("--socket").arg(daemon.socket()).args(["logs", "-f", name]).stdout(Stdio::piped());
+        followers.push((name, follower.spawn().unwrap()));
+    }
+    for (name, follower) in followers {
+        let output = follower.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let wanted: String =
+            (1..=6).map(|i| format!("epoch {i}/6 loss: 0.{}\n", 90 - i)).chain(["bye\n".to_owned()]).collect();
+        assert_eq!((text.as_str(), output.status.code()), (wanted.as_str(), Some(0)), "{name}");
+    }
 }
 
 #[test]

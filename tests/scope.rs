@@ -393,7 +393,7 @@ fn a_command_in_the_background_is_named_and_goes_on_and_one_that_cannot_begin_sa
     let out = run(&["--", "sh", "-c", "echo epoch 1 loss: 0.5; exec sleep 1000"]);
     assert_eq!((out.status.code(), text(&out.stdout)), (Some(0), format!("{}\n", place.name())));
     daemon.job_that(&place.name(), "its output is read", SOON, |job| job["metric"]["value"] == 0.5);
-    assert_eq!(daemon.told(&["logs", "--raw", &place.name()]), "epoch 1 loss: 0.5\n");
+    assert_eq!(daemon.told(&["logs", &place.name()]), "epoch 1 loss: 0.5\n");
     signal(place.pid(), "TERM");
     support::daemon::eventually("it is gone", SOON, || daemon.job(&place.name()).is_none().then_some(()));
     eventually("its cgroup is gone", || place.cgroups().is_empty());

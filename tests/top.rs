@@ -74,7 +74,7 @@ fn keys_look_sort_filter_pause_and_resume_and_q_gives_the_terminal_back() {
     assert_eq!(pty.is_taken(), (true, true));
 
     pty.press("p");
-    pty.shows("is paused");
+    pty.shows("is released");
     let held = daemon.job_that(&name, "is paused", SOON, |job| job["hold"]["kind"] == "operator");
     assert_eq!(held["name"], name);
     pty.eventually("the flag of a paused job", |screen| screen.lines().any(|line| line.starts_with(">P")));

@@ -1,18 +1,22 @@
 //! The commands that ask the daemon: fetch, show, and say what was done. Imports: the API's client, host's scopes, pages.
 
-use super::{explain, ps, status};
+use super::{explain, history, ps, status};
 use crate::api::client::{Client, ClientError, segment};
-use crate::api::wire::{AdoptionRequest, ContainerDetail, ContainerList, Policy, PolicyChange, Status};
+use crate::api::wire::{
+    AdoptionRequest, Container, ContainerDetail, ContainerList, PastJob, Policy, PolicyChange, Status,
+};
 use crate::host::scope::{Session, socket_of};
 use crate::model::Objective;
 use crate::term::exit::{Exit, Failure};
 use crate::term::screen::{Format, Look, Screen};
-use crate::term::text;
+use crate::term::{text, when};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
+
+const DAY_MS: u64 = 86_400_000;
 
 /// Which jobs a command is about.
 #[derive(Args, Debug)]
@@ -93,23 +97,47 @@ pub struct PolicyArgs {
 pub async fn status(client: &Client, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
     again_and_again(every, screen, async || {
         let status: Status = client.get("/v1/status").await?;
-        let now = now_unix_ms();
+        let now = when::now_unix_ms();
         show(screen, &status, |status| &status.containers, |status, look| status::page(status, look, now))
     })
     .await
 }
 
+/// Arguments of `flowctl ps`.
+#[derive(Args, Debug)]
+pub struct PsArgs {
+    /// Also the jobs that ended within the last day, where the history is kept
+    #[arg(long, short)]
+    all: bool,
+    #[command(flatten)]
+    repeat: super::Repeat,
+}
+
 /// `flowctl ps`.
-pub async fn ps(client: &Client, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
-    again_and_again(every, screen, async || {
+pub async fn ps(client: &Client, args: &PsArgs, screen: &Screen) -> Result<(), Failure> {
+    again_and_again(args.repeat.watch, screen, async || {
         let list = match client.get::<ContainerList>("/v1/containers").await {
             // Whoever may not read everything may read what is theirs.
             Err(error) if is_kept_out(&error) => own_jobs(client.socket()).await.ok_or(error)?,
             told => told?,
         };
-        show(screen, &list, |list| &list.containers, ps::page)
+        if !args.all {
+            return show(screen, &list, |list| &list.containers, |list, look| ps::page(&list.containers, &[], look));
+        }
+        let now = when::now_unix_ms();
+        let mut ended = history::jobs(client, &history::span(now.saturating_sub(DAY_MS), now), None).await?;
+        ended.retain(|job| job.ended_unix_ms.is_some());
+        let all = AllJobs { containers: list.containers, ended };
+        show(screen, &all, |all| &all.containers, |all, look| ps::page(&all.containers, &all.ended, look))
     })
     .await
+}
+
+/// What `flowctl ps -a` prints as JSON.
+#[derive(Serialize)]
+struct AllJobs {
+    containers: Vec<Container>,
+    ended: Vec<PastJob>,
 }
 
 fn is_kept_out(error: &ClientError) -> bool {
@@ -132,7 +160,7 @@ pub async fn explain(client: &Client, job: &str, every: Option<Duration>, screen
     .await
 }
 
-/// `flowctl pause` and `flowctl resume`: each job that can be reached is, and the first refusal is the answer.
+/// `flowctl release` and `flowctl govern`: each job that can be reached is, and the first refusal is the answer.
 pub async fn target(client: &Client, verb: &str, target: &Target, screen: &Screen) -> Result<(), Failure> {
     if target.all {
         return give(client, &format!("/v1/{verb}"), screen).await;
@@ -294,9 +322,4 @@ fn on_a_clear_screen(page: &str, screen: &Screen) -> String {
     }
     let each_line_to_its_end = page.replace('\n', "\x1b[K\n");
     format!("\x1b[H{each_line_to_its_end}\x1b[J")
-}
-
-fn now_unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

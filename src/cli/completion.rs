@@ -107,7 +107,7 @@ mod tests {
     fn zsh_and_fish_ask_for_jobs_where_bash_does() {
         let command = || super::super::Cli::command();
         let verbs = verbs_about_jobs(&command());
-        assert_eq!(verbs, ["explain", "history", "pause", "resume", "pin", "unpin", "disown"]);
+        assert_eq!(verbs, ["explain", "history", "release", "govern", "pin", "unpin", "disown", "logs"]);
         let plain = |shell: Shell| {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut command(), "flowctl", &mut script);

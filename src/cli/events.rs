@@ -1,7 +1,8 @@
-//! `flowctl watch` (also `flowctl events`): what happens, as it happens, resumed by itself when the daemon comes back.
+//! `flowctl events`: what happens, as it happens, resumed by itself when the daemon comes back.
 //!
 //! Imports: the API's client, screen.
 
+use super::history::{past_events, span};
 use crate::api::client::{Client, ClientError, Told};
 use crate::api::wire::Event;
 use crate::term::exit::{Exit, Failure};
@@ -15,22 +16,25 @@ use std::time::Duration;
 /// Between two attempts to find the daemon again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Arguments of `flowctl watch`.
+/// Arguments of `flowctl events`.
 #[derive(Args, Debug)]
-pub struct WatchArgs {
+pub struct EventsArgs {
     /// Begin with so many events of the past
     #[arg(long, short = 'n', default_value_t = 10, value_name = "COUNT")]
     recent: usize,
     /// Begin after this event id, as an earlier `-o json` line told it
-    #[arg(long, value_name = "ID", conflicts_with = "recent")]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["recent", "since"])]
     after: Option<String>,
+    /// Begin with the events since TIME that the history keeps: 10m or 2h or 3d (ago), 14:05, or RFC 3339
+    #[arg(long, value_parser = when::instant, value_name = "TIME", conflicts_with = "recent")]
+    since: Option<u64>,
     /// End after the events of the past instead of waiting for more
     #[arg(long)]
     no_follow: bool,
 }
 
 /// Prints events until the reader goes away, or to the end of the past with `--no-follow`.
-pub async fn watch(client: &Client, args: &WatchArgs, screen: &Screen) -> Result<(), Failure> {
+pub async fn events(client: &Client, args: &EventsArgs, screen: &Screen) -> Result<(), Failure> {
     tokio::select! {
         done = follow(client, args, screen) => done,
         // Otherwise `flowctl events | head -1` would wait for one event more.
@@ -38,14 +42,20 @@ pub async fn watch(client: &Client, args: &WatchArgs, screen: &Screen) -> Result
     }
 }
 
-async fn follow(client: &Client, args: &WatchArgs, screen: &Screen) -> Result<(), Failure> {
+async fn follow(client: &Client, args: &EventsArgs, screen: &Screen) -> Result<(), Failure> {
     let follow = if args.no_follow { "&follow=false" } else { "" };
-    let mut query = format!("recent={}{follow}", args.recent);
+    let recent = if args.since.is_some() { 0 } else { args.recent };
+    let mut query = format!("recent={recent}{follow}");
     let mut last_id = args.after.clone();
     if last_id.is_some() {
         query = follow.trim_start_matches('&').to_owned();
     }
     let mut stream = client.events(&query, last_id.as_deref()).await?;
+    if let Some(since) = args.since {
+        for event in past_events(client, &span(since, when::now_unix_ms()), None).await? {
+            show(&Told::Event(event), None, screen)?;
+        }
+    }
     loop {
         let ended = loop {
             match stream.next().await {

@@ -7,14 +7,22 @@ use super::block_on;
 use crate::api::client::{Client, ClientError, segment};
 use crate::api::wire::{ContainerDetail, LogAddress};
 use crate::config;
-use crate::host::docker::{Engine, EngineAddress, logs_so_far};
+use crate::host::docker::{Engine, EngineAddress, EngineError, LogFormat, LogPiece, LogPosition, logs, logs_so_far};
 use crate::host::scope::{ScopeError, output};
 use crate::host::tail::{self, ContainerFile, JsonLog};
 use crate::model::{ContainerId, Directives};
 use crate::term::exit::{Exit, Failure};
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
+use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::pin::pin;
+use std::thread;
+use std::time::Duration;
+
+/// How often a log that is followed is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 /// A governed job's log, found but not read.
 pub(super) struct JobLog {
@@ -60,72 +68,135 @@ fn neither(name: &str, error: ClientError) -> Failure {
     Failure { message, next, ..failure }
 }
 
+/// Where the bytes come from.
+enum Input {
+    File(File),
+    Engine(Engine, LogFormat),
+}
+
 impl JobLog {
-    /// The log from its beginning, in pieces.
+    /// The log from its beginning to where it ends now, in pieces as they are kept.
     ///
     /// # Errors
-    /// The file or the engine cannot be read by this user.
-    pub fn pour(&self, mut each: impl FnMut(&[u8])) -> Result<(), Failure> {
-        let path = Path::new(&self.address.path);
-        match (self.address.kind.as_str(), self.address.pid) {
-            ("file", _) => {
-                let file =
-                    tail::open_on_host(path).map_err(|error| self.closed(&error.to_string(), error.is_denied()))?;
-                read(file, &mut each).map_err(|error| self.unreadable(&error))
-            }
-            ("output", _) => {
-                let file = output::open(path).map_err(|error| {
-                    let denied = matches!(&error, ScopeError::Output { source, .. } if is_denied(source));
-                    self.closed(&error.to_string(), denied)
-                })?;
-                read(file, &mut each).map_err(|error| self.unreadable(&error))
-            }
-            ("inside", Some(pid)) => {
-                let file = ContainerFile::new(Some(pid), &[], path).open().map_err(|error| {
-                    let next =
-                        format!("`sudo flowctl logs {}`: what lies inside a container is root's to read", self.name);
-                    Failure::new(Exit::Failed, error.to_string(), next)
-                })?;
-                read(file, &mut each).map_err(|error| self.unreadable(&error))
-            }
-            ("engine", _) => block_on(self.ask_engine(&mut each))?,
-            (other, _) => {
-                let message = format!("the daemon says that the log of {} is at a place of kind `{other}`", self.name);
-                Err(Failure::new(Exit::Failed, message, "compare `flowctl --version` with `flowcond --version`"))
+    /// The file or the engine cannot be read by this user, or `each` failed.
+    pub fn pour(&self, each: &mut impl FnMut(&[u8]) -> io::Result<()>) -> Result<(), Failure> {
+        match self.open()? {
+            Input::File(file) => self.pour_file(&file, each),
+            Input::Engine(engine, format) => {
+                block_on(self.pour_stream(pin!(logs_so_far(&engine, &self.id, format)), each))?
             }
         }
     }
 
-    /// The same, without what the engine put around each line.
+    /// The log from its beginning, and what is added to it until the job ends.
     ///
     /// # Errors
     /// As [`JobLog::pour`].
-    pub fn pour_decoded(&self, mut each: impl FnMut(&[u8])) -> Result<(), Failure> {
+    pub fn follow(&self, client: &Client, each: &mut impl FnMut(&[u8]) -> io::Result<()>) -> Result<(), Failure> {
+        match self.open()? {
+            Input::File(mut file) => loop {
+                let has_ended = block_on(self.has_ended(client))?;
+                self.pour_file(&file, each)?;
+                if has_ended {
+                    return Ok(());
+                }
+                thread::sleep(LOOK_EVERY);
+                if let Some(next) = self.next_file(&file) {
+                    self.pour_file(&file, each)?;
+                    file = next;
+                }
+            },
+            Input::Engine(engine, format) => {
+                block_on(self.pour_stream(pin!(logs(&engine, &self.id, format, LogPosition::default())), each))?
+            }
+        }
+    }
+
+    /// What takes away what the engine put around each line.
+    pub fn decoder(&self) -> impl FnMut(&[u8]) -> Vec<u8> + use<> {
         let mut decoder = self.wrapped.then(JsonLog::default);
-        self.pour(|bytes| match &mut decoder {
+        move |bytes| match &mut decoder {
             Some(decoder) => {
                 let mut lines = Vec::new();
                 decoder.push(bytes, &mut lines);
-                each(&lines);
+                lines
             }
-            None => each(bytes),
-        })
+            None => bytes.to_vec(),
+        }
     }
 
-    async fn ask_engine(&self, each: &mut impl FnMut(&[u8])) -> Result<(), Failure> {
-        let failed = |message: String| {
-            let next = format!("`sudo flowctl logs {}`, or join the group that may use the engine", self.name);
-            Failure::new(Exit::Failed, message, next)
+    fn open(&self) -> Result<Input, Failure> {
+        let path = Path::new(&self.address.path);
+        let file = match (self.address.kind.as_str(), self.address.pid) {
+            ("engine", _) => return block_on(self.engine())?,
+            ("file", _) => {
+                tail::open_on_host(path).map_err(|error| self.closed(&error.to_string(), error.is_denied()))?
+            }
+            ("output", _) => output::open(path).map_err(|error| {
+                let denied = matches!(&error, ScopeError::Output { source, .. } if is_denied(source));
+                self.closed(&error.to_string(), denied)
+            })?,
+            ("inside", Some(pid)) => ContainerFile::new(Some(pid), &[], path).open().map_err(|error| {
+                let next = format!("`sudo flowctl logs {}`: what lies inside a container is root's to read", self.name);
+                Failure::new(Exit::Failed, error.to_string(), next)
+            })?,
+            (other, _) => {
+                let message = format!("the daemon says that the log of {} is at a place of kind `{other}`", self.name);
+                return Err(Failure::new(
+                    Exit::Failed,
+                    message,
+                    "compare `flowctl --version` with `flowcond --version`",
+                ));
+            }
         };
-        let address = EngineAddress::parse(&self.address.path).map_err(|error| failed(error.to_string()))?;
-        let engine = Engine::new(address);
-        let info = engine.info().await.map_err(|error| failed(error.to_string()))?;
-        let container = engine.inspect(&self.id, info.name).await.map_err(|error| failed(error.to_string()))?;
-        let mut pieces = Box::pin(logs_so_far(&engine, &self.id, container.log_format));
+        Ok(Input::File(file))
+    }
+
+    fn pour_file(&self, file: &File, each: &mut impl FnMut(&[u8]) -> io::Result<()>) -> Result<(), Failure> {
+        let mut unwritten = Ok(());
+        let read = read(file, &mut |bytes| {
+            if unwritten.is_ok() {
+                unwritten = each(bytes);
+            }
+        });
+        read.map_err(|error| self.unreadable(&error))?;
+        Ok(unwritten?)
+    }
+
+    async fn pour_stream(
+        &self,
+        mut pieces: impl Stream<Item = Result<LogPiece, EngineError>> + Unpin,
+        each: &mut impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), Failure> {
         while let Some(piece) = pieces.next().await {
-            each(&piece.map_err(|error| failed(error.to_string()))?.bytes);
+            each(&piece.map_err(|error| self.refused(&error.to_string()))?.bytes)?;
         }
         Ok(())
+    }
+
+    /// The file that has taken the place of this one: engines rotate logs by renaming them.
+    fn next_file(&self, file: &File) -> Option<File> {
+        let Ok(Input::File(now)) = self.open() else { return None };
+        let number = |file: &File| file.metadata().ok().map(|found| (found.dev(), found.ino()));
+        (number(&now) != number(file)).then_some(now)
+    }
+
+    async fn has_ended(&self, client: &Client) -> bool {
+        let path = format!("/v1/containers/{}", segment(self.id.as_str()));
+        matches!(client.get::<ContainerDetail>(&path).await, Err(ClientError::Refused { status: 404, .. }))
+    }
+
+    async fn engine(&self) -> Result<Input, Failure> {
+        let address = EngineAddress::parse(&self.address.path).map_err(|error| self.refused(&error.to_string()))?;
+        let engine = Engine::new(address);
+        let info = engine.info().await.map_err(|error| self.refused(&error.to_string()))?;
+        let container = engine.inspect(&self.id, info.name).await.map_err(|error| self.refused(&error.to_string()))?;
+        Ok(Input::Engine(engine, container.log_format))
+    }
+
+    fn refused(&self, why: &str) -> Failure {
+        let next = format!("`sudo flowctl logs {}`, or join the group that may use the engine", self.name);
+        Failure::new(Exit::Failed, why, next)
     }
 
     fn unreadable(&self, error: &io::Error) -> Failure {

@@ -1,281 +1,45 @@
-//! `flowctl logs`: how a log is understood, so that a user can check before labelling. Imports: model, progress, the API's client.
+//! `flowctl logs`: a governed job's log as it stands, and as it grows. Imports: the API's client, the log of a job by its name.
 
-use super::job_log::{self, JobLog};
+use super::check_log::{self, CheckLogArgs};
+use super::job_log;
 use crate::api::client::Client;
-use crate::config::LABEL_PREFIX;
-use crate::model::{Direction, Directives, ProgressUnit};
-use crate::progress::{LogReading, Observation, Survey};
-use crate::term::exit::{Exit, Failure};
+use crate::term::exit::Failure;
+use crate::term::screen::Format;
 use clap::Args;
-use serde_json::{Value, json};
-use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::io::{self, IsTerminal, Write};
 
-/// Second-best readings shown.
-const OTHERS_SHOWN: usize = 6;
-
-/// Which log, and how to show it.
+/// Arguments of `flowctl logs`.
 #[derive(Args, Clone, Debug)]
 pub struct LogsArgs {
-    /// A log, a file of metrics, a directory with such a file or TensorBoard events, `-` for standard input; or the name or
-    /// id of a governed job
-    #[arg(value_name = "FILE|JOB")]
-    pub log: String,
-    /// Print a governed job's log itself, as far as it is kept
-    #[arg(long, conflicts_with_all = ["json", "final_only", "metric", "direction", "pattern"])]
-    pub raw: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
-    /// Count each redrawn line once, as it stood in the end
-    #[arg(long)]
-    pub final_only: bool,
-    /// The metric's name, as the label flowcon.metric
-    #[arg(long, value_name = "NAME")]
-    pub metric: Option<String>,
-    /// `down` or `up`, as the label flowcon.direction
-    #[arg(long, value_name = "DIRECTION", value_parser = direction)]
-    pub direction: Option<Direction>,
-    /// A regular expression with the group `value`, as the label flowcon.pattern
-    #[arg(long, value_name = "REGEX")]
-    pub pattern: Option<String>,
+    /// Name, id, or the beginning of an id. Of a file, and with `-o json`, it is told how the log is understood: see check-log
+    #[arg(value_name = "JOB", value_hint = super::completion::JOB)]
+    job: String,
+    /// Print what the job writes from now on too, until it ends
+    #[arg(long, short)]
+    follow: bool,
+    /// What `logs` alone does.
+    #[arg(long, hide = true)]
+    raw: bool,
 }
 
-fn direction(text: &str) -> Result<Direction, String> {
-    match text {
-        "down" => Ok(Direction::Down),
-        "up" => Ok(Direction::Up),
-        other => Err(format!("{other} is neither down nor up")),
-    }
-}
-
-/// Reads the log and prints what was understood.
+/// Prints the log.
 ///
 /// # Errors
-/// The log could not be found or read, or the output could not be written.
-pub fn run(args: &LogsArgs, client: &Client) -> Result<(), Failure> {
-    if args.raw {
-        return raw(&job_log::find(client, &args.log)?);
+/// There is no such job, its log cannot be read by this user, or the output could not be written.
+pub fn run(args: &LogsArgs, client: &Client, format: Format) -> Result<(), Failure> {
+    let is_json = matches!(format, Format::Json | Format::Jsonl);
+    if !args.raw && !args.follow && (is_json || check_log::is_path(&args.job)) {
+        return check_log::run(&CheckLogArgs { log: args.job.clone(), ..CheckLogArgs::default() }, client, format);
     }
-    let mut reading = read(args, client)?;
-    if args.final_only {
-        reading.observations.retain(|observation| observation.last);
-    }
-    let out = &mut BufWriter::new(io::stdout().lock());
-    let written = if args.json { print_json(&reading, out) } else { print_text(&reading, out) };
-    Ok(written.and_then(|()| out.flush())?)
-}
-
-/// What a job wrote is its owner's: a terminal gets no commands out of it.
-fn raw(log: &JobLog) -> Result<(), Failure> {
+    let log = job_log::find(client, &args.job)?;
     let mut out = io::stdout().lock();
     let for_a_person = out.is_terminal();
-    let mut written = Ok(());
-    log.pour_decoded(|bytes| {
+    let mut decode = log.decoder();
+    let mut print = |bytes: &[u8]| -> io::Result<()> {
+        // What a job wrote is its owner's: a terminal gets no commands out of it.
         let harmless = |byte: &u8| !for_a_person || !byte.is_ascii_control() || b"\n\r\t".contains(byte);
-        let kept: Vec<u8> = bytes.iter().copied().filter(harmless).collect();
-        if written.is_ok() {
-            written = out.write_all(&kept);
-        }
-    })?;
-    Ok(written.and_then(|()| out.flush())?)
-}
-
-/// What is a path, or exists as one, is a file; any other word is a job's name.
-fn read(args: &LogsArgs, client: &Client) -> Result<LogReading, Failure> {
-    let path = Path::new(&args.log);
-    if path == Path::new("-") {
-        let mut survey = Survey::new(&args.over(Directives::default()));
-        let read = job_log::read(io::stdin().lock(), &mut |bytes| survey.push(bytes));
-        read.map_err(|error| unreadable(path, &error))?;
-        survey.finish();
-        return Ok(survey.reading());
-    }
-    if args.log.contains('/') || path.exists() {
-        return surveyed(&args.over(Directives::default()), |survey| feed_file(survey, path));
-    }
-    let log = job_log::find(client, &args.log)?;
-    surveyed(&args.over(log.directives.clone()), |survey| {
-        log.pour(|bytes| survey.push(bytes))?;
-        survey.finish();
-        Ok(())
-    })
-}
-
-/// Reads once, or twice where the choice came too late to keep all its values the first time.
-fn surveyed(
-    directives: &Directives,
-    mut feed: impl FnMut(&mut Survey) -> Result<(), Failure>,
-) -> Result<LogReading, Failure> {
-    let mut survey = Survey::new(directives);
-    feed(&mut survey)?;
-    if !survey.is_complete() {
-        survey = survey.again(directives);
-        feed(&mut survey)?;
-    }
-    Ok(survey.reading())
-}
-
-impl LogsArgs {
-    /// The labels, less what the command line says otherwise.
-    fn over(&self, labels: Directives) -> Directives {
-        Directives {
-            metric: self.metric.clone().or(labels.metric),
-            direction: self.direction.or(labels.direction),
-            pattern: self.pattern.clone().or(labels.pattern),
-            ..labels
-        }
-    }
-}
-
-fn unreadable(path: &Path, error: &io::Error) -> Failure {
-    let exit = if error.kind() == ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
-    let message = format!("cannot read {}: {error}", path.display());
-    Failure::new(exit, message, "name a readable file, `-` for standard input, or a job of `flowctl ps`")
-}
-
-fn feed_file(survey: &mut Survey, path: &Path) -> Result<(), Failure> {
-    for path in files_of(path).map_err(|error| unreadable(path, &error))? {
-        let file = File::open(&path).map_err(|error| unreadable(&path, &error))?;
-        job_log::read(file, &mut |bytes| survey.push(bytes)).map_err(|error| unreadable(&path, &error))?;
-        survey.finish();
-    }
-    Ok(())
-}
-
-/// The file itself; of a directory all TensorBoard event files in order (a run writes one after another), else the file of
-/// metrics that was written last.
-fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
-    if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let mut files: Vec<(SystemTime, PathBuf)> = Vec::new();
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        let metadata = entry.metadata()?;
-        if metadata.is_file() {
-            files.push((metadata.modified()?, entry.path()));
-        }
-    }
-    let named = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let mut events: Vec<PathBuf> =
-        files.iter().map(|(_, path)| path.clone()).filter(|path| named(path).contains(".tfevents.")).collect();
-    if !events.is_empty() {
-        events.sort();
-        return Ok(events);
-    }
-    let metrics = |path: &Path| {
-        [".csv", ".tsv", ".json", ".jsonl", ".log", ".txt", ".out"].iter().any(|end| named(path).ends_with(end))
+        let kept: Vec<u8> = decode(bytes).into_iter().filter(|byte| harmless(byte)).collect();
+        out.write_all(&kept).and_then(|()| out.flush())
     };
-    let latest = files.into_iter().filter(|(_, path)| metrics(path)).max();
-    latest
-        .map(|(_, path)| vec![path])
-        .ok_or_else(|| io::Error::new(ErrorKind::NotFound, "no event files, CSV, JSON or logs in this directory"))
-}
-
-/// JSON has no NaN: such values are printed as words.
-fn number(value: f64) -> Value {
-    match value {
-        v if v.is_nan() => json!("nan"),
-        v if v.is_infinite() => json!(if v > 0.0 { "inf" } else { "-inf" }),
-        v if v == v.trunc() && v.abs() < 9e15 => json!(v as i64),
-        v => json!(v),
-    }
-}
-
-fn direction_word(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Down => "down",
-        Direction::Up => "up",
-    }
-}
-
-fn unit_word(unit: ProgressUnit) -> &'static str {
-    match unit {
-        ProgressUnit::Epoch => "epoch",
-        ProgressUnit::Step => "step",
-        ProgressUnit::Iteration => "iteration",
-        ProgressUnit::Percent => "percent",
-        ProgressUnit::Round => "round",
-        ProgressUnit::Sample => "sample",
-    }
-}
-
-/// The wire shape of `flowctl logs --json`, written by hand.
-fn print_json(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
-    let metric = json!(reading.metric);
-    let direction = json!(direction_word(reading.direction.unwrap_or(Direction::Down)));
-    write!(out, "{{\"metric\": {metric}, \"direction\": {direction}, \"observations\": [")?;
-    for (at, Observation { line, value, current, total, .. }) in reading.observations.iter().enumerate() {
-        let comma = if at == 0 { "" } else { ", " };
-        let (value, current, total) =
-            (number(*value), current.map(number).unwrap_or_default(), total.map(number).unwrap_or_default());
-        write!(out, "{comma}{{\"line\": {line}, \"value\": {value}, \"current\": {current}, \"total\": {total}}}")?;
-    }
-    let progress = reading.progress.map(|progress| {
-        json!({"unit": unit_word(progress.unit), "current": number(progress.current), "total": progress.total.map(number)})
-    });
-    let candidates: Vec<Value> = reading
-        .candidates
-        .iter()
-        .map(
-            |candidate| json!({"metric": candidate.metric, "count": candidate.count, "score": number(candidate.score)}),
-        )
-        .collect();
-    let confidence = (reading.confidence * 1000.0).round() / 1000.0;
-    let (progress, candidates) = (json!(progress), json!(candidates));
-    writeln!(out, "], \"progress\": {progress}, \"confidence\": {confidence}, \"candidates\": {candidates}}}")
-}
-
-fn print_text(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
-    for problem in &reading.problems {
-        writeln!(out, "note: {problem}")?;
-    }
-    match &reading.metric {
-        None => writeln!(out, "metric      none found; name one with --metric, or describe its lines with --pattern")?,
-        Some(metric) => print_metric(metric, reading, out)?,
-    }
-    match reading.progress {
-        None => writeln!(out, "progress    none found")?,
-        Some(progress) => {
-            let total = progress.total.map_or("an unknown total".to_owned(), |total| total.to_string());
-            writeln!(out, "progress    {} {} of {total}", unit_word(progress.unit), progress.current)?;
-        }
-    }
-    print_others(reading, out)
-}
-
-/// The next best readings, each as the label that chooses it.
-fn print_others(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
-    let others: Vec<&_> =
-        reading.candidates.iter().skip(usize::from(reading.metric.is_some())).take(OTHERS_SHOWN).collect();
-    if others.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "others      a label on the container chooses another reading:")?;
-    for other in others {
-        let label = format!("{LABEL_PREFIX}metric={}", other.metric);
-        writeln!(out, "            {label} ({} values, score {})", other.count, other.score)?;
-    }
-    Ok(())
-}
-
-fn print_metric(metric: &str, reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
-    let better = match reading.direction {
-        Some(Direction::Up) => "larger is better",
-        _ => "smaller is better",
-    };
-    let sure = (reading.confidence * 100.0).round();
-    let unsure = if reading.confidence < 0.5 { "unsure, " } else { "" };
-    writeln!(out, "metric      {metric} ({better}; {unsure}{sure} % sure)")?;
-    if let (Some(first), Some(last)) = (reading.observations.first(), reading.observations.last()) {
-        let count = reading.observations.len();
-        writeln!(out, "values      {count}, from {} to {}", first.value, last.value)?;
-    }
-    for (at, (line, text)) in reading.excerpts.iter().enumerate() {
-        writeln!(out, "{:11} line {line}: {text}", if at == 0 { "read from" } else { "" })?;
-    }
-    Ok(())
+    if args.follow { log.follow(client, &mut print) } else { log.pour(&mut print) }
 }

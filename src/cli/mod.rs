@@ -2,6 +2,7 @@
 //!
 //! A page is made by a pure function of a wire document; only `screen` prints. Imports: api, chart, config, daemon, host, lab, progress, sim, term.
 
+mod check_log;
 mod commands;
 mod completion;
 mod config;
@@ -21,14 +22,16 @@ mod report;
 mod run;
 mod status;
 mod top;
+mod usage;
 
 use crate::api::client::{Client, segment};
 use crate::lab::{bench, demo, train};
 use crate::term::exit::{Exit, Failure};
-use crate::term::screen::{self, ColorChoice, Output, Screen, Tone};
+use crate::term::screen::{self, ColorChoice, Format, Output, Screen, Tone};
 use crate::term::{text, when};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 use commands::{PolicyArgs, Target};
+use std::env;
 use std::ffi::OsString;
 use std::future::Future;
 use std::io::{self, Write};
@@ -53,24 +56,33 @@ Start with `flowctl status`; `flowctl doctor` says what is missing and how to me
 
 #[derive(clap::Args, Debug)]
 struct Common {
-    /// The daemon's socket
-    #[arg(
-        long,
-        env = "FLOWCON_SOCKET",
-        default_value = "/run/flowcon/flowcond.sock",
-        value_name = "PATH",
-        global = true
-    )]
-    socket: PathBuf,
+    /// The daemon's socket [env: FLOWCON_SOCKET] [default: /run/flowcon/flowcond.sock]
+    // Not clap's own environment: its usage lines would show the option as required.
+    #[arg(long, value_name = "PATH", global = true)]
+    socket: Option<PathBuf>,
     /// Form of the output
     #[arg(short, long, value_parser = Output::forms(), default_value = "table", value_name = "FORM", global = true)]
     output: Output,
+    /// The same as `-o json`
+    #[arg(long, global = true)]
+    json: bool,
     /// When to colour (NO_COLOR is obeyed)
     #[arg(long, value_enum, default_value_t, value_name = "WHEN", global = true)]
     color: ColorChoice,
     /// How long to wait for the daemon's answer
     #[arg(long, default_value = "15", value_parser = seconds, value_name = "SECONDS", global = true)]
     timeout: Duration,
+}
+
+impl Common {
+    fn socket(&self) -> PathBuf {
+        let named = self.socket.clone().or_else(|| env::var_os("FLOWCON_SOCKET").map(PathBuf::from));
+        named.unwrap_or_else(|| PathBuf::from("/run/flowcon/flowcond.sock"))
+    }
+
+    fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.output.form() }
+    }
 }
 
 #[derive(Subcommand, Debug)]
@@ -81,7 +93,7 @@ enum Verb {
     /// Watch and steer the jobs on a terminal, live
     Top(top::TopArgs),
     /// List the governed containers
-    Ps(Repeat),
+    Ps(commands::PsArgs),
     /// Tell every number behind the decision about one job
     #[command(visible_aliases = ["describe", "inspect"])]
     Explain {
@@ -99,11 +111,11 @@ enum Verb {
     /// Show what governing did for one's own jobs: one HTML page, no network needed
     Report(report::ReportArgs),
     /// Leave jobs alone, with their original limits; they go on running
-    #[command(visible_alias = "release")]
-    Pause(Target),
+    #[command(alias = "pause")]
+    Release(Target),
     /// Govern jobs again; also ends a hold after a foreign change
-    #[command(visible_alias = "govern")]
-    Resume(Target),
+    #[command(alias = "resume")]
+    Govern(Target),
     /// Hold the share of a job where it is, or at another, until it is unpinned, ends, or the daemon does
     Pin(commands::PinArgs),
     /// Let the policy decide about the share of a job again
@@ -126,9 +138,9 @@ enum Verb {
     Policy(PolicyArgs),
     /// Read the configuration again; the old one stays on an error
     Reload,
-    /// Follow what happens
-    #[command(visible_alias = "events")]
-    Watch(events::WatchArgs),
+    /// Tell what happens, as it happens
+    #[command(alias = "watch")]
+    Events(events::EventsArgs),
     /// Print the daemon's metrics, or serve them over HTTP for Prometheus
     Metrics(metrics::MetricsArgs),
     /// Write down what the daemon sees and decides, for `flowsim replay FILE`
@@ -136,8 +148,10 @@ enum Verb {
     Run(run::RunArgs),
     #[command(name = run::ENTER, hide = true)]
     Enter(run::EnterArgs),
-    /// Show how a training log is understood: the metric, its values, and the progress
+    /// Print the log of a job
     Logs(logs::LogsArgs),
+    /// Show how a training log is understood: the metric, its values, and the progress
+    CheckLog(check_log::CheckLogArgs),
     /// Look for what is missing on this machine, and say how to mend it
     Doctor(doctor::DoctorArgs),
     /// Check or show the daemon's configuration
@@ -182,7 +196,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// Runs one command line and says how it ended.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     when::use_local_time();
-    let cli = match Cli::try_parse_from(args) {
+    let parsed = usage::command().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(refusal) => return misunderstood(&refusal),
     };
@@ -192,6 +207,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Help and version are answers; the rest is a usage error. Nobody listening is neither.
 fn misunderstood(refusal: &clap::Error) -> ExitCode {
+    if let Some(words) = usage::is_the_engines(refusal) {
+        let _ = writeln!(io::stderr(), "flowctl: {words}");
+        return Exit::Usage.into();
+    }
     let _ = refusal.print();
     if refusal.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() }
 }
@@ -214,30 +233,32 @@ fn report(failure: &Failure, color: ColorChoice) -> Exit {
 
 /// Does what the verb says. The exit code of a command that was run is that command's own.
 fn obey(cli: Cli) -> Result<ExitCode, Failure> {
-    let screen = Screen::new(cli.common.output.form(), cli.common.color);
-    let client = Client::new(&cli.common.socket, cli.common.timeout);
+    let screen = Screen::new(cli.common.format(), cli.common.color);
+    let socket = cli.common.socket();
+    let client = Client::new(&socket, cli.common.timeout);
     let done = match cli.verb {
-        Verb::Run(args) => return run::run(args, &cli.common.socket),
+        Verb::Run(args) => return run::run(args, &socket),
         Verb::Enter(args) => return Ok(run::enter(&args)),
         Verb::Doctor(args) => return block_on(doctor::doctor(&client, &args, &screen))?.map(ExitCode::from),
         Verb::Config(args) => config::run(&args, &screen),
-        Verb::Completion { shell } => completion::script(shell, Cli::command(), &screen),
+        Verb::Completion { shell } => completion::script(shell, usage::command(), &screen),
         Verb::Jobs => block_on(completion::jobs(&client, &screen))?,
-        Verb::Help(args) => help::run(&args, Cli::command(), &screen),
-        Verb::Manual { folder } => help::write_manual(&folder, Cli::command()),
-        Verb::Logs(args) => logs::run(&args, &client),
-        Verb::Demo(args) => demo::run(&args, &screen.look()),
-        Verb::Bench(args) => bench::run(&args, &screen.look()),
+        Verb::Help(args) => help::run(&args, usage::command(), &screen),
+        Verb::Manual { folder } => help::write_manual(&folder, usage::command()),
+        Verb::Logs(args) => logs::run(&args, &client, screen.format),
+        Verb::CheckLog(args) => check_log::run(&args, &client, screen.format),
+        Verb::Demo(args) => demo::run(&args, &screen),
+        Verb::Bench(args) => bench::run(&args, &screen),
         Verb::Train(args) => train::run(&args).map_err(Failure::from),
         Verb::Status(repeat) => block_on(commands::status(&client, repeat.watch, &screen))?,
         Verb::Top(args) => block_on(top::top(&client, &args, &screen))?,
-        Verb::Ps(repeat) => block_on(commands::ps(&client, repeat.watch, &screen))?,
+        Verb::Ps(args) => block_on(commands::ps(&client, &args, &screen))?,
         Verb::Explain { job, at: Some(at), .. } => block_on(past::explain(&client, &job, at, &screen))?,
         Verb::Report(args) => block_on(report::report(&client, &args))?,
         Verb::History(args) => block_on(history::history(&client, &args, &screen))?,
         Verb::Explain { job, repeat, .. } => block_on(commands::explain(&client, &job, repeat.watch, &screen))?,
-        Verb::Pause(target) => block_on(commands::target(&client, "pause", &target, &screen))?,
-        Verb::Resume(target) => block_on(commands::target(&client, "resume", &target, &screen))?,
+        Verb::Release(target) => block_on(commands::target(&client, "pause", &target, &screen))?,
+        Verb::Govern(target) => block_on(commands::target(&client, "resume", &target, &screen))?,
         Verb::Pin(args) => block_on(commands::pin(&client, &args, &screen))?,
         Verb::Unpin { job } => {
             let path = format!("/v1/containers/{}/unpin", segment(&job));
@@ -248,7 +269,7 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
         Verb::Restore => block_on(commands::give(&client, "/v1/restore", &screen))?,
         Verb::Reload => block_on(commands::give(&client, "/v1/reload", &screen))?,
         Verb::Policy(args) => block_on(commands::policy(&client, &args, &screen))?,
-        Verb::Watch(args) => block_on(events::watch(&client, &args, &screen))?,
+        Verb::Events(args) => block_on(events::events(&client, &args, &screen))?,
         Verb::Metrics(args) => block_on(metrics::metrics(&client, &args, &screen))?,
         Verb::Record(args) => block_on(record::record(&client, &args))?,
     };
@@ -266,6 +287,7 @@ pub(in crate::cli) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Fa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn the_arguments_are_consistent() {

@@ -56,7 +56,7 @@ fn decision(instant: &PastInstant) -> Vec<(&'static str, String)> {
     let why = moment.decision.as_ref().map(|decision| decision.story.clone());
     lines.push(("why", why.unwrap_or_else(|| "nothing was decided for it yet".to_owned())));
     if let Some(node) = &instant.node {
-        lines.push(("policy", node.policy.clone() + if node.paused { ", paused by an operator" } else { "" }));
+        lines.push(("policy", node.policy.clone() + if node.paused { ", released by an operator" } else { "" }));
     }
     lines.extend(moment.list.as_ref().map(|list| ("list", list.clone())));
     if let (Some(share), Some(limit)) = (moment.share, moment.limit) {

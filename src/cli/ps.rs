@@ -1,14 +1,14 @@
 //! `flowctl ps`: the governed containers in the manner of `docker ps`. Pure. Imports: wire types, text, table.
 
-use super::status;
-use crate::api::wire::{Container, ContainerList};
-use crate::term::screen::Look;
+use super::{history, status};
+use crate::api::wire::{Container, PastJob};
+use crate::term::screen::{Look, Tone};
 use crate::term::table::{Cell, Column, table};
 use crate::term::text;
 
 /// The page.
-pub fn page(list: &ContainerList, look: &Look) -> String {
-    if list.containers.is_empty() {
+pub fn page(containers: &[Container], ended: &[PastJob], look: &Look) -> String {
+    if containers.is_empty() && ended.is_empty() {
         return "No job is governed yet: docker run --label flowcon.enable=true IMAGE COMMAND\n".to_owned();
     }
     let wide = look.columns.is_none();
@@ -27,7 +27,8 @@ pub fn page(list: &ContainerList, look: &Look) -> String {
         columns.extend(["SHARE", "LIMIT", "GROWTH"].map(Column::right));
         columns.push(Column::left("HELD"));
     }
-    let rows: Vec<Vec<Cell>> = list.containers.iter().map(|container| row(container, wide)).collect();
+    let running = containers.iter().map(|container| row(container, wide));
+    let rows: Vec<Vec<Cell>> = running.chain(ended.iter().map(|job| ended_row(job, wide))).collect();
     table(&columns, &rows, look)
 }
 
@@ -50,6 +51,24 @@ fn row(container: &Container, wide: bool) -> Vec<Cell> {
             Cell::or_dash(container.growth.map(text::number_text)),
             Cell::or_dash(container.hold.as_ref().map(|hold| hold.kind.clone())),
         ]);
+    }
+    row
+}
+
+/// What is kept of a job that ended: its name, how it ended, and how long it ran.
+fn ended_row(job: &PastJob, wide: bool) -> Vec<Cell> {
+    let lasted = job.ended_unix_ms.unwrap_or(job.last_unix_ms).saturating_sub(job.started_unix_ms);
+    let dash = || Cell::or_dash(None::<String>);
+    let mut row = vec![
+        Cell::new(Tone::Dim, if wide { &job.id } else { &job.short_id }),
+        Cell::new(Tone::Dim, &job.name),
+        Cell::new(Tone::Dim, &history::end(job)),
+    ];
+    row.extend([dash(), dash(), dash(), dash()]);
+    row.push(Cell::new(Tone::Dim, &text::duration(lasted as f64 / 1000.0)));
+    if wide {
+        row.push(Cell::new(Tone::Dim, &job.runtime));
+        row.extend([dash(), dash(), dash(), dash()]);
     }
     row
 }

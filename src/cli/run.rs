@@ -36,7 +36,7 @@ pub struct RunArgs {
     /// Name of the job in `flowctl ps`; the program's own and a number by default
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Begin it in the background and print its name; `flowctl logs --raw JOB` prints its output
+    /// Begin it in the background and print its name; `flowctl logs JOB` prints its output
     #[arg(long, short = 'd')]
     detach: bool,
     /// A label, as a container has them; flowcon.enable=true goes without saying

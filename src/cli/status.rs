@@ -49,7 +49,7 @@ fn header(node: &Node, look: &Look, now_unix_ms: u64) -> String {
     ));
     let mut header = format!("{first}\n{second}\n");
     if node.paused {
-        let words = "PAUSED by an operator: original limits; `flowctl resume --all` governs again";
+        let words = "RELEASED by an operator: original limits; `flowctl govern --all` governs again";
         let _ = writeln!(header, "{}", look.paint(Tone::Warn, words));
     } else if let Some(words) = plain_words(node) {
         let _ = writeln!(header, "{}", look.paint(Tone::Warn, &look.fit(&words)));
@@ -241,7 +241,7 @@ fn why(container: &Container, detail: Detail) -> Cell {
 
 fn hold_words(kind: &str) -> &str {
     match kind {
-        "operator" => "paused",
+        "operator" => "released",
         "foreign" => "not ours",
         other => other,
     }
@@ -319,7 +319,7 @@ mod tests {
         let status = Status::of(&node, "ip-10-20-30-40.eu-central-1.compute.internal.example.org");
         assert!(
             !page(&status, &Look { columns: None, color: false }, 1_700_000_600_000).contains("PLAIN"),
-            "it is paused"
+            "it is released"
         );
         let shown = page(&status, &Look { columns: Some(80), color: false }, 1_700_000_600_000);
         let widest = shown.lines().map(text::width).max();
@@ -330,6 +330,6 @@ mod tests {
         assert_eq!(words, "PLAIN until 22:18:20: original limits stand, to measure what governing gains");
         assert!(text::width(&words) <= 80);
         assert!(header(&in_a_block, &Look { columns: Some(80), color: false }, 1_700_000_000_000).contains(&words));
-        assert!(shown.contains("PAUSED") && shown.contains("10m ago"), "{shown}");
+        assert!(shown.contains("RELEASED") && shown.contains("10m ago"), "{shown}");
     }
 }

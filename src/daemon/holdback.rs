@@ -2,7 +2,7 @@
 //!
 //! Wall time says which block it is ([`Holdback`]), so nothing of it is kept: a daemon that was killed within a plain block finds itself in
 //! it again. A clock that is set jumps to another block, which the next look notices. A reload or another policy takes effect at once, also
-//! within a block. While everything is paused blocks go on and mean nothing: what is held is left alone.
+//! within a block. While everything is released blocks go on and mean nothing: what is held is left alone.
 
 use super::journal::unix_ms;
 use crate::model::{HoldbackBlock, Millis, PolicySettings, time};

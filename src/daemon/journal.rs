@@ -46,7 +46,7 @@ impl Journal {
                 if let Some(path) = &opened.set_aside {
                     remembered.notices.push(format!(
                         "the journal was damaged and set aside as {}; containers that run already are left alone: \
-                         check their limits, then `flowctl resume NAME`",
+                         check their limits, then `flowctl govern NAME`",
                         path.display()
                     ));
                 }

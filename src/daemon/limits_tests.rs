@@ -214,7 +214,7 @@ async fn the_loop_hears_everybody_while_it_restores_and_stops_on_an_engine_that_
     timeout(Duration::from_secs(30), flood(&events)).await.expect("the loop hears what is told during a restore");
     let told = refused(timeout(Duration::from_secs(60), answer).await.expect("an answer in time").unwrap());
     assert!(told.contains("longer than 8 s"), "before the API gives up, after ten seconds: {told}");
-    assert!(told.contains("job-1") && told.contains("job-2") && told.contains("paused"), "{told}");
+    assert!(told.contains("job-1") && told.contains("job-2") && told.contains("released"), "{told}");
 
     control.send(Control::Stop).await.unwrap();
     timeout(Duration::from_secs(30), flood(&events)).await.expect("the loop hears what is told during the stop");

@@ -58,7 +58,7 @@ pub enum RunState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hold {
-    /// An operator said `flowctl pause`.
+    /// An operator said `flowctl release`.
     Operator,
     /// Somebody else changed a limit: it is theirs. The text names the file, our value and theirs.
     Foreign(String),

@@ -137,6 +137,11 @@ impl Screen {
         Screen { format, color: wanted(color, terminal), terminal }
     }
 
+    /// Whether JSON was asked for.
+    pub fn is_json(&self) -> bool {
+        matches!(self.format, Format::Json | Format::Jsonl)
+    }
+
     /// Whether a person watches.
     pub fn is_terminal(&self) -> bool {
         self.terminal

@@ -118,7 +118,7 @@ async fn answer(mut asked: mpsc::Receiver<Request>, log: Arc<Mutex<Vec<(Command,
                 never.push(reply);
                 continue;
             }
-            Command::Resume(None) => Err(Refusal::Refused("nothing is paused".to_owned())),
+            Command::Resume(None) => Err(Refusal::Refused("nothing is released".to_owned())),
             Command::Restore => Err(Refusal::Failed("cpu.weight of vae: permission denied".to_owned())),
             other => Ok(format!("done: {other:?}")),
         };

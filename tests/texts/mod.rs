@@ -122,7 +122,7 @@ fn of_markdown(text: &str) -> Vec<String> {
     found
 }
 
-/// A row of a table of commands: `resume` after `flowctl pause` is `flowctl resume`, and an option belongs to the first command.
+/// A row of a table of commands: `resume` after `flowctl release` is `flowctl govern`, and an option belongs to the first command.
 fn of_row(row: &str) -> Vec<String> {
     let codes = in_backticks(row);
     let first = codes.first().cloned().unwrap_or_default();

@@ -148,7 +148,7 @@ impl IntoResponse for Fault {
 /// What the command is called in a message to somebody who may not give it.
 pub(super) fn describe(command: &Command) -> &'static str {
     match command {
-        Command::Pause(_) => "pausing",
+        Command::Pause(_) => "releasing",
         Command::Resume(_) => "resuming",
         Command::Pin { .. } => "pinning a share",
         Command::Unpin(_) => "unpinning a share",

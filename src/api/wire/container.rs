@@ -134,11 +134,13 @@ pub struct Hold {
 impl Hold {
     fn of(hold: &model::Hold, id: &str) -> Hold {
         let (kind, why, ends) = match hold {
-            model::Hold::Operator => ("operator", "an operator paused it".to_owned(), format!("`flowctl resume {id}`")),
+            model::Hold::Operator => {
+                ("operator", "an operator released it".to_owned(), format!("`flowctl govern {id}`"))
+            }
             model::Hold::Foreign(change) => (
                 "foreign",
                 format!("somebody else changed a limit, which is now theirs: {change}"),
-                format!("`flowctl resume {id}` takes it back"),
+                format!("`flowctl govern {id}` takes it back"),
             ),
             model::Hold::Settling => (
                 "settling",
@@ -148,7 +150,7 @@ impl Hold {
             model::Hold::Unwritable(failure) => (
                 "unwritable",
                 format!("its limits could not be written: {failure}"),
-                format!("mend that (`flowctl doctor` helps), then `flowctl resume {id}`"),
+                format!("mend that (`flowctl doctor` helps), then `flowctl govern {id}`"),
             ),
         };
         Hold { kind: kind.to_owned(), why, ends }

@@ -144,7 +144,7 @@ impl Moment {
 
 fn held(hold: &Hold) -> String {
     match hold {
-        Hold::Operator => "an operator paused it".to_owned(),
+        Hold::Operator => "an operator released it".to_owned(),
         Hold::Foreign(change) => format!("somebody else changed a limit: {change}"),
         Hold::Settling => "found already running: observed for one full interval first".to_owned(),
         Hold::Unwritable(failure) => format!("its limits could not be written: {failure}"),

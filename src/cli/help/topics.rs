@@ -22,7 +22,7 @@ fn labels() -> Topic {
                 heading: "NOTES",
                 parts: vec![
                     paragraph(
-                        "The log is understood without configuration; `flowctl logs FILE` shows how. The labels that name the metric, \
+                        "The log is understood without configuration; `flowctl check-log FILE` shows how. The labels that name the metric, \
                          the pattern or the total are for logs that are read wrongly.",
                     ),
                     paragraph(
@@ -37,7 +37,7 @@ fn labels() -> Topic {
                          each time, and flush it (PYTHONUNBUFFERED=1).",
                     ),
                     paragraph(
-                        "`flowctl logs FILE` also lists what else could be read, each with the label that chooses it, such as \
+                        "`flowctl check-log FILE` also lists what else could be read, each with the label that chooses it, such as \
                          flowcon.metric=val_loss. \"valid loss\" is the loss of the validation where several are called loss. Of a \
                          quantity printed for training and validation, the validation is read if it improves and is printed \
                          about as often.",
@@ -183,7 +183,7 @@ fn limits() -> Topic {
                     ),
                     paragraph(
                         "What somebody else set meanwhile is not overwritten: the job is left alone, `flowctl status` says why, and \
-                         `flowctl resume JOB` takes the new value as its original. What the system reverted (an engine restart, a \
+                         `flowctl govern JOB` takes the new value as its original. What the system reverted (an engine restart, a \
                          `systemctl daemon-reload`) is decided anew at the next tick.",
                     ),
                     paragraph("Missing, late or nonsensical data never tightens a limit."),
@@ -192,7 +192,7 @@ fn limits() -> Topic {
             Section {
                 heading: "UNDO",
                 parts: vec![Part::Code(
-                    "flowctl pause JOB          # this job: original limits, left alone\n\
+                    "flowctl release JOB          # this job: original limits, left alone\n\
                      flowctl restore            # all of them, and pause\n\
                      systemctl stop flowcond    # all of them, and no daemon\n\
                      flowcond restore           # after a crash, when no daemon runs",

@@ -103,7 +103,7 @@ impl App {
             KeyCode::Char('d') => self.ask(PromptKind::Delay),
             KeyCode::Char(' ') => self.freeze(!self.frozen),
             KeyCode::Char('p') => return self.pause_or_resume(now),
-            KeyCode::Char('r') => return self.command("resume", "resuming", now),
+            KeyCode::Char('r') => return self.command("resume", "governing again", now),
             KeyCode::Char('x') => return self.pin_or_unpin(now),
             KeyCode::F(5) => return vec![Wish::Look],
             _ => {}
@@ -169,7 +169,7 @@ impl App {
     fn pause_or_resume(&mut self, now: Now) -> Vec<Wish> {
         let job = if self.detail.is_some() { self.looked_at() } else { self.selection() };
         let paused = job.and_then(|job| job.hold.as_ref()).is_some_and(|hold| hold.kind == "operator");
-        if paused { self.command("resume", "resuming", now) } else { self.command("pause", "pausing", now) }
+        if paused { self.command("resume", "governing again", now) } else { self.command("pause", "releasing", now) }
     }
 
     fn pin_or_unpin(&mut self, now: Now) -> Vec<Wish> {

@@ -70,7 +70,7 @@ pub struct TopArgs {
 /// There is no terminal to show them on, or no daemon that answers.
 pub async fn top(client: &Client, args: &TopArgs, screen: &Screen) -> Result<(), Failure> {
     if matches!(screen.format, Format::Json | Format::Jsonl) {
-        let next = "`flowctl status --watch=1 -o jsonl`, or `flowctl watch -o jsonl` for what happens";
+        let next = "`flowctl status --watch=1 -o jsonl`, or `flowctl events -o jsonl` for what happens";
         return Err(Failure::new(Exit::Usage, "top is for people and has no JSON", next));
     }
     let order = Order { key: args.sort, reversed: args.reverse };

@@ -87,7 +87,7 @@ pub fn containers() -> Vec<Container> {
     lstm.hold = Some(Hold {
         kind: "foreign".to_owned(),
         why: "somebody else changed a limit, which is now theirs: cpu.weight is 40 where 73 was ours".to_owned(),
-        ends: "`flowctl resume lstm-01234567` takes it back".to_owned(),
+        ends: "`flowctl govern lstm-01234567` takes it back".to_owned(),
     });
 
     let mut resnet = container("resnet");

@@ -20,7 +20,7 @@ use crate::lab::trial::room::Room;
 use crate::lab::trial::{self, JobFailed, OnFailure};
 use crate::model::Millis;
 use crate::term::exit::{Exit, Failure};
-use crate::term::screen::Look;
+use crate::term::screen::Screen;
 use anyhow::{Context, Result};
 use clap::Args;
 use contender::{Contender, FAIR};
@@ -59,9 +59,6 @@ pub struct BenchArgs {
     /// Write the report, an HTML page, here
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Print the result as one JSON object on the last line
-    #[arg(long)]
-    json: bool,
 }
 
 fn scale(text: &str) -> Result<f64, String> {
@@ -69,13 +66,13 @@ fn scale(text: &str) -> Result<f64, String> {
     if (0.001..=1000.0).contains(&factor) { Ok(factor) } else { Err("between 0.001 and 1000".to_owned()) }
 }
 
-/// Runs the benchmark and prints its tables.
-pub fn run(args: &BenchArgs, look: &Look) -> Result<(), Failure> {
+/// Runs the benchmark and prints its tables, with `-o json` also one JSON object on the last line.
+pub fn run(args: &BenchArgs, screen: &Screen) -> Result<(), Failure> {
     let most = args.cores.map_or(usize::MAX, |cores| cores as usize);
     let cores = Cores::at_most(most).context("ask which cores may be used")?;
     let list = List::read(args, cores.count())?;
     let runtime = tokio::runtime::Runtime::new().context("start the benchmark's threads")?;
-    runtime.block_on(measure(args, look, &cores, &list))
+    runtime.block_on(measure(args, screen, &cores, &list))
 }
 
 /// The jobs of each repeat.
@@ -98,7 +95,7 @@ impl List {
 }
 
 /// Opens the stage, runs everything, and clears up whatever happened, also on Ctrl-C.
-async fn measure(args: &BenchArgs, look: &Look, cores: &Cores, list: &List) -> Result<(), Failure> {
+async fn measure(args: &BenchArgs, screen: &Screen, cores: &Cores, list: &List) -> Result<(), Failure> {
     let room = Room::new()?;
     let stage = tokio::select! {
         stage = Stage::open(args.runtime, &room, cores) => stage?,
@@ -114,7 +111,7 @@ async fn measure(args: &BenchArgs, look: &Look, cores: &Cores, list: &List) -> R
     stage.close().await;
     governing.stop().await;
     let bench = Bench::new(&args.jobs.display().to_string(), runtime, args.seen_before, &list.repeats[0], ended?);
-    conclude(args, look, &board, &bench).map_err(Failure::from)
+    conclude(args, screen, &board, &bench).map_err(Failure::from)
 }
 
 fn ended_early(error: anyhow::Error) -> Failure {
@@ -171,13 +168,13 @@ async fn run_all(
     Ok(runs)
 }
 
-fn conclude(args: &BenchArgs, look: &Look, board: &Board, bench: &Bench) -> Result<()> {
-    board.say(&format!("\n{}", bench.page(look)));
+fn conclude(args: &BenchArgs, screen: &Screen, board: &Board, bench: &Bench) -> Result<()> {
+    board.say(&format!("\n{}", bench.page(&screen.look())));
     if let Some(path) = &args.report {
         std::fs::write(path, report::html(bench)).with_context(|| format!("write the report to {}", path.display()))?;
         board.say(&format!("Report: {}", path.display()));
     }
-    if args.json {
+    if screen.is_json() {
         board.say(&serde_json::to_string(&bench.summary()).context("write the result as JSON")?);
     }
     Ok(())

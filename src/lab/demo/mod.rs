@@ -18,7 +18,7 @@ use crate::lab::trial::room::Room;
 use crate::lab::trial::{self, OnFailure};
 use crate::model::{Millis, PolicyName, PolicySettings};
 use crate::term::exit::{Exit, Failure};
-use crate::term::screen::Look;
+use crate::term::screen::Screen;
 use crate::term::when;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -30,9 +30,6 @@ use std::time::Duration;
 /// How to run the demo.
 #[derive(Args, Clone, Debug)]
 pub struct DemoArgs {
-    /// Print the result as one JSON object on the last line
-    #[arg(long)]
-    json: bool,
     /// Where the jobs run
     #[arg(long, value_enum, default_value_t, value_name = "RUNTIME")]
     runtime: RuntimeChoice,
@@ -61,15 +58,15 @@ fn work(text: &str) -> Result<Duration, String> {
     when::duration_within(text, Duration::from_secs(1), Duration::from_secs(86_400))
 }
 
-/// Runs the demo and prints its result.
-pub fn run(args: &DemoArgs, look: &Look) -> Result<(), Failure> {
+/// Runs the demo and prints its result, with `-o json` also as one JSON object on the last line.
+pub fn run(args: &DemoArgs, screen: &Screen) -> Result<(), Failure> {
     let cores = Cores::at_most(args.cores).context("choose the cores for the demo")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .context("start the demo's threads")?;
-    let ended = runtime.block_on(show(args, look, &cores));
+    let ended = runtime.block_on(show(args, screen, &cores));
     // A measurement that was interrupted may still be computing; it has nothing to clean up.
     runtime.shutdown_background();
     ended
@@ -78,7 +75,7 @@ pub fn run(args: &DemoArgs, look: &Look) -> Result<(), Failure> {
 /// Everything that a demo is made of, for as long as it runs.
 struct Demo<'a> {
     args: &'a DemoArgs,
-    look: &'a Look,
+    screen: &'a Screen,
     cores: &'a Cores,
     room: &'a Room,
     board: Board,
@@ -87,14 +84,14 @@ struct Demo<'a> {
 }
 
 /// Opens the stage, lets the comparison play, and clears up whatever happened, also on Ctrl-C.
-async fn show(args: &DemoArgs, look: &Look, cores: &Cores) -> Result<(), Failure> {
+async fn show(args: &DemoArgs, screen: &Screen, cores: &Cores) -> Result<(), Failure> {
     let room = Room::new()?;
     let stage = tokio::select! {
         stage = Stage::open(args.runtime, &room, cores) => stage?,
         interruption = trial::interrupted() => return Err(interruption),
     };
     let demo =
-        Demo { args, look, cores, room: &room, board: Board::on_stdout(), stage, governing: Governing::default() };
+        Demo { args, screen, cores, room: &room, board: Board::on_stdout(), stage, governing: Governing::default() };
     let ended = tokio::select! {
         ended = demo.play() => ended,
         interruption = trial::interrupted() => Err(interruption),
@@ -175,9 +172,9 @@ impl Demo<'_> {
     fn conclude(&self, comparison: &Comparison, plot: &Path) -> Result<()> {
         let svg = picture::draw(comparison, &format!("governed by {}", self.policy()));
         write_new(plot, &svg, self.args.plot.is_none())?;
-        self.board.say(&format!("\n{}", verdict::page(comparison, self.look)));
+        self.board.say(&format!("\n{}", verdict::page(comparison, &self.screen.look())));
         self.board.say(&format!("Shares over time: {}", plot.display()));
-        if self.args.json {
+        if self.screen.is_json() {
             self.board.say(&serde_json::to_string(comparison).context("write the result as JSON")?);
         }
         Ok(())

@@ -156,7 +156,8 @@ impl Machine {
             [id] => Ok(id.clone()),
             [] => {
                 self.find(name)?;
-                let text = format!("{name} was not adopted: it has the label; `flowctl pause {name}` leaves it alone");
+                let text =
+                    format!("{name} was not adopted: it has the label; `flowctl release {name}` leaves it alone");
                 Err(Refusal::Refused(text))
             }
             several => Err(ambiguous(name, several)),
@@ -169,7 +170,7 @@ impl Machine {
         let name = self.adoptions.known.get(id).map_or(id.short(), |adoption| &adoption.name).to_owned();
         let done = match problem {
             Some(why) => Err(Refusal::Failed(format!(
-                "{name} is left alone from now on, but could not be disowned: {why}; try again, or `flowctl resume {name}`"
+                "{name} is left alone from now on, but could not be disowned: {why}; try again, or `flowctl govern {name}`"
             ))),
             None => {
                 self.adoptions.known.remove(id);

@@ -58,7 +58,7 @@ impl Machine {
             Err(refusal) => return self.refuse(asker, refusal),
         };
         if id.is_some() && self.paused {
-            let text = "everything is paused; `flowctl resume --all` ends that";
+            let text = "everything is released; `flowctl govern --all` ends that";
             return self.refuse(asker, Refusal::Refused(text.to_owned()));
         }
         if let Some(leaving) = id.as_ref().filter(|id| self.is_leaving(id)) {
@@ -66,7 +66,7 @@ impl Machine {
             return self.refuse(asker, Refusal::Refused(text));
         }
         if self.restoring > 0 {
-            let text = "everything is being restored; try again when that has ended (`flowctl watch` tells)";
+            let text = "everything is being restored; try again when that has ended (`flowctl events` tells)";
             return self.refuse(asker, Refusal::Refused(text.to_owned()));
         }
         if id.is_none() {
@@ -96,7 +96,7 @@ impl Machine {
             return self.refuse(asker, Refusal::Refused(text));
         }
         if !self.ask_for(Work::RestoreAll { until: at.now.after(RESTORE_WITHIN) }) {
-            let text = "too many limits wait to be written; everything is paused: try again".to_owned();
+            let text = "too many limits wait to be written; everything is released: try again".to_owned();
             return self.refuse(asker, Refusal::Failed(text));
         }
         self.restoring += 1;
@@ -117,9 +117,9 @@ impl Machine {
         let Restored { back, left, failed, .. } = restored;
         let done = if failed.is_empty() {
             let left = if left.is_empty() { String::new() } else { format!("; left alone: {}", left.join("; ")) };
-            Ok(format!("restored {} and paused{left}; `flowctl resume --all` governs again", back.len()))
+            Ok(format!("restored {} and released{left}; `flowctl govern --all` governs again", back.len()))
         } else {
-            let text = format!("{}; everything is paused, and what failed is tried again", failed.join("; "));
+            let text = format!("{}; everything is released, and what failed is tried again", failed.join("; "));
             Err(Refusal::Failed(text))
         };
         let asked = self.waiting.iter().position(|waiting| waiting.about == About::Restore);
@@ -177,18 +177,18 @@ impl Machine {
         let name = |id: &ContainerId| self.named(id).map_or_else(|| id.short().to_owned(), |(_, name)| name);
         match (about, undone) {
             (About::Restore, undone) => failed(format!(
-                "it takes longer than {} s, and goes on{}; everything is paused; `flowctl status` and `flowctl watch` tell the rest",
+                "it takes longer than {} s, and goes on{}; everything is released; `flowctl status` and `flowctl events` tell the rest",
                 ANSWER_WITHIN.0 / 1000,
                 if undone.is_empty() { String::new() } else { format!("; not back yet: {undone}") }
             )),
             (About::Pause(None), undone) if undone.is_empty() => {
-                Ok("paused: every container has its original limits and is left alone".to_owned())
+                Ok("released: every container has its original limits and is left alone".to_owned())
             }
             (About::Pause(Some(id)), undone) if undone.is_empty() => {
-                Ok(format!("{} is paused: it has its original limits and is left alone", name(id)))
+                Ok(format!("{} is released: it has its original limits and is left alone", name(id)))
             }
             (About::Pause(_), undone) => failed(format!(
-                "paused: nothing is changed any more, but original limits are not back yet and will be put back: {undone}"
+                "released: nothing is changed any more, but original limits are not back yet and will be put back: {undone}"
             )),
             (About::Resume(None), undone) if undone.is_empty() => Ok("resumed: every container is governed".to_owned()),
             (About::Resume(Some(id)), undone) if undone.is_empty() => Ok(format!("{} is governed", name(id))),

@@ -114,7 +114,7 @@ impl Machine {
         container.ledger.tell(at.unix_ms, DriftBy::Somebody, format!("{text}; left alone"));
         let name = container.name.clone();
         let text = format!("somebody else changed a limit: {text}");
-        let notice = format!("{text}; left alone until `flowctl resume {name}`");
+        let notice = format!("{text}; left alone until `flowctl govern {name}`");
         self.notice(id, NoticeLevel::Info, notice);
         self.emit(EventKind::Hold, Some((id.clone(), name.clone())), format!("{name}: left alone: {text}"));
         // Whatever else of ours stands there goes back, so that it is wholly its owner's.

@@ -25,8 +25,8 @@ pub(super) fn daemon(asked: &Result<Status, ClientError>) -> Check {
         ),
         Ok(status) if status.node.paused => Check::warn(
             NAME,
-            format!("answers, version {}, but everything is paused by an operator", status.version),
-            "`flowctl resume --all` governs again",
+            format!("answers, version {}, but everything is released by an operator", status.version),
+            "`flowctl govern --all` governs again",
         ),
         Ok(status) => Check::ok(
             NAME,

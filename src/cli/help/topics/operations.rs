@@ -54,7 +54,7 @@ fn undo() -> Section {
         parts: vec![
             item(
                 "one job",
-                "`flowctl pause JOB`: its original limits are back, and it is left alone until `flowctl resume JOB`.",
+                "`flowctl release JOB`: its original limits are back, and it is left alone until `flowctl govern JOB`.",
             ),
             item("all jobs", "`flowctl restore`, or `systemctl stop flowcond`."),
             item("after a crash", "`flowcond restore`, without a daemon. systemd does it by itself (ExecStopPost)."),
@@ -87,7 +87,7 @@ fn troubleshooting() -> Section {
             ),
             item(
                 "no metric, or a wrong one",
-                "`flowctl explain JOB` shows the line that was read, `flowctl logs FILE` how a log is understood. Python without a terminal \
+                "`flowctl explain JOB` shows the line that was read, `flowctl check-log FILE` how a log is understood. Python without a terminal \
                  prints in blocks: PYTHONUNBUFFERED=1. The labels flowcon.metric, flowcon.pattern and flowcon.log help the reader.",
             ),
             item(
@@ -96,12 +96,12 @@ fn troubleshooting() -> Section {
             ),
             item(
                 "a job is slower than before",
-                "`flowctl explain JOB` has the rule and the numbers. `flowctl pause JOB` gives it its plain share at once; the label \
+                "`flowctl explain JOB` has the rule and the numbers. `flowctl release JOB` gives it its plain share at once; the label \
                  flowcon.min-share does so for good.",
             ),
             item(
                 "left alone: set by somebody else",
-                "A limit was changed beside us, and it stays. `flowctl resume JOB` takes the new value as its original and governs again.",
+                "A limit was changed beside us, and it stays. `flowctl govern JOB` takes the new value as its original and governs again.",
             ),
             item(
                 "the system takes our limits back again and again",

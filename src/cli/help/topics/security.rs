@@ -16,7 +16,7 @@ fn rights() -> Section {
         parts: vec![
             item(
                 "root, and users in api.admins",
-                "Everything: pause, pin, restore, adopt, another policy, commands of any weight.",
+                "Everything: release, pin, restore, adopt, another policy, commands of any weight.",
             ),
             item(
                 "members of the group flowcon (api.group)",

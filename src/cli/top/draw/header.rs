@@ -80,7 +80,7 @@ fn load(status: &Status, theme: Theme) -> Line<'static> {
 
 fn decisions(app: &App, node: &Node, now: Now, theme: Theme) -> Line<'static> {
     if node.paused {
-        let words = "PAUSED by an operator: original limits; `flowctl resume --all` governs again";
+        let words = "RELEASED by an operator: original limits; `flowctl govern --all` governs again";
         return Line::from(theme.span(Tone::Warn, words));
     }
     if let Some(words) = crate::cli::status::plain_words(node) {

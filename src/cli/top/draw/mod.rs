@@ -94,9 +94,9 @@ const LIST_KEYS: [(&str, &str); 12] = [
     ("Enter", "Detail"),
     ("/", "Filter"),
     ("s", "Sort"),
-    ("p", "Pause"),
+    ("p", "Release"),
     ("x", "Pin"),
-    ("r", "Resume"),
+    ("r", "Govern"),
     ("R", "Reverse"),
     ("space", "Freeze"),
     ("m", "Messages"),
@@ -108,9 +108,9 @@ const DETAIL_KEYS: [(&str, &str); 8] = [
     ("?", "Help"),
     ("↑↓", "Other job"),
     ("PgUp PgDn", "Scroll"),
-    ("p", "Pause"),
+    ("p", "Release"),
     ("x", "Pin"),
-    ("r", "Resume"),
+    ("r", "Govern"),
     ("space", "Freeze"),
 ];
 

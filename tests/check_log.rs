@@ -1,11 +1,11 @@
-//! `flowctl logs` on real files: the JSON that scripts rely on, bars, NaN, directories, and errors.
+//! `flowctl check-log` on real files: the JSON that scripts rely on, bars, NaN, directories, and errors.
 
 use assert_cmd::Command;
 use serde_json::Value;
 use std::fs;
 
 fn flowctl(args: &[&str]) -> assert_cmd::assert::Assert {
-    Command::cargo_bin("flowctl").expect("the binary is built").arg("logs").args(args).assert()
+    Command::cargo_bin("flowctl").expect("the binary is built").arg("check-log").args(args).assert()
 }
 
 fn json(args: &[&str]) -> Value {
