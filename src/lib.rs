@@ -32,8 +32,8 @@
 //! host/tail/mod.rs              the log grew: new bytes (daemon/logs/worker.rs reads them in a thread of its own)
 //! progress/tracker.rs           bytes → lines → evaluations and progress
 //! daemon/observe.rs             with the cgroup's readings: one NodeObservation
-//! policy/governor.rs            lists, shares, a Reason for each: one NodePlan
-//! policy/diff.rs                what differs from what stands: LimitChanges
+//! policy/node/governor.rs       lists, shares, a Reason for each: one NodePlan
+//! policy/node/diff.rs           what differs from what stands: LimitChanges
 //! limits/machine/handle.rs      the machine is told, and answers with effects
 //! limits/change.rs              promise the original, look, write, read back
 //! daemon/hands.rs               carries each step out: journal (host/store), engine (host/docker), cgroup (host/cgroup)

@@ -274,8 +274,8 @@ fn a_flood_of_connections_is_bounded_and_leaves_nothing_behind() {
         outcomes[outcome] += 1;
     }
     assert_eq!(outcomes[0], limits.connections + limits.reserved, "{outcomes:?}");
-    assert_eq!(outcomes[1], limits.farewells, "{outcomes:?}");
-    assert_eq!(outcomes[2], 300 - limits.connections - limits.reserved - limits.farewells, "{outcomes:?}");
+    assert_eq!(outcomes[1], limits.rejections, "{outcomes:?}");
+    assert_eq!(outcomes[2], 300 - limits.connections - limits.reserved - limits.rejections, "{outcomes:?}");
     assert_eq!(get(&served, "/v1/policy").status, 200);
 }
 

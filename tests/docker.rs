@@ -622,7 +622,7 @@ mod broken_engines {
         let client = client(&address);
         let format = LogFormat { tty: false, engine: EngineName::Docker };
         let mut pieces = Box::pin(logs(&client, &ContainerId::new("0123456789ab"), format, LogPosition::default()));
-        assert!(matches!(pieces.next().await, Some(Err(EngineError::Garbled { .. }))));
+        assert!(matches!(pieces.next().await, Some(Err(EngineError::InvalidResponse { .. }))));
         assert!(pieces.next().await.is_none());
     }
 

@@ -32,7 +32,7 @@ pub enum ClientError {
     },
     /// The socket's mode keeps this user out.
     #[error("{socket}: this user may not connect")]
-    KeptOut {
+    PermissionDenied {
         /// The socket's path.
         socket: PathBuf,
     },
@@ -54,7 +54,7 @@ pub enum ClientError {
     },
     /// Whoever listens there does not speak as a daemon does.
     #[error("what answers at {socket} does not speak this version of the daemon's API: {what}")]
-    Garbled {
+    InvalidResponse {
         /// The socket's path.
         socket: PathBuf,
         /// What was not understood.
@@ -94,7 +94,7 @@ impl Client {
     /// The text at `path`, as it stands.
     pub async fn text(&self, path: &str) -> Result<String, ClientError> {
         let bytes = self.within(self.whole(Method::GET, path, Bytes::new())).await?;
-        String::from_utf8(bytes.into()).map_err(|error| self.garbled(error.to_string()))
+        String::from_utf8(bytes.into()).map_err(|error| self.invalid_response(error.to_string()))
     }
 
     /// Gives the command at `path`.
@@ -144,8 +144,10 @@ impl Client {
     async fn collected(&self, response: Response<Incoming>) -> Result<Bytes, ClientError> {
         match Limited::new(response.into_body(), ANSWER_AT_MOST).collect().await {
             Ok(collected) => Ok(collected.to_bytes()),
-            Err(error) if error.is::<LengthLimitError>() => Err(self.garbled("the answer has no end".to_owned())),
-            Err(error) => Err(self.garbled(format!("the answer broke off: {error}"))),
+            Err(error) if error.is::<LengthLimitError>() => {
+                Err(self.invalid_response("the answer has no end".to_owned()))
+            }
+            Err(error) => Err(self.invalid_response(format!("the answer broke off: {error}"))),
         }
     }
 
@@ -159,15 +161,15 @@ impl Client {
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| self.unconnected(error))?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
-            .map_err(|error| self.garbled(error.to_string()))?;
+            .map_err(|error| self.invalid_response(error.to_string()))?;
         // Ends with the response's body; its error reaches whoever reads that.
         tokio::spawn(connection);
         let mut request = Request::builder().method(method).uri(path).header(header::HOST, "flowcond");
         if let Some(id) = last_id {
             request = request.header("last-event-id", id);
         }
-        let request = request.body(Full::new(body)).map_err(|error| self.garbled(error.to_string()))?;
-        let response = sender.send_request(request).await.map_err(|error| self.garbled(error.to_string()))?;
+        let request = request.body(Full::new(body)).map_err(|error| self.invalid_response(error.to_string()))?;
+        let response = sender.send_request(request).await.map_err(|error| self.invalid_response(error.to_string()))?;
         if response.status().is_success() { Ok(response) } else { Err(self.refused(response).await) }
     }
 
@@ -175,7 +177,7 @@ impl Client {
         let status = response.status();
         match self.collected(response).await.map(|body| serde_json::from_slice::<Problem>(&body)) {
             Ok(Ok(problem)) => ClientError::Refused { status: status.as_u16(), problem: problem.error },
-            Ok(Err(_)) => self.garbled(format!("it answered {status}")),
+            Ok(Err(_)) => self.invalid_response(format!("it answered {status}")),
             Err(error) => error,
         }
     }
@@ -183,17 +185,17 @@ impl Client {
     fn unconnected(&self, source: io::Error) -> ClientError {
         let socket = self.socket.clone();
         match source.kind() {
-            io::ErrorKind::PermissionDenied => ClientError::KeptOut { socket },
+            io::ErrorKind::PermissionDenied => ClientError::PermissionDenied { socket },
             _ => ClientError::Unreachable { socket, source },
         }
     }
 
     fn understood<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, ClientError> {
-        serde_json::from_slice(bytes).map_err(|error| self.garbled(error.to_string()))
+        serde_json::from_slice(bytes).map_err(|error| self.invalid_response(error.to_string()))
     }
 
-    fn garbled(&self, what: String) -> ClientError {
-        ClientError::Garbled { socket: self.socket.clone(), what }
+    fn invalid_response(&self, what: String) -> ClientError {
+        ClientError::InvalidResponse { socket: self.socket.clone(), what }
     }
 }
 
@@ -244,7 +246,9 @@ impl EventStream {
             }
             match self.body.frame().await {
                 Some(Ok(frame)) => self.keep(frame.data_ref().map_or(&[][..], |data| data))?,
-                Some(Err(error)) => return Err(self.client.garbled(format!("the event stream broke off: {error}"))),
+                Some(Err(error)) => {
+                    return Err(self.client.invalid_response(format!("the event stream broke off: {error}")));
+                }
                 None => return Ok(None),
             }
         }
@@ -253,7 +257,7 @@ impl EventStream {
     fn keep(&mut self, data: &[u8]) -> Result<(), ClientError> {
         self.buffer.extend_from_slice(data);
         if self.buffer.len() > LINE_AT_MOST {
-            return Err(self.client.garbled("an event has no end".to_owned()));
+            return Err(self.client.invalid_response("an event has no end".to_owned()));
         }
         Ok(())
     }
@@ -302,11 +306,13 @@ impl LineStream {
                 return Ok(Some(std::mem::replace(&mut self.buffer, rest)));
             }
             if self.buffer.len() > ANSWER_AT_MOST {
-                return Err(self.client.garbled("a line has no end".to_owned()));
+                return Err(self.client.invalid_response("a line has no end".to_owned()));
             }
             match self.body.frame().await {
                 Some(Ok(frame)) => self.buffer.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data)),
-                Some(Err(error)) => return Err(self.client.garbled(format!("the recording broke off: {error}"))),
+                Some(Err(error)) => {
+                    return Err(self.client.invalid_response(format!("the recording broke off: {error}")));
+                }
                 None => return Ok(None),
             }
         }

@@ -118,7 +118,7 @@ pub async fn ps(client: &Client, args: &PsArgs, screen: &Screen) -> Result<(), F
     again_and_again(args.repeat.watch, screen, async || {
         let list = match client.get::<ContainerList>("/v1/containers").await {
             // Whoever may not read everything may read what is theirs.
-            Err(error) if is_kept_out(&error) => own_jobs(client.socket()).await.ok_or(error)?,
+            Err(error) if is_denied(&error) => own_jobs(client.socket()).await.ok_or(error)?,
             told => told?,
         };
         if !args.all {
@@ -140,8 +140,8 @@ struct AllJobs {
     ended: Vec<PastJob>,
 }
 
-fn is_kept_out(error: &ClientError) -> bool {
-    matches!(error, ClientError::KeptOut { .. } | ClientError::Refused { status: 403, .. })
+fn is_denied(error: &ClientError) -> bool {
+    matches!(error, ClientError::PermissionDenied { .. } | ClientError::Refused { status: 403, .. })
 }
 
 /// The commands of `flowctl run` that are this user's, as the socket for commands tells them to everybody.

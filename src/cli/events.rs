@@ -77,7 +77,9 @@ async fn found_again(client: &Client, last_id: Option<&str>) -> Result<crate::ap
     loop {
         tokio::time::sleep(RETRY).await;
         match client.events("", last_id).await {
-            Err(ClientError::Unreachable { .. } | ClientError::Garbled { .. } | ClientError::Timeout { .. }) => {}
+            Err(
+                ClientError::Unreachable { .. } | ClientError::InvalidResponse { .. } | ClientError::Timeout { .. },
+            ) => {}
             found => return found.map_err(Failure::from),
         }
     }

@@ -39,7 +39,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// See and steer what governs the training jobs of this machine
+/// Control flowcon, the governor of the training jobs on this machine
 #[derive(Parser, Debug)]
 #[command(name = "flowctl", version, max_term_width = 100, arg_required_else_help = true, disable_help_subcommand = true, after_help = AFTER_HELP)]
 struct Cli {
@@ -51,8 +51,8 @@ struct Cli {
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 ok, 1 failed, 2 usage, 3 no daemon answers, 4 not found, 5 denied, 6 refused, 7 timeout.
-Start with `flowctl status`; `flowctl doctor` says what is missing and how to mend it.
-`flowctl help labels`, `policy`, `limits`, `operations` and `security` tell how it works.";
+Start with `flowctl status`; `flowctl doctor` finds problems and says how to fix them.
+How it works: `flowctl help labels`, `policy`, `limits`, `operations` and `security`.";
 
 #[derive(clap::Args, Debug)]
 struct Common {
@@ -87,14 +87,14 @@ impl Common {
 
 #[derive(Subcommand, Debug)]
 enum Verb {
-    /// The node and its jobs at a look: list, metric, progress, share and why
+    /// Show the node and its jobs: list, metric, progress, share and the reason
     #[command(visible_alias = "ls")]
     Status(Repeat),
-    /// Watch and steer the jobs on a terminal, live
+    /// Watch and control the jobs live
     Top(top::TopArgs),
-    /// List the governed containers
+    /// List the jobs
     Ps(commands::PsArgs),
-    /// Tell every number behind the decision about one job
+    /// Show every number behind the decision about a job
     #[command(visible_aliases = ["describe", "inspect"])]
     Explain {
         /// Name, id, or the beginning of an id
@@ -106,57 +106,57 @@ enum Verb {
         #[command(flatten)]
         repeat: Repeat,
     },
-    /// Tell what was: the jobs of the last day, or what one of them did and was given
+    /// Show past jobs, or what one job did and was given
     History(history::HistoryArgs),
-    /// Show what governing did for one's own jobs: one HTML page, no network needed
+    /// Write an HTML report of what governing gained
     Report(report::ReportArgs),
-    /// Leave jobs alone, with their original limits; they go on running
+    /// Restore the original limits of jobs and leave them alone; they keep running
     #[command(alias = "pause")]
     Release(Target),
-    /// Govern jobs again; also ends a hold after a foreign change
+    /// Govern released jobs again; also ends a hold after somebody else's change
     #[command(alias = "resume")]
     Govern(Target),
-    /// Hold the share of a job where it is, or at another, until it is unpinned, ends, or the daemon does
+    /// Fix the share of a job until it is unpinned or ends, or the daemon restarts
     Pin(commands::PinArgs),
-    /// Let the policy decide about the share of a job again
+    /// Let the policy set the share of a job again
     Unpin {
         /// Name, id, or the beginning of an id
         #[arg(value_hint = completion::JOB)]
         job: String,
     },
-    /// Govern a running container that was started without the label, until it is removed or disowned
+    /// Govern a running container that was started without the label
     Adopt(commands::AdoptArgs),
-    /// Put the original limits of adopted containers back and forget them
+    /// Restore the original limits of adopted containers and forget them
     Disown {
         /// Name, id, or the beginning of an id; several may be given
         #[arg(required = true, value_name = "CONTAINER", value_hint = completion::JOB)]
         containers: Vec<String>,
     },
-    /// Put every original limit back and pause everything
+    /// Restore every original limit and release all jobs
     Restore,
-    /// Show the policy, or use another until the next reload
+    /// Show the policy, or set another until the next reload
     Policy(PolicyArgs),
-    /// Read the configuration again; the old one stays on an error
+    /// Read the configuration again; if it has errors, the old one stays
     Reload,
-    /// Tell what happens, as it happens
+    /// Follow events: starts, ends, decisions, holds, notices
     #[command(alias = "watch")]
     Events(events::EventsArgs),
-    /// Print the daemon's metrics, or serve them over HTTP for Prometheus
+    /// Print the daemon's metrics, or serve them to Prometheus
     Metrics(metrics::MetricsArgs),
-    /// Write down what the daemon sees and decides, for `flowsim replay FILE`
+    /// Record what the daemon sees and decides, for `flowsim replay FILE`
     Record(record::RecordArgs),
     Run(run::RunArgs),
     #[command(name = run::ENTER, hide = true)]
     Enter(run::EnterArgs),
     /// Print the log of a job
     Logs(logs::LogsArgs),
-    /// Show how a training log is understood: the metric, its values, and the progress
+    /// Show how a training log is read: metric, values and progress
     CheckLog(check_log::CheckLogArgs),
-    /// Look for what is missing on this machine, and say how to mend it
+    /// Check this machine for problems and say how to fix them
     Doctor(doctor::DoctorArgs),
     /// Check or show the daemon's configuration
     Config(config::ConfigArgs),
-    /// See real trainings on this machine finish sooner: plain sharing, then governed; needs no daemon
+    /// Run real trainings with plain sharing, then governed, and compare; needs no daemon
     Demo(demo::DemoArgs),
     /// Compare policies on a list of real jobs
     Bench(bench::BenchArgs),
@@ -171,7 +171,7 @@ enum Verb {
     /// Print the names of the governed jobs, for completion scripts
     #[command(name = completion::JOBS, hide = true)]
     Jobs,
-    /// Tell more about a command, or about labels, policy, limits or operations
+    /// Show help for a command or a topic: labels, policy, limits, operations, security
     Help(help::HelpArgs),
     /// Write the manual pages into a folder, for packages
     #[command(name = "__manual", hide = true)]

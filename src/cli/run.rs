@@ -10,7 +10,7 @@ mod signals;
 use crate::config;
 use crate::host::cgroup::{self, CgroupError, Home};
 use crate::host::scope::protocol::Registration;
-use crate::host::scope::{self, Admitted, Gate, Output, ScopeError, ScopeName};
+use crate::host::scope::{self, Admitted, HandshakeSocket, Output, ScopeError, ScopeName};
 use crate::host::{node, systemd::Systemd};
 use crate::term::exit::{Exit, Failure};
 use anyhow::{Context, bail};
@@ -50,8 +50,8 @@ pub struct RunArgs {
 /// The new process of `flowctl run`, on its way to becoming the command.
 #[derive(clap::Args, Debug)]
 pub struct EnterArgs {
-    /// The gate to report at
-    gate: String,
+    /// The socket to report at
+    handshake: String,
     /// The command and its arguments
     #[arg(required = true, last = true)]
     command: Vec<OsString>,
@@ -69,7 +69,7 @@ pub(super) fn label(text: &str) -> Result<(String, String), String> {
 
 /// Becomes the command of `flowctl run`, or says with its exit code why not.
 pub fn enter(args: &EnterArgs) -> ExitCode {
-    ExitCode::from(scope::enter(&args.gate, &args.command))
+    ExitCode::from(scope::enter(&args.handshake, &args.command))
 }
 
 /// Runs the command as a scope of the daemon at `socket`, running or not.
@@ -136,11 +136,11 @@ async fn run_scope(args: RunArgs, socket: &Path) -> anyhow::Result<u8> {
 
 async fn run_in(place: &Place, name: &ScopeName, args: &RunArgs, socket: &Path) -> anyhow::Result<u8> {
     let output = Output::create(OUTPUT_KEPT).context("making room for the command's output")?;
-    let gate = Gate::open()?;
+    let handshake = HandshakeSocket::open()?;
     let mut signals = Signals::listen()?;
-    let mut child = doorman(&gate, &args.command, &signals).context("starting a process")?;
+    let mut child = exec_wrapper(&handshake, &args.command, &signals).context("starting a process")?;
     let pid = child.id().context("the new process ended at once; try `flowctl doctor`")?;
-    let (admitted, registered) = match prepare(place, (name, args, socket), &output, gate, pid).await {
+    let (admitted, registered) = match prepare(place, (name, args, socket), &output, handshake, pid).await {
         Ok(prepared) => prepared,
         Err(error) => {
             let _ = child.kill().await; // it is not the command yet
@@ -168,17 +168,17 @@ async fn run_in(place: &Place, name: &ScopeName, args: &RunArgs, socket: &Path) 
 }
 
 /// This program again, to become the command once it is in its cgroup.
-fn doorman(gate: &Gate, command: &[OsString], signals: &Signals) -> io::Result<Child> {
-    let mut doorman = std::process::Command::new("/proc/self/exe");
-    doorman.arg(ENTER).arg(gate.name()).arg("--").args(command).stdout(Stdio::piped()).stderr(Stdio::piped());
-    doorman.env_remove(detached::IN_BACKGROUND);
+fn exec_wrapper(handshake: &HandshakeSocket, command: &[OsString], signals: &Signals) -> io::Result<Child> {
+    let mut wrapper = std::process::Command::new("/proc/self/exe");
+    wrapper.arg(ENTER).arg(handshake.name()).arg("--").args(command).stdout(Stdio::piped()).stderr(Stdio::piped());
+    wrapper.env_remove(detached::IN_BACKGROUND);
     if std::env::var_os("PYTHONUNBUFFERED").is_none() {
-        doorman.env("PYTHONUNBUFFERED", "1");
+        wrapper.env("PYTHONUNBUFFERED", "1");
     }
     if signals.own_group() {
-        doorman.process_group(0);
+        wrapper.process_group(0);
     }
-    Command::from(doorman).spawn()
+    Command::from(wrapper).spawn()
 }
 
 /// Puts the new process into its cgroup and makes the scope known, before the command begins.
@@ -186,13 +186,13 @@ async fn prepare(
     place: &Place,
     (name, args, socket): (&ScopeName, &RunArgs, &Path),
     output: &Output,
-    gate: Gate,
+    handshake: HandshakeSocket,
     pid: u32,
 ) -> anyhow::Result<(Admitted, Registered)> {
     let admitted = match place {
-        Place::Cgroupfs(home) => gate.admit(pid, home.entrances()).await?,
+        Place::Cgroupfs(home) => handshake.admit(pid, home.entrances()).await?,
         Place::Systemd(unit) => {
-            let admitted = gate.admit(pid, Vec::new()).await?;
+            let admitted = handshake.admit(pid, Vec::new()).await?;
             Systemd::connect().await?.start_scope(unit, pid, "A job governed by flowcon").await?;
             admitted
         }

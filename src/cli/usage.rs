@@ -39,8 +39,7 @@ pub(super) fn is_the_engines(refusal: &clap::Error) -> Option<String> {
     let theirs = refusal.kind() == ErrorKind::InvalidSubcommand && NOT_OURS.contains(&verb.as_str());
     theirs.then(|| {
         format!(
-            "flowctl does not {verb} jobs: `docker {verb} JOB` does. To leave a job alone, with its original limits: \
-             `flowctl release JOB`"
+            "no such command: `docker {verb} JOB` does that; `flowctl release JOB` leaves a job alone, with its original limits"
         )
     })
 }

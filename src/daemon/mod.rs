@@ -123,9 +123,9 @@ pub async fn run(
     let logs = LogReader::start(engine);
     let history = History::start(&settings, events.clone(), asked_of_history);
     let publisher = Publisher::new(commands, recordings, questions, history);
-    let door = open_door(&settings, admins, &publisher, &events)?;
-    let door_closes: Vec<AbortHandle> = door.iter().map(JoinHandle::abort_handle).collect();
-    door.into_iter().for_each(|task| tasks.watch("the registration of commands", task));
+    let listener = listen(&settings, admins, &publisher, &events)?;
+    let listener_closes: Vec<AbortHandle> = listener.iter().map(JoinHandle::abort_handle).collect();
+    listener.into_iter().for_each(|task| tasks.watch("the registration of commands", task));
     let (stop, stopped) = oneshot::channel::<()>();
     let until = async move {
         let _ = stopped.await; // told, or the daemon is gone
@@ -142,7 +142,7 @@ pub async fn run(
         }
     };
     drop(stop);
-    door_closes.iter().for_each(AbortHandle::abort);
+    listener_closes.iter().for_each(AbortHandle::abort);
     // A server that panicked has told why; there is nothing left to do but end.
     let _ = server.await;
     ended
@@ -154,7 +154,7 @@ fn access(settings: &Settings, admins: &[u32]) -> Access {
 }
 
 /// Takes commands of `flowctl run`, if they are governed here: the task that listens and the one that decides.
-fn open_door(
+fn listen(
     settings: &Settings,
     admins: Vec<u32>,
     publisher: &Publisher,
@@ -165,11 +165,11 @@ fn open_door(
     }
     let socket = api::bind(&scope::socket_of(&settings.socket), None, RUN_SOCKET_MODE)?;
     let keeper = Keeper::new(settings, admins, publisher.feed().status, events.clone());
-    let (calls, door) = mpsc::channel(CALLS_AT_MOST);
+    let (calls, listener) = mpsc::channel(CALLS_AT_MOST);
     let per_user = settings.scopes_per_user;
     let listening =
         tokio::spawn(async move { scope::serve(socket.listener(), users::account_of, per_user, calls).await });
-    Ok(vec![listening, tokio::spawn(keeper.run(door))])
+    Ok(vec![listening, tokio::spawn(keeper.run(listener))])
 }
 
 fn engine_of(settings: &Settings) -> Result<Option<Engine>, AddressError> {

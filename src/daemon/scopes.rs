@@ -9,7 +9,7 @@ use crate::api::wire::{Container, ContainerList};
 use crate::config::{Settings, labels};
 use crate::host::cgroup::{self, Cgroup};
 use crate::host::scope::protocol::{Answer, Registration};
-use crate::host::scope::{Asked, AtDoor, Call, Caller, Pidfd, ScopeName};
+use crate::host::scope::{Asked, Call, Caller, Incoming, Pidfd, ScopeName};
 use crate::host::store::{ScopeRecord, ScopeRecords};
 use crate::host::{node, users};
 use crate::model::{ContainerId, LogOrigin, NodeStatus, TrainingId};
@@ -81,15 +81,15 @@ impl Keeper {
         Keeper { own, rules, records, known, expected, connections, allowance, status, events }
     }
 
-    /// Answers what comes in at the door until the daemon ends.
-    pub async fn run(mut self, mut door: mpsc::Receiver<AtDoor>) {
+    /// Answers what comes in at the listener until the daemon ends.
+    pub async fn run(mut self, mut listener: mpsc::Receiver<Incoming>) {
         let back_at = Instant::now() + BACK_AT_LATEST;
         let mut look_at = Instant::now();
         loop {
             tokio::select! {
-                at_door = door.recv() => match at_door {
-                    Some(AtDoor::Call(call)) => self.answer(call).await,
-                    Some(AtDoor::Gone(caller)) => if self.connections.remove(&caller.connection).is_some() {
+                call = listener.recv() => match call {
+                    Some(Incoming::Call(call)) => self.answer(call).await,
+                    Some(Incoming::Gone(caller)) => if self.connections.remove(&caller.connection).is_some() {
                         look_at = Instant::now();
                     },
                     None => return,

@@ -1,47 +1,9 @@
-//! Pure decisions: what each container may have, and why.
+//! Pure decisions: on one node what each container may have, in a cluster what runs where; and why.
 //!
 //! No clock, no tokio, no files, no logging, no hidden randomness: `now` is in the observation, a generator is an argument.
-//! Imports: model only. The daemon and the simulator call the same [`Governor::tick`] and [`diff`].
+//! Imports: model only.
 
-mod allocation;
-mod backoff;
-mod balanced;
-mod capacity;
-mod check;
 pub mod cluster;
-mod decision;
-mod diff;
-mod domain;
-mod flowcon;
-mod governor;
-mod growth;
-mod holdback;
-mod lists;
-mod memory;
-#[cfg(test)]
-mod properties;
-mod quota;
-#[cfg(test)]
-mod scenarios;
-mod situation;
-#[cfg(test)]
-mod testing;
-mod wording;
+mod node;
 
-use crate::model::{ContainerObservation, CpuWeight};
-
-pub use check::{Violation, check, leave_out};
-pub use diff::diff;
-pub use governor::Governor;
-pub use holdback::Holdback;
-
-/// What plain sharing divides by: the owner's weight, times the weight that the container was started with, in parts of the default.
-fn importance(container: &ContainerObservation) -> f64 {
-    let original = container.original.cpu_weight.unwrap_or(CpuWeight::DEFAULT);
-    sane_weight(container.weight) * f64::from(original.number()) / f64::from(CpuWeight::DEFAULT.number())
-}
-
-/// The owner's weight as a number that can be multiplied with: what is no sensible number counts as 1.
-fn sane_weight(weight: f64) -> f64 {
-    if weight.is_finite() && weight > 0.0 { weight.clamp(0.01, 100.0) } else { 1.0 }
-}
+pub use node::{Governor, Holdback, Violation, check, diff, leave_out};

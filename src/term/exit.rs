@@ -87,7 +87,7 @@ impl From<ClientError> for Failure {
                 message,
                 "`sudo systemctl start flowcond` (or `sudo flowcond &`), another socket with --socket; `flowctl doctor` looks for the cause",
             ),
-            ClientError::KeptOut { .. } => Failure::new(
+            ClientError::PermissionDenied { .. } => Failure::new(
                 Exit::Denied,
                 message,
                 "`flowctl ps` tells about your own commands; for all: `sudo flowctl …`, or join the reading group: \
@@ -98,7 +98,7 @@ impl From<ClientError> for Failure {
                 message,
                 "wait longer with --timeout SECONDS; `journalctl -u flowcond` shows what it is doing",
             ),
-            ClientError::Garbled { .. } => Failure::new(
+            ClientError::InvalidResponse { .. } => Failure::new(
                 Exit::Failed,
                 message,
                 "compare `flowctl --version` with `flowcond --version`; --socket chooses another daemon",

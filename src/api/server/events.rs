@@ -50,28 +50,28 @@ pub(super) async fn stream(
     // Subscribed before the past is read: nothing can fall between the two.
     let live = api.feed.events.subscribe();
     let follow = wanted.follow.unwrap_or(true);
-    let teller = Teller::begin(&api, wanted, resumed)?;
-    let told = telling(teller, live, follow, api.closed.clone(), place);
+    let cursor = EventCursor::begin(&api, wanted, resumed)?;
+    let told = telling(cursor, live, follow, api.closed.clone(), place);
     Ok(Sse::new(told).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response())
 }
 
 type Told = Result<sse::Event, Infallible>;
 
 fn telling(
-    mut teller: Teller,
+    mut cursor: EventCursor,
     live: Receiver<model::Event>,
     follow: bool,
     mut closed: watch::Receiver<bool>,
     place: OwnedSemaphorePermit,
 ) -> impl Stream<Item = Told> + Send {
-    let past = teller.catch_up();
-    let present = stream::unfold((teller, live, place), |(mut teller, mut live, place)| async move {
+    let past = cursor.catch_up();
+    let present = stream::unfold((cursor, live, place), |(mut cursor, mut live, place)| async move {
         let told = match live.recv().await {
-            Ok(event) => teller.tell_live(&event),
-            Err(RecvError::Lagged(_)) => teller.catch_up(),
+            Ok(event) => cursor.tell_live(&event),
+            Err(RecvError::Lagged(_)) => cursor.catch_up(),
             Err(RecvError::Closed) => return None,
         };
-        Some((stream::iter(told), (teller, live, place)))
+        Some((stream::iter(told), (cursor, live, place)))
     })
     .flatten()
     .take_until(async move {
@@ -83,26 +83,26 @@ fn telling(
 }
 
 /// Knows which event a client has not been told yet, and tells each once and in order.
-struct Teller {
+struct EventCursor {
     api: Arc<Api>,
     next: u64,
     restarted: bool,
 }
 
-impl Teller {
-    fn begin(api: &Arc<Api>, wanted: Wanted, resumed: Option<String>) -> Result<Teller, Fault> {
+impl EventCursor {
+    fn begin(api: &Arc<Api>, wanted: Wanted, resumed: Option<String>) -> Result<EventCursor, Fault> {
         let newest = recent(api, |events| events.back().map_or(0, |event| event.sequence));
-        let fresh = Teller { api: api.clone(), next: newest + 1, restarted: false };
+        let fresh = EventCursor { api: api.clone(), next: newest + 1, restarted: false };
         if let Some(id) = resumed.or(wanted.after) {
             let (run, sequence) = parsed(&id)
                 .ok_or_else(|| Fault::BadRequest(format!("`{id}` is not an event id such as {}-17", api.run)))?;
             let same_run = run.is_none_or(|run| run == api.run) && sequence <= newest;
             let next = if same_run { sequence + 1 } else { 1 };
-            return Ok(Teller { next, restarted: !same_run, ..fresh });
+            return Ok(EventCursor { next, restarted: !same_run, ..fresh });
         }
         let back = u64::try_from(wanted.recent.unwrap_or(0)).unwrap_or(u64::MAX);
         let oldest = recent(api, |events| events.front().map_or(newest + 1, |event| event.sequence));
-        Ok(Teller { next: (newest + 1).saturating_sub(back).max(oldest), ..fresh })
+        Ok(EventCursor { next: (newest + 1).saturating_sub(back).max(oldest), ..fresh })
     }
 
     /// What is still kept and was not told, preceded by a gap where something is missing.

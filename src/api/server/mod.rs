@@ -1,7 +1,7 @@
 //! Accepts connections, judges each peer once, and keeps everything that a client can use up within limits.
 //!
 //! A peer that may do nothing, and whoever comes when all places are taken, gets an answer that says so and is let go. Such
-//! farewells have few places of their own, so that refusing cannot be used to exhaust the daemon. Imports: siblings, hyper.
+//! rejections have few places of their own, so that refusing cannot be used to exhaust the daemon. Imports: siblings, hyper.
 
 mod access;
 mod commands;
@@ -62,7 +62,7 @@ pub async fn serve(socket: Socket, feed: Feed, access: Access, limits: ApiLimits
     drop(socket);
     // The receivers live in `api` and in the connections; without any there is nobody to tell.
     let _ = closing.send(true);
-    let _ = tokio::time::timeout(limits.farewell_time, async { while open.join_next().await.is_some() {} }).await;
+    let _ = tokio::time::timeout(limits.close_time, async { while open.join_next().await.is_some() {} }).await;
     open.shutdown().await;
 }
 
@@ -75,7 +75,7 @@ async fn rest_after(error: &io::Error) {
 struct Places {
     everyone: Arc<Semaphore>,
     reserved: Arc<Semaphore>,
-    farewells: Arc<Semaphore>,
+    rejections: Arc<Semaphore>,
 }
 
 impl Places {
@@ -83,7 +83,7 @@ impl Places {
         Places {
             everyone: Arc::new(Semaphore::new(limits.connections)),
             reserved: Arc::new(Semaphore::new(limits.reserved)),
-            farewells: Arc::new(Semaphore::new(limits.farewells)),
+            rejections: Arc::new(Semaphore::new(limits.rejections)),
         }
     }
 
@@ -96,7 +96,7 @@ impl Places {
     }
 }
 
-/// The service that this connection deserves, with its place; `None` = not even a farewell is left.
+/// The service that this connection deserves, with its place; `None` = not even a rejection is left.
 fn admit(
     stream: &UnixStream,
     access: &Access,
@@ -113,11 +113,11 @@ fn admit(
         Fault::Busy("too many connections are open".to_owned())
     };
     api.counters.refused(&fault);
-    let place = places.farewells.clone().try_acquire_owned().ok()?;
-    Some((farewell(fault), place))
+    let place = places.rejections.clone().try_acquire_owned().ok()?;
+    Some((rejection(fault), place))
 }
 
-fn farewell(fault: Fault) -> Router {
+fn rejection(fault: Fault) -> Router {
     let close = [(axum::http::header::CONNECTION, "close")];
     Router::new().fallback(move || {
         let fault = fault.clone();

@@ -21,7 +21,7 @@ pub struct ApiLimits {
     /// Event streams at once; each takes a connection.
     pub streams: usize,
     /// Connections at once that are only told why they are refused; beyond them a connection is closed without a word.
-    pub farewells: usize,
+    pub rejections: usize,
     /// Bytes of a request's body.
     pub body: usize,
     /// Bytes of a request's head, at least 8 KiB.
@@ -31,7 +31,7 @@ pub struct ApiLimits {
     /// Time for a request's body and, again, for its answer; also how long a client may leave an answer unread.
     pub request_time: Duration,
     /// Time that open connections have to finish when the daemon stops.
-    pub farewell_time: Duration,
+    pub close_time: Duration,
 }
 
 impl Default for ApiLimits {
@@ -40,12 +40,12 @@ impl Default for ApiLimits {
             connections: 64,
             reserved: 8,
             streams: 16,
-            farewells: 16,
+            rejections: 16,
             body: 16 * 1024,
             head: 16 * 1024,
             head_time: Duration::from_secs(5),
             request_time: Duration::from_secs(10),
-            farewell_time: Duration::from_secs(2),
+            close_time: Duration::from_secs(2),
         }
     }
 }

@@ -111,7 +111,7 @@ fn socket(daemon: &Result<Status, ClientError>) -> Socket {
         root: rustix::process::geteuid().is_root(),
         group_exists: group.is_some(),
         member: group.is_some_and(|group| group == primary || own.contains(&group)),
-        kept_out: matches!(daemon, Err(ClientError::KeptOut { .. }))
+        permission_denied: matches!(daemon, Err(ClientError::PermissionDenied { .. }))
             || daemon.as_ref().is_err_and(|error| error.status().is_some_and(|status| status.as_u16() == 403)),
     }
 }

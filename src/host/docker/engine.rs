@@ -157,7 +157,7 @@ impl Engine {
         let found = self.typed(&operation, self.bollard.inspect_container(name, None)).await?;
         EngineContainer::from_inspect(found, engine).map_err(|reason| match reason {
             NotGoverned::NotRunning => EngineError::Gone { operation, why: "it does not run".to_owned() },
-            NotGoverned::Lacks(what) => EngineError::Garbled { operation, why: format!("it lacks {what}") },
+            NotGoverned::Lacks(what) => EngineError::InvalidResponse { operation, why: format!("it lacks {what}") },
         })
     }
 
@@ -231,7 +231,7 @@ impl Engine {
             return Err(EngineError::from_status(operation, status.as_u16(), &body));
         }
         serde_json::from_slice(&body)
-            .map_err(|error| EngineError::Garbled { operation: operation.to_owned(), why: error.to_string() })
+            .map_err(|error| EngineError::InvalidResponse { operation: operation.to_owned(), why: error.to_string() })
     }
 
     async fn typed<T>(
@@ -246,7 +246,7 @@ impl Engine {
             }
             Error::RequestTimeoutError => EngineError::Timeout { operation: operation.to_owned() },
             Error::JsonDataError { .. } | Error::JsonSerdeError { .. } => {
-                EngineError::Garbled { operation: operation.to_owned(), why: shortened(&error.to_string()) }
+                EngineError::InvalidResponse { operation: operation.to_owned(), why: shortened(&error.to_string()) }
             }
             other => self.unreachable(operation, &other),
         })

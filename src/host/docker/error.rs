@@ -46,7 +46,7 @@ pub enum EngineError {
     },
     /// What came back is not what an engine says.
     #[error("{operation}: the answer cannot be understood: {why}; see that the socket is a Docker or Podman engine's")]
-    Garbled {
+    InvalidResponse {
         /// What was asked.
         operation: String,
         /// What was wrong with it.

@@ -109,7 +109,7 @@ impl Reading {
         match body.frame().await {
             Some(Ok(frame)) => {
                 if let Some(bytes) = frame.data_ref() {
-                    self.pieces.extend(self.decoder.push(bytes).map_err(|error| EngineError::Garbled {
+                    self.pieces.extend(self.decoder.push(bytes).map_err(|error| EngineError::InvalidResponse {
                         operation: self.operation.clone(),
                         why: error.to_string(),
                     })?);

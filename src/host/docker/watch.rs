@@ -387,7 +387,7 @@ impl EventStream {
         };
         let mut happenings = Vec::new();
         let Some(bytes) = frame.data_ref() else { return Ok(happenings) };
-        self.lines.push(bytes, |line| happenings.push(happening(line))).map_err(|_| EngineError::Garbled {
+        self.lines.push(bytes, |line| happenings.push(happening(line))).map_err(|_| EngineError::InvalidResponse {
             operation: SUBSCRIBE.to_owned(),
             why: "an event of more than 1 MiB".to_owned(),
         })?;

@@ -6,15 +6,15 @@
 //!
 //! Imports: model only.
 
-mod door;
-mod gate;
+mod handshake;
+mod listener;
 mod name;
 pub mod output;
 pub mod protocol;
 mod session;
 
-pub use door::{Asked, AtDoor, Call, Caller, Pidfd, serve};
-pub use gate::{Admitted, Gate, NotBegun, enter};
+pub use handshake::{Admitted, HandshakeSocket, NotBegun, enter};
+pub use listener::{Asked, Call, Caller, Incoming, Pidfd, serve};
 pub use name::ScopeName;
 pub use output::Output;
 pub use session::Session;

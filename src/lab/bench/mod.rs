@@ -10,13 +10,13 @@ mod quality;
 mod report;
 mod summary;
 
-use crate::lab::trial::board::Board;
+use crate::lab::trial::backend::{Backend, RuntimeChoice};
 use crate::lab::trial::confine::Cores;
 use crate::lab::trial::governor::Governing;
 use crate::lab::trial::job::Job;
-use crate::lab::trial::launch::{RuntimeChoice, Stage};
 use crate::lab::trial::outcome::RunOutcome;
-use crate::lab::trial::room::Room;
+use crate::lab::trial::progress_view::ProgressView;
+use crate::lab::trial::temp_dir::TempDir;
 use crate::lab::trial::{self, JobFailed, OnFailure};
 use crate::model::Millis;
 use crate::term::exit::{Exit, Failure};
@@ -94,24 +94,24 @@ impl List {
     }
 }
 
-/// Opens the stage, runs everything, and clears up whatever happened, also on Ctrl-C.
+/// Opens the backend, runs everything, and clears up whatever happened, also on Ctrl-C.
 async fn measure(args: &BenchArgs, screen: &Screen, cores: &Cores, list: &List) -> Result<(), Failure> {
-    let room = Room::new()?;
-    let stage = tokio::select! {
-        stage = Stage::open(args.runtime, &room, cores) => stage?,
+    let temp_dir = TempDir::new()?;
+    let backend = tokio::select! {
+        backend = Backend::open(args.runtime, &temp_dir, cores) => backend?,
         interruption = trial::interrupted() => return Err(interruption),
     };
     let governing = Governing::default();
-    let board = Board::on_stdout();
+    let view = ProgressView::on_stdout();
     let ended = tokio::select! {
-        runs = run_all(args, list, &room, &stage, &governing, &board) => runs.map_err(ended_early),
+        runs = run_all(args, list, &temp_dir, &backend, &governing, &view) => runs.map_err(ended_early),
         interruption = trial::interrupted() => Err(interruption),
     };
-    let runtime = stage.name();
-    stage.close().await;
+    let runtime = backend.name();
+    backend.close().await;
     governing.stop().await;
     let bench = Bench::new(&args.jobs.display().to_string(), runtime, args.seen_before, &list.repeats[0], ended?);
-    conclude(args, screen, &board, &bench).map_err(Failure::from)
+    conclude(args, screen, &view, &bench).map_err(Failure::from)
 }
 
 fn ended_early(error: anyhow::Error) -> Failure {
@@ -125,10 +125,10 @@ fn ended_early(error: anyhow::Error) -> Failure {
 async fn run_all(
     args: &BenchArgs,
     list: &List,
-    room: &Room,
-    stage: &Stage,
+    temp_dir: &TempDir,
+    backend: &Backend,
     governing: &Governing,
-    board: &Board,
+    view: &ProgressView,
 ) -> Result<Vec<(Contender, RunOutcome)>> {
     let mut contenders = vec![FAIR];
     for contender in &args.policy {
@@ -138,16 +138,16 @@ async fn run_all(
     }
     let interval = Millis(args.interval.as_millis() as u64);
     let run = async |contender: Contender, jobs: &[Job], state_dir: PathBuf| {
-        let governor = governing.start(room, state_dir, contender.settings(interval), stage).await?;
-        let outcome = trial::run(stage, &governor, jobs, board, OnFailure::Stop).await;
-        stage.clear().await;
+        let governor = governing.start(temp_dir, state_dir, contender.settings(interval), backend).await?;
+        let outcome = trial::run(backend, &governor, jobs, view, OnFailure::Stop).await;
+        backend.clear().await;
         governing.stop().await;
         outcome
     };
     let known = match &list.before {
         Some(jobs) => {
-            board.say("each training once before, with another seed: fair");
-            let state_dir = room.new_state_dir();
+            view.say("each training once before, with another seed: fair");
+            let state_dir = temp_dir.new_state_dir();
             run(FAIR, jobs, state_dir.clone()).await?;
             Some(state_dir)
         }
@@ -157,25 +157,25 @@ async fn run_all(
     for (repeat, jobs) in list.repeats.iter().enumerate() {
         for &contender in &contenders {
             let which = || format!("repeat {} of {}: {}", repeat + 1, args.repeats, contender.name);
-            board.say(&which());
+            view.say(&which());
             let state_dir =
-                known.as_ref().map_or_else(|| Ok(room.new_state_dir()), |known| room.state_dir_like(known))?;
+                known.as_ref().map_or_else(|| Ok(temp_dir.new_state_dir()), |known| temp_dir.state_dir_like(known))?;
             let outcome = run(contender, jobs, state_dir).await.with_context(which)?;
-            board.say(&summary::line(contender, &outcome));
+            view.say(&summary::line(contender, &outcome));
             runs.push((contender, outcome));
         }
     }
     Ok(runs)
 }
 
-fn conclude(args: &BenchArgs, screen: &Screen, board: &Board, bench: &Bench) -> Result<()> {
-    board.say(&format!("\n{}", bench.page(&screen.look())));
+fn conclude(args: &BenchArgs, screen: &Screen, view: &ProgressView, bench: &Bench) -> Result<()> {
+    view.say(&format!("\n{}", bench.page(&screen.look())));
     if let Some(path) = &args.report {
         std::fs::write(path, report::html(bench)).with_context(|| format!("write the report to {}", path.display()))?;
-        board.say(&format!("Report: {}", path.display()));
+        view.say(&format!("Report: {}", path.display()));
     }
     if screen.is_json() {
-        board.say(&serde_json::to_string(&bench.summary()).context("write the result as JSON")?);
+        view.say(&serde_json::to_string(&bench.summary()).context("write the result as JSON")?);
     }
     Ok(())
 }

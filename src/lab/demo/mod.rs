@@ -8,13 +8,13 @@ mod picture;
 mod schedule;
 mod verdict;
 
-use crate::lab::trial::board::Board;
+use crate::lab::trial::backend::{Backend, RuntimeChoice};
 use crate::lab::trial::confine::Cores;
 use crate::lab::trial::governor::Governing;
 use crate::lab::trial::job::Job;
-use crate::lab::trial::launch::{RuntimeChoice, Stage};
 use crate::lab::trial::outcome::RunOutcome;
-use crate::lab::trial::room::Room;
+use crate::lab::trial::progress_view::ProgressView;
+use crate::lab::trial::temp_dir::TempDir;
 use crate::lab::trial::{self, OnFailure};
 use crate::model::{Millis, PolicyName, PolicySettings};
 use crate::term::exit::{Exit, Failure};
@@ -77,26 +77,33 @@ struct Demo<'a> {
     args: &'a DemoArgs,
     screen: &'a Screen,
     cores: &'a Cores,
-    room: &'a Room,
-    board: Board,
-    stage: Stage,
+    temp_dir: &'a TempDir,
+    view: ProgressView,
+    backend: Backend,
     governing: Governing,
 }
 
-/// Opens the stage, lets the comparison play, and clears up whatever happened, also on Ctrl-C.
+/// Opens the backend, lets the comparison play, and clears up whatever happened, also on Ctrl-C.
 async fn show(args: &DemoArgs, screen: &Screen, cores: &Cores) -> Result<(), Failure> {
-    let room = Room::new()?;
-    let stage = tokio::select! {
-        stage = Stage::open(args.runtime, &room, cores) => stage?,
+    let temp_dir = TempDir::new()?;
+    let backend = tokio::select! {
+        backend = Backend::open(args.runtime, &temp_dir, cores) => backend?,
         interruption = trial::interrupted() => return Err(interruption),
     };
-    let demo =
-        Demo { args, screen, cores, room: &room, board: Board::on_stdout(), stage, governing: Governing::default() };
+    let demo = Demo {
+        args,
+        screen,
+        cores,
+        temp_dir: &temp_dir,
+        view: ProgressView::on_stdout(),
+        backend,
+        governing: Governing::default(),
+    };
     let ended = tokio::select! {
         ended = demo.play() => ended,
         interruption = trial::interrupted() => Err(interruption),
     };
-    demo.stage.close().await;
+    demo.backend.close().await;
     demo.governing.stop().await;
     ended
 }
@@ -109,7 +116,7 @@ impl Demo<'_> {
         let plain = self.perform("plain sharing", PolicyName::Fair, &jobs).await?;
         let governed = self.perform("governed", self.policy(), &jobs).await?;
         let plot = self.args.plot.clone().unwrap_or_else(picture_path);
-        let comparison = Comparison { runtime: self.stage.name(), plain, governed, plot: plot.display().to_string() };
+        let comparison = Comparison { runtime: self.backend.name(), plain, governed, plot: plot.display().to_string() };
         self.conclude(&comparison, &plot)?;
         let failed_jobs = comparison.failed_jobs();
         if failed_jobs.is_empty() {
@@ -126,13 +133,13 @@ impl Demo<'_> {
     fn introduce(&self) {
         let count = self.cores.count();
         let minutes = (2.6 * self.args.work.as_secs_f64() / 60.0).max(1.0);
-        self.board.say(&format!(
+        self.view.say(&format!(
             "Five trainings share {} as {}, first sharing plainly, then governed by {}: about {minutes:.0} min.\n\
              Measuring the work first, so that both runs do the same.",
             if count == 1 { "one core".to_owned() } else { format!("{count} cores") },
-            match self.stage {
-                Stage::Docker(_) => "containers",
-                Stage::Scope(_) => "commands in cgroups of their own (no engine answers)",
+            match self.backend {
+                Backend::Docker(_) => "containers",
+                Backend::Scope(_) => "commands in cgroups of their own (no engine answers)",
             },
             self.policy()
         ));
@@ -150,7 +157,7 @@ impl Demo<'_> {
             let start = job.start.as_secs_f64();
             let line = job.work.command_line("flowctl").join(" ");
             let labels: String = job.labels.iter().map(|(key, value)| format!(" ({key}={value})")).collect();
-            self.board.say(&format!("  {:14} starts after {start:>4.1} s: {line}{labels}", job.name));
+            self.view.say(&format!("  {:14} starts after {start:>4.1} s: {line}{labels}", job.name));
         }
     }
 
@@ -161,10 +168,11 @@ impl Demo<'_> {
             ..PolicySettings::default()
         };
         let interval = self.args.interval.as_secs_f64();
-        self.board.say(&format!("\n{title}: policy {}, a decision every {interval} s", policy));
-        let governor = self.governing.start(self.room, self.room.new_state_dir(), settings, &self.stage).await?;
-        let outcome = trial::run(&self.stage, &governor, jobs, &self.board, OnFailure::GoOn).await;
-        self.stage.clear().await;
+        self.view.say(&format!("\n{title}: policy {}, a decision every {interval} s", policy));
+        let governor =
+            self.governing.start(self.temp_dir, self.temp_dir.new_state_dir(), settings, &self.backend).await?;
+        let outcome = trial::run(&self.backend, &governor, jobs, &self.view, OnFailure::GoOn).await;
+        self.backend.clear().await;
         self.governing.stop().await;
         outcome
     }
@@ -172,10 +180,10 @@ impl Demo<'_> {
     fn conclude(&self, comparison: &Comparison, plot: &Path) -> Result<()> {
         let svg = picture::draw(comparison, &format!("governed by {}", self.policy()));
         write_new(plot, &svg, self.args.plot.is_none())?;
-        self.board.say(&format!("\n{}", verdict::page(comparison, &self.screen.look())));
-        self.board.say(&format!("Shares over time: {}", plot.display()));
+        self.view.say(&format!("\n{}", verdict::page(comparison, &self.screen.look())));
+        self.view.say(&format!("Shares over time: {}", plot.display()));
         if self.screen.is_json() {
-            self.board.say(&serde_json::to_string(comparison).context("write the result as JSON")?);
+            self.view.say(&serde_json::to_string(comparison).context("write the result as JSON")?);
         }
         Ok(())
     }

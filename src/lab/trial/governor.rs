@@ -2,8 +2,8 @@
 //!
 //! Imports: api's client, config, daemon.
 
-use super::launch::Stage;
-use super::room::Room;
+use super::backend::Backend;
+use super::temp_dir::TempDir;
 use crate::api::client::Client;
 use crate::api::wire::Status;
 use crate::config::{EngineChoice, HistorySettings, OnExit, Settings};
@@ -38,18 +38,18 @@ pub struct Governor {
 }
 
 impl Governing {
-    /// Starts a governor that knows what is kept in `state_dir` and will see the stage's jobs only.
+    /// Starts a governor that knows what is kept in `state_dir` and will see the backend's jobs only.
     ///
     /// # Errors
     /// It cannot listen, keep its journal, or use the engine's address.
     pub async fn start(
         &self,
-        room: &Room,
+        temp_dir: &TempDir,
         state_dir: PathBuf,
         policy: PolicySettings,
-        stage: &Stage,
+        backend: &Backend,
     ) -> Result<Governor> {
-        let settings = settings(room, state_dir, policy, stage);
+        let settings = settings(temp_dir, state_dir, policy, backend);
         let socket = settings.socket.clone();
         let same = settings.clone();
         let (control, orders) = mpsc::channel(4);
@@ -94,19 +94,19 @@ impl Running {
     }
 }
 
-fn settings(room: &Room, state_dir: PathBuf, policy: PolicySettings, stage: &Stage) -> Settings {
-    let (key, value) = room.label();
+fn settings(temp_dir: &TempDir, state_dir: PathBuf, policy: PolicySettings, backend: &Backend) -> Settings {
+    let (key, value) = temp_dir.label();
     Settings {
-        socket: room.socket(),
+        socket: temp_dir.socket(),
         state_dir,
         on_exit: OnExit::Restore,
         policy,
-        engine: match stage {
-            Stage::Docker(docker) => EngineChoice::At(format!("unix://{}", docker.socket().display())),
-            Stage::Scope(_) => EngineChoice::Off,
+        engine: match backend {
+            Backend::Docker(docker) => EngineChoice::At(format!("unix://{}", docker.socket().display())),
+            Backend::Scope(_) => EngineChoice::Off,
         },
         label: format!("{key}={value}"),
-        scopes: matches!(stage, Stage::Scope(_)),
+        scopes: matches!(backend, Backend::Scope(_)),
         scopes_per_user: usize::MAX,
         scope_label_bytes: Bytes(u64::MAX),
         group: None,

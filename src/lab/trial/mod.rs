@@ -3,29 +3,29 @@
 //! Jobs are started at their times, watched through the governor's API, and waited for. Imports: api, config, daemon, host,
 //! workload.
 
-pub mod board;
+pub mod backend;
 pub mod confine;
 pub mod governor;
-mod hearing;
 pub mod job;
 mod last_lines;
-pub mod launch;
+mod log_collector;
 pub mod outcome;
 pub mod picture;
-pub mod room;
+pub mod progress_view;
 mod stat;
+pub mod temp_dir;
 
 use crate::api::wire::{Container, Status};
 use crate::term::exit::{Exit, Failure};
 use crate::term::when;
 use anyhow::{Context, Result};
-use board::{Board, RunView, View};
+use backend::Backend;
 use governor::Governor;
-use hearing::Hearing;
 use job::Job;
 use last_lines::LastLines;
-use launch::Stage;
+use log_collector::LogCollector;
 use outcome::{Foreign, JobOutcome, RunOutcome, Sample};
+use progress_view::{ProgressView, RunProgress, View};
 use stat::{CpuParts, CpuTime};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
@@ -76,26 +76,27 @@ fn last_words(lines: &[String]) -> String {
 ///
 /// # Errors
 /// A job could not be started or waited for, or it failed and that is to stop the run. Jobs are left running then, as when the
-/// future is dropped: clear the stage.
+/// future is dropped: clear the backend.
 pub async fn run(
-    stage: &Stage,
+    backend: &Backend,
     governor: &Governor,
     jobs: &[Job],
-    board: &Board,
+    view: &ProgressView,
     on_failure: OnFailure,
 ) -> Result<RunOutcome> {
     let began = Instant::now();
-    let cpu_before = CpuTime::now(stage.cores());
+    let cpu_before = CpuTime::now(backend.cores());
     let (tell, mut news) = mpsc::channel(2 * jobs.len().max(1));
     let mut tasks = JoinSet::new();
     for (index, job) in jobs.iter().enumerate() {
         let run = OneRun { began, on_failure, tell: tell.clone() };
-        tasks.spawn(run_job(stage.clone(), job.clone(), index, run));
+        tasks.spawn(run_job(backend.clone(), job.clone(), index, run));
     }
     drop(tell);
 
-    let mut view = board.run(jobs);
-    let mut watch = Watch { jobs, stage, running: vec![false; jobs.len()], samples: Vec::new(), last: Duration::ZERO };
+    let mut view = view.run(jobs);
+    let mut watch =
+        Watch { jobs, backend, running: vec![false; jobs.len()], samples: Vec::new(), last: Duration::ZERO };
     let mut outcomes: Vec<Option<(JobOutcome, Curve)>> = vec![None; jobs.len()];
     let mut look = tokio::time::interval(LOOK_EVERY);
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -125,12 +126,12 @@ pub async fn run(
         ended.context("a job's task ended unexpectedly")??;
     }
     let (outcomes, curves): (Vec<JobOutcome>, Vec<Curve>) = outcomes.into_iter().flatten().unzip();
-    let cpu = cpu_before.zip(CpuTime::now(stage.cores()));
+    let cpu = cpu_before.zip(CpuTime::now(backend.cores()));
     let used = core_seconds(&watch.samples);
     let length = watch.samples.last().map_or(0.0, |sample| sample.at.as_secs_f64());
     let foreign =
         cpu.map(|(before, after)| foreign_load(after.since(&before), used / length.max(1e-3))).unwrap_or_default();
-    let cpu_s = used * stage.cores().count() as f64;
+    let cpu_s = used * backend.cores().count() as f64;
     Ok(RunOutcome { curves, cpu_s, ..RunOutcome::new(outcomes, watch.samples, foreign) })
 }
 
@@ -141,16 +142,16 @@ struct OneRun {
     tell: mpsc::Sender<News>,
 }
 
-async fn run_job(stage: Stage, job: Job, index: usize, run: OneRun) -> Result<()> {
+async fn run_job(backend: Backend, job: Job, index: usize, run: OneRun) -> Result<()> {
     let OneRun { began, on_failure, tell } = run;
     tokio::time::sleep(job.start.saturating_sub(began.elapsed())).await;
     let start = began.elapsed();
-    let started = stage.start(&job).await?;
+    let started = backend.start(&job).await?;
     // The trial hears all or is gone; a job does not end because nobody listens.
     let _ = tell.send(News::Started(index, start)).await;
-    let (mut hearing, mut last_lines) = (Hearing::of(&job), LastLines::default());
+    let (mut collector, mut last_lines) = (LogCollector::of(&job), LastLines::default());
     let hear = |bytes: &[u8]| {
-        hearing.hear(bytes, began.elapsed());
+        collector.collect(bytes, began.elapsed());
         last_lines.push(bytes);
     };
     let ended = started.wait(hear).await?;
@@ -168,28 +169,28 @@ async fn run_job(stage: Stage, job: Job, index: usize, run: OneRun) -> Result<()
         completion_s: (end - start).as_secs_f64(),
         exit_code: ended.exit_code,
     };
-    let _ = tell.send(News::Ended(index, end, outcome, hearing.curve())).await;
+    let _ = tell.send(News::Ended(index, end, outcome, collector.curve())).await;
     Ok(())
 }
 
 /// What was seen so far.
 struct Watch<'a> {
     jobs: &'a [Job],
-    stage: &'a Stage,
+    backend: &'a Backend,
     running: Vec<bool>,
     samples: Vec<Sample>,
     last: Duration,
 }
 
 impl Watch<'_> {
-    fn look(&mut self, at: Duration, status: &Status, view: &mut RunView<'_>) {
-        let machine_in_cores = status.node.cores / self.stage.cores().count().max(1) as f64;
+    fn look(&mut self, at: Duration, status: &Status, view: &mut RunProgress<'_>) {
+        let machine_in_cores = status.node.cores / self.backend.cores().count().max(1) as f64;
         let views: Vec<Option<View>> = self
             .jobs
             .iter()
             .zip(&self.running)
             .map(|(job, running)| {
-                let name = self.stage.container_name(job);
+                let name = self.backend.container_name(job);
                 running
                     .then(|| status.containers.iter().find(|c| c.name == name))
                     .flatten()

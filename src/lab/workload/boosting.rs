@@ -4,7 +4,7 @@
 //! residuals (Chen and Guestrin 2016, equation 7). The table is Friedman's first test function (1991) with noise and idle columns.
 //! Imports: rand and std only.
 
-use super::crew::with_crew;
+use super::worker_pool::with_workers;
 use super::{Amount, generator, normal, say};
 use rand::RngExt;
 use std::io::{self, Write};
@@ -58,7 +58,7 @@ struct Split {
     bin: u8,
 }
 
-/// What the crew reads while it builds histograms.
+/// What the workers read while it builds histograms.
 struct Level {
     residuals: Vec<f32>,
     /// The node of the present level that each row is in.
@@ -181,7 +181,7 @@ pub(super) fn train(amount: Amount, log: &mut dyn Write) -> io::Result<f64> {
         let mut histogram = histograms[column].lock().unwrap_or_else(PoisonError::into_inner);
         build_histogram(column, &table.columns[column], &level, &mut histogram);
     };
-    with_crew(amount.threads, COLUMNS, do_column, |do_all_columns| {
+    with_workers(amount.threads, COLUMNS, do_column, |do_all_columns| {
         let mut train_rmse = 0.0;
         for round in 0..amount.epochs {
             let tree = grow(&table, &level, &histograms, do_all_columns);

@@ -3,7 +3,7 @@
 //! A batch is cut into a fixed number of shards, and their gradients are added in the shards' order: the numbers are the same
 //! with one thread or many. Imports: rand and std only.
 
-use super::crew::with_crew;
+use super::worker_pool::with_workers;
 use super::{Amount, generator};
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -106,7 +106,7 @@ pub(super) fn descend<M: Model>(
         };
     };
 
-    with_crew(amount.threads, SHARDS, score_shard, |score_all_shards| {
+    with_workers(amount.threads, SHARDS, score_shard, |score_all_shards| {
         let mut order: Vec<usize> = (0..model.examples()).collect();
         let mut shuffler = generator(amount.seed, 2);
         let mut gradient = vec![0.0f32; adam.mean.len()];

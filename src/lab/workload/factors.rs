@@ -3,8 +3,8 @@
 //! Each user's factors solve (VᵀV + λ·n·I) u = Vᵀr over the items that the user rated, and the other way round.
 //! Imports: rand and std only.
 
-use super::crew::with_crew;
 use super::matrix::{Matrix, add_scaled, dot};
+use super::worker_pool::with_workers;
 use super::{Amount, generator, normal, say};
 use rand::RngExt;
 use std::io::{self, Write};
@@ -109,7 +109,7 @@ pub(super) fn train(amount: Amount, log: &mut dyn Write) -> io::Result<f64> {
         let half = half.read().unwrap_or_else(PoisonError::into_inner);
         solve_shard(&half, shard, &mut shards[shard].lock().unwrap_or_else(PoisonError::into_inner));
     };
-    with_crew(amount.threads, SHARDS, do_shard, |do_all_shards| {
+    with_workers(amount.threads, SHARDS, do_shard, |do_all_shards| {
         let mut error = 0.0;
         for iteration in 1..=amount.epochs {
             let mut squared_error = 0.0;

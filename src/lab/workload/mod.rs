@@ -5,7 +5,6 @@
 //! mean the same computation on every machine, with any number of threads. Imports: rand and std only.
 
 mod boosting;
-mod crew;
 mod descent;
 mod digits;
 mod factors;
@@ -16,6 +15,7 @@ mod mlp;
 mod sentences;
 mod softmax;
 mod vae;
+mod worker_pool;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

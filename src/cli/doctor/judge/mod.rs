@@ -44,7 +44,7 @@ pub(super) fn daemon(asked: &Result<Status, ClientError>) -> Check {
             error.to_string(),
             "`sudo systemctl start flowcond`, or `sudo flowcond` by hand; `journalctl -u flowcond` says why it stopped",
         ),
-        Err(error @ ClientError::KeptOut { .. }) => {
+        Err(error @ ClientError::PermissionDenied { .. }) => {
             Check::fail(NAME, error.to_string(), "see permissions below; `sudo flowctl doctor` sees everything")
         }
         Err(ClientError::Refused { problem, .. }) => Check::fail(NAME, problem.message.clone(), problem.next.clone()),
@@ -53,7 +53,7 @@ pub(super) fn daemon(asked: &Result<Status, ClientError>) -> Check {
             error.to_string(),
             "`journalctl -u flowcond` says what it is doing; `sudo systemctl restart flowcond`",
         ),
-        Err(error @ ClientError::Garbled { .. }) => {
+        Err(error @ ClientError::InvalidResponse { .. }) => {
             Check::fail(NAME, error.to_string(), "name the daemon's socket with --socket or FLOWCON_SOCKET")
         }
     }
@@ -64,7 +64,7 @@ pub(super) struct Socket {
     pub(super) root: bool,
     pub(super) group_exists: bool,
     pub(super) member: bool,
-    pub(super) kept_out: bool,
+    pub(super) permission_denied: bool,
 }
 
 pub(super) fn permissions(socket: &Socket) -> Check {
@@ -80,7 +80,7 @@ pub(super) fn permissions(socket: &Socket) -> Check {
         Socket { member: false, .. } => {
             Check::warn(NAME, "this user is not in the group flowcon and may not look", JOIN)
         }
-        Socket { kept_out: true, .. } => Check::fail(
+        Socket { permission_denied: true, .. } => Check::fail(
             NAME,
             "this user is in the group flowcon, and the daemon does not let it in",
             "`sudo systemctl restart flowcond`: the group may be newer than the socket",
@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn a_stranger_is_told_how_to_join() {
-        let asks = |root, group_exists, member, kept_out| Socket { root, group_exists, member, kept_out };
+        let asks =
+            |root, group_exists, member, permission_denied| Socket { root, group_exists, member, permission_denied };
         assert_eq!(permissions(&asks(false, true, false, true)).verdict, Verdict::Warn);
         assert_eq!(permissions(&asks(false, true, true, true)).verdict, Verdict::Fail);
         assert_eq!(permissions(&asks(true, true, false, false)).verdict, Verdict::Ok);

@@ -4,7 +4,7 @@ use super::testing::{Bench, INTERVAL, exactly, job, ranked};
 use super::*;
 use crate::model::{ClaimOrigin, CpuTime, Curve, Estimate, HoldbackBlock, NodePlan, Phase, Progress, TotalClaim};
 use crate::policy::Governor;
-use crate::policy::testing::{container, node};
+use crate::policy::node::testing::{container, node};
 
 #[test]
 fn the_least_work_to_completion_goes_first_and_the_others_keep_the_floor() {

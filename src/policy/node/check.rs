@@ -217,7 +217,7 @@ fn check_memory(
 mod tests {
     use super::*;
     use crate::model::{Bytes, CpuTime, Gain, Millis, PolicyName, PolicySettings};
-    use crate::policy::testing::{container, node};
+    use crate::policy::node::testing::{container, node};
     use crate::policy::{Governor, diff};
 
     /// Two converged jobs that have a gibibyte each.

@@ -28,7 +28,7 @@ const HOST: &str = "host";
 
 /// An engine with our images on it.
 #[derive(Clone)]
-pub struct DockerStage {
+pub struct DockerBackend {
     engine: Docker,
     socket: PathBuf,
     /// Prefix of the containers' names, and the images' name.
@@ -38,7 +38,7 @@ pub struct DockerStage {
     containers: Arc<Mutex<Vec<String>>>,
 }
 
-impl DockerStage {
+impl DockerBackend {
     /// Whether an engine answers at `socket`.
     pub async fn answers(socket: &Path) -> bool {
         let Some(path) = socket.to_str() else { return false };
@@ -52,11 +52,11 @@ impl DockerStage {
     ///
     /// # Errors
     /// The engine does not answer or refuses an image.
-    pub async fn open(socket: &Path, tag: &str, labels: Vec<(String, String)>, cores: Cores) -> Result<DockerStage> {
+    pub async fn open(socket: &Path, tag: &str, labels: Vec<(String, String)>, cores: Cores) -> Result<DockerBackend> {
         let path = socket.to_str().context("the engine's socket has a path that is no text")?;
         let engine = Docker::connect_with_socket(path, LONGEST_WAIT.as_secs(), API_DEFAULT_VERSION)
             .with_context(|| format!("connect to the engine at {path}"))?;
-        let stage = DockerStage {
+        let backend = DockerBackend {
             engine,
             socket: socket.to_owned(),
             tag: tag.to_owned(),
@@ -64,9 +64,9 @@ impl DockerStage {
             cores,
             containers: Arc::default(),
         };
-        stage.import(TRAININGS, image::root_file_system()?).await?;
-        stage.import(HOST, image::host_root()?).await?;
-        Ok(stage)
+        backend.import(TRAININGS, image::root_file_system()?).await?;
+        backend.import(HOST, image::host_root()?).await?;
+        Ok(backend)
     }
 
     /// Where the engine listens.

@@ -170,7 +170,7 @@ fn finite(value: f64) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::model::Gain;
-    use crate::policy::testing::{container, node};
+    use crate::policy::node::testing::{container, node};
 
     const INTERVAL: Millis = Millis::from_secs(20);
 

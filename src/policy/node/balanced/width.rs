@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn pressure_of_the_time_on_the_floor_does_not_hide_that_one_thread_is_enough() {
-        let mut job = crate::policy::testing::container("a");
+        let mut job = crate::policy::node::testing::container("a");
         job.usage.pressure.cpu = Some(0.6); // it waited for most of the last ten seconds
         let mut width = Width::default();
         let mut look = |second: u64, cores_used: f64, offered: f64| {
@@ -133,7 +133,7 @@ mod tests {
 
         // Offered as much for long, and kept waiting all the same by somebody outside: that is no width.
         let mut width = Width::default();
-        let mut outsider = crate::policy::testing::container("b");
+        let mut outsider = crate::policy::node::testing::container("b");
         outsider.usage.pressure.cpu = Some(0.6);
         for second in [0, 20, 40, 60] {
             outsider.usage.cpu = Some(CpuTime(second * 300_000));
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_higher_offer_is_measured_from_its_own_beginning() {
-        let mut job = crate::policy::testing::container("a");
+        let mut job = crate::policy::node::testing::container("a");
         job.usage.pressure.cpu = None;
         let mut width = Width::default();
         let mut look = |at: Millis, cpu_seconds: f64, offered: f64| {
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn an_offer_at_a_look_that_told_nothing_is_not_measured_from_an_older_one() {
-        let mut job = crate::policy::testing::container("a");
+        let mut job = crate::policy::node::testing::container("a");
         let mut width = Width::default();
         let mut look = |second: u64, cpu_seconds: Option<u64>, offered: f64| {
             job.usage.cpu = cpu_seconds.map(|seconds| CpuTime(seconds * 1_000_000));

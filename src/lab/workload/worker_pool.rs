@@ -1,4 +1,4 @@
-//! A crew of threads that share the shards of one piece of work, again and again, for as long as a training lasts.
+//! a pool of threads that share the shards of one piece of work, again and again, for as long as a training lasts.
 //!
 //! Shards are taken one by one, so that a thread which the kernel leaves waiting holds up one shard and not a fixed part of the
 //! work. Results go to a place of the shard's own: who computed it changes nothing. Imports: std only.
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 /// Runs `lead` with a function that does `work(shard)` once for each shard in `0..shards`, on `threads` threads in all.
-pub(super) fn with_crew<R>(
+pub(super) fn with_workers<R>(
     threads: usize,
     shards: usize,
     work: impl Fn(usize) + Sync,
@@ -62,7 +62,7 @@ struct Round {
     over: AtomicBool,
 }
 
-/// Sends the crew home when the lead is done, also when it leaves by an error or a panic.
+/// Ends the threads when the lead is done, also when it leaves by an error or a panic.
 struct Dismissal<'a>(&'a Round);
 
 impl Drop for Dismissal<'_> {
@@ -80,7 +80,7 @@ mod tests {
     fn each_shard_is_done_once_a_round_whatever_the_number_of_threads() {
         for threads in [1, 2, 5] {
             let done: Vec<AtomicUsize> = (0..7).map(|_| AtomicUsize::new(0)).collect();
-            let answer = with_crew(
+            let answer = with_workers(
                 threads,
                 done.len(),
                 |shard| {

@@ -8,13 +8,13 @@ mod scope;
 
 use super::confine::Cores;
 use super::job::Job;
-use super::room::Room;
+use super::temp_dir::TempDir;
 use crate::host::docker::EngineAddress;
 use crate::term::exit::{Exit, Failure};
 use anyhow::Result;
 use clap::ValueEnum;
-pub use docker::DockerStage;
-pub use scope::ScopeStage;
+pub use docker::DockerBackend;
+pub use scope::ScopeBackend;
 use std::time::{Duration, Instant};
 
 /// Where the jobs run.
@@ -31,11 +31,11 @@ pub enum RuntimeChoice {
 
 /// A runtime that is ready to start jobs.
 #[derive(Clone)]
-pub enum Stage {
+pub enum Backend {
     /// An engine.
-    Docker(DockerStage),
+    Docker(DockerBackend),
     /// `flowctl run`.
-    Scope(ScopeStage),
+    Scope(ScopeBackend),
 }
 
 /// A job's end.
@@ -52,82 +52,82 @@ const LAST_OUTPUT: Duration = Duration::from_secs(10);
 /// A job that was started.
 pub enum Started {
     /// The container's name, on its engine.
-    Docker(DockerStage, String),
+    Docker(DockerBackend, String),
     /// The command.
     Scope(scope::Command),
 }
 
-impl Stage {
+impl Backend {
     /// Opens the runtime that was asked for, or the best that there is.
     ///
     /// # Errors
     /// Says what is missing and what to do about it.
-    pub async fn open(choice: RuntimeChoice, room: &Room, cores: &Cores) -> Result<Stage, Failure> {
+    pub async fn open(choice: RuntimeChoice, temp_dir: &TempDir, cores: &Cores) -> Result<Backend, Failure> {
         let address = EngineAddress::from_config(None).map_err(anyhow::Error::from)?;
         let engine = address.socket();
-        let labels = vec![room.label()];
-        if choice == RuntimeChoice::Docker || (choice == RuntimeChoice::Auto && DockerStage::answers(engine).await) {
-            let opened = DockerStage::open(engine, &room.tag(), labels, cores.clone()).await;
-            return opened.map(Stage::Docker).map_err(|error| {
+        let labels = vec![temp_dir.label()];
+        if choice == RuntimeChoice::Docker || (choice == RuntimeChoice::Auto && DockerBackend::answers(engine).await) {
+            let opened = DockerBackend::open(engine, &temp_dir.tag(), labels, cores.clone()).await;
+            return opened.map(Backend::Docker).map_err(|error| {
                 let next = "start the engine and join its group, or `sudo flowctl demo --runtime scope`";
                 Failure::new(Exit::Failed, format!("{error:#}"), next)
             });
         }
-        let stage = ScopeStage::open(&room.tag(), room.socket(), labels, cores.clone())?;
-        stage.try_out().await.map_err(|error| {
+        let backend = ScopeBackend::open(&temp_dir.tag(), temp_dir.socket(), labels, cores.clone())?;
+        backend.try_out().await.map_err(|error| {
             let message = format!("no engine answers at {address}, and a cgroup of its own was refused to a job: {error:#}");
             let next = "`sudo flowctl demo`; or join the engine's group (`sudo usermod -aG docker $USER`) and log in again; \
                         or run it where a cgroup is delegated to you: `systemd-run --user --scope -p Delegate=yes flowctl demo`";
             Failure::new(Exit::Denied, message, next)
         })?;
-        Ok(Stage::Scope(stage))
+        Ok(Backend::Scope(backend))
     }
 
     /// As `--json` names it.
     pub fn name(&self) -> &'static str {
         match self {
-            Stage::Docker(_) => "docker",
-            Stage::Scope(_) => "scope",
+            Backend::Docker(_) => "docker",
+            Backend::Scope(_) => "scope",
         }
     }
 
     /// The cores that the jobs share.
     pub fn cores(&self) -> &Cores {
         match self {
-            Stage::Docker(stage) => stage.cores(),
-            Stage::Scope(stage) => stage.cores(),
+            Backend::Docker(backend) => backend.cores(),
+            Backend::Scope(backend) => backend.cores(),
         }
     }
 
     /// The name under which the governor knows a job.
     pub fn container_name(&self, job: &Job) -> String {
         match self {
-            Stage::Docker(stage) => stage.container_name(job),
-            Stage::Scope(stage) => stage.container_name(job),
+            Backend::Docker(backend) => backend.container_name(job),
+            Backend::Scope(backend) => backend.container_name(job),
         }
     }
 
     /// Starts a job.
     pub async fn start(&self, job: &Job) -> Result<Started> {
         match self {
-            Stage::Docker(stage) => Ok(Started::Docker(stage.clone(), stage.start(job).await?)),
-            Stage::Scope(stage) => Ok(Started::Scope(stage.start(job)?)),
+            Backend::Docker(backend) => Ok(Started::Docker(backend.clone(), backend.start(job).await?)),
+            Backend::Scope(backend) => Ok(Started::Scope(backend.start(job)?)),
         }
     }
 
     /// Ends and removes every job started so far.
     pub async fn clear(&self) {
         match self {
-            Stage::Docker(stage) => stage.clear().await,
-            Stage::Scope(stage) => stage.clear().await,
+            Backend::Docker(backend) => backend.clear().await,
+            Backend::Scope(backend) => backend.clear().await,
         }
     }
 
     /// Removes everything that was made.
     pub async fn close(self) {
         match self {
-            Stage::Docker(stage) => stage.close().await,
-            Stage::Scope(stage) => stage.clear().await,
+            Backend::Docker(backend) => backend.close().await,
+            Backend::Scope(backend) => backend.clear().await,
         }
     }
 }
@@ -139,7 +139,7 @@ impl Started {
     /// The engine or the operating system does not tell of the end. Output that cannot be had is left out.
     pub async fn wait(self, hear: impl FnMut(&[u8])) -> Result<Ended> {
         match self {
-            Started::Docker(stage, name) => stage.wait(&name, hear).await,
+            Started::Docker(backend, name) => backend.wait(&name, hear).await,
             Started::Scope(command) => command.wait(hear).await,
         }
     }

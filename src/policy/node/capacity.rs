@@ -76,7 +76,7 @@ impl CapacityMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::testing::{container, node};
+    use crate::policy::node::testing::{container, node};
 
     /// Two containers on two cores, of which each uses a quarter and `idle` is left idle, over intervals of 10 s.
     fn capacities(idle: &[Option<f64>]) -> Vec<(f64, f64)> {

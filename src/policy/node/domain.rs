@@ -231,7 +231,7 @@ impl Domain {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::policy::testing::{container, node};
+    use crate::policy::node::testing::{container, node};
     use std::sync::Arc;
 
     /// Containers by their processors and the cgroup above them.

@@ -2,7 +2,7 @@
 
 use super::work::Work;
 use crate::model::{ContainerObservation, Estimate, Objective, Phase, TotalClaim};
-use crate::policy::importance;
+use crate::policy::node::importance;
 
 /// Part of the whole work at which a job reaches 95 % quality: until its own curve says where that is, and, where the log does not say
 /// what the whole is, the other way round.

@@ -77,9 +77,9 @@ pub struct Call {
     pub reply: oneshot::Sender<Answer>,
 }
 
-/// What comes in at the door.
+/// What comes in at the listener.
 #[derive(Debug)]
-pub enum AtDoor {
+pub enum Incoming {
     /// Somebody asks.
     Call(Call),
     /// A connection ended.
@@ -146,7 +146,12 @@ impl Drop for Seat {
 
 /// Answers at `listener` until nobody takes calls any more. `account_of`: whose account a user is; `commands`: how many of these an
 /// account may have.
-pub async fn serve(listener: &UnixListener, account_of: fn(u32) -> u32, commands: usize, calls: mpsc::Sender<AtDoor>) {
+pub async fn serve(
+    listener: &UnixListener,
+    account_of: fn(u32) -> u32,
+    commands: usize,
+    calls: mpsc::Sender<Incoming>,
+) {
     let open = Open::default();
     let own = rustix::process::geteuid().as_raw();
     let _ = rustix::net::listen(listener, WAITING_AT_MOST); // it listens already: this only shortens the queue
@@ -172,7 +177,7 @@ pub async fn serve(listener: &UnixListener, account_of: fn(u32) -> u32, commands
             // A caller that breaks the rules is not talked to any more.
             let _ = attend(stream, caller, (caller.uid != 0 && caller.uid != own).then_some(&*seat.turn), &calls).await;
             drop(seat);
-            let _ = calls.send(AtDoor::Gone(caller)).await;
+            let _ = calls.send(Incoming::Gone(caller)).await;
         });
     }
 }
@@ -191,9 +196,9 @@ async fn attend(
     mut stream: UnixStream,
     caller: Caller,
     turn: Option<&tokio::sync::Mutex<()>>,
-    calls: &mpsc::Sender<AtDoor>,
+    calls: &mpsc::Sender<Incoming>,
 ) -> io::Result<()> {
-    let mut incoming = Incoming::default();
+    let mut incoming = Received::default();
     let mut registered = false;
     loop {
         let first = incoming.more(&stream);
@@ -211,7 +216,7 @@ async fn attend(
             Ok(asked) => {
                 let (reply, answer) = oneshot::channel();
                 let call = Call { caller, asked, reply };
-                if calls.send(AtDoor::Call(call)).await.is_err() {
+                if calls.send(Incoming::Call(call)).await.is_err() {
                     return Ok(());
                 }
                 answer.await.unwrap_or_else(|_| Answer::refused("the daemon is going down", "try again in a moment"))
@@ -254,13 +259,13 @@ fn asked(line: &[u8], descriptors: Vec<OwnedFd>, registered: bool) -> Result<Ask
 
 /// What has come in and was not answered yet.
 #[derive(Default)]
-struct Incoming {
+struct Received {
     bytes: Vec<u8>,
     descriptors: Vec<OwnedFd>,
     ended: bool,
 }
 
-impl Incoming {
+impl Received {
     /// Waits for some bytes, if there are none.
     async fn more(&mut self, stream: &UnixStream) -> io::Result<()> {
         if self.bytes.is_empty() && !self.ended { self.receive(stream).await } else { Ok(()) }

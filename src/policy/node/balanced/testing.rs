@@ -4,7 +4,7 @@ use crate::model::{
     ContainerObservation, CpuTime, Curve, Estimate, Millis, NodeObservation, NodePlan, Objective, Phase, PolicyName,
     PolicySettings, Progress, ProgressUnit, Reason, Share,
 };
-use crate::policy::testing::{container, node};
+use crate::policy::node::testing::{container, node};
 use crate::policy::{Governor, check};
 
 pub(super) const INTERVAL: Millis = Millis::from_secs(20);

@@ -10,22 +10,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The directory; dropping it removes it with all that is in it.
 #[derive(Debug)]
-pub struct Room {
+pub struct TempDir {
     path: PathBuf,
     governors: AtomicUsize,
 }
 
-impl Room {
+impl TempDir {
     /// A new directory that only this user can enter.
     ///
     /// # Errors
     /// The directory for temporary files cannot be written.
-    pub fn new() -> Result<Room> {
+    pub fn new() -> Result<TempDir> {
         let path = std::env::temp_dir().join(format!("flowcon-demo-{}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&path).with_context(|| {
             format!("create {} (set TMPDIR to a directory that this user may write)", path.display())
         })?;
-        Ok(Room { path, governors: AtomicUsize::new(1) })
+        Ok(TempDir { path, governors: AtomicUsize::new(1) })
     }
 
     /// Where the governor listens.
@@ -64,7 +64,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for TempDir {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.path) {
             eprintln!("flowctl: could not remove {}: {error}", self.path.display());

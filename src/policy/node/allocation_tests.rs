@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::model::Hold;
-use crate::policy::domain::domains;
-use crate::policy::testing::{container, node};
+use crate::policy::node::domain::domains;
+use crate::policy::node::testing::{container, node};
 
 fn allocated(containers: &[ContainerObservation], limits: &[f64]) -> Vec<Allocation> {
     let node = node(containers.to_vec());

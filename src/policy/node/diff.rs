@@ -96,7 +96,7 @@ fn close(a: f64, b: f64, step: f64) -> bool {
 mod tests {
     use super::*;
     use crate::model::{CpuWeight, GrowthEfficiency, Millis, Reason, Share};
-    use crate::policy::testing::{container, node};
+    use crate::policy::node::testing::{container, node};
 
     fn plan(limits: Vec<(&str, Option<PlannedLimits>)>) -> NodePlan {
         let containers = limits

@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_claimed_unit_costs_at_least_what_was_used_since_the_start_was_over() {
-        let mut job = crate::policy::testing::container("a");
+        let mut job = crate::policy::node::testing::container("a");
         let mut work = |seconds: u64, claims: bool| {
             let (key, origin) = ("--epochs".to_owned(), ClaimOrigin::Command);
             job.learning.claim = claims.then_some(TotalClaim { total: 10.0, key, origin, confidence: 0.9 });
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn an_earlier_price_holds_until_evaluations_come_without_a_count_of_units() {
-        let mut job = crate::policy::testing::container("a");
+        let mut job = crate::policy::node::testing::container("a");
         job.usage.cpu = Some(CpuTime(3_000_000));
         job.learning.earlier_price = Some(2.0);
         let mut meter = WorkMeter::default();

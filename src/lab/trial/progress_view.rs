@@ -38,13 +38,13 @@ impl View {
 }
 
 /// Standard output, as a terminal or not.
-pub struct Board {
+pub struct ProgressView {
     bars: Option<MultiProgress>,
 }
 
 /// The bars of one run.
-pub struct RunView<'a> {
-    board: &'a Board,
+pub struct RunProgress<'a> {
+    view: &'a ProgressView,
     bars: Vec<ProgressBar>,
     names: Vec<String>,
     next_line: Duration,
@@ -54,13 +54,13 @@ pub struct RunView<'a> {
 const LINE_EVERY: Duration = Duration::from_secs(10);
 const STEPS: u64 = 1000;
 
-impl Board {
+impl ProgressView {
     /// Bars where standard output is a terminal that can show them.
-    pub fn on_stdout() -> Board {
+    pub fn on_stdout() -> ProgressView {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let bars = (io::stdout().is_terminal() && !dumb)
             .then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stdout_with_hz(4)));
-        Board { bars }
+        ProgressView { bars }
     }
 
     /// A line above the bars.
@@ -72,7 +72,7 @@ impl Board {
     }
 
     /// Shows a run that begins now.
-    pub fn run(&self, jobs: &[Job]) -> RunView<'_> {
+    pub fn run(&self, jobs: &[Job]) -> RunProgress<'_> {
         let names: Vec<String> = jobs.iter().map(|job| job.name.clone()).collect();
         let bars = self.bars.as_ref().map_or_else(Vec::new, |all| {
             let style = ProgressStyle::with_template("  {prefix:14} {bar:24} {percent:>3} %  {wide_msg}")
@@ -84,7 +84,7 @@ impl Board {
             };
             jobs.iter().map(bar).collect()
         });
-        RunView { board: self, bars, names, next_line: LINE_EVERY }
+        RunProgress { view: self, bars, names, next_line: LINE_EVERY }
     }
 }
 
@@ -93,7 +93,7 @@ fn print_line(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 
-impl RunView<'_> {
+impl RunProgress<'_> {
     /// A job was started.
     pub fn started(&self, job: usize, at: Duration) {
         match self.bars.get(job) {
@@ -140,11 +140,11 @@ impl RunView<'_> {
     }
 
     fn line(&self, at: Duration, text: &str) {
-        self.board.say(&format!("  {:>5.1} s  {text}", at.as_secs_f64()));
+        self.view.say(&format!("  {:>5.1} s  {text}", at.as_secs_f64()));
     }
 }
 
-impl Drop for RunView<'_> {
+impl Drop for RunProgress<'_> {
     fn drop(&mut self) {
         self.bars.iter().for_each(ProgressBar::finish_and_clear);
     }

@@ -83,7 +83,7 @@ impl QuotaMemory {
 mod tests {
     use super::*;
     use crate::model::CpuTime;
-    use crate::policy::testing::{container, node};
+    use crate::policy::node::testing::{container, node};
 
     const FLOOR: Quota = Quota(1000);
 

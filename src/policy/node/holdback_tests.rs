@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::{Bounds, Hold, Reason, RunState, Share};
-use crate::policy::testing::{container, node};
+use crate::policy::node::testing::{container, node};
 use crate::policy::{Governor, check, diff};
 use proptest::prelude::*;
 

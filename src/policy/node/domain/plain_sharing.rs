@@ -6,7 +6,7 @@
 
 use super::{Atom, Domain};
 use crate::model::{NodeObservation, RunState};
-use crate::policy::importance;
+use crate::policy::node::importance;
 use std::collections::BTreeMap;
 
 /// Rounds in which plain sharing over several atoms settles.
@@ -24,7 +24,7 @@ struct Kind {
 impl Domain {
     /// Cores of each atom that plain sharing gives each of its members, in the order of [`Atom::members`]. A frozen container has the part
     /// that it would have if it thawed.
-    pub(in crate::policy) fn plain_sharing(&self, node: &NodeObservation) -> Vec<Vec<f64>> {
+    pub(in crate::policy::node) fn plain_sharing(&self, node: &NodeObservation) -> Vec<Vec<f64>> {
         let (mut kinds, kind_of) = self.kinds(node);
         let given = settle(&self.atoms, &mut kinds);
         let each =
@@ -89,8 +89,8 @@ fn divided(cores: f64, kinds: &[Kind], atom: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::domain::domains;
-    use crate::policy::domain::tests::placed;
+    use crate::policy::node::domain::domains;
+    use crate::policy::node::domain::tests::placed;
 
     #[test]
     fn plain_sharing_lets_each_have_the_same_where_the_sets_allow_it() {

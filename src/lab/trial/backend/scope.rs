@@ -24,7 +24,7 @@ const COMPLAINT_AT_MOST: usize = 4096;
 
 /// Starts commands on this machine.
 #[derive(Clone)]
-pub struct ScopeStage {
+pub struct ScopeBackend {
     program: PathBuf,
     /// Prefix of the scopes' names.
     tag: String,
@@ -52,15 +52,15 @@ struct End {
     complaint: String,
 }
 
-impl ScopeStage {
+impl ScopeBackend {
     /// Every scope will carry `labels`, stay on `cores` and be registered with the governor at `socket`.
     ///
     /// # Errors
     /// The running program's file is unknown.
-    pub fn open(tag: &str, socket: PathBuf, labels: Vec<(String, String)>, cores: Cores) -> Result<ScopeStage> {
+    pub fn open(tag: &str, socket: PathBuf, labels: Vec<(String, String)>, cores: Cores) -> Result<ScopeBackend> {
         let program = std::env::current_exe().context("find the running program's file")?;
         let stop = Arc::new(watch::Sender::new(()));
-        Ok(ScopeStage { program, tag: tag.to_owned(), socket, labels, cores, stop, running: Arc::default() })
+        Ok(ScopeBackend { program, tag: tag.to_owned(), socket, labels, cores, stop, running: Arc::default() })
     }
 
     /// The scope's name for a job.

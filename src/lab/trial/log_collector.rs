@@ -9,22 +9,22 @@ use crate::progress::Survey;
 use std::time::Duration;
 
 /// Listens to one job.
-pub struct Hearing {
+pub struct LogCollector {
     survey: Survey,
     newlines: u64,
     /// How many newlines had come at an instant.
     heard: Vec<(u64, Duration)>,
 }
 
-impl Hearing {
+impl LogCollector {
     /// Nothing heard yet; what `job`'s labels ask of the reading is obeyed.
-    pub fn of(job: &Job) -> Hearing {
+    pub fn of(job: &Job) -> LogCollector {
         let (directives, _) = config::directives(&job.labels.iter().cloned().collect());
-        Hearing { survey: Survey::new(&directives), newlines: 0, heard: Vec::new() }
+        LogCollector { survey: Survey::new(&directives), newlines: 0, heard: Vec::new() }
     }
 
     /// The next bytes, cut anywhere, which came at `at`.
-    pub fn hear(&mut self, bytes: &[u8], at: Duration) {
+    pub fn collect(&mut self, bytes: &[u8], at: Duration) {
         self.survey.push(bytes);
         self.newlines += memchr::memchr_iter(b'\n', bytes).count() as u64;
         self.heard.push((self.newlines, at));
@@ -53,12 +53,12 @@ mod tests {
     fn every_value_is_heard_when_its_line_ends() {
         let work = Work::Training(Kind::Mlp, Amount { epochs: 9, size: 64, threads: 1, seed: 1 });
         let job = Job { name: "a".into(), start: Duration::ZERO, labels: Vec::new(), work };
-        let mut hearing = Hearing::of(&job);
+        let mut collector = LogCollector::of(&job);
         let second = Duration::from_secs;
-        hearing.hear(b"begin\nEpoch [1/9] loss: 8.0\nEpoch [2/9] lo", second(1));
-        hearing.hear(b"ss: 4.0\n", second(2));
-        hearing.hear(b"Epoch [3/9] loss: nan\nEpoch [4/9] loss: 1.0\n", second(5));
-        hearing.hear(b"Epoch [5/9] loss: 0.5", second(7));
-        assert_eq!(hearing.curve(), [(1.0, 8.0), (2.0, 4.0), (5.0, 1.0), (7.0, 0.5)]);
+        collector.collect(b"begin\nEpoch [1/9] loss: 8.0\nEpoch [2/9] lo", second(1));
+        collector.collect(b"ss: 4.0\n", second(2));
+        collector.collect(b"Epoch [3/9] loss: nan\nEpoch [4/9] loss: 1.0\n", second(5));
+        collector.collect(b"Epoch [5/9] loss: 0.5", second(7));
+        assert_eq!(collector.curve(), [(1.0, 8.0), (2.0, 4.0), (5.0, 1.0), (7.0, 0.5)]);
     }
 }

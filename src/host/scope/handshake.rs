@@ -1,7 +1,7 @@
 //! Getting a command into its cgroup before it runs its first instruction.
 //!
 //! A process can only put itself (or be put) into a cgroup, and must be there before the command starts. So `flowctl run` starts
-//! itself again as a doorman, which connects back, enters, says so, waits until its scope is registered, and becomes the command.
+//! itself again as the exec wrapper, which connects back, enters, says so, waits until its scope is registered, and becomes the command.
 //! The socket is an abstract one and closes when the command begins: nothing of it is left in the command.
 
 use super::ScopeError;
@@ -17,16 +17,16 @@ use std::process::Command;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
-/// How long the doorman may take, on a machine under load too.
+/// How long the exec wrapper may take, on a machine under load too.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the doorman is told: the files to write itself into.
+/// What the exec wrapper is told: the files to write itself into.
 #[derive(Serialize, Deserialize)]
 struct Order {
     entrances: Vec<PathBuf>,
 }
 
-/// What the doorman answers, a line each.
+/// What the exec wrapper answers, a line each.
 #[derive(Serialize, Deserialize)]
 enum Answer {
     /// It is in its cgroup.
@@ -35,43 +35,43 @@ enum Answer {
     Failed { text: String, exit_code: u8 },
 }
 
-/// The side of `flowctl run`: a place for the doorman to connect to.
+/// The side of `flowctl run`: a place for the exec wrapper to connect to.
 #[derive(Debug)]
-pub struct Gate {
+pub struct HandshakeSocket {
     listener: tokio::net::UnixListener,
     name: String,
 }
 
-/// A doorman inside its cgroup, waiting for the word to become the command.
+/// The exec wrapper inside its cgroup, waiting for the word to become the command.
 #[derive(Debug)]
 pub struct Admitted {
     stream: tokio::io::BufReader<tokio::net::UnixStream>,
 }
 
-impl Gate {
-    /// Opens a gate; call it inside a tokio runtime.
+impl HandshakeSocket {
+    /// Opens a socket; call it inside a tokio runtime.
     ///
     /// # Errors
     /// [`ScopeError::Start`].
-    pub fn open() -> Result<Gate, ScopeError> {
+    pub fn open() -> Result<HandshakeSocket, ScopeError> {
         let failed = |error: io::Error| ScopeError::Start(format!("opening a socket to the new process: {error}"));
         let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let name = format!("flowcon-gate-{}-{}", std::process::id(), since_epoch.as_nanos());
+        let name = format!("flowcon-socket-{}-{}", std::process::id(), since_epoch.as_nanos());
         let address = SocketAddr::from_abstract_name(&name).map_err(failed)?;
         let listener = UnixListener::bind_addr(&address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        Ok(Gate { listener: tokio::net::UnixListener::from_std(listener).map_err(failed)?, name })
+        Ok(HandshakeSocket { listener: tokio::net::UnixListener::from_std(listener).map_err(failed)?, name })
     }
 
-    /// What the doorman needs in order to find the gate.
+    /// What the exec wrapper needs in order to find the socket.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Waits for the doorman, process `pid`, and sends it through `entrances`. Nobody else is let in.
+    /// Waits for the exec wrapper, process `pid`, and sends it through `entrances`. Nobody else is let in.
     ///
     /// # Errors
-    /// [`ScopeError::Start`] with the doorman's own words, or when it does not come.
+    /// [`ScopeError::Start`] with the exec wrapper's own words, or when it does not come.
     pub async fn admit(self, pid: u32, entrances: Vec<PathBuf>) -> Result<Admitted, ScopeError> {
         let entered = async {
             let mut stream = tokio::io::BufReader::new(self.accept(pid).await?);
@@ -107,17 +107,17 @@ pub struct NotBegun {
 }
 
 impl Admitted {
-    /// Lets the doorman become the command; returns when it has, or could not.
+    /// Lets the exec wrapper become the command; returns when it has, or could not.
     ///
     /// # Errors
-    /// The doorman's words, with the exit code that shells use.
+    /// The exec wrapper's words, with the exit code that shells use.
     pub async fn begin(mut self) -> Result<(), NotBegun> {
         let begun = async {
             self.stream.write_all(b"begin\n").await?;
             receive(&mut self.stream).await
         };
         match begun.await {
-            // The command has begun: the doorman's end of the socket closed with it.
+            // The command has begun: the exec wrapper's end of the socket closed with it.
             Ok(None) => Ok(()),
             Ok(Some(Answer::Failed { text, exit_code })) => Err(NotBegun { text, exit_code }),
             Ok(Some(Answer::Inside)) => {
@@ -142,7 +142,7 @@ async fn receive(stream: &mut tokio::io::BufReader<tokio::net::UnixStream>) -> i
     }
 }
 
-/// The doorman: connects to the gate `name`, enters, waits, and becomes `command`. Returns only when that failed, with the exit
+/// The exec wrapper: connects to the socket `name`, enters, waits, and becomes `command`. Returns only when that failed, with the exit
 /// code to end with.
 pub fn enter(name: &str, command: &[OsString]) -> u8 {
     const NO_GATE: u8 = 125;

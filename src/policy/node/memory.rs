@@ -135,7 +135,7 @@ fn margin(working_set: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::testing::{container, node};
+    use crate::policy::node::testing::{container, node};
 
     const MIB: u64 = 1 << 20;
 

@@ -4,7 +4,7 @@
 //! it need not take where many meet. Imports: the domain.
 
 use super::Candidate;
-use crate::policy::domain::{Atom, Domain};
+use crate::policy::node::domain::{Atom, Domain};
 
 /// How sharply the pool prefers the best index: twice the index gets 2⁸ times the share.
 const SHARPNESS: f64 = 8.0;
