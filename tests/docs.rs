@@ -264,12 +264,13 @@ fn jobs_are_started_with_their_labels_and_logs_are_understood() {
         &[("KEY=VALUE", "flowcon.weight=3"), ("COMMAND", "python train.py")],
     );
     let _plain = machine.begins("flowctl run -- COMMAND", &[("COMMAND", "python train.py")]);
+    let _same = machine.begins("flowctl run -- python train.py", &[]);
     machine.daemon.job_that("weighty", "it is read", SOON, |job| job["metric"]["name"] == "loss");
     assert_eq!(machine.explained("weighty")["weight"], 2.0);
     let scopes = eventually("the commands are read", SOON, || {
         let is_read = |job: &Value| job["runtime"] == "scope" && job["metric"]["name"] == "loss";
         let jobs: Vec<Value> = machine.daemon.jobs().into_iter().filter(is_read).collect();
-        (jobs.len() == 3).then_some(jobs)
+        (jobs.len() == 4).then_some(jobs)
     });
     let explained: Vec<Value> = scopes.iter().map(|job| machine.explained(job["name"].as_str().unwrap())).collect();
     assert!(explained.iter().any(|job| job["weight"] == 3.0), "{explained:#?}");
@@ -338,7 +339,7 @@ fn an_operators_commands_do_what_they_are_said_to() {
     }
     let free = machine.runs("free", &[], CONVERGED);
 
-    machine.does("flowctl pin JOB --share 40%", &[("JOB", "one")]);
+    machine.does("flowctl pin JOB 40%", &[("JOB", "one")]);
     machine.daemon.job_that("one", "has what it was pinned to", SOON, |job| {
         job["pinned_share"] == 0.4 && job["cpu_weight"] == 80
     });
@@ -366,7 +367,11 @@ fn an_operators_commands_do_what_they_are_said_to() {
     fs::write(machine.daemon.config(), "[policy]\nobjective = 0.25\n").unwrap();
     machine.does("flowctl reload", &[]);
     assert!(machine.does("flowctl policy", &[]).contains("0.25 (0 quality"), "what is configured is in force");
-    assert!(machine.does("flowctl config show", &[]).contains("0.25"));
+    let shown = machine.does("flowctl config show", &[]);
+    assert!(
+        shown.contains("objective = 0.25") && shown.contains("interval = \"2s\""),
+        "what the daemon runs with: {shown}"
+    );
     fs::write(machine.daemon.config(), "[policy]\nobjective = \"fame\"\n").unwrap();
     let file = machine.daemon.config().display().to_string();
     assert!(machine.fails("flowcond check-config", &[]).contains(&format!("{file}:2: `policy.objective`")));
@@ -393,6 +398,7 @@ fn whoever_looks_sees_the_jobs_and_what_was_decided() {
     assert_eq!(lines.lines().map(|line| json(line)["name"].clone()).collect::<Vec<_>>().len(), 2);
     assert!(machine.begins("flowctl top -b", &[]).first_line().contains("policy"));
     assert!(machine.begins("flowctl events", &[]).first_line().contains(':'));
+    assert!(machine.begins("flowctl events --since 1h", &[]).first_line().contains(':'));
     let event = machine.begins("flowctl events -o jsonl", &[]).first_line();
     assert!(json(&event)["text"].is_string(), "{event}");
     assert!(machine.does("flowctl metrics", &[]).contains("flowcon_containers 2"));

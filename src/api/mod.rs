@@ -69,6 +69,8 @@ pub struct Request {
 pub struct Feed {
     /// The latest snapshot.
     pub status: watch::Receiver<Arc<NodeStatus>>,
+    /// Every setting in force, as TOML.
+    pub configuration: watch::Receiver<Arc<str>>,
     /// Recent events, to resume a stream from; oldest first, bounded by the daemon. An event is put here before it is sent.
     pub recent: Arc<Mutex<VecDeque<Event>>>,
     /// Events as they happen.

@@ -1,7 +1,10 @@
-//! `flowctl config`: what the daemon would read, checked before it does. Needs no daemon.
+//! `flowctl config`: what the daemon has read, and what it would read, checked before it does.
 //!
-//! Imports: config, screen.
+//! Imports: the API's client, config, screen.
 
+use super::block_on;
+use crate::api::client::Client;
+use crate::api::wire::Configuration;
 use crate::config::{self, ConfigError, KEYS, Settings, Sources};
 use crate::term::exit::{Exit, Failure};
 use crate::term::screen::{Format, Screen};
@@ -29,26 +32,27 @@ enum Verb {
         #[arg(value_name = "FILE", env = "FLOWCON_CONFIG")]
         file: Option<PathBuf>,
     },
-    /// Show every setting as the daemon would read it now: defaults, files, environment
+    /// Show every setting of the daemon that runs; with --file as a daemon would read it now
     Show {
-        /// The main file
-        #[arg(long, value_name = "FILE", env = "FLOWCON_CONFIG")]
-        config: Option<PathBuf>,
+        /// Show defaults, this main file with its folder FILE.d, and the environment, without asking a daemon
+        #[arg(long, alias = "config", value_name = "FILE")]
+        file: Option<PathBuf>,
     },
     /// List every key with its default and what it does
     Keys,
 }
 
 /// Runs `flowctl config`.
-pub fn run(args: &ConfigArgs, screen: &Screen) -> Result<(), Failure> {
+pub fn run(args: &ConfigArgs, client: &Client, screen: &Screen) -> Result<(), Failure> {
     match &args.verb {
         Verb::Check { file } => check(file.as_deref(), screen),
-        Verb::Show { config } => show(config.as_deref(), screen),
+        Verb::Show { file } => show(file.as_deref(), client, screen),
         Verb::Keys => keys(screen),
     }
 }
 
-fn load(named: Option<&Path>) -> Result<Settings, Vec<ConfigError>> {
+/// What a daemon would read here.
+pub(super) fn load(named: Option<&Path>) -> Result<Settings, Vec<ConfigError>> {
     config::load(&Sources {
         file: named.unwrap_or(Path::new(USUAL_FILE)).to_owned(),
         must_exist: named.is_some(),
@@ -75,9 +79,20 @@ fn check(named: Option<&Path>, screen: &Screen) -> Result<(), Failure> {
     }
 }
 
-fn show(named: Option<&Path>, screen: &Screen) -> Result<(), Failure> {
-    let settings = load(named).map_err(|mistakes| refused(&mistakes))?;
-    let shown = config::shown(&settings);
+fn show(named: Option<&Path>, client: &Client, screen: &Screen) -> Result<(), Failure> {
+    let shown = match named {
+        Some(file) => config::shown(&load(Some(file)).map_err(|mistakes| refused(&mistakes))?),
+        None => {
+            let asked = block_on(client.get::<Configuration>("/v1/config"))?;
+            asked
+                .map_err(|error| Failure {
+                    next: "`flowctl config show --file /etc/flowcon/flowcond.toml` shows what a daemon would read"
+                        .to_owned(),
+                    ..Failure::from(error)
+                })?
+                .toml
+        }
+    };
     if !is_json(screen) {
         return Ok(screen.print(shown.trim_start())?);
     }

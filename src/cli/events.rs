@@ -11,10 +11,14 @@ use crate::term::text::{self, clean};
 use crate::term::when;
 use clap::Args;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Between two attempts to find the daemon again.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// As many as the daemon keeps for those who come late.
+const RECENT_AT_MOST: usize = 10_000;
 
 /// Arguments of `flowctl events`.
 #[derive(Args, Debug)]
@@ -44,22 +48,33 @@ pub async fn events(client: &Client, args: &EventsArgs, screen: &Screen) -> Resu
 
 async fn follow(client: &Client, args: &EventsArgs, screen: &Screen) -> Result<(), Failure> {
     let follow = if args.no_follow { "&follow=false" } else { "" };
-    let recent = if args.since.is_some() { 0 } else { args.recent };
+    let recent = if args.since.is_some() { RECENT_AT_MOST } else { args.recent };
     let mut query = format!("recent={recent}{follow}");
     let mut last_id = args.after.clone();
     if last_id.is_some() {
         query = follow.trim_start_matches('&').to_owned();
     }
     let mut stream = client.events(&query, last_id.as_deref()).await?;
+    // The newest events are not in the history yet, and the older ones are no longer in the stream.
+    let mut shown = BTreeSet::new();
     if let Some(since) = args.since {
         for event in past_events(client, &span(since, when::now_unix_ms()), None).await? {
+            shown.insert((event.unix_ms, event.text.clone()));
             show(&Told::Event(event), None, screen)?;
         }
     }
+    let is_news = |told: &Told| match told {
+        Told::Event(event) => {
+            args.since.is_none_or(|since| event.unix_ms >= since)
+                && !shown.contains(&(event.unix_ms, event.text.clone()))
+        }
+        Told::Gap(_) => true,
+    };
     loop {
         let ended = loop {
             match stream.next().await {
-                Ok(Some(told)) => show(&told, stream.last_id(), screen)?,
+                Ok(Some(told)) if is_news(&told) => show(&told, stream.last_id(), screen)?,
+                Ok(Some(_)) => {}
                 Ok(None) => break None,
                 Err(error) => break Some(error),
             }

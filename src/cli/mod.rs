@@ -240,7 +240,7 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
         Verb::Run(args) => return run::run(args, &socket),
         Verb::Enter(args) => return Ok(run::enter(&args)),
         Verb::Doctor(args) => return block_on(doctor::doctor(&client, &args, &screen))?.map(ExitCode::from),
-        Verb::Config(args) => config::run(&args, &screen),
+        Verb::Config(args) => config::run(&args, &client, &screen),
         Verb::Completion { shell } => completion::script(shell, usage::command(), &screen),
         Verb::Jobs => block_on(completion::jobs(&client, &screen))?,
         Verb::Help(args) => help::run(&args, usage::command(), &screen),

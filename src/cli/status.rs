@@ -252,15 +252,10 @@ fn rule_words(container: &Container) -> &str {
     match container.rule.as_deref() {
         _ if container.pinned_share.is_some() => "pinned",
         None => "undecided",
-        Some("not-measured") => "unmeasured",
-        Some("silent") => "no news",
-        Some("paused") => "frozen",
-        Some("watching") => "slowing",
         Some("observe-only") => "only watched",
         Some("plain-block") => "plain",
-        Some("held") => "left alone",
-        Some("ranked") => container.why.split(':').next().unwrap_or("ranked"),
-        Some(rule) => rule,
+        // What stands before the colon is what the job does.
+        Some(_) => container.why.split(':').next().unwrap_or(&container.why),
     }
 }
 

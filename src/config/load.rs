@@ -52,6 +52,15 @@ pub fn load(sources: &Sources) -> Result<Settings, Vec<ConfigError>> {
     if errors.is_empty() { Ok(settings) } else { Err(errors) }
 }
 
+/// The settings of a text as [`shown`](super::shown) makes it.
+pub fn from_text(text: &str) -> Result<Settings, Vec<ConfigError>> {
+    let (mut entries, mut errors) = (Vec::new(), Vec::new());
+    parse(Path::new("settings"), text, &mut entries, &mut errors);
+    let mut settings = Settings::default();
+    errors.extend(entries.iter().filter_map(|entry| apply(&mut settings, entry).err()));
+    if errors.is_empty() { Ok(settings) } else { Err(errors) }
+}
+
 fn parse(path: &Path, text: &str, entries: &mut Vec<Entry>, errors: &mut Vec<ConfigError>) {
     let origin = |offset: usize| Origin::File { path: path.to_owned(), line: line_of(text, offset) };
     match DeTable::parse(text) {
@@ -124,7 +133,7 @@ fn files(sources: &Sources, errors: &mut Vec<ConfigError>) -> Vec<PathBuf> {
     if sources.file.exists() {
         files.push(sources.file.clone());
     } else if sources.must_exist {
-        errors.push(unreadable(&sources.file, &io::Error::from(io::ErrorKind::NotFound)));
+        errors.push(unreadable(&sources.file, &io::Error::other("there is no such file")));
     }
     let folder = sources.file.with_extension("d");
     let mut fragments: Vec<PathBuf> = match fs::read_dir(&folder) {

@@ -13,5 +13,5 @@ mod value;
 pub use entry::{ConfigError, Entry, Origin};
 pub use keys::{KEYS, Key, shown};
 pub use labels::{LABEL_PREFIX, LABELS, Label, directives, obeyable};
-pub use load::{Sources, load};
+pub use load::{Sources, from_text, load};
 pub use settings::{EngineChoice, HistorySettings, OnExit, Settings};

@@ -68,12 +68,12 @@ impl Governing {
             Ok(settings) => {
                 let fixed = self.settings.restart_needed(&settings);
                 self.reconfigure(settings.policy);
-                self.publisher.reconfigure_history(&settings);
                 self.settings = crate::config::Settings {
                     on_exit: settings.on_exit,
                     history: settings.history,
                     ..self.settings.clone()
                 };
+                self.publisher.reconfigured(&self.settings);
                 if fixed.is_empty() {
                     Ok("configuration reloaded".to_owned())
                 } else {

@@ -230,6 +230,7 @@ impl Governing {
         self.settings.policy = settings;
         self.tell_limits(machine::Event::Reconfigured(intervals(&settings)));
         self.governor.reconfigure(settings);
+        self.publisher.reconfigured(&self.settings);
         self.recorders.reconfigured(&settings);
         self.tick_now();
     }

@@ -4,7 +4,7 @@ use super::event::Part;
 use super::history::{History, Pace, SLOW};
 use super::journal::unix_ms;
 use crate::api::{Feed, HistoryRequest, RecordingRequest, Request};
-use crate::config::Settings;
+use crate::config::{self, Settings};
 use crate::model::{ContainerId, Event, EventKind, Millis, NodeStatus, Notice, NoticeLevel, PolicySettings, Pressure};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +19,7 @@ const NOTICES_KEPT: usize = 32;
 /// The sending side of the API's feed.
 pub(super) struct Publisher {
     status: watch::Sender<Arc<NodeStatus>>,
+    configuration: watch::Sender<Arc<str>>,
     recent: Arc<Mutex<VecDeque<Event>>>,
     events: broadcast::Sender<Event>,
     commands: mpsc::Sender<Request>,
@@ -42,6 +43,7 @@ impl Publisher {
         let (events, _) = broadcast::channel(EVENTS_AHEAD);
         Publisher {
             status,
+            configuration: watch::channel(Arc::from("")).0,
             recent: Arc::default(),
             events,
             commands,
@@ -58,6 +60,7 @@ impl Publisher {
     pub fn feed(&self) -> Feed {
         Feed {
             status: self.status.subscribe(),
+            configuration: self.configuration.subscribe(),
             recent: self.recent.clone(),
             events: self.events.clone(),
             commands: self.commands.clone(),
@@ -97,8 +100,9 @@ impl Publisher {
         }
     }
 
-    /// Other bounds of the history from now on.
-    pub fn reconfigure_history(&mut self, settings: &Settings) {
+    /// These settings are in force from now on.
+    pub fn reconfigured(&mut self, settings: &Settings) {
+        self.configuration.send_replace(config::shown(settings).trim_start().into());
         self.history.reconfigure(settings);
     }
 
@@ -109,7 +113,10 @@ impl Publisher {
     /// Says that something happened; also in the journal of the system.
     pub fn tell(&mut self, kind: EventKind, about: Option<(&str, &str)>, text: String) {
         let (id, name) = about.unzip();
-        tracing::info!(event = ?kind, container = id, name, "{text}");
+        match kind {
+            EventKind::Notice => tracing::warn!(container = id, name, "{text}"),
+            _ => tracing::info!(event = ?kind, container = id, name, "{text}"),
+        }
         self.sequence += 1;
         let event = Event {
             sequence: self.sequence,
@@ -134,7 +141,6 @@ impl Publisher {
         if self.notices.iter().any(|notice| notice.text == text) {
             return;
         }
-        tracing::warn!("{text}");
         if self.notices.len() == NOTICES_KEPT {
             self.notices.pop_front();
         }

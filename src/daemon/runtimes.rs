@@ -3,10 +3,13 @@
 use super::event::ScopeEvent;
 use super::governing::Governing;
 use super::job::Job;
-use crate::host::docker::{EngineContainer, EngineEvent, EngineInfo, EngineName};
+use crate::config::EngineChoice;
+use crate::host::docker::{EngineAddress, EngineContainer, EngineEvent, EngineInfo, EngineName};
 use crate::limits::machine;
 use crate::model::{ContainerId, EventKind, RunState, Runtime};
 use std::collections::BTreeSet;
+
+const NO_ENGINE: &str = "engine: none found";
 
 impl Governing {
     pub(super) fn engine_told(&mut self, event: EngineEvent) {
@@ -122,6 +125,14 @@ impl Governing {
 
     fn engine_lost(&mut self, text: &str) {
         self.heard_of_engine = true;
+        if self.engine.is_none() && self.settings.engine == EngineChoice::Auto && EngineAddress::is_no_engine_here() {
+            // Whoever has none governs commands, and need not be warned of it.
+            if self.engine_state != NO_ENGINE {
+                self.engine_state = NO_ENGINE.to_owned();
+                self.publisher.tell(EventKind::Runtime, None, format!("{NO_ENGINE}; commands are governed: {text}"));
+            }
+            return;
+        }
         self.engine_state = "engine: not reachable".to_owned();
         self.publisher.warn(text);
         self.lost = Some(text.to_owned());

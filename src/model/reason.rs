@@ -74,19 +74,24 @@ pub enum Reason {
     },
 }
 
+/// The milestone of a job's end, as the default policy names it.
+const COMPLETION: &str = "completion";
+/// A job with less work left is nearly done, CPU-seconds.
+const NEARLY_DONE_S: f64 = 120.0;
+
 impl fmt::Display for Reason {
-    /// The main part, at most 40 characters, for a table.
+    /// What the job does, then what follows from it: at most 40 characters, for a table.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::NotMeasured => f.write_str("no evaluation read yet: competes freely"),
-            Reason::Silent => f.write_str("no new evaluation: limit kept"),
-            Reason::Unranked => f.write_str("no progress read yet: equal share"),
-            Reason::Paused => f.write_str("paused: takes no share"),
-            Reason::Growing { part, .. } => write!(f, "growing: {part} of all growth"),
-            Reason::Watching { .. } => f.write_str("growth below threshold once: limit kept"),
-            Reason::Converged { floor, .. } => write!(f, "converged: at least {floor}"),
+            Reason::NotMeasured => f.write_str("no metric yet: competes freely"),
+            Reason::Silent => f.write_str("no new value: limit kept"),
+            Reason::Unranked => f.write_str("no progress yet: equal share"),
+            Reason::Paused => f.write_str("frozen: takes no share"),
+            Reason::Growing { part, .. } => write!(f, "learning fast: {part} of all growth"),
+            Reason::Watching { .. } => f.write_str("slowing down: limit kept"),
+            Reason::Converged { floor, .. } => write!(f, "plateau: at least {floor}"),
             Reason::AllConverged { interval } => {
-                write!(f, "all converged: free for {:.0} s", interval.as_secs_f64())
+                write!(f, "all at a plateau: free for {:.0} s", interval.as_secs_f64())
             }
             Reason::ObserveOnly => f.write_str("policy only watches"),
             Reason::PlainBlock { until_unix_ms } => {
@@ -95,7 +100,12 @@ impl fmt::Display for Reason {
             Reason::Bounded { wanted, bound } => write!(f, "bounded to {bound} (wanted {wanted})"),
             Reason::Held { why } => write!(f, "left alone: {}", shortened(why, 28)),
             Reason::Ranked { milestone, work, rank, of } => {
-                write!(f, "{rank} of {of}: {} to {}", cpu_time(*work), shortened(milestone, 14))
+                let work_left = cpu_time(*work);
+                match milestone.as_ref() {
+                    COMPLETION if *work < NEARLY_DONE_S => write!(f, "nearly done: {work_left} left ({rank}/{of})"),
+                    COMPLETION => write!(f, "to completion: {work_left} ({rank}/{of})"),
+                    _ => write!(f, "learning: {work_left} to 95 % ({rank}/{of})"),
+                }
             }
         }
     }
@@ -126,11 +136,11 @@ impl Reason {
                  what all containers gain together; the New list gets exactly that part."
             ),
             Reason::Watching { growth } => format!(
-                "It gains {growth:.4} of its evaluation's range per node-CPU-second, below the threshold for the first time; \
+                "It gains {growth:.4} of its evaluation's range per node-CPU-second, below the threshold in this interval; \
                  its limit stays until a second interval confirms it."
             ),
             Reason::Converged { growth, floor } => format!(
-                "It gains {growth:.4} of its evaluation's range per node-CPU-second, below the threshold again and again; it \
+                "It gains {growth:.4} of its evaluation's range per node-CPU-second, below the threshold for two consecutive intervals; it \
                  gets its part of all growth, but at least {floor} of the node."
             ),
             Reason::AllConverged { interval } => format!(
@@ -200,6 +210,7 @@ mod tests {
             Reason::Bounded { wanted: Share::ALL, bound: Share::ALL },
             Reason::Held { why: "somebody else set cpu.weight to 40 where 73 was ours".to_owned() },
             Reason::Ranked { milestone: "95 % quality".into(), work: 35_999.0, rank: 128, of: 1000 },
+            Reason::Ranked { milestone: COMPLETION.into(), work: 35_999.0, rank: 1000, of: 1000 },
         ];
         for reason in reasons {
             let text = reason.to_string();

@@ -44,8 +44,16 @@ impl Served {
         let recent = Arc::new(Mutex::new(VecDeque::new()));
         let recordings = mpsc::channel(1).0; // nobody records here
         let history = mpsc::channel(1).0; // nobody remembers here
-        let feed =
-            Feed { status: published, recent: recent.clone(), events: events.clone(), commands, recordings, history };
+        let configuration = watch::channel(Arc::from("[policy]\n")).1;
+        let feed = Feed {
+            status: published,
+            configuration,
+            recent: recent.clone(),
+            events: events.clone(),
+            commands,
+            recordings,
+            history,
+        };
         let given = Arc::new(Mutex::new(Vec::new()));
         let (stop, stopped) = oneshot::channel();
         let (ready, bound) = std::sync::mpsc::channel();

@@ -6,9 +6,11 @@ use super::access::Peer;
 use super::commands;
 use super::problem::Fault;
 use super::shared::{Api, json_response};
-use super::snapshot::Snapshot;
+use super::snapshot::{Snapshot, json};
 use crate::api::Command;
-use crate::api::wire::{AdoptionRequest, ContainerDetail, ContainerList, Done, Policy, PolicyChange, Problem, Status};
+use crate::api::wire::{
+    AdoptionRequest, Configuration, ContainerDetail, ContainerList, Done, Policy, PolicyChange, Problem, Status,
+};
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Extension, Path, Query, State};
 use axum::response::Response;
@@ -49,6 +51,13 @@ pub(super) async fn container(State(api): State<Arc<Api>>, name: Name) -> Result
 #[utoipa::path(get, path = "/v1/policy", responses((status = 200, body = Policy)))]
 pub(super) async fn policy(State(api): State<Arc<Api>>) -> Response {
     json_response(latest(&api).policy_json())
+}
+
+/// Every setting in force: defaults, files, environment and flags, as the daemon took them.
+#[utoipa::path(get, path = "/v1/config", responses((status = 200, body = Configuration)))]
+pub(super) async fn configuration(State(api): State<Arc<Api>>) -> Response {
+    let toml = api.feed.configuration.borrow().to_string();
+    json_response(json(&Configuration { toml }))
 }
 
 /// Use another policy until the next reload or restart.

@@ -30,6 +30,7 @@ use utoipa::OpenApi;
         node::restore,
         node::reload,
         node::policy,
+        node::configuration,
         node::set_policy,
         events::stream,
         history::jobs,

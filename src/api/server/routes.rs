@@ -32,6 +32,7 @@ pub(super) fn router(api: Arc<Api>) -> Router {
         .route("/v1/resume", post(node::resume))
         .route("/v1/restore", post(node::restore))
         .route("/v1/reload", post(node::reload))
+        .route("/v1/config", get(node::configuration))
         .route("/v1/policy", get(node::policy).put(node::set_policy))
         .route("/v1/events", get(events::stream))
         .route("/v1/history", get(history::jobs))

@@ -19,7 +19,7 @@ pub use history::{
 };
 pub use learning::{Claim, Estimate, LogAddress, Metric, Progress, Reading, Trend};
 pub use notice::Notice;
-pub use status::{Node, Policy, PolicyChange, Pressure, Status};
+pub use status::{Configuration, Node, Policy, PolicyChange, Pressure, Status};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

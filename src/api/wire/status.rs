@@ -171,3 +171,10 @@ pub struct PolicyChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<f64>,
 }
+
+/// Every setting in force.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Configuration {
+    /// As a configuration file that would set exactly these.
+    pub toml: String,
+}

@@ -3,7 +3,8 @@
 use super::Check;
 use super::judge::{self, Inotify, Socket, StateDir};
 use crate::api::client::{Client, ClientError};
-use crate::api::wire::Status;
+use crate::api::wire::{Configuration, Status};
+use crate::config::{self, EngineChoice, Settings};
 use crate::host::cgroup::{Version, node_pressure};
 use crate::host::docker::{Engine, EngineAddress, EngineError, EngineInfo};
 use crate::host::users::gid_of;
@@ -23,10 +24,12 @@ const LABEL: &str = "flowcon.enable=true";
 const CONTAINERS_AT_MOST: usize = 200;
 
 /// Every check, in the order in which one would mend.
-pub(super) async fn checks(client: &Client, state_dir: &Path) -> Vec<Check> {
+pub(super) async fn checks(client: &Client, state_dir: Option<&Path>) -> Vec<Check> {
     let daemon = client.get::<Status>("/v1/status").await;
+    let settings = settings(client).await;
+    let state_dir = state_dir.unwrap_or(&settings.state_dir);
     let mut checks = vec![judge::daemon(&daemon)];
-    checks.extend(engine().await);
+    checks.extend(engine(&settings.engine).await);
     checks.extend(cgroups());
     checks.push(judge::pressure(&node_pressure()));
     checks.push(judge::inotify(&inotify()));
@@ -35,8 +38,21 @@ pub(super) async fn checks(client: &Client, state_dir: &Path) -> Vec<Check> {
     checks
 }
 
-async fn engine() -> Vec<Check> {
-    let address = match EngineAddress::from_config(None) {
+/// The settings of the daemon that answers; else what one would read here.
+async fn settings(client: &Client) -> Settings {
+    let told = client.get::<Configuration>("/v1/config").await.ok();
+    let told = told.and_then(|told| config::from_text(&told.toml).ok());
+    told.unwrap_or_else(|| super::super::config::load(None).unwrap_or_default())
+}
+
+async fn engine(choice: &EngineChoice) -> Vec<Check> {
+    let address = match choice {
+        EngineChoice::Off => return Vec::new(),
+        EngineChoice::Auto if EngineAddress::is_no_engine_here() => return vec![judge::none_here()],
+        EngineChoice::Auto => None,
+        EngineChoice::At(address) => Some(address.as_str()),
+    };
+    let address = match EngineAddress::from_config(address) {
         Ok(address) => address,
         Err(error) => return vec![judge::bad_address(&error.to_string())],
     };

@@ -16,9 +16,9 @@ use std::path::PathBuf;
 /// Arguments of `flowctl doctor`.
 #[derive(clap::Args, Debug)]
 pub struct DoctorArgs {
-    /// Where the daemon keeps its journal
-    #[arg(long, env = "FLOWCON_STATE_DIR", default_value = "/var/lib/flowcon", value_name = "DIR")]
-    state_dir: PathBuf,
+    /// Where the daemon keeps its journal [default: what the daemon says, else /var/lib/flowcon]
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
 }
 
 /// How a check came out.
@@ -64,7 +64,7 @@ struct Report<'a> {
 
 /// Looks at everything and prints it; fails when a check did.
 pub async fn doctor(client: &Client, args: &DoctorArgs, screen: &Screen) -> Result<Exit, Failure> {
-    let checks = gather::checks(client, &args.state_dir).await;
+    let checks = gather::checks(client, args.state_dir.as_deref()).await;
     match screen.format {
         Format::Json => screen.print_json(&Report { checks: &checks })?,
         Format::Jsonl => checks.iter().try_for_each(|check| screen.print_json(check))?,

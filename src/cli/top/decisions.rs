@@ -85,7 +85,7 @@ mod tests {
         let expected = [
             (NOW - 3000, "share 20%, slow"),
             (NOW - 1000, "share 40%, fast"),
-            (NOW, "share 63%, growing: 63% of all growth"),
+            (NOW, "share 63%, learning fast: 63% of all growth"),
         ];
         assert_eq!(told, expected);
     }

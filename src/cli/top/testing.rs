@@ -76,7 +76,7 @@ pub fn containers() -> Vec<Container> {
     vae.progress = Some(progress(37.0, 50.0, 260.0));
     (vae.share, vae.limit, vae.growth) = (Some(0.63), Some(0.63), Some(0.031));
     (vae.cpu_used, vae.memory_bytes) = (Some(0.62), Some(3 << 29));
-    vae.why = "growing: 63% of all growth".to_owned();
+    vae.why = "learning fast: 63% of all growth".to_owned();
 
     let mut lstm = container("lstm");
     lstm.list = Some("watching".to_owned());
@@ -97,7 +97,7 @@ pub fn containers() -> Vec<Container> {
     (resnet.share, resnet.growth, resnet.cpu_used, resnet.memory_bytes) =
         (Some(0.12), Some(0.0004), Some(0.12), Some(9 << 30));
     (resnet.min_share, resnet.max_share) = (0.05, 0.5);
-    resnet.why = "converged: at least 12%".to_owned();
+    resnet.why = "plateau: at least 12%".to_owned();
 
     let mut sweep = container("sweep");
     sweep.notices = vec![Notice {
@@ -145,7 +145,7 @@ pub fn detail(name: &str, recent: &[f64], evaluations: u64, line: &str) -> Conta
             policy: "flowcon".to_owned(),
             decision: Some(Decision {
                 rule: "growing".to_owned(),
-                text: "growing: 63% of all growth".to_owned(),
+                text: "learning fast: 63% of all growth".to_owned(),
                 story: "It gains 0.0310 of its evaluation's range per node-CPU-second, above the threshold, which is 63% of \
                         what all containers gain together; the New list gets exactly that part."
                     .to_owned(),

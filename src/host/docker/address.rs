@@ -54,6 +54,12 @@ impl EngineAddress {
         }
     }
 
+    /// Whether nobody named an engine, and none of the usual sockets exists.
+    pub fn is_no_engine_here() -> bool {
+        let named = std::env::var_os("DOCKER_HOST").is_some_and(|name| !name.is_empty());
+        !named && !USUAL_SOCKETS.iter().any(|path| Path::new(path).exists())
+    }
+
     /// The first candidate that exists now; the first of all where none does. Looked up anew at each connection.
     pub fn socket(&self) -> &Path {
         self.candidates.iter().find(|path| path.exists()).unwrap_or(&self.candidates[0])

@@ -13,6 +13,10 @@ pub(in crate::cli::doctor) fn bad_address(error: &str) -> Check {
     Check::warn(ENGINE, error, "unset DOCKER_HOST, or set it to unix:///var/run/docker.sock")
 }
 
+pub(in crate::cli::doctor) fn none_here() -> Check {
+    Check::ok(ENGINE, "none on this machine; `flowctl run -- COMMAND` governs commands")
+}
+
 pub(in crate::cli::doctor) fn no_engine(error: &EngineError, closed: bool) -> Check {
     if closed {
         return Check::warn(

@@ -3,7 +3,7 @@
 mod engine;
 mod kernel;
 
-pub(super) use engine::{bad_address, driver, engine, gpus, log_driver, no_engine};
+pub(super) use engine::{bad_address, driver, engine, gpus, log_driver, no_engine, none_here};
 pub(super) use kernel::{Inotify, cgroups, controllers, inotify, pressure, read_only_cgroups};
 
 use super::super::text;

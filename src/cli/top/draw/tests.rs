@@ -93,7 +93,7 @@ fn a_job_with_a_past_shows_it() {
         moment(
             NOW - 3_600_000 + at * 12_000,
             share,
-            if at < 150 { "growing: 20% of all growth" } else { "growing: 50%" },
+            if at < 150 { "learning fast: 20% of all growth" } else { "learning fast: 50%" },
         )
     });
     app.take(Input::Past(container("vae").id, past.collect()), at(60));
