@@ -1,4 +1,4 @@
-//! Plain blocks on real parts: a dockerd, real cgroups, `flowcond` and what `flowctl` tells of it. Wants root.
+//! Control periods on real parts: a dockerd, real cgroups, `flowcond` and what `flowctl` tells of it. Wants root.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -48,7 +48,7 @@ fn now_ms() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
 }
 
-/// Waits for a plain block that has a while to go, and for what must be so in it.
+/// Waits for a control period that has a while to go, and for what must be so in it.
 fn in_a_plain_block<T>(daemon: &Daemon, what: &str, mut look: impl FnMut() -> Option<T>) -> (u64, T) {
     eventually(what, SOON, || {
         let until = plain_until(daemon).filter(|until| *until > now_ms() + 3_000)?;
@@ -71,14 +71,14 @@ fn in_a_plain_block_limits_are_the_originals_also_after_a_kill_and_afterwards_ou
     eventually("flat is limited in a governed block", SOON, is_ours);
 
     let (until, ()) =
-        in_a_plain_block(&daemon, "the original stands in a plain block, and the policy looks on", || {
+        in_a_plain_block(&daemon, "the original stands in a control period, and the policy looks on", || {
             let looks_on = daemon.job("flat").is_some_and(|flat| flat["list"] == "completing");
             is_original().filter(|()| looks_on)
         });
     let status = daemon.told(&["status"]);
     assert!(status.contains("PLAIN until ") && status.contains("original limits stand"), "{status}");
     let explained = daemon.told(&["explain", "flat"]);
-    assert!(explained.contains("This is a plain block: until "), "{explained}");
+    assert!(explained.contains("This is a control period: until "), "{explained}");
 
     // Killed within the block: the next daemon finds itself in the same one, and nothing is lost.
     daemon.end("KILL");
@@ -94,21 +94,21 @@ fn in_a_plain_block_limits_are_the_originals_also_after_a_kill_and_afterwards_ou
     // A person's will is stronger: a pin stays.
     daemon.told(&["pin", "flat", "--share", "20%"]);
     sleep(Duration::from_secs(1));
-    let pinned = in_a_plain_block(&daemon, "a pinned share stays in a plain block", || {
+    let pinned = in_a_plain_block(&daemon, "a pinned share stays in a control period", || {
         let grow = daemon.job("grow").filter(|grow| grow["rule"] == "plain-block")?;
         let weight = f64::from(engine.cpu_weight(&flat));
         Some(weight / (weight + grow["cpu_weight"].as_f64()?)).filter(|share| (share - 0.2).abs() < 0.02)
     });
     assert!(pinned.1 > 0.0);
 
-    // A pause is stronger as well, and whoever ends the daemon within a plain block has the originals.
+    // A pause is stronger as well, and whoever ends the daemon within a control period has the originals.
     daemon.told(&["release", "--all"]);
     eventually("everything has its original", SOON, is_original);
     assert!(!daemon.told(&["status"]).contains("PLAIN"), "a pause is what counts");
     daemon.told(&["govern", "--all"]);
     daemon.end("TERM");
     assert_eq!(engine.cpu_weight(&flat), original);
-    assert!(daemon.log().contains("plain block until"), "{}", daemon.log());
+    assert!(daemon.log().contains("control period until"), "{}", daemon.log());
 }
 
 #[test]
@@ -141,11 +141,11 @@ fn plain_blocks_are_recorded_replayed_told_and_measured() {
         let made = daemon.flowctl(&["report", "-o", page.to_str().unwrap()]).status.success();
         if made { std::fs::read_to_string(&page).unwrap() } else { String::new() }
     };
-    eventually("some plain blocks are in the report", SOON, || {
+    eventually("some control periods are in the report", SOON, || {
         let page = report();
-        page.contains("Not enough plain blocks yet to measure the gain: ").then_some(())
+        page.contains("Not enough control periods yet to measure the gain: ").then_some(())
     });
-    // Six runs of plain blocks, each between governed ones: two minutes at most, with four seconds a block.
+    // Six runs of control periods, each between governed ones: two minutes at most, with four seconds a block.
     let until = std::time::Instant::now() + Duration::from_secs(150);
     let page = loop {
         let page = report();
@@ -156,9 +156,12 @@ fn plain_blocks_are_recorded_replayed_told_and_measured() {
         assert!(std::time::Instant::now() < until, "not measured: {said}");
         sleep(Duration::from_secs(2));
     };
-    for part in
-        ["plain blocks, which chance picked", "Measured against plain blocks", "held-long", "How the estimate is made"]
-    {
+    for part in [
+        "control periods, which chance picked",
+        "Measured against control periods",
+        "held-long",
+        "How the estimate is made",
+    ] {
         assert!(page.contains(part), "{part}");
     }
 
@@ -177,7 +180,7 @@ fn plain_blocks_are_recorded_replayed_told_and_measured() {
         told.iter().filter(|event| event["kind"] == "holdback").filter_map(|event| event["text"].as_str()).collect();
     assert!(of_blocks.len() > 4, "{of_blocks:?}");
     assert!(
-        of_blocks[0].starts_with("plain block until 2") && of_blocks[1] == "the plain block is over",
+        of_blocks[0].starts_with("control period until 2") && of_blocks[1] == "the control period is over",
         "{of_blocks:?}"
     );
     let past = daemon.told(&["history", "held-long", "-o", "jsonl"]);

@@ -1,6 +1,6 @@
-//! Plain blocks of time on this node: which block is now, and that one begins or ends.
+//! Control periods of time on this node: which block is now, and that one begins or ends.
 //!
-//! Wall time says which block it is ([`Holdback`]), so nothing of it is kept: a daemon that was killed within a plain block finds itself in
+//! Wall time says which block it is ([`Holdback`]), so nothing of it is kept: a daemon that was killed within a control period finds itself in
 //! it again. A clock that is set jumps to another block, which the next look notices. A reload or another policy takes effect at once, also
 //! within a block. While everything is released blocks go on and mean nothing: what is held is left alone.
 
@@ -12,7 +12,7 @@ use crate::policy::Holdback;
 pub(super) struct Blocks {
     /// The name that says which blocks are plain.
     node: String,
-    /// It was told that a plain block began, and not yet that it ended.
+    /// It was told that a control period began, and not yet that it ended.
     told: bool,
 }
 
@@ -26,7 +26,7 @@ impl Blocks {
         Some(Holdback::new(settings, &self.node)?.block_at(unix_ms(), now))
     }
 
-    /// Says that a plain block begins or ends. `matters`: it is anything to a job.
+    /// Says that a control period begins or ends. `matters`: it is anything to a job.
     pub fn turned(&mut self, block: Option<HoldbackBlock>, matters: bool) -> Option<String> {
         let plain = block.filter(|block| block.plain && matters);
         if plain.is_some() == self.told {
@@ -36,9 +36,11 @@ impl Blocks {
         Some(match plain {
             Some(block) => {
                 let until = time::utc(block.until_unix_ms);
-                format!("plain block until {until}: every job has its original limits, to measure what governing gains")
+                format!(
+                    "control period until {until}: every job has its original limits, to measure what governing gains"
+                )
             }
-            None => "the plain block is over".to_owned(),
+            None => "the control period is over".to_owned(),
         })
     }
 }

@@ -105,6 +105,7 @@ impl Governing {
 
     fn learn_from(&mut self, job: &Job, exit_code: Option<i32>) {
         self.logs.unfollow(job.id());
+        self.publisher.read_to_end(job.id(), job.tracker.peek(node::now()));
         if let Some((training, curve)) = self.library.learn_from(job, exit_code, node::now())
             && !self.actuator.order(Order::Learnt(training, curve))
         {

@@ -5,7 +5,9 @@ use super::history::{History, Pace, SLOW};
 use super::journal::unix_ms;
 use crate::api::{Feed, HistoryRequest, RecordingRequest, Request};
 use crate::config::{self, Settings};
-use crate::model::{ContainerId, Event, EventKind, Millis, NodeStatus, Notice, NoticeLevel, PolicySettings, Pressure};
+use crate::model::{
+    ContainerId, Event, EventKind, Learning, Millis, NodeStatus, Notice, NoticeLevel, PolicySettings, Pressure,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{broadcast, mpsc, watch};
@@ -98,6 +100,11 @@ impl Publisher {
         if let Some(code) = exit_code {
             self.history.exited(id, code);
         }
+    }
+
+    /// What the log of a container that ended has told in the end, for the history.
+    pub fn read_to_end(&mut self, id: &ContainerId, learning: Learning) {
+        self.history.read_to_end(id, learning);
     }
 
     /// These settings are in force from now on.

@@ -22,7 +22,7 @@ pub enum EventKind {
     Command,
     /// A notice was raised.
     Notice,
-    /// A plain block of the holdback began or ended.
+    /// A control period of the holdback began or ended.
     Holdback,
 }
 

@@ -95,7 +95,7 @@ impl fmt::Display for Reason {
             }
             Reason::ObserveOnly => f.write_str("policy only watches"),
             Reason::PlainBlock { until_unix_ms } => {
-                write!(f, "holdback: plain sharing until {}", of_day(*until_unix_ms))
+                write!(f, "control period: plain until {}", of_day(*until_unix_ms))
             }
             Reason::Bounded { wanted, bound } => write!(f, "bounded to {bound} (wanted {wanted})"),
             Reason::Held { why } => write!(f, "left alone: {}", shortened(why, 28)),
@@ -150,7 +150,7 @@ impl Reason {
             ),
             Reason::ObserveOnly => "The policy watches and changes nothing.".to_owned(),
             Reason::PlainBlock { until_unix_ms } => format!(
-                "This is a plain block: until {} UTC every job has its original limits, so that what governing gains can be \
+                "This is a control period: until {} UTC every job has its original limits, so that what governing gains can be \
                  measured (policy.holdback).",
                 of_day(*until_unix_ms)
             ),

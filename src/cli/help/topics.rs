@@ -75,17 +75,17 @@ fn policy() -> Topic {
                 parts: vec![
                     item(
                         "balanced",
-                        "The default. Two things about a job are worth waiting for: a good model (95 % of the improvement that it will ever \
-                         make) and the end. The policy estimates the CPU-seconds to each from the log and the CPU used, and most CPU goes \
-                         to the best credit per CPU-second. Every job keeps a floor; a job without progress in its log has an equal share; \
-                         a job whose forecasts keep failing gets at most an equal share. `policy.objective` weighs the two: quality, \
+                        "The default. Jobs are ranked by the CPU time to their next milestone: 95 % of final quality, or completion. The policy \
+                         estimates that time from the log and the CPU used, and gives most CPU to the job with the best credit per CPU-second. \
+                         Every job keeps a floor. A job without progress in its log gets an equal share; a job whose forecasts keep failing \
+                         gets at most that. `policy.objective` weighs the two: quality, \
                          balanced, completion, or a number from 0 (quality) to 1 (completion).",
                     ),
                     item(
                         "balanced, when the log does not say how long the training will be",
                         "The number is taken from the job's command, environment or configuration file where it stands there (`flowctl \
-                         explain JOB` says where). Where it stands nowhere, CPU is lent: a job on the way to a good model gets more, and \
-                         gives it back afterwards, so that good models come sooner and the ends when plain sharing would have brought them.",
+                         explain JOB` says where). Where it stands nowhere, CPU is lent: a job that still learns gets more and gives it \
+                         back afterwards, so that it reaches its quality sooner and completes as it would with plain sharing.",
                     ),
                     item(
                         "flowcon",
@@ -94,7 +94,7 @@ fn policy() -> Topic {
                          back to New. Shares follow growth; when all have converged they compete freely. The lists are shown under every \
                          policy; only flowcon acts on them.",
                     ),
-                    item("fair", "Watches and changes nothing: the dry run."),
+                    item("fair", "Observes and changes nothing: the dry run."),
                 ],
             },
             Section {
@@ -115,24 +115,23 @@ fn policy() -> Topic {
                 )],
             },
             Section {
-                heading: "WHAT IT GAINS, MEASURED",
+                heading: "MEASURING THE GAIN",
                 parts: vec![
                     paragraph(
-                        "`flowctl report` estimates what plain sharing would have given. To measure it, give a part of the time for it: \
-                         policy.holdback = 0.1. In a tenth of the blocks of policy.holdback-block, which a hash of the clock picks and not \
-                         the jobs, every job has its original limits; only a pinned share stays. A block costs a job nothing but what \
-                         governing would have gained it. Six plain blocks, 5 hours with 0.1 and blocks of 5 minutes, are the least that \
-                         the report makes a figure of.",
+                        "`flowctl report` estimates what plain sharing would have given. To measure it, run a switchback experiment: \
+                         policy.holdback = 0.1 makes one tenth of the time control periods, in blocks of policy.holdback-block chosen by a \
+                         hash of the clock. In a control period every job has its original limits; only a pinned share stays. The report \
+                         gives a figure after six control periods: about 5 hours with 0.1 and blocks of 5 minutes.",
                     ),
                     paragraph(
-                        "`flowctl status`, `flowctl top` and `flowctl explain JOB` say that a plain block is on and until when, `flowctl events` that it begins \
-                         and ends. A restart changes nothing about which blocks are plain; a reload of either key takes effect at once. \
-                         Holds and pauses are stronger than a block.",
+                        "`flowctl status`, `flowctl top` and `flowctl explain JOB` show that a control period is on and until when; `flowctl events` shows when it begins \
+                         and ends. A restart does not change which blocks are control periods; a reload of either key takes effect at once. \
+                         A released or held job stays as it is.",
                     ),
                 ],
             },
             Section {
-                heading: "SEE ALSO IN ACTION",
+                heading: "EXAMPLES",
                 parts: vec![Part::Code(
                     "flowctl explain JOB        # every number behind one job's share\n\
                      flowctl policy balanced --objective 1\n\
@@ -186,14 +185,14 @@ fn limits() -> Topic {
                          `flowctl govern JOB` takes the new value as its original. What the system reverted (an engine restart, a \
                          `systemctl daemon-reload`) is decided anew at the next tick.",
                     ),
-                    paragraph("Missing, late or nonsensical data never tightens a limit."),
+                    paragraph("Missing, late or wrong data never tightens a limit."),
                 ],
             },
             Section {
                 heading: "UNDO",
                 parts: vec![Part::Code(
                     "flowctl release JOB          # this job: original limits, left alone\n\
-                     flowctl restore            # all of them, and pause\n\
+                     flowctl restore            # all of them\n\
                      systemctl stop flowcond    # all of them, and no daemon\n\
                      flowcond restore           # after a crash, when no daemon runs",
                 )],

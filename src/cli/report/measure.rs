@@ -20,16 +20,16 @@
 //! Chance said which blocks are plain, so the plain ones are a fair sample of all. Everything that was used in a block counts, also by jobs that started or ended
 //! within it, and who was not there used nothing: to compare only jobs that live on would leave out whom governing brought to the end.
 //!
-//! - *For the node* each run of plain blocks, mostly one, is a *comparison* with the governed block before it and the one after it: `A` is the
+//! - *For the node* each run of control periods, mostly one, is a *comparison* with the governed block before it and the one after it: `A` is the
 //!   mean rate of these two, `B` that of the plain ones. Trends and the coming and going of jobs fall on both alike. The ratio is ΣA / ΣB.
-//! - *For a job* what it got while governed is known, block by block, and need not be sampled: it is divided by the mean of its plain blocks.
-//!   A job that waits for long and then gets all would seldom be caught at it by neighbours of plain blocks.
+//! - *For a job* what it got while governed is known, block by block, and need not be sampled: it is divided by the mean of its control periods.
+//!   A job that waits for long and then gets all would seldom be caught at it by neighbours of control periods.
 //!
 //! ## How sure (the intervals, 95 %)
 //!
 //! The scatter of the sample says how far another draw could have been. Node: e = A − ratio·B, Var ln ratio ≈ n/(n−1) · Σe² / (ΣA)²
 //! (linearised ratio of means; W. Cochran, *Sampling Techniques*, 1977, chapter 6), with 2·e·e′ more for each two comparisons in a row
-//! that share a governed block, where the sum of these is positive. Job: the standard error of the mean of its plain blocks. The interval is the ratio times exp(± t·σ), t
+//! that share a governed block, where the sum of these is positive. Job: the standard error of the mean of its control periods. The interval is the ratio times exp(± t·σ), t
 //! from Student's distribution with n − 1 degrees, so that few blocks make it wide; below [`COMPARISONS_AT_LEAST`] nothing is said. Blocks
 //! are drawn group by group, which scatters less than this assumes, never more. Counters are not believed beyond [`LEAST_DOUBT`].
 //!
@@ -50,7 +50,7 @@ const NEXT_WITHIN_MS: u64 = 1_000;
 /// What was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measurement {
-    /// Plain blocks that were seen.
+    /// Control periods that were seen.
     pub plain_blocks: usize,
     /// Runs of them that could be compared: with the same jobs in a governed block before and after.
     pub comparisons: usize,
@@ -58,7 +58,7 @@ pub struct Measurement {
     pub work: Option<Range>,
     /// CPU used by all jobs together: governed / plain.
     pub cores: Option<Range>,
-    /// CPU of each job, by its number: in how many plain blocks it was seen, and governed / plain.
+    /// CPU of each job, by its number: in how many control periods it was seen, and governed / plain.
     pub jobs: BTreeMap<u64, (usize, Option<Range>)>,
 }
 
@@ -78,7 +78,7 @@ pub fn measure(blocks: &[PastBlock], works: &BTreeMap<u64, f64>) -> Measurement 
     }
 }
 
-/// Each job that was seen in a plain block.
+/// Each job that was seen in a control period.
 fn of_jobs(blocks: &[PastBlock]) -> BTreeMap<u64, (usize, Option<Range>)> {
     let mut cores: BTreeMap<u64, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for block in blocks {
@@ -103,7 +103,7 @@ fn of_job(governed: &[f64], plain: &[f64]) -> Option<Range> {
     Some(around(had / sampled, count, (squares / (count - 1.0) / count).sqrt() / sampled))
 }
 
-/// A rate in governed and in plain blocks.
+/// A rate in governed and in control periods.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Pair {
     governed: f64,
@@ -112,7 +112,7 @@ struct Pair {
     between: (u64, u64),
 }
 
-/// A run of plain blocks and its neighbours: cores of each job in them; who was not there used none.
+/// A run of control periods and its neighbours: cores of each job in them; who was not there used none.
 struct Comparison {
     /// When the governed blocks began.
     between: (u64, u64),

@@ -18,7 +18,7 @@ fn blocks(told: &[(bool, Cores)]) -> Vec<PastBlock> {
     told.iter().enumerate().map(block).collect()
 }
 
-/// So many plain blocks, each between two governed ones that no other has: the cores of each job governed and plain.
+/// So many control periods, each between two governed ones that no other has: the cores of each job governed and plain.
 fn rounds(count: usize, governed: &[(u64, f64)], plain: &[(u64, f64)]) -> Vec<PastBlock> {
     let round = [(false, governed), (true, plain), (false, governed)];
     blocks(&round.repeat(count))

@@ -195,7 +195,7 @@ fn judge(found: &mut Found, told: &Measurement, truth: &BTreeMap<u64, (f64, f64)
 fn the_truth_lies_within_the_interval_and_what_is_claimed_is_so() {
     let cases = [
         ("random-10", "balanced", 0.2, 4, 5),
-        // Ten to twenty plain blocks: many seeds, because chance has a large part in each.
+        // Ten to twenty control periods: many seeds, because chance has a large part in each.
         ("random-10", "balanced", 0.1, 2, 60),
         // A policy that costs jobs' worth of work here.
         ("random-10", "flowcon", 0.1, 2, 20),

@@ -1,4 +1,4 @@
-//! The page's words about what was measured in plain blocks: in short, in a section of its own, and how.
+//! The page's words about what was measured in control periods: in short, in a section of its own, and how.
 //!
 //! Names come from strangers: all of them go through [`safe`]. Imports: the measurement, tables.
 
@@ -8,7 +8,7 @@ use super::measure::COMPARISONS_AT_LEAST;
 use super::tables::{safe, scrolled};
 use crate::term::text;
 
-/// Whether there is anything to say: plain blocks were seen, or will be.
+/// Whether there is anything to say: control periods were seen, or will be.
 pub fn is_told(data: &Data) -> bool {
     data.measured.plain_blocks > 0 || data.holdback.part > 0.0
 }
@@ -35,7 +35,7 @@ pub fn story(data: &Data) -> String {
     format!(
         "<p>In {}, which chance picked, every job had its original limits. Against these, the work done a second while governed, counted in \
          whole jobs: {} (95 % interval {}): {verdict}.{all}</p>",
-        text::count(measured.plain_blocks, "plain block"),
+        text::count(measured.plain_blocks, "control period"),
         change(work.likely),
         range(work),
     )
@@ -53,7 +53,7 @@ fn missing(data: &Data) -> String {
     } else {
         "and the holdback is off now (policy.holdback)".to_owned()
     };
-    format!("<p>Not enough plain blocks yet to measure the gain: {compared} of {COMPARISONS_AT_LEAST}; {when}.</p>")
+    format!("<p>Not enough control periods yet to measure the gain: {compared} of {COMPARISONS_AT_LEAST}; {when}.</p>")
 }
 
 /// The section of its own.
@@ -65,9 +65,9 @@ pub fn section(data: &Data) -> String {
         scrolled(
             "Measured, job by job",
             &format!(
-                "<table><caption>CPU that each job got while governed, against its plain blocks; a change in colour is beyond its 95 % \
+                "<table><caption>CPU that each job got while governed, against its control periods; a change in colour is beyond its 95 % \
                  interval. Of twenty such intervals one may miss.</caption><thead><tr><th scope=\"col\">job</th>\
-                 <th scope=\"col\">plain blocks</th><th scope=\"col\">CPU</th><th scope=\"col\">interval</th></tr></thead>\
+                 <th scope=\"col\">control periods</th><th scope=\"col\">CPU</th><th scope=\"col\">interval</th></tr></thead>\
                  <tbody>{rows}</tbody></table>"
             ),
             true,
@@ -92,7 +92,7 @@ const METHOD: &str = "<p>This is <b>measured</b>: the daemon switches governing 
     blocks that a keyed hash of the clock picks, whatever the jobs do. The beginning of each block is left out, until a switch has come \
     through. A job of W core-seconds that uses c cores goes through c/W jobs' worth of work a second; the sum over the jobs in governed blocks \
     next to plain ones is divided by the sum in these. A job's own figure is the CPU that it got while governed, divided by what it got in \
-    its plain blocks.</p>\
+    its control periods.</p>\
     <p>The interval says how far chance could have moved the figure with another choice of blocks (Student's t on the scatter of the \
     blocks). On simulated jobs, for which the truth is known, it holds it in at least nine cases of ten. These are rates of the moment: who \
     gets more now ends sooner, and the others have more from then on. What that makes of completion times is estimated below.</p>";

@@ -20,7 +20,7 @@ pub fn html(data: &Data) -> String {
     let sections = [
         Some(("short", "In short", in_short(data))),
         Some(("jobs", "The jobs", jobs_table(data))),
-        measured::is_told(data).then(|| ("measured", "Measured against plain blocks", measured::section(data))),
+        measured::is_told(data).then(|| ("measured", "Measured against control periods", measured::section(data))),
         Some(("times", "Completion", completion(data, &drawn))),
         Some(("pictures", "What happened", pictures(data, &drawn))),
         Some(("decisions", "Decisions", decisions(data))),

@@ -135,9 +135,9 @@ fn with_blocks(mut data: Data, blocks: u64) -> Data {
 fn what_was_measured_stands_beside_what_is_estimated() {
     let page = html(&with_blocks(hour(4, 6, "job-"), 40));
     for part in [
-        "In 8 plain blocks, which chance picked",
+        "In 8 control periods, which chance picked",
         "<b class=\"better\">measured gain</b>",
-        "Measured against plain blocks",
+        "Measured against control periods",
         "Under plain sharing",
         "95 % interval",
     ] {
@@ -145,7 +145,7 @@ fn what_was_measured_stands_beside_what_is_estimated() {
     }
     assert_eq!(page.matches("<td class=\"better\">+5").count(), 2, "jobs 1 and 3 had half as much again: {page}");
     let without = html(&hour(4, 6, "job-"));
-    assert!(!without.contains("plain block") && without.contains("policy.holdback"), "only how to begin");
+    assert!(!without.contains("control period") && without.contains("policy.holdback"), "only how to begin");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn too_few_plain_blocks_are_no_figure_but_how_long_to_wait() {
     let data = with_blocks(hour(4, 6, "job-"), 20);
     let page = html(&data);
     // Two more of those that come every ten minutes.
-    assert!(page.contains("Not enough plain blocks yet to measure the gain: 4 of 6; about 20m more"), "{page}");
+    assert!(page.contains("Not enough control periods yet to measure the gain: 4 of 6; about 20m more"), "{page}");
     assert!(!page.contains("Work while governed"));
     let off = Data { holdback: Told::default(), ..data };
     assert!(html(&off).contains("4 of 6; and the holdback is off now"));

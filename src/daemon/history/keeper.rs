@@ -3,7 +3,7 @@
 use super::recorder::Recorder;
 use crate::host::store::StoreError;
 use crate::host::store::history::{HistoryLimits, HistoryStore};
-use crate::model::{ContainerId, Event, NodeStatus};
+use crate::model::{ContainerId, Event, Learning, NodeStatus};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +15,7 @@ pub(super) enum Given {
     Snapshot(Arc<NodeStatus>),
     Event(Event),
     Exited(ContainerId, i32),
+    ReadToEnd(ContainerId, Box<Learning>),
     Limits(HistoryLimits),
 }
 
@@ -72,6 +73,7 @@ impl<T: Fn(Option<String>)> Keeper<T> {
                     }
                 }
                 Ok(Given::Exited(id, code)) => self.recorder.exited(&id, code),
+                Ok(Given::ReadToEnd(id, learning)) => self.recorder.read_to_end(&id, &learning),
                 Ok(Given::Limits(limits)) => {
                     self.limits = limits;
                     self.tidy_at = Instant::now();

@@ -18,7 +18,7 @@ use super::event::{Event as Told, Part};
 use crate::api::HistoryRequest;
 use crate::config::Settings;
 use crate::host::store::history::HistoryLimits;
-use crate::model::{ContainerId, Event, NodeStatus};
+use crate::model::{ContainerId, Event, Learning, NodeStatus};
 use keeper::{Given, Keeper};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -127,6 +127,14 @@ impl History {
         if let Some(queue) = &self.queue {
             // A full queue: it ended, and nobody knows how.
             let _ = queue.try_send(Given::Exited(id.clone(), code));
+        }
+    }
+
+    /// What the log of a container that ended has told in the end.
+    pub fn read_to_end(&mut self, id: &ContainerId, learning: Learning) {
+        if let Some(queue) = &self.queue {
+            // A full queue: what was last seen of it stays.
+            let _ = queue.try_send(Given::ReadToEnd(id.clone(), Box::new(learning)));
         }
     }
 

@@ -3,7 +3,9 @@
 use super::noise::{Measure, cores_between, node_changed, worth};
 use super::windows::Windows;
 use crate::host::store::history::HistoryBatch;
-use crate::model::{ContainerId, Event, EventKind, JobStatus, Moment, NodeStatus, PastDecision, PastJob, PastNode};
+use crate::model::{
+    ContainerId, Event, EventKind, JobStatus, Learning, Moment, NodeStatus, PastDecision, PastJob, PastNode,
+};
 use std::collections::BTreeMap;
 
 /// Two readings of a start that differ by no more are the same run: the start of a command is known to a clock tick.
@@ -12,6 +14,8 @@ const SAME_START_MS: u64 = 3_000;
 const FOUND_AGAIN_WITHIN_MS: u64 = 60_000;
 /// Rows that wait for the disk; what is more is left out.
 pub(super) const ROWS_AT_MOST: usize = 50_000;
+/// Jobs that ended and whose logs are still read; of more, what was last seen stays.
+const ENDED_AT_MOST: usize = 1_000;
 /// The same of blocks, each of which holds all jobs.
 const BLOCKS_AT_MOST: usize = 100;
 
@@ -19,6 +23,8 @@ const BLOCKS_AT_MOST: usize = 100;
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     live: BTreeMap<ContainerId, Live>,
+    /// Jobs that ended a moment ago, with what was last seen of them: their logs are read to the end.
+    ended: BTreeMap<ContainerId, (PastJob, Moment)>,
     /// Jobs that the daemon before this one left open.
     earlier: Vec<PastJob>,
     next: u64,
@@ -135,6 +141,9 @@ impl Recorder {
             range: live.range,
             cores: live.cores,
         };
+        if live.latest.value.is_none() {
+            keep_first_value(&mut self.batch, &mut live.job, status, &mut now);
+        }
         if let Some(is_turn) = worth(&live.kept, &now, &measure) {
             now.is_turn = is_turn;
             live.cores = cores_between(&live.kept, &now);
@@ -170,6 +179,7 @@ impl Recorder {
         describe(&mut job, status);
         let mut first = moment(status, job.number, unix_ms.max(job.last_unix_ms));
         first.is_turn = true;
+        keep_first_value(&mut self.batch, &mut job, status, &mut first);
         keep(&mut self.batch, &mut job, first.clone());
         let range = first.value.filter(|value| value.is_finite()).map(|value| (value, value));
         let live = Live { job, kept: first.clone(), latest: first, cores: None, range };
@@ -179,12 +189,27 @@ impl Recorder {
     fn end(&mut self, id: &ContainerId, unix_ms: u64) {
         let Some(mut live) = self.live.remove(id) else { return };
         if live.latest.unix_ms > live.kept.unix_ms {
-            keep(&mut self.batch, &mut live.job, Moment { is_turn: true, ..live.latest });
+            keep(&mut self.batch, &mut live.job, Moment { is_turn: true, ..live.latest.clone() });
         }
         let ended = unix_ms.max(live.job.last_unix_ms);
         live.job.last_unix_ms = ended;
         live.job.ended_unix_ms = Some(ended);
-        self.batch.jobs.insert(live.job.number, live.job);
+        self.batch.jobs.insert(live.job.number, live.job.clone());
+        if self.ended.len() < ENDED_AT_MOST {
+            self.ended.insert(id.clone(), (live.job, live.latest));
+        }
+    }
+
+    /// Takes note of what the log of a job that ended has told in the end: its last lines come after the last snapshot.
+    pub fn read_to_end(&mut self, id: &ContainerId, learning: &Learning) {
+        let Some((mut job, latest)) = self.ended.remove(id) else { return };
+        let ended = job.ended_unix_ms.unwrap_or(job.last_unix_ms).max(latest.unix_ms + 1);
+        let last = Moment { unix_ms: ended, is_turn: true, ..learnt(learning, latest.clone()) };
+        if (last.value, last.progress) != (latest.value, latest.progress) {
+            describe_learning(&mut job, learning);
+            job.ended_unix_ms = Some(ended);
+            keep(&mut self.batch, &mut job, last);
+        }
     }
 }
 
@@ -197,10 +222,23 @@ fn keep(batch: &mut HistoryBatch, job: &mut PastJob, moment: Moment) {
     }
 }
 
+/// Keeps the value with which a job's curve begins, where more than one came before the first snapshot that has any; `now` comes after it.
+fn keep_first_value(batch: &mut HistoryBatch, job: &mut PastJob, status: &JobStatus, now: &mut Moment) {
+    let Some((first, _)) = status.recent.split_first().filter(|(_, later)| !later.is_empty()) else { return };
+    // Otherwise it is one of the latest values, and not the first.
+    if usize::try_from(status.observed.learning.evaluations).is_ok_and(|all| all == status.recent.len()) {
+        keep(batch, job, Moment { value: Some(*first), progress: None, quality: None, is_turn: true, ..now.clone() });
+        now.unix_ms += 1;
+    }
+}
+
 /// What may be learnt of a job only while it runs.
 fn describe(job: &mut PastJob, status: &JobStatus) {
-    let learning = &status.observed.learning;
     job.original_weight = status.observed.original.cpu_weight.or(job.original_weight);
+    describe_learning(job, &status.observed.learning);
+}
+
+fn describe_learning(job: &mut PastJob, learning: &Learning) {
     if job.metric != learning.metric && learning.metric.is_some() {
         job.metric.clone_from(&learning.metric);
     }
@@ -213,15 +251,14 @@ fn describe(job: &mut PastJob, status: &JobStatus) {
 
 fn moment(status: &JobStatus, job: u64, unix_ms: u64) -> Moment {
     let observed = &status.observed;
-    let learning = &observed.learning;
-    Moment {
+    let seen = Moment {
         job,
         unix_ms,
         cpu: observed.usage.cpu,
         memory: observed.usage.memory,
-        value: learning.latest.map(|latest| latest.value),
-        progress: learning.progress.map(|progress| progress.current),
-        quality: learning.curve.map(|curve| curve.quality),
+        value: None,
+        progress: None,
+        quality: None,
         weight: observed.limits.cpu_weight,
         state: observed.state,
         hold: observed.hold.clone(),
@@ -233,5 +270,16 @@ fn moment(status: &JobStatus, job: u64, unix_ms: u64) -> Moment {
             reason: plan.reason.clone(),
         }),
         is_turn: false,
+    };
+    learnt(&observed.learning, seen)
+}
+
+/// The moment with what the log has told by then.
+fn learnt(learning: &Learning, seen: Moment) -> Moment {
+    Moment {
+        value: learning.latest.map(|latest| latest.value),
+        progress: learning.progress.map(|progress| progress.current),
+        quality: learning.curve.map(|curve| curve.quality),
+        ..seen
     }
 }

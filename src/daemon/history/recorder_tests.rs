@@ -170,3 +170,38 @@ fn a_disk_that_fails_for_hours_costs_bounded_memory() {
     }
     assert!(recorder.take().moments.len() <= ROWS_AT_MOST);
 }
+
+#[test]
+fn the_first_and_the_last_value_are_kept_although_both_came_between_two_snapshots() {
+    let mut recorder = Recorder::default();
+    let mut seen = job("a", 5_000, 0.5, 0.5, 1);
+    seen.recent = vec![2.0, 1.0, 0.5];
+    seen.observed.learning.evaluations = 3;
+    recorder.observe(&NodeStatus {
+        jobs: vec![seen.clone()],
+        unix_ms: START + 5_000,
+        now: Millis(5_000),
+        cores: 8.0,
+        ..empty_status()
+    });
+    recorder.happened(&Event {
+        sequence: 1,
+        unix_ms: START + 6_000,
+        kind: EventKind::Ended,
+        container: Some("a".to_owned()),
+        name: None,
+        text: String::new(),
+    });
+    let mut learning = seen.observed.learning.clone();
+    learning.latest = Some(Evaluation { at: Millis(6_000), value: 0.125, current: None, total: None });
+    recorder.read_to_end(&ContainerId::new("a"), &learning);
+    recorder.read_to_end(&ContainerId::new("a"), &Learning::default()); // told once
+    let batch = recorder.take();
+    let values: Vec<Option<f64>> = batch.moments.iter().map(|moment| moment.value).collect();
+    assert_eq!(values, [Some(2.0), Some(0.5), Some(0.125)]);
+    assert!(batch.moments.is_sorted_by_key(|moment| moment.unix_ms), "{:?}", batch.moments);
+    assert_eq!(
+        batch.jobs.values().next().and_then(|job| job.ended_unix_ms),
+        batch.moments.last().map(|last| last.unix_ms)
+    );
+}

@@ -72,9 +72,9 @@ fn sentences(comparison: &Comparison) -> Vec<String> {
     let losers = comparison.losers();
     let noise = 100.0 * NOISE;
     let mut sentences = vec![if losers.is_empty() {
-        format!("Nobody lost: no job took more than {noise:.0} % longer than with plain sharing.")
+        format!("No job took more than {noise:.0} % longer than with plain sharing.")
     } else {
-        format!("Lost more than {noise:.0} %: {}.", losers.join(", "))
+        format!("These took more than {noise:.0} % longer: {}.", losers.join(", "))
     }];
     for (name, foreign) in [("plain", comparison.plain.foreign), ("governed", comparison.governed.foreign)] {
         sentences.extend(spoilt(name, foreign));
@@ -86,8 +86,8 @@ fn sentences(comparison: &Comparison) -> Vec<String> {
 fn spoilt(name: &str, foreign: Foreign) -> Option<String> {
     (foreign.others + foreign.stolen > SPOILT_ABOVE).then(|| {
         format!(
-            "During the {name} run other processes used {:.0} % of the CPU and the hypervisor took {:.0} %: \
-             repeat on a quiet machine before believing small differences.",
+            "Inconclusive: during the {name} run other processes used {:.0} % of the CPU and the hypervisor took {:.0} %. \
+             Repeat it on a quiet machine.",
             100.0 * foreign.others,
             100.0 * foreign.stolen
         )
@@ -124,14 +124,14 @@ mod tests {
             lines[2].ends_with("-50 %") && lines[3].contains("15.0 s") && lines[4].starts_with("makespan"),
             "{page}"
         );
-        assert!(page.contains("Nobody lost"), "{page}");
+        assert!(page.contains("No job took more"), "{page}");
     }
 
     #[test]
     fn losers_and_spoilt_runs_are_said() {
         let busy = Foreign { ours: 0.5, stolen: 0.02, others: 0.4 };
         let page = page(&comparison([30.0, 5.0], busy), &Look { columns: None, color: false });
-        assert!(page.contains("Lost more than 3 %: job-0."), "{page}");
-        assert!(page.contains("During the governed run other processes used 40 %"), "{page}");
+        assert!(page.contains("These took more than 3 % longer: job-0."), "{page}");
+        assert!(page.contains("Inconclusive: during the governed run other processes used 40 %"), "{page}");
     }
 }

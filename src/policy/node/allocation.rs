@@ -31,7 +31,7 @@ use crate::model::{Bounds, ContainerObservation, CpuWeight, NodeObservation, Run
 
 const GREATEST_WEIGHT: f64 = 10_000.0;
 
-/// What fixed shares may take of a plain block together.
+/// What fixed shares may take of a control period together.
 const FIXED_AT_MOST: f64 = 0.95;
 
 /// What one container gets.
@@ -93,7 +93,7 @@ pub(super) fn untouched(node: &NodeObservation, domains: &[Domain]) -> Vec<Alloc
     divide(node, domains, &|_, containers| untouched_inside(containers))
 }
 
-/// What each container gets in a plain block: as [`untouched`], but a fixed share is what its owner or an operator said.
+/// What each container gets in a control period: as [`untouched`], but a fixed share is what its owner or an operator said.
 pub(super) fn plain(node: &NodeObservation, domains: &[Domain]) -> Vec<Allocation> {
     divide(node, domains, &|domain, containers| plain_inside(containers, domain.part))
 }

@@ -31,7 +31,7 @@ pub enum Violation {
     AboveBound(ContainerId, Share),
     /// Less than the owner's lower bound although all lower bounds fit.
     BelowBound(ContainerId, Share),
-    /// Something was planned in a plain block, and not to keep a fixed share.
+    /// Something was planned in a control period, and not to keep a fixed share.
     PlainTouched(ContainerId),
     /// The weight does not say the same as the share.
     WeightNotShare(ContainerId),

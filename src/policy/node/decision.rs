@@ -22,7 +22,7 @@ impl Decision {
         Decision { list, limit: 1.0, role: MemoryRole::Leave, reason: Reason::ObserveOnly }
     }
 
-    /// The policy decided, and nothing of it counts in a plain block.
+    /// The policy decided, and nothing of it counts in a control period.
     pub(super) fn held_back(self, block: &HoldbackBlock) -> Self {
         let reason = Reason::PlainBlock { until_unix_ms: block.until_unix_ms };
         Decision { limit: 1.0, role: MemoryRole::Leave, reason, ..self }

@@ -22,14 +22,14 @@ use super::flowcon;
 use super::growth::{GrowthMeter, Measurement};
 use super::memory::{self, MemoryPlan, MemoryRole, PlannedMemory};
 use super::quota::{self, QuotaMemory};
+use super::recollection::Recollection;
 use super::situation::Situation;
 use super::wording::{explain_bounds, reason_of};
 use crate::model::{
-    ContainerId, ContainerObservation, ContainerPlan, Contention, Enforcement, GrowthEfficiency, HoldbackBlock, List,
-    Millis, NodeObservation, NodePlan, Place, PlannedLimits, PolicyName, PolicySettings, Pressure, RunState, Share,
+    ContainerObservation, ContainerPlan, Contention, Enforcement, GrowthEfficiency, HoldbackBlock, List, Millis,
+    NodeObservation, NodePlan, Place, PlannedLimits, PolicyName, PolicySettings, Pressure, RunState, Share,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Decides for one node. Remembers lists and measurements between ticks, and nothing else; all of it can be written
@@ -37,13 +37,12 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Governor {
     settings: PolicySettings,
-    /// Boxed: a tick takes everything out and puts it back.
-    remembered: BTreeMap<ContainerId, Box<Remembered>>,
+    remembered: Recollection<Remembered>,
     backoff: Backoff,
     #[serde(default)]
     capacity: CapacityMeter,
     last_tick: Option<Millis>,
-    /// Whether the last tick fell into a plain block.
+    /// Whether the last tick fell into a control period.
     #[serde(default)]
     plain: bool,
 }
@@ -80,7 +79,7 @@ impl Governor {
         let backoff = Backoff::new(&settings);
         Governor {
             settings,
-            remembered: BTreeMap::new(),
+            remembered: Recollection::default(),
             backoff,
             capacity: CapacityMeter::default(),
             last_tick: None,
@@ -149,7 +148,7 @@ impl Governor {
         plan
     }
 
-    /// Whether a tick should come before the planned one: a container started, ended, froze, thawed or may run elsewhere now; a plain block began
+    /// Whether a tick should come before the planned one: a container started, ended, froze, thawed or may run elsewhere now; a control period began
     /// or ended; or, while backing off or squeezing memory, a job reached a milestone, entered another phase or told something for the first
     /// time, or pressure changed. Cheap; changes nothing.
     pub fn is_disturbed(&self, observation: &NodeObservation) -> bool {
@@ -164,39 +163,32 @@ impl Governor {
     }
 
     fn set_changed(&self, observation: &NodeObservation) -> bool {
-        observation.containers.len() != self.remembered.len()
-            || observation.containers.iter().any(|container| {
-                self.remembered
-                    .get(&container.id)
-                    .is_none_or(|memory| memory.state != Some(container.state) || memory.place != container.place)
+        let containers = &observation.containers;
+        !self.remembered.is_of(containers)
+            || self.remembered.of(containers).any(|(container, memory)| {
+                let has_moved = !Arc::ptr_eq(&memory.place, &container.place) && memory.place != container.place;
+                memory.state != Some(container.state) || has_moved
             })
     }
 
     fn situation_changed(&self, observation: &NodeObservation) -> bool {
+        let mut known = self.remembered.of(&observation.containers);
         self.backoff.pressure_changed(observation.pressure)
-            || observation.containers.iter().any(|container| {
-                self.remembered
-                    .get(&container.id)
-                    .is_some_and(|memory| memory.situation.changed(Situation::of(container)))
-            })
+            || known.any(|(container, memory)| memory.situation.changed(Situation::of(container)))
     }
 
     fn squeeze_must_end(&self, observation: &NodeObservation) -> bool {
-        observation.containers.iter().any(|container| {
-            self.remembered.get(&container.id).is_some_and(|memory| memory.planned.is_squeezing())
+        self.remembered.of(&observation.containers).any(|(container, memory)| {
+            memory.planned.is_squeezing()
                 && !memory::is_calm(observation, container, self.settings.memory_pressure_limit)
         })
     }
 
     /// What is remembered of each container, in the observation's order; a new one starts from nothing, in the New list.
-    #[expect(clippy::vec_box, reason = "they come out of the map and go back into it without being copied")]
+    #[expect(clippy::vec_box, reason = "they go back without being copied")]
     fn recall(&mut self, observation: &NodeObservation) -> Vec<Box<Remembered>> {
         let clock_went_back = self.last_tick.is_some_and(|last| observation.now < last);
-        let mut recalled: Vec<Box<Remembered>> = observation
-            .containers
-            .iter()
-            .map(|container| self.remembered.remove(&container.id).unwrap_or_default())
-            .collect();
+        let mut recalled = self.remembered.take(&observation.containers);
         if clock_went_back {
             recalled.iter_mut().for_each(|memory| memory.meter.forget_marks());
         }
@@ -204,19 +196,14 @@ impl Governor {
     }
 
     #[expect(clippy::vec_box, reason = "as above")]
-    fn remember(&mut self, observation: &NodeObservation, recalled: Vec<Box<Remembered>>) {
+    fn remember(&mut self, observation: &NodeObservation, mut recalled: Vec<Box<Remembered>>) {
         self.last_tick = Some(observation.now);
         self.plain = observation.is_plain();
-        self.remembered = observation
-            .containers
-            .iter()
-            .zip(recalled)
-            .map(|(container, mut memory)| {
-                (memory.state, memory.situation) = (Some(container.state), Situation::of(container));
-                memory.place = Arc::clone(&container.place);
-                (container.id.clone(), memory)
-            })
-            .collect();
+        for (container, memory) in observation.containers.iter().zip(&mut recalled) {
+            (memory.state, memory.situation) = (Some(container.state), Situation::of(container));
+            memory.place = Arc::clone(&container.place);
+        }
+        self.remembered.put(&observation.containers, recalled);
     }
 
     /// The block in which nothing that the policy decides counts.

@@ -4,7 +4,7 @@
 //!
 //! What jobs would have got under plain sharing cannot be seen while they are governed. An operator gives a part of the time for seeing it
 //! (`policy.holdback`, at most half): in a *plain* block every job has its original limits, as under the policy `fair`. To compare
-//! plain blocks with governed ones is fair only if nothing else told them apart, so chance must say which is which.
+//! control periods with governed ones is fair only if nothing else told them apart, so chance must say which is which.
 //!
 //! ## Approach
 //!
@@ -12,7 +12,7 @@
 //!   a restart, a crash or a reload within one changes nothing, and there is no state that could be lost.
 //! - ⌈1 / part⌉ blocks are a *group*. Each group holds its due part of plain ones, one or two, so that a short history is balanced
 //!   too and no job waits long for its first. Where a group's part is no whole number the rest is carried to the next (an offset drawn
-//!   once): over any time, the plain blocks that were due and those that came differ by less than one group's.
+//!   once): over any time, the control periods that were due and those that came differ by less than one group's.
 //! - Which of a group's blocks are plain says a keyed hash of the group's number. The key is the node's name: a cluster's nodes do not hold
 //!   back together. Nothing that was observed goes in, so that no block is chosen because of what happens in it.
 //!
@@ -21,8 +21,8 @@
 //! Long against what it takes until a switch has come through: limits are written within a second, and a governed block begins with
 //! one decision's delay at most. Long also against the interval of decisions, or there would be nothing of governing in it; a
 //! governed block may be shorter than the longest back-off, which only means that everything had converged and nobody was held down.
-//! Short against jobs: a plain block is compared with its neighbours, which tells the less the more jobs come and go between them, and a
-//! job's own figure wants six plain blocks in its life. Five minutes, the default, are 15 decisions of the usual interval and a twelfth of a job
+//! Short against jobs: a control period is compared with its neighbours, which tells the less the more jobs come and go between them, and a
+//! job's own figure wants six control periods in its life. Five minutes, the default, are 15 decisions of the usual interval and a twelfth of a job
 //! of an hour.
 //!
 //! The first part of each block is *washed out*, left out of every measurement: one interval of decisions, for policies decide anew only
@@ -30,11 +30,11 @@
 //!
 //! ## Properties
 //!
-//! - A plain block gives every job its fair share, which is the worst that it can do to anybody.
-//! - The policies look on in a plain block: growth is measured, lists and prices are kept up, and when it ends they decide at once with
+//! - A control period gives every job its fair share, which is the worst that it can do to anybody.
+//! - The policies look on in a control period: growth is measured, lists and prices are kept up, and when it ends they decide at once with
 //!   what they know. Only a share that is fixed (an operator's pin, or an owner's bounds that are equal) stays as it is: that is a
 //!   person's will.
-//! - A hold is stronger than a plain block: what must be left alone is left alone.
+//! - A hold is stronger than a control period: what must be left alone is left alone.
 
 use crate::model::{HoldbackBlock, Millis, PolicyName, PolicySettings};
 
@@ -91,7 +91,7 @@ impl Holdback {
 
     fn is_plain(&self, number: u64) -> bool {
         let (group, place) = (number / self.group(), number % self.group());
-        // One draw for each plain block of the group, each among the places that are left (selection sampling).
+        // One draw for each control period of the group, each among the places that are left (selection sampling).
         let mut due = self.due(group);
         for earlier in 0..=place {
             let chosen = below(self.drawn(group, earlier), self.group() - earlier) < due;
@@ -103,7 +103,7 @@ impl Holdback {
         false
     }
 
-    /// Plain blocks of a group.
+    /// Control periods of a group.
     fn due(&self, group: u64) -> u64 {
         let offset = u128::from(below(hashed(self.key), PARTS));
         let each = u128::from(self.group() * self.parts);

@@ -1,4 +1,4 @@
-//! The assignment of blocks, and what a plain block does to a governor.
+//! The assignment of blocks, and what a control period does to a governor.
 
 use super::*;
 use crate::model::{Bounds, Hold, Reason, RunState, Share};
@@ -90,7 +90,7 @@ proptest! {
     }
 }
 
-/// A node of three jobs, the first of which was given more, in a plain block or a governed one.
+/// A node of three jobs, the first of which was given more, in a control period or a governed one.
 fn seen(now_s: u64, plain: bool) -> crate::model::NodeObservation {
     let mut node = node(vec![container("a"), container("b"), container("c")]);
     node.now = Millis::from_secs(now_s);

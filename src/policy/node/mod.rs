@@ -18,6 +18,7 @@ mod memory;
 #[cfg(test)]
 mod properties;
 mod quota;
+mod recollection;
 #[cfg(test)]
 mod scenarios;
 mod situation;

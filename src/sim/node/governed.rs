@@ -4,7 +4,6 @@
 //! all that ever changes a limit. Imports: model, policy, progress.
 
 use super::state::State;
-use super::{Claim, Idle};
 use crate::model::{
     Bytes, ClaimOrigin, ContainerId, ContainerObservation, CpuTime, CpuWeight, Directives, Evaluation, LimitChange,
     Limits, Millis, NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, RunState, Runtime,
@@ -14,6 +13,7 @@ use crate::policy::{Governor, Holdback, diff};
 use crate::progress::{Precedent, Tracker, claim};
 use crate::sim::job::Job;
 use crate::sim::scenario::NodeShape;
+use crate::sim::sharing::Claim;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ struct Container {
 }
 
 impl Governed {
-    /// `name` is the node's, which decides about its plain blocks; its wall time begins with the schedule.
+    /// `name` is the node's, which decides about its control periods; its wall time begins with the schedule.
     pub(super) fn new(settings: PolicySettings, name: &str, jobs: &[Job], record: bool) -> Governed {
         Governed {
             holdback: Holdback::new(&settings, name),
@@ -291,4 +291,24 @@ fn excess(wanted: f64, there: f64) -> f64 {
 
 fn part(of: u64, whole: u64) -> f64 {
     (of as f64 / whole as f64).min(1.0)
+}
+
+/// Idle time of each processor in seconds, up to `since`; from there on the rates apply.
+pub(super) struct Idle {
+    pub since: f64,
+    pub seconds: Vec<f64>,
+    pub rates: Vec<f64>,
+}
+
+impl Idle {
+    pub fn new(cores: f64) -> Idle {
+        let processors = (cores.ceil() as usize).max(1);
+        Idle { since: 0.0, seconds: vec![0.0; processors], rates: vec![cores / processors as f64; processors] }
+    }
+
+    pub fn settle(&mut self, now: f64) {
+        let passed = now - self.since;
+        self.seconds.iter_mut().zip(&self.rates).for_each(|(seconds, rate)| *seconds += rate * passed);
+        self.since = now;
+    }
 }

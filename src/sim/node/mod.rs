@@ -14,8 +14,8 @@ use super::contender::{Contender, Decider};
 use super::job::Job;
 use super::outcome::{History, JobOutcome, Outcome};
 use super::scenario::NodeShape;
-use super::sharing::{Claim, in_order, water_fill};
-use governed::{Governed, Seen};
+use super::sharing::{Claim, water_fill};
+use governed::{Governed, Idle, Seen};
 use places::Places;
 use rules::Ruled;
 use state::{Stage, State};
@@ -50,26 +50,6 @@ enum Next {
 
 /// A rule that gives a job nothing for now still lets it have what nobody else can reach.
 const LEAST_CLAIM: f64 = 1e-6;
-
-/// Idle time of each processor in seconds, up to `since`; from there on the rates apply.
-struct Idle {
-    since: f64,
-    seconds: Vec<f64>,
-    rates: Vec<f64>,
-}
-
-impl Idle {
-    fn new(cores: f64) -> Idle {
-        let processors = (cores.ceil() as usize).max(1);
-        Idle { since: 0.0, seconds: vec![0.0; processors], rates: vec![cores / processors as f64; processors] }
-    }
-
-    fn settle(&mut self, now: f64) {
-        let passed = now - self.since;
-        self.seconds.iter_mut().zip(&self.rates).for_each(|(seconds, rate)| *seconds += rate * passed);
-        self.since = now;
-    }
-}
 
 struct Node<'a> {
     shape: NodeShape,

@@ -4,9 +4,9 @@
 //! cgroups share by their own weights, which are equal here, and the jobs of each by theirs. A job spreads over its atoms, and its threads
 //! move on from where they find others: in the end each has its weight's part of what it can reach. Imports: model.
 
-use super::{Claim, water_fill};
 use crate::model::Numbers;
 use crate::sim::job::Job;
+use crate::sim::sharing::{Claim, water_fill};
 
 /// Rounds in which threads find their places.
 const ROUNDS: usize = 100;

@@ -3,9 +3,9 @@
 //! Imports: nothing of this crate but the simulator's own parts.
 
 use super::state::State;
-use super::{Claim, in_order, water_fill};
 use crate::sim::contender::Rule;
 use crate::sim::job::Job;
+use crate::sim::sharing::{Claim, in_order, water_fill};
 
 /// Every job keeps at least this part of the node under [`Rule::Oracle`].
 const ORACLE_FLOOR: f64 = 0.03;

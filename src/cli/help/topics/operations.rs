@@ -21,10 +21,10 @@ fn install() -> Section {
                 "apt install ./flowcon_*.deb\n\
                  tar xf flowcon-*.tar.gz && flowcon-*/install.sh    # instead, where there is no apt\n\
                  systemctl enable --now flowcond\n\
-                 flowctl doctor                                     # what is missing, and how to mend it",
+                 flowctl doctor                                     # finds problems and says how to fix them",
             ),
             paragraph(
-                "Installing starts nothing and changes no container. To look first, set policy.name = \"fair\": it watches, and changes \
+                "Installing starts nothing and changes no container. To look first, set policy.name = \"fair\": it observes and changes \
                  nothing. Without systemd: `flowcond --socket PATH --state-dir DIR`, as root.",
             ),
         ],
@@ -78,7 +78,7 @@ fn troubleshooting() -> Section {
             ),
             item(
                 "flowctl: this user may not connect",
-                "Root may; members of the group flowcon may look: `usermod -aG flowcon USER`, then log in again.",
+                "Root has full control; members of the group flowcon have read-only access: `usermod -aG flowcon USER`, then log in again.",
             ),
             item(
                 "a container is not in the list",
@@ -133,7 +133,7 @@ fn troubleshooting() -> Section {
             item(
                 "a container with GPUs",
                 "An update through the engine could take its GPUs away, so its cgroup is written directly. GPU memory and time are not \
-                 governed; whoever feeds the GPU is.",
+                 governed; the CPU work that feeds the GPU is.",
             ),
         ],
     }

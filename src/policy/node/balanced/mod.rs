@@ -174,7 +174,7 @@ pub(super) fn decide(
     Answer { decisions, wait }
 }
 
-/// What each may use until the next tick: in a plain block that is not what was decided.
+/// What each may use until the next tick: in a control period that is not what was decided.
 fn offer(node: &NodeObservation, domains: &[Domain], contests: &[Contest<'_>], entries: &mut [Entry<'_>]) {
     let plain = node.is_plain().then(|| allocation::plain(node, domains));
     for contest in contests {

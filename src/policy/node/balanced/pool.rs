@@ -30,12 +30,14 @@ fn divide_atom(atom: &Atom, candidates: &[Option<Candidate>], entitled: &[f64], 
     let best = ranked().map(|c| c.milestone.log_index).fold(f64::NEG_INFINITY, f64::max);
     let rank = |c: &Candidate| (SHARPNESS * (c.milestone.log_index - best)).exp();
     let claim = |c: &Candidate| if c.is_critical { CRITICAL_CLAIM } else { rank(c) };
-    let claims: f64 = ranked().map(|c| claim(c)).sum();
-    if claims.is_nan() || claims <= 0.0 {
+    let claims: Vec<f64> = members.iter().map(|candidate| candidate.map_or(0.0, claim)).collect();
+    let all_claims: f64 = claims.iter().sum();
+    if all_claims.is_nan() || all_claims <= 0.0 {
         return entitled.to_vec();
     }
-    let take = |c: &Candidate| c.honesty * claim(c) / claims;
-    let takes: Vec<f64> = members.iter().map(|candidate| candidate.map_or(0.0, take)).collect();
+    let take =
+        |(candidate, claim): (&Option<&Candidate>, &f64)| candidate.map_or(0.0, |c| c.honesty * claim / all_claims);
+    let takes: Vec<f64> = members.iter().zip(&claims).map(take).collect();
     let taken: f64 = takes.iter().sum();
     let put_in = |c: &Candidate, entitled: f64| taken * c.honesty * c.milestone.trust * (1.0 - floor) * entitled;
     let puts: Vec<f64> =

@@ -1,0 +1,64 @@
+//! What is remembered of each container between two ticks, in the order of the last observation. Imports: model.
+
+use crate::model::{ContainerId, ContainerObservation};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
+
+/// Containers with what is remembered of them.
+///
+/// Nearly always a tick sees the containers of the last one in the same order; then nothing is looked up. Boxed: a tick takes everything out
+/// and puts it back. Written down as a map.
+#[derive(Clone, Debug)]
+pub(super) struct Recollection<M>(Vec<(ContainerId, Box<M>)>);
+
+impl<M> Default for Recollection<M> {
+    fn default() -> Self {
+        Recollection(Vec::new())
+    }
+}
+
+impl<M: Default> Recollection<M> {
+    /// Whether these are the containers of the last tick, in its order.
+    pub fn is_of(&self, containers: &[ContainerObservation]) -> bool {
+        self.0.len() == containers.len() && self.0.iter().zip(containers).all(|((id, _), now)| *id == now.id)
+    }
+
+    /// Each container with what is remembered of it; of others than those of the last tick, of nobody.
+    pub fn of<'a>(
+        &'a self,
+        containers: &'a [ContainerObservation],
+    ) -> impl Iterator<Item = (&'a ContainerObservation, &'a M)> {
+        let known = if self.is_of(containers) { self.0.as_slice() } else { &[] };
+        containers.iter().zip(known).map(|(container, (_, memory))| (container, memory.as_ref()))
+    }
+
+    /// Takes everything out, in the order of these containers. A new one begins from nothing, and who is not observed is forgotten.
+    #[expect(clippy::vec_box, reason = "they go back without being copied")]
+    pub fn take(&mut self, containers: &[ContainerObservation]) -> Vec<Box<M>> {
+        let is_same = self.is_of(containers);
+        let known = std::mem::take(&mut self.0);
+        if is_same {
+            return known.into_iter().map(|(_, memory)| memory).collect();
+        }
+        let mut known: BTreeMap<ContainerId, Box<M>> = known.into_iter().collect();
+        containers.iter().map(|container| known.remove(&container.id).unwrap_or_default()).collect()
+    }
+
+    /// Puts back what was taken for these containers.
+    #[expect(clippy::vec_box, reason = "as above")]
+    pub fn put(&mut self, containers: &[ContainerObservation], memories: Vec<Box<M>>) {
+        self.0 = containers.iter().map(|container| container.id.clone()).zip(memories).collect();
+    }
+}
+
+impl<M: Serialize> Serialize for Recollection<M> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(id, memory)| (id, memory)))
+    }
+}
+
+impl<'de, M: Deserialize<'de>> Deserialize<'de> for Recollection<M> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        BTreeMap::deserialize(deserializer).map(|known| Recollection(known.into_iter().collect()))
+    }
+}
