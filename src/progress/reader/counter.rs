@@ -134,16 +134,11 @@ impl Counter {
     }
 
     /// What the rank depends on, coarsely: a counter that only counts on keeps its rank.
-    pub(super) fn standing(&self) -> (u32, u32, bool, bool, bool, bool, bool) {
-        (
-            self.restarts.min(2),
-            self.distinct.min(DISTINCT_MAX),
-            self.exceeded > 0,
-            self.total.is_some(),
-            self.inside * 2 > self.updates,
-            self.outlives,
-            self.is_regular(),
-        )
+    pub(super) fn standing(&self) -> u32 {
+        let told =
+            [self.exceeded > 0, self.total.is_some(), self.inside * 2 > self.updates, self.outlives, self.is_regular()];
+        let bits = told.iter().fold(0, |bits, told| bits << 1 | u32::from(*told));
+        bits << 8 | self.restarts.min(2) << 4 | self.distinct.min(DISTINCT_MAX)
     }
 
     /// Whether it had more than one value.

@@ -27,6 +27,9 @@ pub(super) struct Counters {
     /// The outermost counter as last found, until something changes that could make it another.
     #[serde(skip)]
     outer: Cell<Option<(Beside, usize)>>,
+    /// Behind the counter that was printed last.
+    #[serde(skip)]
+    latest: usize,
 }
 
 /// Where the evaluation stands: what stopped before its first line was preparation, and what stands on its lines measures it.
@@ -130,7 +133,11 @@ impl Counters {
     fn slot(&mut self, counted: Counted, total: Option<f64>, value: f64, line: u64) -> usize {
         // Bars of different length are different bars.
         let same = |counter: &Counter| counter.is(counted) && (counted.count != Count::Pair || counter.total == total);
-        if let Some(slot) = self.counters.iter().position(same) {
+        // Counters come in the same order on each line.
+        let (before, behind) = self.counters.split_at(self.latest.min(self.counters.len()));
+        let found = behind.iter().position(same).map(|at| before.len() + at);
+        if let Some(slot) = found.or_else(|| before.iter().position(same)) {
+            self.latest = slot + 1;
             return slot;
         }
         self.outer.set(None);
@@ -151,21 +158,21 @@ impl Counters {
         {
             return self.counters.get(slot);
         }
-        let rank = |slot: &usize| {
-            let counter = &self.counters[*slot];
+        let rank = |slot: usize| {
+            let counter = &self.counters[slot];
             // An outer counter that moves, or that was there before, or after which this one began again; in
             // `step=340/2500,epoch=0` the steps count on.
             let outer = |(at, other): (usize, &Counter)| {
                 other.count.is_outer()
                     && other.last_line >= beside.first_line
-                    && (at < *slot || other.moves() || counter.restarts > 0)
+                    && (at < slot || other.moves() || counter.restarts > 0)
             };
             let has_outer = self.counters.iter().enumerate().any(outer);
-            let is_beside = beside.counters >> *slot & 1 == 1;
+            let is_beside = beside.counters >> slot & 1 == 1;
             counter.rank(self.total_of(counter).is_some(), has_outer, is_beside, beside.first_line)
         };
-        let best =
-            (0..self.counters.len()).max_by(|a, b| rank(a).total_cmp(&rank(b))).filter(|slot| rank(slot) > 0.0)?;
+        let ranked = (0..self.counters.len()).map(|slot| (rank(slot), slot));
+        let (_, best) = ranked.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(rank, _)| *rank > 0.0)?;
         self.outer.set(Some((beside, best)));
         self.counters.get(best)
     }
@@ -203,7 +210,7 @@ impl Counters {
             return counter.current;
         }
         let begun = counter.current - if counter.first >= 1.0 { 1.0 } else { 0.0 };
-        let inner = self.counters.iter().filter(|inner| inner.is_within(counter));
+        let inner = self.counters.iter().filter(|inner| inner.total.is_some() && inner.is_within(counter));
         let Some(inner) = inner.max_by_key(|inner| inner.last_line) else {
             // Nothing inside: the line is printed when the epoch is over.
             return begun.max(0.0) + 1.0;

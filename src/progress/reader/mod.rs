@@ -20,15 +20,13 @@ mod events;
 mod fields;
 mod gap;
 mod labels;
+mod layout;
 mod learn;
 mod lexicon;
 mod lines;
 mod memory;
 mod number;
 mod numeral;
-mod outline;
-#[cfg(test)]
-mod outline_tests;
 mod outside;
 mod pattern;
 mod prefix;

@@ -24,24 +24,23 @@ fn plain(text: &[u8]) -> Option<f64> {
         _ => (false, text),
     };
     let mut mantissa = 0u64;
-    let (mut point, mut power, mut end) = (None, 0, digits.len());
-    for (at, byte) in digits.iter().enumerate() {
-        match byte {
-            b'0'..=b'9' => mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(byte - b'0')),
-            b'.' if point.is_none() => point = Some(at),
-            b'e' | b'E' => {
-                (power, end) = (exponent(&digits[at + 1..])?, at);
-                break;
-            }
-            _ => return None,
+    let mut digits_from = |mut at: usize| {
+        while let Some(digit) = digits.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
+            mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
+            at += 1;
         }
-    }
-    let digits = &digits[..end];
-    if digits.len() > 16 {
-        return None;
-    }
-    let decimals = point.map_or(0, |at| digits.len() - 1 - at);
-    if mantissa >= 1 << 53 || digits.len() == usize::from(point.is_some()) {
+        at
+    };
+    let whole = digits_from(0);
+    let pointed = digits.get(whole) == Some(&b'.');
+    let end = if pointed { digits_from(whole + 1) } else { whole };
+    let power = match digits.get(end) {
+        Some(b'e' | b'E') => exponent(&digits[end + 1..])?,
+        Some(_) => return None,
+        None => 0,
+    };
+    let decimals = end - whole - usize::from(pointed);
+    if end > 16 || mantissa >= 1 << 53 || end == usize::from(pointed) {
         return None;
     }
     let scale = power - decimals as i32;
@@ -67,12 +66,10 @@ fn general(text: &[u8]) -> Option<f64> {
         return None;
     }
     let text = std::str::from_utf8(text).ok()?;
-    let lower = text.to_ascii_lowercase();
-    match lower.trim_start_matches(['+', '-']) {
-        "nan" => return Some(f64::NAN),
-        "inf" | "infinity" => return Some(if lower.starts_with('-') { f64::NEG_INFINITY } else { f64::INFINITY }),
-        _ => {}
+    if let Ok(value) = text.parse() {
+        return Some(value); // not-a-number and the infinities too
     }
+    let lower = text.to_ascii_lowercase();
     let commas = lower.matches(',').count();
     let plain = match commas {
         0 => lower,

@@ -4,15 +4,16 @@
 //! Approach: numbers, blanks and the cells of bars collapse, so that two prints of one template hash alike; what a template
 //! means is then looked up. Digits inside words (`top5`, `s0.loss`) are names and stay. Imports: its siblings.
 
+use super::layout::{self, Digit, Layouts, MEANT};
 use super::number::NUMBER_MAX;
 use super::numeral::{EACH, PLAIN, number_behind_mark, numeral};
-use super::outline::Outlines;
+use std::ops::Range;
 
 /// Numbers on one line that are looked at; a line with more is a dump.
 pub(super) const NUMBERS_MAX: usize = 96;
 
 /// Where a number stands in its line.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Span {
     pub start: u16,
     pub end: u16,
@@ -38,7 +39,9 @@ pub(super) struct Scan {
     pub shape: u64,
     /// The numbers, in order.
     pub numbers: Vec<Span>,
-    outlines: Outlines,
+    /// The digits by which the line is told from others of its layout.
+    meant: Vec<Digit>,
+    layouts: Layouts,
 }
 
 /// What a byte may begin.
@@ -115,14 +118,15 @@ impl Shape {
 impl Scan {
     /// Scans `line`. `commas_divide`: this stream is comma separated, so `1,234` is two numbers.
     pub(super) fn read(&mut self, line: &[u8], commas_divide: bool) {
-        self.numbers.clear();
-        self.outlines.divide_at_commas(commas_divide);
-        if let Some(shape) = self.outlines.recognise(line, &mut self.numbers) {
+        let key = layout::key(line, commas_divide);
+        if let Some(shape) = self.layouts.recall(key, line, &mut self.numbers) {
             self.shape = shape;
             return;
         }
+        self.numbers.clear();
+        self.meant.clear();
         self.scan(line, commas_divide);
-        self.outlines.scanned(self.shape, line, &self.numbers);
+        self.layouts.keep(key, line, self.shape, &self.numbers, &self.meant);
     }
 
     fn scan(&mut self, line: &[u8], commas_divide: bool) {
@@ -167,6 +171,7 @@ impl Scan {
                 .take_while(|byte| byte.is_ascii_digit() || matches!(byte, b'@' | b'.' | b':' | b'-'))
                 .count();
             let end = at + line[at..at + tail].trim_ascii_end().len();
+            self.mean(line, at..end);
             for byte in &line[at..end] {
                 shape.mix(u64::from(*byte));
             }
@@ -185,7 +190,11 @@ impl Scan {
                 end += 1;
             }
             // A long run is a counter or a hash within a name: it would make each line a shape of its own.
-            for byte in if end - digits >= 3 { b"###" } else { &line[at..end] } {
+            let any = end - digits >= 3;
+            if !any {
+                self.mean(line, digits..end);
+            }
+            for byte in if any { b"###" } else { &line[at..end] } {
                 shape.mix(u64::from(*byte));
             }
             at = end;
@@ -201,10 +210,26 @@ impl Scan {
     fn number(&mut self, line: &[u8], start: usize, digits: usize, commas_divide: bool, shape: &mut Shape) -> usize {
         let (end, kind) = numeral(line, digits, commas_divide);
         match kind {
-            PLAIN => self.push(start, end, shape),
-            other => shape.mix(u64::from(other)),
+            PLAIN => {
+                // `0,531` has decimals and `5,531` thousands; `0x5` is no `5x5`.
+                if matches!(line.get(digits + 1), Some(b',' | b'x')) {
+                    self.mean(line, digits..digits + 1);
+                }
+                self.push(start, end, shape);
+            }
+            other => {
+                self.mean(line, digits..end);
+                shape.mix(u64::from(other));
+            }
         }
         end
+    }
+
+    /// Another digit in this part of the line might make it another shape.
+    fn mean(&mut self, line: &[u8], part: Range<usize>) {
+        let more = (MEANT + 1).saturating_sub(self.meant.len());
+        let digits = part.filter(|at| line[*at].is_ascii_digit()).take(more);
+        self.meant.extend(digits.map(|at| Digit { at: at as u16, digit: line[at] }));
     }
 
     fn push(&mut self, start: usize, end: usize, shape: &mut Shape) {

@@ -176,8 +176,8 @@ impl Candidates {
 
     /// The candidates with their scores, best first; those that cannot be the evaluation function are left out.
     pub(super) fn ranked(&self) -> Vec<(u16, f64)> {
-        let most =
-            self.series.iter().filter(|series| series.weight > 0.0).map(|series| series.count).max().unwrap_or(1);
+        let named = self.series.iter().filter(|series| series.weight > 0.0);
+        let most = recurrence(named.map(|series| series.count).max().unwrap_or(1));
         let counted =
             self.series.iter().any(|series| series.signature != 0 && series.weight >= 0.4 && series.count >= 2);
         let nameless = self.series.iter().filter(|series| series.weight == 0.0 && series.count >= 2).count();
@@ -216,6 +216,11 @@ impl Candidates {
             }
         })
     }
+}
+
+/// How much it says that a series was printed so often.
+fn recurrence(count: u32) -> f64 {
+    1.0 + f64::from(count.max(1)).ln()
 }
 
 /// Whether a name says little about which way it improves.
@@ -346,13 +351,12 @@ impl Series {
         self.count >= 10 && range > 0.0 && worse > range * 0.25
     }
 
-    fn score(&self, most: u32, nameless: usize, counted: bool) -> f64 {
+    fn score(&self, most: f64, nameless: usize, counted: bool) -> f64 {
         if self.count == 0 {
             return 0.0;
         }
-        let recurrence = ((1.0 + f64::from(self.count).ln()) / (1.0 + f64::from(most.max(self.count)).ln())).sqrt();
         let constant = self.count >= 3 && self.low >= self.high && self.high.is_finite();
-        let mut score = f64::from(self.weight) * recurrence;
+        let mut score = f64::from(self.weight) * (recurrence(self.count) / most).sqrt();
         if self.weight == 0.0 {
             // A name that says nothing: only if it is nearly alone, printed often, and moves one way.
             let moved = self.moved().abs();
