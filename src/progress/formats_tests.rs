@@ -249,6 +249,8 @@ const CASES: &[Case] = &[
         Some((20.0, None)),
     ),
     ("", "fold {n} of 20\nepoch 1/2 lr 0.1\nepoch 2/2 loss {L}", "loss", DOWN, Some((20.0, Some(20.0)))),
+    ("", "Epoch [{n}]/[20] \t Training Phase Loss: {L}", "Loss", DOWN, Some((20.0, Some(20.0)))),
+    ("", "iteration:{n} step:1/100\niteration:{n} step:51/100, loss: {L}", "loss", DOWN, Some((20.0, None))),
     ("", "Average error for minibatches {i}-{n} is {L} over 64000 frames", "error", DOWN, Some((20.0, None))),
     ("", "At iteration 10{A}/1{A}/15{A}, rms={L}%", "rms", DOWN, Some((1569.0, None))),
     ("", "{n} iter, {i} epoch / 19 epochs, loss {L}", "loss", DOWN, Some((19.0, Some(19.0)))),
@@ -337,6 +339,15 @@ fn what_is_told_beside_a_checkpoint_is_no_training_value() {
         read.observations.last().map(|o| (o.value * 1e4).round() / 1e4),
         Some((loss(STEPS - 1) * 1e4).round() / 1e4)
     );
+}
+
+#[test]
+fn a_value_before_the_first_count_is_where_the_curve_begins() {
+    let read = reading(&("value 9.5\n".to_owned() + &log("", "iter {s} value {L}") + "final value 0.6\n"));
+    assert_eq!((read.observations.len(), read.observations[0].value), (STEPS + 1, 9.5));
+    // A whole number before the first count may be a setting.
+    let read = reading(&("value 9\n".to_owned() + &log("", "iter {s} value {L}")));
+    assert_eq!(read.observations.len(), STEPS);
 }
 
 #[test]

@@ -133,12 +133,19 @@ impl Counter {
         !self.count.is_outer() && self.count != Count::Percent && nested && self.total.is_some()
     }
 
+    /// Whether it begins again about whenever `other` advances, and `other` far more seldom: `iteration:3 step:40/100`.
+    pub(super) fn begins_again_with(&self, other: &Counter) -> bool {
+        let counts =
+            matches!(other.count, Count::Iteration | Count::Step | Count::Round | Count::Episode | Count::Trial);
+        counts && self.restarts >= 3 && self.restarts * 2 >= other.distinct && other.restarts * 4 < self.restarts
+    }
+
     /// What the rank depends on, coarsely: a counter that only counts on keeps its rank.
     pub(super) fn standing(&self) -> u32 {
         let told =
             [self.exceeded > 0, self.total.is_some(), self.inside * 2 > self.updates, self.outlives, self.is_regular()];
         let bits = told.iter().fold(0, |bits, told| bits << 1 | u32::from(*told));
-        bits << 8 | self.restarts.min(2) << 4 | self.distinct.min(DISTINCT_MAX)
+        bits << 8 | self.restarts.min(DISTINCT_MAX) << 4 | self.distinct.min(DISTINCT_MAX)
     }
 
     /// Whether it had more than one value.

@@ -163,9 +163,9 @@ impl Counters {
             // An outer counter that moves, or that was there before, or after which this one began again; in
             // `step=340/2500,epoch=0` the steps count on.
             let outer = |(at, other): (usize, &Counter)| {
-                other.count.is_outer()
-                    && other.last_line >= beside.first_line
-                    && (at < slot || other.moves() || counter.restarts > 0)
+                let alive = other.last_line >= beside.first_line;
+                let outer = other.count.is_outer() && (at < slot || other.moves() || counter.restarts > 0);
+                alive && (outer || counter.begins_again_with(other))
             };
             let has_outer = self.counters.iter().enumerate().any(outer);
             let is_beside = beside.counters >> slot & 1 == 1;

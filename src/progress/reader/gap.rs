@@ -60,6 +60,8 @@ pub(super) fn divides(gap: &[u8]) -> bool {
         "/ 共".as_bytes(),
     ];
     let gap = gap.trim_ascii();
+    // `[3]/[20]`: each in brackets of its own.
+    let gap = gap.strip_prefix(b"]").and_then(|gap| gap.strip_suffix(b"[")).map_or(gap, <[u8]>::trim_ascii);
     // `3 epoch / 20 epochs`.
     if let Some(word) = gap.strip_suffix(b"/")
         && matches!(lexicon::meaning(&String::from_utf8_lossy(word)), Meaning::Counter(_) | Meaning::Declared(_))

@@ -136,6 +136,11 @@ impl Candidates {
         if let Some(slot) = self.series.iter().position(same) {
             return (slot as u16, self.series[slot].generation);
         }
+        if let Some(slot) = self.series.iter().position(|series| series.begins(named)) {
+            let series = &mut self.series[slot];
+            (series.signature, series.first_line) = (named.signature, self.line);
+            return (slot as u16, series.generation);
+        }
         self.generation = self.generation.wrapping_add(1);
         let series = Series::new(named, self.generation, self.line);
         if self.series.len() < SERIES_MAX {
@@ -264,6 +269,12 @@ impl Series {
             quantity: validation::quantity(named.name),
             improved: false,
         }
+    }
+
+    /// Whether its one value is that from before the training of a series that counts.
+    fn begins(&self, named: &Named<'_>) -> bool {
+        let uncounted = self.signature == 0 && self.count == 1 && !self.whole;
+        uncounted && self.place == named.place && self.split == named.split && self.name == named.name
     }
 
     /// Takes one value.
