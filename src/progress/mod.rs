@@ -3,9 +3,9 @@
 //! Pure, bounded, and it never fails: what cannot be read is counted. Imports: model only.
 
 pub mod claim;
+mod curve;
 #[cfg(test)]
 mod formats_tests;
-mod history;
 mod precedent;
 #[cfg(test)]
 mod properties_tests;
@@ -14,6 +14,7 @@ mod survey;
 mod tracker;
 #[cfg(test)]
 mod tracker_tests;
+mod wishes;
 
 pub use precedent::Precedent;
 pub use survey::{LogReading, Observation, PrintedProgress, RankedSeries, Survey};

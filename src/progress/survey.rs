@@ -4,7 +4,7 @@
 //! [`Survey::is_complete`] says whether a second pass with [`Survey::again`] is needed. Pure. Imports: model only.
 
 use super::reader::{Candidate, Choice, Heard, Reader, Rendering, Sample, SeriesKey, View};
-use super::tracker::wishes;
+use super::wishes::wishes;
 use crate::model::{Direction, Directives, ProgressUnit};
 use std::collections::BTreeMap;
 

@@ -1,11 +1,12 @@
 //! One job's log: the reader of its bytes and the history of its evaluations, behind one door.
 
 use super::claim::Claim;
-use super::history::History;
+use super::curve::History;
 use super::precedent::Precedent;
-use super::reader::{CountReading, Heard, Memory, Reader, Sample, SeriesKey, View, Wishes};
+use super::reader::{CountReading, Heard, Memory, Reader, Sample, SeriesKey, View};
 use super::survey::{EXCERPT_MAX, excerpt};
-use crate::model::{Direction, Directives, Evaluation, Learning, Millis, Pattern, Progress, ProgressUnit};
+use super::wishes::wishes;
+use crate::model::{Direction, Directives, Evaluation, Learning, Millis, Progress};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -223,54 +224,5 @@ impl Followed {
         for waiting in self.waiting.iter().filter(|waiting| Some(waiting.series) == self.chosen) {
             self.history.push(Evaluation { at: waiting.at, value: waiting.value, current: None, total: None });
         }
-    }
-}
-
-/// What the labels ask of the reader, and what is wrong with them.
-pub(super) fn wishes(directives: &Directives) -> (Wishes, Vec<String>) {
-    let mut problems = Vec::new();
-    let unit = directives.unit.as_deref().and_then(|name| {
-        let unit = unit(name);
-        if unit.is_none() {
-            problems.push(format!(
-                "flowcon.unit={name} is not a unit and is ignored; use epoch, step, iteration, percent, round or sample"
-            ));
-        }
-        unit
-    });
-    let total = directives.total.filter(|total| {
-        let valid = total.is_finite() && *total > 0.0;
-        if !valid {
-            problems.push(format!("flowcon.total={total} is not a positive number and is ignored"));
-        }
-        valid
-    });
-    let pattern = directives.pattern.as_deref().and_then(|expression| match Pattern::new(expression) {
-        Ok(pattern) => Some(pattern),
-        Err(why) => {
-            problems.push(format!("flowcon.pattern is ignored: {why}"));
-            None
-        }
-    });
-    let wishes = Wishes {
-        pattern,
-        metric: directives.metric.clone(),
-        direction: directives.direction,
-        total,
-        unit,
-        ignore: directives.ignore.clone(),
-    };
-    (wishes, problems)
-}
-
-fn unit(name: &str) -> Option<ProgressUnit> {
-    match name.trim().to_ascii_lowercase().trim_end_matches('s') {
-        "epoch" => Some(ProgressUnit::Epoch),
-        "step" | "batch" | "batche" => Some(ProgressUnit::Step),
-        "iteration" | "iter" => Some(ProgressUnit::Iteration),
-        "percent" | "%" => Some(ProgressUnit::Percent),
-        "round" => Some(ProgressUnit::Round),
-        "sample" => Some(ProgressUnit::Sample),
-        _ => None,
     }
 }

@@ -5,8 +5,8 @@
 //! Imports: model, its siblings.
 
 use super::code::assignments;
-use super::key::{Key, key};
-use super::{CLAIMS_AT_MOST, Claim, config, gathered, number};
+use super::key::key;
+use super::{CLAIMS_AT_MOST, Claim, claim, config, gathered, number};
 use crate::model::{ClaimOrigin, ProgressUnit};
 
 /// Words looked at.
@@ -114,14 +114,6 @@ pub fn config_files<W: AsRef<str>>(words: &[W]) -> Vec<&str> {
     }
     files.truncate(FILES_AT_MOST);
     files
-}
-
-/// A claim, if such a unit can have such a total.
-pub(super) fn claim(key: Key, total: f64, origin: ClaimOrigin, weight: f64) -> Option<Claim> {
-    let whole = key.unit == ProgressUnit::Epoch || total.fract() == 0.0;
-    let claim =
-        Claim { total, unit: Some(key.unit), near: key.near, key: key.shown, origin, confidence: key.weight * weight };
-    whole.then_some(claim)
 }
 
 fn cut(word: &str) -> &str {

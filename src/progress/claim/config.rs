@@ -2,9 +2,8 @@
 //!
 //! Lists say nothing here: what stands in one is one of several stages, callbacks or data sets. Imports: model, its siblings.
 
-use super::command::claim;
 use super::key::{is_about_something_else, key};
-use super::{Claim, gathered, number, yaml};
+use super::{Claim, claim, gathered, number, yaml};
 use crate::model::ClaimOrigin;
 
 /// The file may be a default that the command overrides.

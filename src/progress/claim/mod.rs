@@ -119,6 +119,14 @@ fn likeness(claim: &Claim, counted: Counted) -> f64 {
     }
 }
 
+/// A claim, if such a unit can have such a total.
+fn claim(key: key::Key, total: f64, origin: ClaimOrigin, weight: f64) -> Option<Claim> {
+    let whole = key.unit == ProgressUnit::Epoch || total.fract() == 0.0;
+    let claim =
+        Claim { total, unit: Some(key.unit), near: key.near, key: key.shown, origin, confidence: key.weight * weight };
+    whole.then_some(claim)
+}
+
 /// The claims of all of a job's processes and files: each once, the surest first, a bounded number.
 pub fn gathered(claims: impl IntoIterator<Item = Claim>) -> Vec<Claim> {
     let mut kept: Vec<Claim> = Vec::new();

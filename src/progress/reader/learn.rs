@@ -2,13 +2,14 @@
 //!
 //! Imports: its siblings.
 
-use super::cache::{Field, NO_TOTAL, Plan, Use};
-use super::counter::Counted;
-use super::fields::{self, Found, What};
-use super::lexicon::{self, Count, Split};
-use super::series::Named;
-use super::table::{self, Header};
-use super::{Core, Heard, Rendering, View, prefix};
+use super::core::{Core, Heard, View};
+use super::decode::Rendering;
+use super::parse::fields::{self, Found, What};
+use super::parse::meaning::{Count, Counted, Split};
+use super::parse::table::{self, Header};
+use super::parse::{lexicon, prefix};
+use super::select::plans::{Field, NO_TOTAL, Plan, Use};
+use super::select::series::Named;
 
 /// Names that say nothing, taken from one line at most; more of them are a dump.
 const NAMELESS_MAX: usize = 12;

@@ -2,10 +2,10 @@
 //!
 //! Imports: nothing beyond its siblings.
 
-use super::counters::Counters;
-use super::series::SeriesMemory;
-use super::table::Header;
-use super::{Reader, SeriesKey};
+use super::Reader;
+use super::parse::table::Header;
+use super::select::counters::Counters;
+use super::select::series::{SeriesKey, SeriesMemory};
 use serde::{Deserialize, Serialize};
 
 /// See the module.

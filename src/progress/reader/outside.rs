@@ -2,17 +2,19 @@
 //!
 //! Imports: its siblings.
 
-use super::counter::Counted;
-use super::events::Scalar;
-use super::lexicon::{self, Count, Meaning, Split};
-use super::series::Named;
-use super::{Core, Heard, Rendering, Sample, SeriesKey, View, pattern};
+use super::core::{Core, Heard, Sample, View};
+use super::decode::Rendering;
+use super::decode::events::Scalar;
+use super::parse::lexicon;
+use super::parse::meaning::{Count, Counted, Meaning, Split};
+use super::parse::number::Matched;
+use super::select::series::{Named, SeriesKey};
 
 impl Core {
     /// A line that the owner's pattern reads.
     pub(super) fn take_matched(
         &mut self,
-        matched: pattern::Matched,
+        matched: Matched,
         rendering: Rendering<'_>,
         each: &mut impl FnMut(Heard<'_>, &View<'_>),
     ) {

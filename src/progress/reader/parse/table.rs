@@ -5,10 +5,10 @@
 //! something; a row takes its columns by index where the counts agree, by position where they do not. Imports: model only.
 
 use super::columns::{Ruled, cells, indented, looks_like_row, plain, ruled, words};
-use super::counter::Counted;
 use super::fields::{Found, What};
-use super::lexicon::{self, Meaning, Split};
-use super::scan::Span;
+use super::lexicon;
+use super::meaning::{Count, Counted, Meaning, Split};
+use super::number::Span;
 
 /// Longest header kept, in bytes.
 const HEADER_MAX: usize = 1024;
@@ -21,7 +21,7 @@ const HEADLESS_MAX: usize = 5;
 
 /// A remembered header line.
 #[derive(Clone, Debug)]
-pub(super) struct Header {
+pub struct Header {
     text: String,
     ruled: Ruled,
     /// Differs between headers, so that rows of one shape under two headers are told apart.
@@ -30,7 +30,7 @@ pub(super) struct Header {
 
 impl Header {
     /// The line as a header; `None` if no column of it would mean anything.
-    pub(super) fn read(line: &[u8], from: usize, numbers: &[Span], hash: u64) -> Option<Header> {
+    pub fn read(line: &[u8], from: usize, numbers: &[Span], hash: u64) -> Option<Header> {
         let from = indented(line, from);
         let bar = || line.contains(&b'%');
         let line = line.get(from..)?;
@@ -65,12 +65,12 @@ impl Header {
     }
 
     /// The line as it was read.
-    pub(super) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.text
     }
 
     /// Whether the columns are divided by commas, so that a comma is never part of a number.
-    pub(super) fn has_commas(&self) -> bool {
+    pub fn has_commas(&self) -> bool {
         self.ruled == Ruled::Commas
     }
 
@@ -85,7 +85,7 @@ impl Header {
     }
 
     /// Whether a line has as many cells as the header has columns, most of them numbers.
-    pub(super) fn fits(&self, line: &[u8], from: usize) -> bool {
+    pub fn fits(&self, line: &[u8], from: usize) -> bool {
         let message = line.get(from..).unwrap_or_default();
         let digits = message.iter().filter(|byte| byte.is_ascii_digit()).count();
         if message.iter().filter(|byte| byte.is_ascii_alphabetic()).count() > digits {
@@ -103,7 +103,7 @@ impl Header {
     }
 
     /// What the numbers of a row mean; `None` if the line is no row of this table.
-    pub(super) fn row(&self, line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
+    pub fn row(&self, line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
         let from = indented(line, from);
         let text = plain(line.get(from..)?);
         let mut row = match self.ruled {
@@ -191,7 +191,7 @@ fn before_bar(mut text: String) -> String {
 }
 
 /// Whether a line could be a row of some table.
-pub(super) fn is_row(line: &[u8], from: usize) -> bool {
+pub fn is_row(line: &[u8], from: usize) -> bool {
     let text = plain(line.get(from..).unwrap_or_default());
     let ruled = ruled(&text);
     let row = if ruled == Ruled::Blanks { words(&text) } else { cells(&text, ruled) };
@@ -200,7 +200,7 @@ pub(super) fn is_row(line: &[u8], from: usize) -> bool {
 
 /// Columns under no header: a whole number counts, if it stands first or last, and the others have no names. `None` for any
 /// other line.
-pub(super) fn headless(line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
+pub fn headless(line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
     let text = plain(line.get(from..).unwrap_or_default());
     let other = |c: char| {
         !(c.is_ascii_digit() || c.is_ascii_whitespace() || matches!(c, '.' | ',' | '-' | '+' | 'e' | 'E' | '|' | ';'))
@@ -212,7 +212,7 @@ pub(super) fn headless(line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec
     }
     let whole = |number: &usize| numbers[*number].of(line).iter().all(u8::is_ascii_digit);
     let counter = [first, numbers.len() - 1].into_iter().find(whole)?;
-    let count = |number: usize| What::Counter(Counted { count: lexicon::Count::Lead, label: number as u16 });
+    let count = |number: usize| What::Counter(Counted { count: Count::Lead, label: number as u16 });
     let series = |number: usize| What::Series {
         name: format!("column {}", number - first + 1),
         direction: None,
@@ -229,8 +229,8 @@ pub(super) fn headless(line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec
 fn column(name: &str) -> Meaning {
     match name.trim() {
         // spaCy's table: E and # are epoch and step.
-        "E" => Meaning::Counter(lexicon::Count::Epoch),
-        "#" | "" => Meaning::Counter(lexicon::Count::Lead),
+        "E" => Meaning::Counter(Count::Epoch),
+        "#" | "" => Meaning::Counter(Count::Lead),
         name => lexicon::meaning(name),
     }
 }
@@ -242,7 +242,7 @@ fn named(name: &str, number: usize, total: Option<usize>, cell: &str) -> Option<
         }
         Meaning::Metric { direction, weight, split } => What::Series { name: clean(name), direction, weight, split },
         Meaning::Unknown if cell.bytes().all(|byte| byte.is_ascii_digit() || byte == b'/') => {
-            What::Counter(Counted { count: lexicon::Count::Tally, label: lexicon::label_of(name) })
+            What::Counter(Counted { count: Count::Tally, label: lexicon::label_of(name) })
         }
         Meaning::Unknown if cell.contains('.') => {
             What::Series { name: clean(name), direction: None, weight: 0.0, split: Split::Unsaid }

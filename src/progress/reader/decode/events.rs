@@ -12,7 +12,7 @@ const RECORD_MAX: u64 = 16 * 1024;
 const HEAD: usize = 12;
 
 /// Bytes needed to recognise an event file.
-pub(super) const RECOGNISE: usize = HEAD;
+pub const RECOGNISE: usize = HEAD;
 
 const MASK_DELTA: u32 = 0xa282_ead8;
 
@@ -42,7 +42,7 @@ fn masked_crc(data: &[u8]) -> u32 {
 }
 
 /// Whether these first bytes of a stream can begin an event file; a text cannot, from its fifth byte on.
-pub(super) fn may_begin(bytes: &[u8]) -> bool {
+pub fn may_begin(bytes: &[u8]) -> bool {
     bytes.iter().skip(4).take(4).all(|byte| *byte == 0) && (bytes.len() < HEAD || head(bytes).is_some())
 }
 
@@ -55,7 +55,7 @@ fn head(bytes: &[u8]) -> Option<u64> {
 
 /// One scalar of an event.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Scalar<'a> {
+pub struct Scalar<'a> {
     pub record: u64,
     pub step: i64,
     pub tag: &'a [u8],
@@ -64,7 +64,7 @@ pub(super) struct Scalar<'a> {
 
 /// Cuts a stream into records.
 #[derive(Debug, Default)]
-pub(super) struct EventDecoder {
+pub struct EventDecoder {
     buffer: Vec<u8>,
     /// Bytes of a large record still to pass over.
     skip: u64,
@@ -74,7 +74,7 @@ pub(super) struct EventDecoder {
 
 impl EventDecoder {
     /// Reads the next bytes and reports each scalar that they complete.
-    pub(super) fn push(&mut self, mut bytes: &[u8], mut each: impl FnMut(Scalar<'_>)) {
+    pub fn push(&mut self, mut bytes: &[u8], mut each: impl FnMut(Scalar<'_>)) {
         while !bytes.is_empty() && !self.damaged {
             if self.skip > 0 {
                 let passed = self.skip.min(bytes.len() as u64);
@@ -220,7 +220,7 @@ fn scalar_tensor(tensor: &[u8]) -> Option<f64> {
 }
 
 #[cfg(test)]
-pub(in crate::progress) mod tests {
+pub mod tests {
     use super::*;
 
     fn field(number: u64, wire: u64, payload: &[u8]) -> Vec<u8> {
@@ -233,7 +233,7 @@ pub(in crate::progress) mod tests {
     }
 
     /// A record as TensorFlow writes it.
-    pub(in crate::progress) fn record(step: u8, tag: &str, value: f32, as_tensor: bool) -> Vec<u8> {
+    pub fn record(step: u8, tag: &str, value: f32, as_tensor: bool) -> Vec<u8> {
         let scalar = if as_tensor {
             field(8, 2, &[field(1, 0, &[1]), field(4, 2, &value.to_le_bytes())].concat())
         } else {
@@ -245,7 +245,7 @@ pub(in crate::progress) mod tests {
         framed(&event)
     }
 
-    pub(in crate::progress) fn framed(data: &[u8]) -> Vec<u8> {
+    pub fn framed(data: &[u8]) -> Vec<u8> {
         let length = (data.len() as u64).to_le_bytes();
         [&length[..], &masked_crc(&length).to_le_bytes(), data, &masked_crc(data).to_le_bytes()].concat()
     }

@@ -6,13 +6,13 @@
 //! (`top5`, `0,531`) are kept with the layout and compared. Properties: a line of a known layout has the shape and the numbers
 //! that a scan of it finds. Imports: its siblings.
 
-use super::numeral::EACH;
-use super::scan::Span;
+use super::bytes::EACH;
+use super::number::Span;
 
 /// Eight keys are one cache line.
 const WAYS: usize = 8;
 const SETS_FIRST: usize = 2;
-pub(super) const SETS: usize = 16;
+pub const SETS: usize = 16;
 /// A full table becomes so many times larger.
 const GROWTH: usize = 2;
 
@@ -20,18 +20,18 @@ const GROWTH: usize = 2;
 const NUMBERS: usize = 20;
 
 /// Digits that must be the same, of a line that is kept.
-pub(super) const MEANT: usize = 10;
+pub const MEANT: usize = 10;
 
 /// A digit that means something where it stands.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Digit {
+pub struct Digit {
     pub at: u16,
     pub digit: u8,
 }
 
 /// The layouts of the lines that came of late.
 #[derive(Debug)]
-pub(super) struct Layouts {
+pub struct Layouts {
     keys: Vec<[u64; WAYS]>,
     known: Vec<[Layout; WAYS]>,
     dice: u64,
@@ -58,7 +58,7 @@ impl Layouts {
 
     /// The shape of a line with this key, if its layout is known; then its numbers are written to `numbers`.
     #[inline]
-    pub(super) fn recall(&self, key: u64, line: &[u8], numbers: &mut Vec<Span>) -> Option<u64> {
+    pub fn recall(&self, key: u64, line: &[u8], numbers: &mut Vec<Span>) -> Option<u64> {
         let set = self.set_of(key);
         let way = self.keys[set].iter().position(|known| *known == key)?;
         let layout = &self.known[set][way];
@@ -73,7 +73,7 @@ impl Layouts {
     }
 
     /// Keeps what a scan of `line`, which has this key, found.
-    pub(super) fn keep(&mut self, key: u64, line: &[u8], shape: u64, numbers: &[Span], meant: &[Digit]) {
+    pub fn keep(&mut self, key: u64, line: &[u8], shape: u64, numbers: &[Span], meant: &[Digit]) {
         if line.len() > usize::from(u16::MAX) || numbers.len() > NUMBERS || meant.len() > MEANT {
             return;
         }
@@ -109,7 +109,7 @@ impl Layouts {
 
 /// A hash of `line` in which all digits are the same; never zero. `commas_divide` makes it another one.
 #[inline]
-pub(super) fn key(line: &[u8], commas_divide: bool) -> u64 {
+pub fn key(line: &[u8], commas_divide: bool) -> u64 {
     let (pairs, _) = line.as_chunks::<16>();
     // Two hashes side by side, as the step of one waits for the step before.
     let (mut first, mut second) = (line.len() as u64, u64::from(commas_divide));

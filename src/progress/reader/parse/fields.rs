@@ -5,15 +5,15 @@
 //! bracket's owner, by the words on its right, or by what an earlier counter left over. Slow and careful: its result is kept
 //! for all lines of the same shape. Imports: model only, through `lexicon`.
 
-use super::counter::Counted;
 use super::gap::{self, Left};
-use super::lexicon::{self, Count, Meaning, Split};
-use super::scan::Span;
+use super::lexicon;
+use super::meaning::{Count, Counted, Meaning, Split};
+use super::number::Span;
 use crate::model::Direction;
 
 /// What one number of a line stands for.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Found {
+pub struct Found {
     /// Index among the line's numbers.
     pub number: usize,
     /// Index of the number that says how many there will be.
@@ -22,7 +22,7 @@ pub(super) struct Found {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum What {
+pub enum What {
     /// A value of a named series; `weight` 0 for a name that says nothing.
     Series { name: String, direction: Option<Direction>, weight: f32, split: Split },
     /// A progress counter; the label tells counters of one kind apart.
@@ -33,7 +33,7 @@ pub(super) enum What {
 
 /// What the numbers of a line are, as far as the line alone says.
 /// `counting`: epochs were counted on lines before.
-pub(super) fn fields(line: &[u8], from: usize, numbers: &[Span], counting: bool) -> Vec<Found> {
+pub fn fields(line: &[u8], from: usize, numbers: &[Span], counting: bool) -> Vec<Found> {
     let mut reader = LineReader {
         line,
         from,
@@ -75,18 +75,18 @@ const PATH_MAX: usize = 96;
 const OF_A_PART: f32 = 0.75;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Role {
+pub enum Role {
     Free,
     /// Part of a time, a date, a total, or a repetition.
     Taken,
 }
 
-pub(super) struct LineReader<'a> {
-    pub(super) line: &'a [u8],
-    pub(super) from: usize,
-    pub(super) numbers: &'a [Span],
-    pub(super) role: Vec<Role>,
-    pub(super) found: Vec<Found>,
+pub struct LineReader<'a> {
+    pub line: &'a [u8],
+    pub from: usize,
+    pub numbers: &'a [Span],
+    pub role: Vec<Role>,
+    pub found: Vec<Found>,
     /// The part of the data that the line spoke of last.
     split: Split,
     /// Keys of the enclosing braces.
@@ -98,7 +98,7 @@ pub(super) struct LineReader<'a> {
 }
 
 impl<'a> LineReader<'a> {
-    pub(super) fn start(&self, number: usize) -> usize {
+    pub fn start(&self, number: usize) -> usize {
         usize::from(self.numbers[number].start)
     }
 
@@ -108,12 +108,12 @@ impl<'a> LineReader<'a> {
         end + gap::unit(&self.line[end..]).len()
     }
 
-    pub(super) fn unit(&self, number: usize) -> &'a [u8] {
+    pub fn unit(&self, number: usize) -> &'a [u8] {
         gap::unit(&self.line[usize::from(self.numbers[number].end)..])
     }
 
     /// The text between the previous number and this one.
-    pub(super) fn gap(&self, number: usize) -> &'a [u8] {
+    pub fn gap(&self, number: usize) -> &'a [u8] {
         let begin = if number == 0 { self.from } else { self.end(number - 1).max(self.from) };
         self.line.get(begin..self.start(number)).unwrap_or_default()
     }
@@ -124,11 +124,11 @@ impl<'a> LineReader<'a> {
         self.line.get(self.end(number)..end).unwrap_or_default()
     }
 
-    pub(super) fn is_whole(&self, number: usize) -> bool {
+    pub fn is_whole(&self, number: usize) -> bool {
         self.numbers[number].of(self.line).iter().all(|byte| byte.is_ascii_digit() || *byte == b',')
     }
 
-    pub(super) fn length(&self, number: usize) -> usize {
+    pub fn length(&self, number: usize) -> usize {
         usize::from(self.numbers[number].end - self.numbers[number].start)
     }
 

@@ -4,60 +4,10 @@
 //! and look at the words, in the languages that training scripts are written in. A word that marks a quantity as timing,
 //! size, setting or spread outweighs any word that marks an evaluation. Imports: model only.
 
+use super::meaning::{Count, Meaning, Split};
 use super::vocabulary::{METRICS_WITHIN, Word, word as known};
 use crate::model::Direction::{self, Down, Up};
 use std::borrow::Cow;
-
-/// Which part of the data a value was measured on, as far as the line says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-pub(super) enum Split {
-    Unsaid,
-    Train,
-    Valid,
-    Test,
-}
-
-/// What a name stands for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Meaning {
-    /// An evaluation function; `weight` is how typical, 0 ..= 1.
-    Metric { direction: Option<Direction>, weight: f32, split: Split },
-    /// A progress counter.
-    Counter(Count),
-    /// How many there will be, or a counter with such a name: `max_epochs`, `n_iter`.
-    Declared(Count),
-    /// Surely no evaluation: a time, a size, a setting.
-    Other,
-    /// Nothing known.
-    Unknown,
-}
-
-/// What a counter counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-pub(super) enum Count {
-    Epoch,
-    Step,
-    Iteration,
-    Batch,
-    Round,
-    Episode,
-    Trial,
-    /// A part of the data held out in turn.
-    Fold,
-    Kimg,
-    Tick,
-    Sample,
-    /// A bare number that begins the line.
-    Lead,
-    /// A bare number in brackets after another counter.
-    Nested,
-    /// A bare `i/n`.
-    Pair,
-    /// A bare `n%`.
-    Percent,
-    /// A whole number whose name says nothing: a counter if it behaves like one.
-    Tally,
-}
 
 /// Shortest ending, in bytes, that gives a compound its meaning.
 const ENDING_MIN: usize = 4;
@@ -66,7 +16,7 @@ const ENDING_MIN: usize = 4;
 const PAIR_MAX: usize = 40;
 
 /// Splits a name into lower-case words: at marks, at `lowUp`, and between an acronym and a word (`CELoss`).
-pub(super) fn words(name: &str) -> Vec<Cow<'_, str>> {
+pub fn words(name: &str) -> Vec<Cow<'_, str>> {
     let mut words = Vec::new();
     for part in name.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()) {
         // Most names are in small letters.
@@ -99,7 +49,7 @@ fn is_unspaced(c: char) -> bool {
 }
 
 /// What `name` means; see the module. Never fails.
-pub(super) fn meaning(name: &str) -> Meaning {
+pub fn meaning(name: &str) -> Meaning {
     let words = words(name);
     if words.is_empty() || words.len() > 12 {
         return Meaning::Unknown;
@@ -113,7 +63,7 @@ pub(super) fn meaning(name: &str) -> Meaning {
 
 /// A number for the name of a counter: the same for names that count the same (`Train Epoch`, `cur_epoch`), another for `global step`
 /// and `step`.
-pub(super) fn label_of(name: &str) -> u16 {
+pub fn label_of(name: &str) -> u16 {
     const OTHERS: [&str; 16] = [
         "global",
         "valid",
@@ -144,7 +94,7 @@ pub(super) fn label_of(name: &str) -> u16 {
 }
 
 /// Which part of the data the words speak of.
-pub(super) fn split_of(words: &[Cow<'_, str>]) -> Split {
+pub fn split_of(words: &[Cow<'_, str>]) -> Split {
     let found = words.iter().rev().find_map(|word| match &**word {
         "trn" | "learn" => Some(Split::Train),
         "val" | "valid" | "validation" | "dev" | "eval" | "evaluation" | "holdout" | "cv" | "evaluating"
@@ -257,7 +207,7 @@ fn known_metric(word: &str) -> Option<(Direction, f32)> {
 }
 
 /// Whether a word neither makes a phrase a setting or a timing nor makes it look back.
-pub(super) fn is_plain(word: &str) -> bool {
+pub fn is_plain(word: &str) -> bool {
     let known = known(word);
     !(known.other || known.secondary || known.declares)
 }

@@ -7,7 +7,7 @@
 use memchr::{memchr, memchr3};
 
 /// Longest text kept; a longer line is read in pieces, cut at a blank. Engines cut lines at the same 16 KiB.
-pub(in crate::progress) const LINE_MAX: usize = 16 * 1024;
+pub const LINE_MAX: usize = 16 * 1024;
 
 /// A control sequence longer than this is not one.
 const ESCAPE_MAX: u8 = 64;
@@ -17,7 +17,7 @@ const BACKSPACES_THAT_REDRAW: usize = 8;
 
 /// One state of one line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::progress) struct Rendering<'a> {
+pub struct Rendering<'a> {
     /// Newlines before it, plus one.
     pub line: u64,
     /// Its text without control characters and blanks at its end; blank renderings are not reported.
@@ -36,7 +36,7 @@ enum Escape {
 
 /// Turns bytes into renderings; see the module.
 #[derive(Debug)]
-pub(in crate::progress) struct LineDecoder {
+pub struct LineDecoder {
     line: u64,
     text: Vec<u8>,
     returned: bool,
@@ -45,19 +45,19 @@ pub(in crate::progress) struct LineDecoder {
 }
 
 impl LineDecoder {
-    pub(in crate::progress) fn new() -> Self {
+    pub fn new() -> Self {
         LineDecoder { line: 1, text: Vec::new(), returned: false, backspaces: 0, escape: Escape::None }
     }
 
     /// What comes next stands on `line`, unless it goes on with a line that has begun.
-    pub(in crate::progress) fn begin_at(&mut self, line: u64) {
+    pub fn begin_at(&mut self, line: u64) {
         if self.is_clean() {
             self.line = line;
         }
     }
 
     /// Reads the next bytes and reports each rendering that they complete.
-    pub(in crate::progress) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Rendering<'_>)) {
+    pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Rendering<'_>)) {
         let mut at = 0;
         let mut control = next_control(bytes, 0);
         while at < bytes.len() {
@@ -76,7 +76,7 @@ impl LineDecoder {
     }
 
     /// Reports what stands on an unfinished last line.
-    pub(in crate::progress) fn finish(&mut self, mut each: impl FnMut(Rendering<'_>)) {
+    pub fn finish(&mut self, mut each: impl FnMut(Rendering<'_>)) {
         self.resolve_backspaces();
         emit(&mut each, self.line, &self.text, true);
         self.text.clear();

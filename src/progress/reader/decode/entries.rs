@@ -12,10 +12,10 @@ use memchr::{memchr, memchr3};
 const BEGINNING: &[u8] = b"{\"log\":\"";
 
 /// Bytes needed to recognise such a log.
-pub(super) const RECOGNISE: usize = BEGINNING.len();
+pub const RECOGNISE: usize = BEGINNING.len();
 
 /// Whether these first bytes of a stream can begin such a log.
-pub(super) fn may_begin(bytes: &[u8]) -> bool {
+pub fn may_begin(bytes: &[u8]) -> bool {
     let length = bytes.len().min(RECOGNISE);
     bytes[..length] == BEGINNING[..length]
 }
@@ -36,7 +36,7 @@ enum Place {
 
 /// Unwraps entries; see the module.
 #[derive(Debug)]
-pub(super) struct EntryDecoder {
+pub struct EntryDecoder {
     /// Newlines of the file, plus one.
     line: u64,
     place: Place,
@@ -46,12 +46,12 @@ pub(super) struct EntryDecoder {
 }
 
 impl EntryDecoder {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         EntryDecoder { line: 1, place: Place::Beginning(0), half: None, inner: LineDecoder::new() }
     }
 
     /// Reads the next bytes and reports each rendering that they complete.
-    pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Rendering<'_>)) {
+    pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Rendering<'_>)) {
         let mut at = 0;
         while at < bytes.len() {
             at += match self.place {
@@ -66,7 +66,7 @@ impl EntryDecoder {
     }
 
     /// Reports what stands on an unfinished last line.
-    pub(super) fn finish(&mut self, each: impl FnMut(Rendering<'_>)) {
+    pub fn finish(&mut self, each: impl FnMut(Rendering<'_>)) {
         self.inner.finish(each);
     }
 

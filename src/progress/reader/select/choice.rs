@@ -3,12 +3,12 @@
 //! A choice may be revised as evidence comes; a rival must be clearly better, so that two equals do not alternate. What was
 //! decided on earlier values stays decided. Imports: model only.
 
-use super::SeriesKey;
+use super::candidates::Candidates;
 use super::counter::Counter;
 use super::counters::{Beside, Counters};
-use super::lexicon::{Count, Split};
-use super::series::{Candidates, Series};
+use super::series::{Series, SeriesKey};
 use crate::model::{Direction, Pattern, ProgressUnit};
+use crate::progress::reader::parse::meaning::{Count, Split};
 use serde::{Deserialize, Serialize};
 
 /// A rival must be so much better to replace the choice.
@@ -16,7 +16,7 @@ const CLEARLY_BETTER: f64 = 1.04;
 
 /// What the owner's labels ask of the reader.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::progress) struct Wishes {
+pub struct Wishes {
     pub metric: Option<String>,
     pub direction: Option<Direction>,
     pub pattern: Option<Pattern>,
@@ -27,7 +27,7 @@ pub(in crate::progress) struct Wishes {
 
 /// The evaluation function as it is understood now.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::progress) struct Choice {
+pub struct Choice {
     pub key: SeriesKey,
     pub metric: String,
     pub direction: Direction,
@@ -37,7 +37,7 @@ pub(in crate::progress) struct Choice {
 
 /// A candidate, for display.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(in crate::progress) struct Candidate {
+pub struct Candidate {
     pub metric: String,
     pub count: u32,
     pub score: f64,
@@ -45,7 +45,7 @@ pub(in crate::progress) struct Candidate {
 
 /// A progress counter, as printed and folded.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::progress) struct CountReading {
+pub struct CountReading {
     pub unit: ProgressUnit,
     /// As printed.
     pub current: f64,
@@ -56,7 +56,7 @@ pub(in crate::progress) struct CountReading {
 
 /// Keeps the choice.
 #[derive(Clone, Debug)]
-pub(super) struct Chooser {
+pub struct Chooser {
     wishes: Wishes,
     chosen: Option<SeriesKey>,
     /// Which way the chosen series improves, as far as it was known at the last look.
@@ -66,27 +66,27 @@ pub(super) struct Chooser {
 }
 
 impl Chooser {
-    pub(super) fn new(wishes: Wishes) -> Self {
+    pub fn new(wishes: Wishes) -> Self {
         let direction = wishes.direction;
         Chooser { wishes, chosen: None, direction, lines: 0, next_look: 1 }
     }
 
     /// Everything that was seen is forgotten.
-    pub(super) fn begin_again(&mut self) {
+    pub fn begin_again(&mut self) {
         *self = Chooser::new(std::mem::take(&mut self.wishes));
     }
 
-    pub(super) fn chosen(&self) -> Option<SeriesKey> {
+    pub fn chosen(&self) -> Option<SeriesKey> {
         self.chosen
     }
 
     /// Goes on with the choice of an earlier reader.
-    pub(super) fn choose(&mut self, key: SeriesKey) {
+    pub fn choose(&mut self, key: SeriesKey) {
         self.chosen = Some(key);
     }
 
     /// After each line with findings: looks again at the first lines one by one, then ever more rarely.
-    pub(super) fn after_line(&mut self, candidates: &Candidates) {
+    pub fn after_line(&mut self, candidates: &Candidates) {
         self.lines = self.lines.saturating_add(1);
         if self.lines < self.next_look || self.wishes.pattern.is_some() {
             return;
@@ -98,13 +98,13 @@ impl Chooser {
     }
 
     /// Looks at all candidates again. What is told between two looks is what the last one found.
-    pub(super) fn look(&mut self, candidates: &Candidates) {
+    pub fn look(&mut self, candidates: &Candidates) {
         self.chosen = self.best(candidates);
         let series = self.chosen.and_then(|key| candidates.get(key.slot, key.generation));
         self.direction = series.and_then(|series| self.direction_of(series, candidates));
     }
 
-    pub(super) fn direction(&self) -> Option<Direction> {
+    pub fn direction(&self) -> Option<Direction> {
         self.direction
     }
 
@@ -112,17 +112,17 @@ impl Chooser {
         self.wishes.direction.or_else(|| candidates.direction(series))
     }
 
-    pub(super) fn pattern(&self) -> Option<&Pattern> {
+    pub fn pattern(&self) -> Option<&Pattern> {
         self.wishes.pattern.as_ref()
     }
 
     /// What the series that the pattern reads is called.
-    pub(super) fn pattern_name(&self) -> String {
+    pub fn pattern_name(&self) -> String {
         self.wishes.metric.clone().unwrap_or_else(|| "value".to_owned())
     }
 
     /// The counter that stands for the unit that the owner named; steps otherwise.
-    pub(super) fn wished_count(&self) -> Count {
+    pub fn wished_count(&self) -> Count {
         match self.wishes.unit {
             Some(ProgressUnit::Epoch) => Count::Epoch,
             Some(ProgressUnit::Iteration) => Count::Iteration,
@@ -174,7 +174,7 @@ impl Chooser {
         ranked.into_iter().filter(|(slot, _)| !ignored(*slot)).map(|(slot, score)| (key(slot), score)).collect()
     }
 
-    pub(super) fn choice(&self, candidates: &Candidates) -> Option<Choice> {
+    pub fn choice(&self, candidates: &Candidates) -> Option<Choice> {
         let key = self.chosen?;
         let series = candidates.get(key.slot, key.generation)?;
         let known = self.direction_of(series, candidates);
@@ -183,7 +183,7 @@ impl Chooser {
         Some(Choice { key, metric: shown(series), direction: known.unwrap_or(Direction::Down), confidence })
     }
 
-    pub(super) fn progress(&self, candidates: &Candidates, counters: &Counters) -> Option<CountReading> {
+    pub fn progress(&self, candidates: &Candidates, counters: &Counters) -> Option<CountReading> {
         let series = self.chosen.and_then(|key| candidates.get(key.slot, key.generation));
         let beside = series
             .map_or(Beside::default(), |series| Beside { first_line: series.first_line, counters: series.beside });
@@ -193,7 +193,7 @@ impl Chooser {
         Some(reading(counter, counters, total))
     }
 
-    pub(super) fn candidates(&self, candidates: &Candidates) -> Vec<Candidate> {
+    pub fn candidates(&self, candidates: &Candidates) -> Vec<Candidate> {
         let ranked = self.wished(candidates);
         let again = |series: &Series| candidates.all().iter().filter(|other| other.name == series.name).count() > 1;
         ranked

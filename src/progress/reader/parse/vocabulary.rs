@@ -4,7 +4,7 @@
 //! have other uses rank lower. German, French, Spanish, Italian, Portuguese, Dutch, Polish, Swedish, Russian, Turkish, Chinese,
 //! Japanese and Korean words stand beside the English ones. Imports: model only.
 
-use super::lexicon::Count;
+use super::meaning::Count;
 use crate::model::Direction::{self, Down, Up};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -49,7 +49,7 @@ const METRICS: &[(Direction, f32, &str)] = &[
 ];
 
 /// The same in languages that put no blanks between words: looked for anywhere in a name.
-pub(super) const METRICS_WITHIN: &[(Direction, f32, &str)] = &[
+pub const METRICS_WITHIN: &[(Direction, f32, &str)] = &[
     (Down, 1.0, "损失 損失 ロス 손실"),
     (Down, 0.85, "误差 誤差 오차"),
     (Up, 0.75, "准确 準確 正确 正解率 精度 정확도"),
@@ -140,7 +140,7 @@ const DECLARES: &str = "max num n total nb train training maximum of number no";
 
 /// What one word says; looked up once, then asked often.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Word {
+pub struct Word {
     pub metric: Option<(Direction, f32)>,
     pub bare: Option<(Option<Direction>, f32)>,
     pub counter: Option<Count>,
@@ -161,7 +161,7 @@ const SLOTS: usize = 4096;
 static WORDS: OnceLock<Vec<Option<(&'static str, Word)>>> = OnceLock::new();
 
 /// What `word`, in lower case, says; nothing for an unknown one.
-pub(super) fn word(word: &str) -> Word {
+pub fn word(word: &str) -> Word {
     let words = WORDS.get_or_init(table);
     let mut slot = slot(word);
     while let Some((known, meaning)) = &words[slot] {

@@ -4,37 +4,18 @@
 //! Approach: numbers, blanks and the cells of bars collapse, so that two prints of one template hash alike; what a template
 //! means is then looked up. Digits inside words (`top5`, `s0.loss`) are names and stay. Imports: its siblings.
 
+use super::bytes::{Class, EACH};
 use super::layout::{self, Digit, Layouts, MEANT};
-use super::number::NUMBER_MAX;
-use super::numeral::{EACH, PLAIN, number_behind_mark, numeral};
+use super::number::Span;
+use super::numeral::{PLAIN, number_behind_mark, numeral};
 use std::ops::Range;
 
 /// Numbers on one line that are looked at; a line with more is a dump.
-pub(super) const NUMBERS_MAX: usize = 96;
-
-/// Where a number stands in its line.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Span {
-    pub start: u16,
-    pub end: u16,
-}
-
-impl Span {
-    /// Where a number stands; `None` if it is too long for one, or too far behind.
-    #[inline]
-    pub(super) fn of_number(start: usize, end: usize) -> Option<Span> {
-        (end <= usize::from(u16::MAX) && end - start <= NUMBER_MAX)
-            .then_some(Span { start: start as u16, end: end as u16 })
-    }
-
-    pub(super) fn of<'a>(&self, line: &'a [u8]) -> &'a [u8] {
-        &line[usize::from(self.start)..usize::from(self.end)]
-    }
-}
+pub const NUMBERS_MAX: usize = 96;
 
 /// What one pass found; reused from line to line.
 #[derive(Debug, Default)]
-pub(super) struct Scan {
+pub struct Scan {
     /// Equal for two lines of one template.
     pub shape: u64,
     /// The numbers, in order.
@@ -42,46 +23,6 @@ pub(super) struct Scan {
     /// The digits by which the line is told from others of its layout.
     meant: Vec<Digit>,
     layouts: Layouts,
-}
-
-/// What a byte may begin.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
-    Blank,
-    Letter,
-    Digit,
-    Mark,
-    /// Box drawing, or another sign of three bytes.
-    Box,
-}
-
-use Class::{Blank as BLANK, Box as BOX, Digit as DIGIT, Letter as LETTER, Mark as MARK};
-
-const CLASS: [Class; 256] = classes();
-
-impl Class {
-    #[inline]
-    pub(super) fn of(byte: u8) -> Class {
-        CLASS[usize::from(byte)]
-    }
-}
-
-const fn classes() -> [Class; 256] {
-    let mut table = [MARK; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let b = byte as u8;
-        table[byte] = match b {
-            b' ' | b'\t' | 0..=8 | 11..=31 => BLANK,
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' => LETTER,
-            b'0'..=b'9' => DIGIT,
-            0xE2 => BOX,
-            0x80..=0xFF => LETTER,
-            _ => MARK,
-        };
-        byte += 1;
-    }
-    table
 }
 
 /// The hash under construction (FxHash's mixing step).
@@ -117,7 +58,7 @@ impl Shape {
 
 impl Scan {
     /// Scans `line`. `commas_divide`: this stream is comma separated, so `1,234` is two numbers.
-    pub(super) fn read(&mut self, line: &[u8], commas_divide: bool) {
+    pub fn read(&mut self, line: &[u8], commas_divide: bool) {
         let key = layout::key(line, commas_divide);
         if let Some(shape) = self.layouts.recall(key, line, &mut self.numbers) {
             self.shape = shape;
@@ -134,11 +75,11 @@ impl Scan {
         let mut at = 0;
         while at < line.len() {
             let byte = line[at];
-            at = match CLASS[usize::from(byte)] {
-                LETTER => self.word(line, at, &mut shape),
-                DIGIT => self.number(line, at, at, commas_divide, &mut shape),
-                BLANK => at + 1 + line[at + 1..].iter().take_while(|byte| **byte == b' ').count(),
-                BOX => self.boxes(line, at, &mut shape),
+            at = match Class::of(byte) {
+                Class::Letter => self.word(line, at, &mut shape),
+                Class::Digit => self.number(line, at, at, commas_divide, &mut shape),
+                Class::Blank => at + 1 + line[at + 1..].iter().take_while(|byte| **byte == b' ').count(),
+                Class::Box => self.boxes(line, at, &mut shape),
                 _ => self.mark(line, at, commas_divide, &mut shape),
             };
         }
@@ -199,7 +140,7 @@ impl Scan {
             }
             at = end;
             match line.get(at) {
-                Some(next) if CLASS[usize::from(*next)] == LETTER => return self.word(line, at, shape),
+                Some(next) if Class::of(*next) == Class::Letter => return self.word(line, at, shape),
                 Some(next) if joins_digits(*next) && line.get(at + 1).is_some_and(u8::is_ascii_digit) => {}
                 _ => return at,
             }
@@ -270,7 +211,7 @@ impl Scan {
 
 /// A cell of a bar or a frame, of which there may be any number.
 #[inline]
-pub(super) fn is_cell(sign: &[u8]) -> bool {
+pub fn is_cell(sign: &[u8]) -> bool {
     let divides = matches!(sign, [0xE2, 0x94, 0x82 | 0x83] | [0xE2, 0x95, 0x91]);
     !divides && matches!(sign, [0xE2, 0x94..=0x97 | 0xA0..=0xA3, _])
 }
@@ -285,7 +226,7 @@ fn letters_end(line: &[u8], mut at: usize) -> usize {
         let others = (!(plain + EACH * 0x1F) | (plain + EACH * 0x05) | small) & (EACH * 0x80);
         if others != 0 {
             at += others.trailing_zeros() as usize / 8;
-            if Class::of(line[at]) != LETTER {
+            if Class::of(line[at]) != Class::Letter {
                 return at;
             }
             at += 1;
@@ -293,7 +234,7 @@ fn letters_end(line: &[u8], mut at: usize) -> usize {
             at += 8;
         }
     }
-    at + line[at..].iter().take_while(|byte| Class::of(**byte) == LETTER).count()
+    at + line[at..].iter().take_while(|byte| Class::of(**byte) == Class::Letter).count()
 }
 
 fn joins_digits(byte: u8) -> bool {

@@ -7,9 +7,9 @@
 //! stands beside the evaluation, and the larger unit.
 //! Imports: its siblings.
 
-use super::counter::{Counted, Counter, DISTINCT_MAX};
-use super::lexicon::Count;
+use super::counter::{Counter, DISTINCT_MAX};
 use crate::model::ProgressUnit;
+use crate::progress::reader::parse::meaning::{Count, Counted};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 
@@ -18,7 +18,7 @@ const COUNTERS_MAX: usize = 16;
 
 /// All counters of a log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Counters {
+pub struct Counters {
     counters: Vec<Counter>,
     declared: Vec<Declared>,
     /// How often a counter of epochs or folds advanced.
@@ -34,7 +34,7 @@ pub(super) struct Counters {
 
 /// Where the evaluation stands: what stopped before its first line was preparation, and what stands on its lines measures it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Beside {
+pub struct Beside {
     pub first_line: u64,
     /// One bit for each counter.
     pub counters: u16,
@@ -49,14 +49,7 @@ struct Declared {
 
 impl Counters {
     /// Takes a printed counter; returns its bit. `beside_epoch`: the line also counts epochs.
-    pub(super) fn advance(
-        &mut self,
-        counted: Counted,
-        value: f64,
-        total: Option<f64>,
-        line: u64,
-        beside_epoch: bool,
-    ) -> u16 {
+    pub fn advance(&mut self, counted: Counted, value: f64, total: Option<f64>, line: u64, beside_epoch: bool) -> u16 {
         if !value.is_finite() || value < 0.0 {
             return 0;
         }
@@ -80,24 +73,24 @@ impl Counters {
     }
 
     /// How often a counter of epochs or folds advanced.
-    pub(super) fn outer_advances(&self) -> u32 {
+    pub fn outer_advances(&self) -> u32 {
         self.outer_advances
     }
 
     /// Whether anything counts epochs or folds.
-    pub(super) fn has_outer(&self) -> bool {
+    pub fn has_outer(&self) -> bool {
         self.counters.iter().any(|counter| counter.count.is_outer())
     }
 
     /// Whether `value` goes on where a known counter with the same total stands.
-    pub(super) fn would_advance(&self, counted: Counted, value: f64, total: Option<f64>) -> bool {
+    pub fn would_advance(&self, counted: Counted, value: f64, total: Option<f64>) -> bool {
         let nested =
             matches!(counted.count, Count::Pair | Count::Batch | Count::Nested | Count::Percent | Count::Tally);
         !nested && self.counters.iter().any(|known| known.is(counted) && known.total == total && value > known.current)
     }
 
     /// Takes what may be the end of a counter, from a configuration or an announcement.
-    pub(super) fn declare(&mut self, count: Count, value: f64, line: u64) {
+    pub fn declare(&mut self, count: Count, value: f64, line: u64) {
         // What is declared when it has been counted for long is told at the end: `stopped at max_epochs = 40`.
         if self.counters.iter().any(|counter| counter.count == count && counter.distinct >= DISTINCT_MAX)
             && self.declared.iter().all(|known| known.count != count)
@@ -152,7 +145,7 @@ impl Counters {
     }
 
     /// The counter of the whole job.
-    pub(super) fn outermost(&self, beside: Beside) -> Option<&Counter> {
+    pub fn outermost(&self, beside: Beside) -> Option<&Counter> {
         if let Some((known, slot)) = self.outer.get()
             && known == beside
         {
@@ -178,12 +171,12 @@ impl Counters {
     }
 
     /// The counter that counts `unit`, where the owner said so.
-    pub(super) fn of_unit(&self, unit: ProgressUnit) -> Option<&Counter> {
+    pub fn of_unit(&self, unit: ProgressUnit) -> Option<&Counter> {
         self.counters.iter().filter(|counter| counter.count.unit() == unit).max_by_key(|counter| counter.last_line)
     }
 
     /// The total of a counter: its own if it keeps to it, else a declared one that nothing contradicts.
-    pub(super) fn total_of(&self, counter: &Counter) -> Option<f64> {
+    pub fn total_of(&self, counter: &Counter) -> Option<f64> {
         if counter.count == Count::Percent {
             return Some(100.0);
         }
@@ -205,7 +198,7 @@ impl Counters {
     }
 
     /// Units done by `counter`, the part of the unit that an inner counter has done included: epoch 3 of 10 and batch 50 of 100 is 2.5.
-    pub(super) fn folded(&self, counter: &Counter) -> f64 {
+    pub fn folded(&self, counter: &Counter) -> f64 {
         if !counter.count.is_outer() || counter.has_parts {
             return counter.current;
         }
@@ -226,7 +219,7 @@ impl Counters {
     }
 
     /// The line numbers of a new reader begin anew.
-    pub(super) fn forget_lines(&mut self) {
+    pub fn forget_lines(&mut self) {
         for counter in &mut self.counters {
             (counter.last_line, counter.last_advance) = (0, 0);
         }

@@ -2,30 +2,22 @@
 //!
 //! Imports: model only.
 
-use super::lexicon::Count;
 use crate::model::ProgressUnit;
+use crate::progress::reader::parse::meaning::{Count, Counted};
 use serde::{Deserialize, Serialize};
 
 /// Distinct values from which more of them say nothing more.
-pub(super) const DISTINCT_MAX: u32 = 8;
+pub const DISTINCT_MAX: u32 = 8;
 
 /// So many equal values after a fall are a new phase and no slip.
 const REPEATS_THAT_RESTART: u8 = 3;
-
-/// A counter as a line names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Counted {
-    pub count: Count,
-    /// Differs between names of one kind: `step` and `global step`.
-    pub label: u16,
-}
 
 /// Values that grew by one and the same step each time make a counter of a number whose name says nothing.
 const REGULAR: u32 = 4;
 
 /// One counter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Counter {
+pub struct Counter {
     pub count: Count,
     #[serde(default)]
     pub label: u16,
@@ -61,7 +53,7 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    pub(super) fn new(counted: Counted, total: Option<f64>, value: f64, line: u64, outer_advances: u32) -> Counter {
+    pub fn new(counted: Counted, total: Option<f64>, value: f64, line: u64, outer_advances: u32) -> Counter {
         Counter {
             count: counted.count,
             label: counted.label,
@@ -86,12 +78,12 @@ impl Counter {
         }
     }
 
-    pub(super) fn is(&self, counted: Counted) -> bool {
+    pub fn is(&self, counted: Counted) -> bool {
         self.count == counted.count && self.label == counted.label
     }
 
     /// Returns whether it advanced.
-    pub(super) fn take(&mut self, value: f64, line: u64, outer_advances: u32) -> bool {
+    pub fn take(&mut self, value: f64, line: u64, outer_advances: u32) -> bool {
         if value > self.current {
             let stride = value - self.current;
             (self.regular, self.irregular) = match stride == self.stride {
@@ -124,7 +116,7 @@ impl Counter {
     }
 
     /// Whether it counts parts of what `outer` counts.
-    pub(super) fn is_within(&self, outer: &Counter) -> bool {
+    pub fn is_within(&self, outer: &Counter) -> bool {
         let begun_again = self.restarts + u32::from(self.fallen.is_some());
         let restarts = begun_again > 0 && begun_again + 2 >= outer.distinct;
         // At first nothing has begun again yet: what counts batches or pairs while the epoch stands is inside.
@@ -134,14 +126,14 @@ impl Counter {
     }
 
     /// Whether it begins again about whenever `other` advances, and `other` far more seldom: `iteration:3 step:40/100`.
-    pub(super) fn begins_again_with(&self, other: &Counter) -> bool {
+    pub fn begins_again_with(&self, other: &Counter) -> bool {
         let counts =
             matches!(other.count, Count::Iteration | Count::Step | Count::Round | Count::Episode | Count::Trial);
         counts && self.restarts >= 3 && self.restarts * 2 >= other.distinct && other.restarts * 4 < self.restarts
     }
 
     /// What the rank depends on, coarsely: a counter that only counts on keeps its rank.
-    pub(super) fn standing(&self) -> u32 {
+    pub fn standing(&self) -> u32 {
         let told =
             [self.exceeded > 0, self.total.is_some(), self.inside * 2 > self.updates, self.outlives, self.is_regular()];
         let bits = told.iter().fold(0, |bits, told| bits << 1 | u32::from(*told));
@@ -149,7 +141,7 @@ impl Counter {
     }
 
     /// Whether it had more than one value.
-    pub(super) fn moves(&self) -> bool {
+    pub fn moves(&self) -> bool {
         self.distinct >= 2
     }
 
@@ -157,7 +149,7 @@ impl Counter {
         self.regular >= REGULAR && self.regular >= self.irregular * 4 && self.restarts == 0 && self.fallen.is_none()
     }
 
-    pub(super) fn rank(&self, has_total: bool, has_outer: bool, beside: bool, since: u64) -> f64 {
+    pub fn rank(&self, has_total: bool, has_outer: bool, beside: bool, since: u64) -> f64 {
         let kind = match self.count {
             Count::Fold => 1.1,
             Count::Epoch => 1.0,
@@ -190,12 +182,12 @@ impl Counter {
 
 impl Count {
     /// Whether other counters begin again when it advances.
-    pub(super) fn is_outer(self) -> bool {
+    pub fn is_outer(self) -> bool {
         matches!(self, Count::Epoch | Count::Fold)
     }
 
     /// The nearest unit of the model.
-    pub(super) fn unit(self) -> ProgressUnit {
+    pub fn unit(self) -> ProgressUnit {
         match self {
             Count::Epoch => ProgressUnit::Epoch,
             Count::Step | Count::Batch | Count::Pair | Count::Nested | Count::Tally => ProgressUnit::Step,

@@ -6,7 +6,7 @@
 //! comes again and a sample does not. Imports: nothing.
 
 /// Values of the evaluation function from which it is settled.
-pub(super) const SETTLED: u32 = 64;
+pub const SETTLED: u32 = 64;
 
 /// A kind of shapes: what earns an analysis, and how many can be saved up.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ const AGAIN: Rate = Rate { lines: 256, saved_at_most: 512 };
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Allowance {
+pub struct Allowance {
     lines: u64,
     /// The lines that have paid for analyses, of new shapes and of those that came again.
     spent: [u64; 2],
@@ -29,12 +29,12 @@ pub(super) struct Allowance {
 impl Allowance {
     /// Another line was read.
     #[inline]
-    pub(super) fn earn(&mut self) {
+    pub fn earn(&mut self) {
         self.lines += 1;
     }
 
     /// Whether one more line may be analysed; then it is paid for.
-    pub(super) fn spend(&mut self, comes_again: bool) -> bool {
+    pub fn spend(&mut self, comes_again: bool) -> bool {
         let (rate, spent) = if comes_again { (AGAIN, &mut self.spent[1]) } else { (NEW, &mut self.spent[0]) };
         // Saved lines begin as many as may be saved.
         let earned = self.lines + rate.lines * rate.saved_at_most;

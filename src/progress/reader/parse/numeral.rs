@@ -3,11 +3,11 @@
 //! Problem: `1,234.5`, `0,531`, `3.2e-4`, `1.2.3`, `0x7f22` and lists such as `3,4,5` begin alike. Imports: `scan`, for the
 //! classes of bytes.
 
-use super::scan::Class;
+use super::bytes::{Class, EACH};
 
 /// Where the digits behind a sign or a point begin, if the mark at `start` begins a number.
 #[inline]
-pub(super) fn number_behind_mark(line: &[u8], start: usize) -> Option<usize> {
+pub fn number_behind_mark(line: &[u8], start: usize) -> Option<usize> {
     let digit = |at: usize| line.get(at).is_some_and(u8::is_ascii_digit);
     let before = if start > 0 { line[start - 1] } else { b' ' };
     if matches!(Class::of(before), Class::Letter | Class::Digit) {
@@ -24,11 +24,11 @@ pub(super) fn number_behind_mark(line: &[u8], start: usize) -> Option<usize> {
 }
 
 /// A number, unlike a version or an address in hexadecimal digits.
-pub(super) const PLAIN: u8 = b'#';
+pub const PLAIN: u8 = b'#';
 
 /// The end of the number whose digits begin at `digits`, and its kind.
 #[inline]
-pub(super) fn numeral(line: &[u8], digits: usize, commas_divide: bool) -> (usize, u8) {
+pub fn numeral(line: &[u8], digits: usize, commas_divide: bool) -> (usize, u8) {
     // Most numbers are a few digits and perhaps a point among them.
     let Some(chunk) = line.get(digits..).and_then(<[u8]>::first_chunk::<8>) else {
         return other_numeral(line, digits, commas_divide);
@@ -108,9 +108,6 @@ fn others_than_digits(chunk: [u8; 8]) -> u64 {
 fn first_of(bits: u64) -> Option<usize> {
     (bits != 0).then(|| bits.trailing_zeros() as usize / 8)
 }
-
-/// A one in each byte.
-pub(super) const EACH: u64 = 0x0101_0101_0101_0101;
 
 /// `1,234,567` groups, `0,5312` divides; a comma in a list (`3,4`, `5,100,0.9`) does neither.
 fn comma_end(line: &[u8], digits: usize, comma: usize) -> usize {

@@ -13,7 +13,7 @@ const LONG: usize = 400;
 const RECURRENCES: usize = 4;
 
 /// Where the records of a line begin, if it holds several.
-pub(super) fn beginnings(line: &[u8], from: usize) -> Option<Vec<usize>> {
+pub fn beginnings(line: &[u8], from: usize) -> Option<Vec<usize>> {
     if line.len() < LONG {
         return None;
     }

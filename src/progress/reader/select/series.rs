@@ -1,19 +1,23 @@
-//! The candidate series of a log, and the choice among them.
+//! One candidate series: how it moves, how likely it is the evaluation function, and how sure that is.
 //!
 //! Problem: a log prints dozens of quantities; one of them measures learning. Approach: rank by what the name says, by how
 //! often the series recurs, and by how it moves; a constant is a setting, and a "loss" that only grows is likely a sum.
-//! Imports: model only.
+//! Imports: model, `parse`.
 
-use super::lexicon::Split;
-use super::validation::{self, IMPROVED, VALIDATED};
 use crate::model::Direction;
+use crate::progress::reader::parse::lexicon;
+use crate::progress::reader::parse::meaning::Split;
 use serde::{Deserialize, Serialize};
-
-/// Series kept; the weakest of the rarely seen makes room.
-pub(super) const SERIES_MAX: usize = 88;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Names that say nothing, of which one may still be the evaluation.
 const NAMELESS: usize = 4;
+
+/// A validation is preferred to its training once it improved by this part of its range; one that only wavers is not.
+const IMPROVED: f64 = 0.3;
+
+/// So many values tell that.
+const VALIDATED: u32 = 3;
 
 /// Below so many values the last says more than a mean.
 const SHORT: u32 = 15;
@@ -21,9 +25,16 @@ const SHORT: u32 = 15;
 /// Values from which the beginning of a series is judged.
 const EARLY: u32 = 5;
 
+/// A series, as long as it is not evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SeriesKey {
+    pub slot: u16,
+    pub generation: u16,
+}
+
 /// One candidate.
 #[derive(Clone, Debug)]
-pub(super) struct Series {
+pub struct Series {
     pub name: String,
     pub split: Split,
     /// Which counters stand on its line: a value per epoch is not the value per step of the same name.
@@ -37,12 +48,12 @@ pub(super) struct Series {
     pub beside: u16,
     last_line: u64,
     pub last: f64,
-    named_direction: Option<Direction>,
+    pub named_direction: Option<Direction>,
     pub weight: f32,
     low: f64,
     high: f64,
-    rises: u32,
-    falls: u32,
+    pub rises: u32,
+    pub falls: u32,
     early: f64,
     late: f64,
     first: f64,
@@ -59,7 +70,7 @@ pub(super) struct Series {
 
 /// A series over a restart. Only finite numbers: others have no place in JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct SeriesMemory {
+pub struct SeriesMemory {
     name: String,
     split: Split,
     signature: u16,
@@ -73,6 +84,14 @@ pub(super) struct SeriesMemory {
     whole: bool,
     #[serde(default)]
     improved: bool,
+}
+
+impl SeriesMemory {
+    /// What the series is called and where it stands.
+    pub fn named(&self) -> Named<'_> {
+        let SeriesMemory { name, split, signature, direction, weight, .. } = self;
+        Named { place: 0, name, split: *split, signature: *signature, direction: *direction, weight: *weight }
+    }
 }
 
 impl From<&Series> for SeriesMemory {
@@ -95,17 +114,8 @@ impl From<&Series> for SeriesMemory {
     }
 }
 
-/// All candidates.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Candidates {
-    series: Vec<Series>,
-    generation: u16,
-    /// The line that was read last.
-    line: u64,
-}
-
 /// A series as the line analysis found it.
-pub(super) struct Named<'a> {
+pub struct Named<'a> {
     pub place: u8,
     pub name: &'a str,
     pub split: Split,
@@ -114,117 +124,8 @@ pub(super) struct Named<'a> {
     pub weight: f32,
 }
 
-impl Candidates {
-    /// Forgets all series; references to them are noticed.
-    pub(super) fn clear(&mut self) {
-        self.series.clear();
-    }
-
-    /// Notes which line is read.
-    pub(super) fn at_line(&mut self, line: u64) {
-        self.line = line;
-    }
-
-    /// The slot and generation of a series, a new one if it was never seen.
-    pub(super) fn intern(&mut self, named: &Named<'_>) -> (u16, u16) {
-        let same = |series: &Series| {
-            series.place == named.place
-                && series.signature == named.signature
-                && series.split == named.split
-                && series.name == named.name
-        };
-        if let Some(slot) = self.series.iter().position(same) {
-            return (slot as u16, self.series[slot].generation);
-        }
-        if let Some(slot) = self.series.iter().position(|series| series.begins(named)) {
-            let series = &mut self.series[slot];
-            (series.signature, series.first_line) = (named.signature, self.line);
-            return (slot as u16, series.generation);
-        }
-        self.generation = self.generation.wrapping_add(1);
-        let series = Series::new(named, self.generation, self.line);
-        if self.series.len() < SERIES_MAX {
-            self.series.push(series);
-            return ((self.series.len() - 1) as u16, self.generation);
-        }
-        let weakest = (0..SERIES_MAX).min_by_key(|slot| self.series[*slot].kept_until()).unwrap_or(0);
-        self.series[weakest] = series;
-        (weakest as u16, self.generation)
-    }
-
-    /// Takes over a series of an earlier reader.
-    pub(super) fn restore(&mut self, memory: &SeriesMemory) -> (u16, u16) {
-        let SeriesMemory { name, split, signature, direction, weight, .. } = memory;
-        let named =
-            Named { place: 0, name, split: *split, signature: *signature, direction: *direction, weight: *weight };
-        let (slot, generation) = self.intern(&named);
-        if let Some(series) = self.get_mut(slot, generation) {
-            (series.count, series.whole, series.improved) = (memory.count, memory.whole, memory.improved);
-            (series.rises, series.falls) = memory.moves;
-            (series.early, series.late) = (memory.early, memory.late);
-            (series.low, series.high) = memory.range.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
-        }
-        (slot, generation)
-    }
-
-    pub(super) fn get(&self, slot: u16, generation: u16) -> Option<&Series> {
-        self.series.get(usize::from(slot)).filter(|series| series.generation == generation)
-    }
-
-    pub(super) fn get_mut(&mut self, slot: u16, generation: u16) -> Option<&mut Series> {
-        self.series.get_mut(usize::from(slot)).filter(|series| series.generation == generation)
-    }
-
-    pub(super) fn all(&self) -> &[Series] {
-        &self.series
-    }
-
-    /// The candidates with their scores, best first; those that cannot be the evaluation function are left out.
-    pub(super) fn ranked(&self) -> Vec<(u16, f64)> {
-        let named = self.series.iter().filter(|series| series.weight > 0.0);
-        let most = recurrence(named.map(|series| series.count).max().unwrap_or(1));
-        let counted =
-            self.series.iter().any(|series| series.signature != 0 && series.weight >= 0.4 && series.count >= 2);
-        let nameless = self.series.iter().filter(|series| series.weight == 0.0 && series.count >= 2).count();
-        let mut ranked: Vec<(u16, f64)> = self
-            .series
-            .iter()
-            .enumerate()
-            .map(|(slot, series)| (slot as u16, series.score(most, nameless, counted)))
-            .filter(|(_, score)| *score > 0.0)
-            .collect();
-        validation::lift(&self.series, &mut ranked);
-        ranked.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(a.cmp(b)));
-        ranked
-    }
-
-    /// Which way a series improves: by its name, by the best value that the log keeps of it, or by how it moved.
-    pub(super) fn direction(&self, series: &Series) -> Option<Direction> {
-        // `score` and the like name both: DL4J's falls, a game's rises. What it does for long decides.
-        if series.contradicts() && series.is_softly_named() {
-            return series
-                .named_direction
-                .map(|direction| if direction == Direction::Up { Direction::Down } else { Direction::Up });
-        }
-        series.named_direction.or_else(|| {
-            let best = self.series.iter().find(|other| {
-                let name = other.name.to_lowercase();
-                (name.contains("best") || name.ends_with("#2"))
-                    && name.contains(&series.name.to_lowercase())
-                    && other.named_direction.is_none()
-            });
-            match best.map(|best| (best.rises, best.falls)) {
-                Some((1.., 0)) => Some(Direction::Up),
-                Some((0, 1..)) => Some(Direction::Down),
-                _ if series.count < 3 || series.moved() == 0.0 => None,
-                _ => Some(if series.moved() < 0.0 { Direction::Down } else { Direction::Up }),
-            }
-        })
-    }
-}
-
 /// How much it says that a series was printed so often.
-fn recurrence(count: u32) -> f64 {
+pub fn recurrence(count: u32) -> f64 {
     1.0 + f64::from(count.max(1)).ln()
 }
 
@@ -237,12 +138,12 @@ fn is_soft(name: &str, weight: f32) -> bool {
 
 impl Series {
     /// The line until which the series is worth its slot: what was often seen under a good name is kept for longer.
-    fn kept_until(&self) -> u64 {
+    pub fn kept_until(&self) -> u64 {
         let worth = f64::from(self.weight) * f64::from(self.count.min(100)) * 100.0;
         self.last_line + worth as u64
     }
 
-    fn new(named: &Named<'_>, generation: u16, line: u64) -> Series {
+    pub fn new(named: &Named<'_>, generation: u16, line: u64) -> Series {
         Series {
             name: named.name.to_owned(),
             split: named.split,
@@ -266,19 +167,27 @@ impl Series {
             paces: None,
             whole: true,
             soft: is_soft(named.name, named.weight),
-            quantity: validation::quantity(named.name),
+            quantity: quantity(named.name),
             improved: false,
         }
     }
 
+    /// Goes on where an earlier reader stopped.
+    pub fn resume(&mut self, memory: &SeriesMemory) {
+        (self.count, self.whole, self.improved) = (memory.count, memory.whole, memory.improved);
+        (self.rises, self.falls) = memory.moves;
+        (self.early, self.late) = (memory.early, memory.late);
+        (self.low, self.high) = memory.range.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
+    }
+
     /// Whether its one value is that from before the training of a series that counts.
-    fn begins(&self, named: &Named<'_>) -> bool {
+    pub fn begins(&self, named: &Named<'_>) -> bool {
         let uncounted = self.signature == 0 && self.count == 1 && !self.whole;
         uncounted && self.place == named.place && self.split == named.split && self.name == named.name
     }
 
     /// Takes one value.
-    pub(super) fn take(&mut self, value: f64, line: u64) {
+    pub fn take(&mut self, value: f64, line: u64) {
         self.last_line = line;
         if self.count == 0 {
             (self.first_line, self.late, self.first) = (line, value, value);
@@ -300,7 +209,7 @@ impl Series {
     }
 
     /// How sure it is that this is the evaluation function, as far as it can tell alone.
-    pub(super) fn confidence(&self, direction_known: bool) -> f64 {
+    pub fn confidence(&self, direction_known: bool) -> f64 {
         let named = f64::from(self.weight).clamp(0.0, 1.0);
         let name = if named >= 0.55 { 0.6 + 0.38 * named } else { 0.3 + 0.5 * named };
         let seen = match self.count {
@@ -324,7 +233,7 @@ impl Series {
     }
 
     /// How far it went from its beginning to its end, as a share of its range, -1 ..= 1.
-    fn moved(&self) -> f64 {
+    pub fn moved(&self) -> f64 {
         let range = self.high - self.low;
         // Most of the way is often gone in the first steps.
         let to = if self.count < SHORT { self.last } else { self.late };
@@ -338,7 +247,7 @@ impl Series {
         })
     }
 
-    fn is_softly_named(&self) -> bool {
+    pub fn is_softly_named(&self) -> bool {
         // So do names that only place a value: CatBoost's `learn`, a graph network's `Train: 0.81`.
         self.soft
     }
@@ -353,7 +262,7 @@ impl Series {
     }
 
     /// Moves steadily against what its name promises.
-    fn contradicts(&self) -> bool {
+    pub fn contradicts(&self) -> bool {
         let range = self.high - self.low;
         let worse = -self.promised() * (self.late - self.early_mean());
         if self.is_softly_named() && self.named_direction.is_some() {
@@ -362,7 +271,7 @@ impl Series {
         self.count >= 10 && range > 0.0 && worse > range * 0.25
     }
 
-    fn score(&self, most: f64, nameless: usize, counted: bool) -> f64 {
+    pub fn score(&self, most: f64, nameless: usize, counted: bool) -> f64 {
         if self.count == 0 {
             return 0.0;
         }
@@ -400,4 +309,13 @@ impl Series {
         }
         score
     }
+}
+
+/// A number for the words of a name that do not speak of a part of the data.
+fn quantity(name: &str) -> u64 {
+    let words = lexicon::words(name);
+    let mut hasher = DefaultHasher::new();
+    let tells = |word: &&_| lexicon::split_of(std::slice::from_ref(*word)) == Split::Unsaid;
+    words.iter().filter(tells).for_each(|word| word.hash(&mut hasher));
+    hasher.finish()
 }

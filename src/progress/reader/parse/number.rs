@@ -1,6 +1,9 @@
 //! The numbers that programs print → `f64`.
 //!
-//! Understands `3.2e-4`, Fortran's `1.2D+00`, `1,234.5`, a decimal comma, `nan`, `inf`, leading zeros. Imports: nothing.
+//! Understands `3.2e-4`, Fortran's `1.2D+00`, `1,234.5`, a decimal comma, `nan`, `inf`, leading zeros. Imports: model, for the
+//! owner's own pattern of a line.
+
+use crate::model::Pattern;
 
 /// Powers of ten that an `f64` holds exactly: dividing an exact integer by one of them rounds once, hence correctly.
 const EXACT_POWERS: [f64; 23] = [
@@ -9,10 +12,30 @@ const EXACT_POWERS: [f64; 23] = [
 ];
 
 /// Longest number that is read; a longer one is a hash or a dump.
-pub(super) const NUMBER_MAX: usize = 40;
+pub const NUMBER_MAX: usize = 40;
+
+/// Where a number stands in its line.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Span {
+    pub start: u16,
+    pub end: u16,
+}
+
+impl Span {
+    /// Where a number stands; `None` if it is too long for one, or too far behind.
+    #[inline]
+    pub fn of_number(start: usize, end: usize) -> Option<Span> {
+        (end <= usize::from(u16::MAX) && end - start <= NUMBER_MAX)
+            .then_some(Span { start: start as u16, end: end as u16 })
+    }
+
+    pub fn of<'a>(&self, line: &'a [u8]) -> &'a [u8] {
+        &line[usize::from(self.start)..usize::from(self.end)]
+    }
+}
 
 /// The value of a number as the scanner cut it out; `None` where it is none after all.
-pub(super) fn parse(text: &[u8]) -> Option<f64> {
+pub fn parse(text: &[u8]) -> Option<f64> {
     plain(text).or_else(|| general(text))
 }
 
@@ -83,6 +106,25 @@ fn general(text: &[u8]) -> Option<f64> {
 fn groups_of_three(text: &str) -> bool {
     let whole = text.split('.').next().unwrap_or(text);
     whole.split(',').skip(1).all(|group| group.len() == 3) && !whole.trim_start_matches(['+', '-']).starts_with("0,")
+}
+
+/// What a line says by the owner's pattern, `flowcon.pattern`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Matched {
+    pub value: f64,
+    pub current: Option<f64>,
+    pub total: Option<f64>,
+}
+
+/// The numbers that the pattern finds on a line.
+pub fn matched(pattern: &Pattern, line: &[u8]) -> Option<Matched> {
+    let found = pattern.find(line)?;
+    let number = |text: &[u8]| parse(text.trim_ascii());
+    Some(Matched {
+        value: number(found.value)?,
+        current: found.current.and_then(number),
+        total: found.total.and_then(number),
+    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! are those of the line's bytes. Imports: nothing.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ruled {
+pub enum Ruled {
     Bars,
     Tabs,
     Commas,
@@ -12,13 +12,13 @@ pub(super) enum Ruled {
 }
 
 /// Where the blanks before the message begin: they place the first cells.
-pub(super) fn indented(line: &[u8], from: usize) -> usize {
+pub fn indented(line: &[u8], from: usize) -> usize {
     let before = line.get(..from).unwrap_or_default();
     before.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1)
 }
 
 /// Blanks for frames, `|` for vertical lines, so that offsets into the bytes stay valid.
-pub(super) fn plain(line: &[u8]) -> String {
+pub fn plain(line: &[u8]) -> String {
     let mut text = String::with_capacity(line.len());
     for chunk in line.utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -39,7 +39,7 @@ fn unframed(text: String) -> String {
     if inner.len() == text.trim().len() || inner.contains('|') { text } else { text.replace('|', " ") }
 }
 
-pub(super) fn ruled(text: &str) -> Ruled {
+pub fn ruled(text: &str) -> Ruled {
     let inner = text.trim().trim_matches('|');
     if inner.contains('|') {
         Ruled::Bars
@@ -52,7 +52,7 @@ pub(super) fn ruled(text: &str) -> Ruled {
     }
 }
 
-pub(super) fn cells(text: &str, ruled: Ruled) -> Vec<(usize, &str)> {
+pub fn cells(text: &str, ruled: Ruled) -> Vec<(usize, &str)> {
     match ruled {
         Ruled::Bars => {
             let inner = text.trim().trim_start_matches('|').trim_end_matches('|');
@@ -76,7 +76,7 @@ fn divided(text: &str, mark: char, offset: usize) -> Vec<(usize, &str)> {
     cells
 }
 
-pub(super) fn words(text: &str) -> Vec<(usize, &str)> {
+pub fn words(text: &str) -> Vec<(usize, &str)> {
     text.split_ascii_whitespace().map(|word| (word.as_ptr() as usize - text.as_ptr() as usize, word)).collect()
 }
 
@@ -92,7 +92,7 @@ fn by_wide_blanks(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// Most cells are numbers, perhaps with a unit; a first cell of words names the row.
-pub(super) fn looks_like_row(row: &[(usize, &str)]) -> bool {
+pub fn looks_like_row(row: &[(usize, &str)]) -> bool {
     let filled = row.iter().filter(|(_, cell)| !cell.is_empty()).count();
     let numeric = |cell: &str| {
         let cell = cell.trim_start_matches(['-', '+', '.', '[', '(', '"']);

@@ -2,7 +2,8 @@
 //!
 //! Imports: model only, through `lexicon`.
 
-use super::lexicon::{self, Count, Meaning};
+use super::lexicon;
+use super::meaning::{Count, Meaning};
 use std::borrow::Cow;
 
 /// Longest name that is kept, in characters.
@@ -10,7 +11,7 @@ const NAME_MAX: usize = 64;
 
 /// What stands before a number.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Left {
+pub enum Left {
     /// Words that name it, and the other words of the gap.
     Named { name: String, context: String },
     /// No words. `opened`: directly behind a bracket; `separated`: behind a colon, `=` or "is".
@@ -20,7 +21,7 @@ pub(super) enum Left {
 }
 
 /// The unit glued to the end of a number: `ms/step` of `3ms/step`, `%`.
-pub(super) fn unit(text: &[u8]) -> &[u8] {
+pub fn unit(text: &[u8]) -> &[u8] {
     let mut end = 0;
     while let Some(byte) = text.get(end) {
         let joins = *byte == b'/' && text.get(end + 1).is_some_and(u8::is_ascii_alphabetic) && end > 0;
@@ -39,12 +40,12 @@ pub(super) fn unit(text: &[u8]) -> &[u8] {
 }
 
 /// Units that do not change what a number is.
-pub(super) fn is_plain_unit(unit: &[u8]) -> bool {
+pub fn is_plain_unit(unit: &[u8]) -> bool {
     matches!(unit, b"dB" | b"db" | b"x" | b"nats" | b"bits" | b"pts")
 }
 
 /// Whether the gap makes the next number the total of the previous one.
-pub(super) fn divides(gap: &[u8]) -> bool {
+pub fn divides(gap: &[u8]) -> bool {
     const OF: [&[u8]; 12] = [
         b"/",
         b"of",
@@ -73,7 +74,7 @@ pub(super) fn divides(gap: &[u8]) -> bool {
 }
 
 /// The name of a number from the text before it.
-pub(super) fn left(gap: &[u8]) -> Left {
+pub fn left(gap: &[u8]) -> Left {
     let lossy = String::from_utf8_lossy(gap);
     let text = if gap.contains(&0xE2) { Cow::Owned(lossy.replace(['│', '┃', '║'], "|")) } else { lossy };
     let mut rest = text.trim_end();
@@ -182,7 +183,7 @@ fn first_cell(text: &str) -> Option<String> {
 
 /// `pretrain epoch 3`: a phrase whose last word counts, straight before its number, whatever stands before it; unless one of
 /// the words makes it a setting or looks back (`warmup step 3`, `best epoch 5`).
-pub(super) fn counting_phrase(gap: &[u8], name: &str) -> Option<Count> {
+pub fn counting_phrase(gap: &[u8], name: &str) -> Option<Count> {
     if !gap.trim_ascii_end().last().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'#') {
         return None;
     }
@@ -243,7 +244,7 @@ fn cleaned(text: &str) -> String {
 }
 
 /// `Cost after iteration` → `Cost` and the counter.
-pub(super) fn counter_with_rest(name: &str) -> Option<(String, Count)> {
+pub fn counter_with_rest(name: &str) -> Option<(String, Count)> {
     const BETWEEN: [&str; 7] = ["after", "at", "for", "on", "in", "@", "of"];
     let words: Vec<&str> = name.split_whitespace().collect();
     let at = words.iter().rposition(|word| BETWEEN.contains(word))?;
@@ -258,12 +259,12 @@ pub(super) fn counter_with_rest(name: &str) -> Option<(String, Count)> {
 }
 
 /// `t_idx`, `block no`: a name whose last word says that it numbers something.
-pub(super) fn indexes(name: &str) -> bool {
+pub fn indexes(name: &str) -> bool {
     lexicon::words(name).last().is_some_and(|word| matches!(&**word, "idx" | "index" | "no" | "nr" | "number"))
 }
 
 /// A counter's word glued to its number: `3epoch`, `第3轮`.
-pub(super) fn counter_unit(unit: &[u8]) -> Option<Count> {
+pub fn counter_unit(unit: &[u8]) -> Option<Count> {
     if unit.first().is_some_and(|byte| !byte.is_ascii()) {
         return match lexicon::meaning(&String::from_utf8_lossy(unit)) {
             Meaning::Counter(count) => Some(count),
@@ -280,7 +281,7 @@ pub(super) fn counter_unit(unit: &[u8]) -> Option<Count> {
 }
 
 /// Names before a number of epochs that announce how many there will be.
-pub(super) fn announces(name: &str) -> bool {
+pub fn announces(name: &str) -> bool {
     let words = lexicon::words(name);
     let stops = words.iter().any(|word| {
         matches!(&**word, "improve" | "patience" | "stopping" | "stop" | "consecutive" | "every" | "after")
@@ -292,7 +293,7 @@ pub(super) fn announces(name: &str) -> bool {
 }
 
 /// Whether the words behind a number make it a time, a size or a speed.
-pub(super) fn is_measured(right: &[u8]) -> bool {
+pub fn is_measured(right: &[u8]) -> bool {
     const UNITS: [&str; 22] = [
         "s", "sec", "secs", "second", "seconds", "ms", "us", "min", "mins", "minutes", "h", "hours", "MB", "GB", "KB",
         "MiB", "GiB", "kB", "bytes", "it", "params", "M",
@@ -307,7 +308,7 @@ pub(super) fn is_measured(right: &[u8]) -> bool {
 }
 
 /// Whether a bare whole number at the beginning of a line counts the lines: `149: 2.6`, `[119]\ttrain`, `3 | 0.5`.
-pub(super) fn leads(before: &[u8], after: &[u8]) -> bool {
+pub fn leads(before: &[u8], after: &[u8]) -> bool {
     let opens = before.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'[' | b'(' | b'#' | b'|'));
     let trimmed = after.trim_ascii_start();
     let spaced = after.len() - trimmed.len() >= 2;
@@ -316,19 +317,19 @@ pub(super) fn leads(before: &[u8], after: &[u8]) -> bool {
 }
 
 /// `[1,  2000]`, `[0][20]`, `(3) [40]`: the next number of the same or a following bracket.
-pub(super) fn continues_bracket(gap: &[u8]) -> bool {
+pub fn continues_bracket(gap: &[u8]) -> bool {
     gap.iter().all(|byte| matches!(byte, b' ' | b',' | b'[' | b']' | b'(' | b')' | b':'))
         && gap.iter().any(|byte| matches!(byte, b',' | b'[' | b'('))
 }
 
 /// Whether a message is about a checkpoint.
-pub(super) fn saves(message: &[u8]) -> bool {
+pub fn saves(message: &[u8]) -> bool {
     let word = message.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
     ["saving", "saved", "save"].iter().any(|saves| message[..word].eq_ignore_ascii_case(saves.as_bytes()))
 }
 
 /// The string under `key`, `name`, `metric` or `tag` in the object that `before` has begun.
-pub(super) fn key_before(before: &[u8]) -> Option<String> {
+pub fn key_before(before: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(before);
     let object = &text[text.rfind('{')?..];
     ["\"key\": \"", "\"name\": \"", "\"metric\": \"", "\"tag\": \""].iter().find_map(|key| {
@@ -339,7 +340,7 @@ pub(super) fn key_before(before: &[u8]) -> Option<String> {
 }
 
 /// The words that name the number before them, if a boundary and not another number follows.
-pub(super) fn right_name(right: &[u8], ends_line: bool) -> Option<String> {
+pub fn right_name(right: &[u8], ends_line: bool) -> Option<String> {
     let text = String::from_utf8_lossy(right);
     if !text.starts_with(' ') || is_measured(right) {
         return None;
@@ -365,14 +366,14 @@ pub(super) fn right_name(right: &[u8], ends_line: bool) -> Option<String> {
 }
 
 /// The first word behind a number.
-pub(super) fn first_word(right: &[u8]) -> Option<String> {
+pub fn first_word(right: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(right);
     let word = text.split(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty())?;
     text.trim_start().starts_with(word).then(|| word.to_owned())
 }
 
 /// `4.0`: a whole number that was printed with decimals.
-pub(super) fn is_whole_decimal(number: &[u8]) -> bool {
+pub fn is_whole_decimal(number: &[u8]) -> bool {
     let mut parts = number.split(|byte| *byte == b'.');
     let whole = parts.next().is_some_and(|part| !part.is_empty() && part.iter().all(u8::is_ascii_digit));
     whole && parts.next().is_some_and(|part| part.iter().all(|byte| *byte == b'0'))

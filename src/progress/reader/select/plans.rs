@@ -5,8 +5,7 @@
 //! a handful of templates and a node has many logs, and grow to their bound; there they replace at random: a log that repeats more
 //! templates than fit would otherwise push each one out just before it comes again. Imports: nothing.
 
-use super::counter::Counted;
-use super::lexicon::Count;
+use crate::progress::reader::parse::meaning::{Count, Counted};
 
 /// Eight keys are one cache line.
 const WAYS: usize = 8;
@@ -22,7 +21,7 @@ const FIELDS_MAX: usize = 768;
 
 /// One number to read on a line of a known shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Field {
+pub struct Field {
     pub number: u8,
     /// Index of the number that is the counter's total; [`NO_TOTAL`] = none.
     pub total: u8,
@@ -30,11 +29,11 @@ pub(super) struct Field {
 }
 
 /// No number is the total.
-pub(super) const NO_TOTAL: u8 = u8::MAX;
+pub const NO_TOTAL: u8 = u8::MAX;
 
 /// What the number is for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Use {
+pub enum Use {
     Series { slot: u16, generation: u16 },
     Counter(Counted),
     Declared(Count),
@@ -42,7 +41,7 @@ pub(super) enum Use {
 
 /// What to do with a line of a known shape.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Plan {
+pub enum Plan {
     /// Read these numbers.
     Fields { fields: Box<[Field]>, has_epoch: bool },
     /// A row of a table: look again with the header's hash.
@@ -55,7 +54,7 @@ pub(super) enum Plan {
 
 /// What is known of a shape without a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
+pub enum Known {
     New,
     /// It came, and was not analysed.
     Seen,
@@ -64,10 +63,10 @@ pub(super) enum Known {
 }
 
 /// Where a plan stands, until the next insertion.
-pub(super) type Place = (usize, usize);
+pub type Place = (usize, usize);
 
 #[derive(Debug)]
-pub(super) struct Cache {
+pub struct Cache {
     keys: Vec<[u64; WAYS]>,
     plans: Vec<[Option<Plan>; WAYS]>,
     fields: usize,
@@ -76,7 +75,7 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Cache {
             keys: vec![[0; WAYS]; SETS_FIRST],
             plans: empty_plans(SETS_FIRST),
@@ -87,7 +86,7 @@ impl Cache {
     }
 
     /// What is known of a shape without a plan.
-    pub(super) fn known(&self, key: u64) -> Known {
+    pub fn known(&self, key: u64) -> Known {
         let set = &self.nothing[set_of(key, self.nothing.len())];
         match fingerprint(key) {
             nothing if set.contains(&nothing) => Known::Nothing,
@@ -97,12 +96,12 @@ impl Cache {
     }
 
     /// Lines of this shape say nothing.
-    pub(super) fn set_nothing(&mut self, key: u64) {
+    pub fn set_nothing(&mut self, key: u64) {
         self.note(key, fingerprint(key));
     }
 
     /// A line of this shape came and was not analysed.
-    pub(super) fn set_seen(&mut self, key: u64) {
+    pub fn set_seen(&mut self, key: u64) {
         self.note(key, fingerprint(key) & !ANALYSED);
     }
 
@@ -121,29 +120,29 @@ impl Cache {
     }
 
     /// The place of a shape's plan.
-    pub(super) fn find(&self, key: u64) -> Option<Place> {
+    pub fn find(&self, key: u64) -> Option<Place> {
         let set = set_of(key, self.keys.len());
         let way = self.keys[set].iter().position(|known| *known == key)?;
         self.plans[set][way].is_some().then_some((set, way))
     }
 
-    pub(super) fn plan(&self, (set, way): Place) -> Option<&Plan> {
+    pub fn plan(&self, (set, way): Place) -> Option<&Plan> {
         self.plans[set][way].as_ref()
     }
 
     /// Takes a plan out for the time of its use; [`Cache::put_back`] returns it, otherwise it is learnt again.
-    pub(super) fn take(&mut self, (set, way): Place) -> Option<Plan> {
+    pub fn take(&mut self, (set, way): Place) -> Option<Plan> {
         let plan = self.plans[set][way].take();
         self.fields -= fields_of(plan.as_ref());
         plan
     }
 
-    pub(super) fn put_back(&mut self, (set, way): Place, plan: Plan) {
+    pub fn put_back(&mut self, (set, way): Place, plan: Plan) {
         self.fields += fields_of(Some(&plan));
         self.plans[set][way] = Some(plan);
     }
 
-    pub(super) fn insert(&mut self, key: u64, plan: Plan) {
+    pub fn insert(&mut self, key: u64, plan: Plan) {
         self.make_room(fields_of(Some(&plan)));
         let roll = self.roll();
         while self.keys.len() < SETS && self.is_full_for(key) {

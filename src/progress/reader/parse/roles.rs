@@ -12,7 +12,7 @@ impl LineReader<'_> {
     }
 
     /// `1:28:35`, `00:29<1`, `2022-04-12`, `06/21/18`: numbers that only tell the time.
-    pub(super) fn mark_times_and_dates(&mut self) {
+    pub fn mark_times_and_dates(&mut self) {
         let mut at = 0;
         while at < self.numbers.len() {
             if self.start(at) < self.from {
@@ -36,7 +36,7 @@ impl LineReader<'_> {
     }
 
     /// `3/40`, `3 / 40`, `3 of 40`: the second number belongs to the first.
-    pub(super) fn mark_totals(&mut self) {
+    pub fn mark_totals(&mut self) {
         for number in 1..self.numbers.len() {
             let free = self.role[number] == Role::Free && self.role[number - 1] == Role::Free;
             let unit = self.unit(number - 1);
@@ -53,7 +53,7 @@ impl LineReader<'_> {
     }
 
     /// `minibatches 10-19`: a range ends where the count stands.
-    pub(super) fn mark_ranges(&mut self) {
+    pub fn mark_ranges(&mut self) {
         for number in 1..self.numbers.len() {
             let free = self.role[number] == Role::Free && self.role[number - 1] == Role::Free;
             let value = |n: usize| super::number::parse(self.numbers[n].of(self.line));
@@ -65,7 +65,7 @@ impl LineReader<'_> {
     }
 
     /// The number that ends the range which `number` begins, or itself.
-    pub(super) fn range_end(&self, number: usize) -> usize {
+    pub fn range_end(&self, number: usize) -> usize {
         let next = number + 1;
         let joined = |number: usize, mark: u8| {
             number + 1 < self.numbers.len() && self.role[number + 1] == Role::Taken && self.joined_by(number, mark)
@@ -77,7 +77,7 @@ impl LineReader<'_> {
         }
     }
 
-    pub(super) fn total_of(&self, number: usize) -> Option<usize> {
+    pub fn total_of(&self, number: usize) -> Option<usize> {
         let next = number + 1;
         let taken = next < self.numbers.len()
             && self.role[next] == Role::Taken
@@ -87,7 +87,7 @@ impl LineReader<'_> {
     }
 
     /// `Style 2 loss`: a number within the name, which is one of several parts.
-    pub(super) fn numbered(&mut self, number: usize, name: &str) -> Option<String> {
+    pub fn numbered(&mut self, number: usize, name: &str) -> Option<String> {
         let before = number.checked_sub(1)?;
         let part = matches!(self.found.last()?, Found { number, what: What::Series { weight: 0.0, .. }, .. } if *number == before);
         let text = String::from_utf8_lossy(self.gap(before)).into_owned();
@@ -102,7 +102,7 @@ impl LineReader<'_> {
     }
 
     /// `Accuracy: 9500/10000 (95%)`: the percentage is the value.
-    pub(super) fn percent_of_ratio(&mut self, number: usize, total: Option<usize>) -> Option<usize> {
+    pub fn percent_of_ratio(&mut self, number: usize, total: Option<usize>) -> Option<usize> {
         let percent = total? + 1;
         let is_percent =
             percent < self.numbers.len() && self.unit(percent) == b"%" && self.gap(percent).trim_ascii() == b"(";

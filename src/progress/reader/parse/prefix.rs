@@ -4,13 +4,14 @@
 //! that mean nothing. Approach: strip atoms while the line begins with one; each atom is recognised by its form, not by the
 //! program that writes it. Imports: its siblings.
 
-use super::lexicon::{self, Split};
+use super::lexicon;
+use super::meaning::Split;
 
 /// Atoms that are stripped at most; more is no prefix.
 const ATOMS_MAX: usize = 12;
 
 /// The offset of the first byte of the message.
-pub(super) fn end(line: &[u8]) -> usize {
+pub fn end(line: &[u8]) -> usize {
     let mut at = skip(line, 0, b" \t");
     let mut stripped = false;
     for _ in 0..ATOMS_MAX {

@@ -4,10 +4,11 @@
 //! first lines. What stands before the first colon of *every* line, is one of few words that mean nothing, and is followed by
 //! lines of several templates, is a label. The lines watched are kept, to be read again without it. Imports: its siblings.
 
-use super::lexicon::{self, Meaning, Split};
-use super::lines::Rendering;
+use super::lexicon;
+use super::meaning::{Meaning, Split};
 use super::prefix;
 use super::scan::Scan;
+use crate::progress::reader::decode::Rendering;
 use std::collections::BTreeSet;
 
 /// Longest label, in bytes.
@@ -27,7 +28,7 @@ const TEMPLATES_MIN: usize = 3;
 
 /// What is known of the labels of a stream.
 #[derive(Debug)]
-pub(super) enum Labels {
+pub enum Labels {
     Watching(Vec<Kept>),
     None,
     /// Every line bears one.
@@ -36,25 +37,25 @@ pub(super) enum Labels {
 
 /// A line that was read, and may be read again.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub struct Kept {
     line: u64,
     last: bool,
     text: Box<[u8]>,
 }
 
 impl Kept {
-    pub(super) fn rendering(&self) -> Rendering<'_> {
+    pub fn rendering(&self) -> Rendering<'_> {
         Rendering { line: self.line, text: &self.text, last: self.last }
     }
 }
 
 impl Labels {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Labels::Watching(Vec::new())
     }
 
     /// The line without its label.
-    pub(super) fn without<'a>(&self, text: &'a [u8]) -> &'a [u8] {
+    pub fn without<'a>(&self, text: &'a [u8]) -> &'a [u8] {
         match self {
             Labels::Borne => label(text).map_or(text, |(_, rest)| rest),
             Labels::Watching(_) | Labels::None => text,
@@ -62,7 +63,7 @@ impl Labels {
     }
 
     /// Looks at a line that was read; once the lines turn out to bear labels, gives those that must be read again.
-    pub(super) fn watch(&mut self, rendering: Rendering<'_>) -> Option<Vec<Kept>> {
+    pub fn watch(&mut self, rendering: Rendering<'_>) -> Option<Vec<Kept>> {
         let Labels::Watching(lines) = self else { return None };
         let kept: usize = lines.iter().map(|kept| kept.text.len()).sum();
         if label(rendering.text).is_none() || kept + rendering.text.len() > KEPT_MAX || lines.len() >= LINES_MAX {

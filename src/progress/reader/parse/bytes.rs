@@ -1,0 +1,44 @@
+//! What a byte may begin, looked up in a table, and eight bytes looked at together.
+//!
+//! Imports: nothing.
+
+/// A one in each byte.
+pub const EACH: u64 = 0x0101_0101_0101_0101;
+
+/// What a byte may begin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    Blank,
+    Letter,
+    Digit,
+    Mark,
+    /// Box drawing, or another sign of three bytes.
+    Box,
+}
+
+const CLASS: [Class; 256] = classes();
+
+impl Class {
+    #[inline]
+    pub fn of(byte: u8) -> Class {
+        CLASS[usize::from(byte)]
+    }
+}
+
+const fn classes() -> [Class; 256] {
+    let mut table = [Class::Mark; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let b = byte as u8;
+        table[byte] = match b {
+            b' ' | b'\t' | 0..=8 | 11..=31 => Class::Blank,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => Class::Letter,
+            b'0'..=b'9' => Class::Digit,
+            0xE2 => Class::Box,
+            0x80..=0xFF => Class::Letter,
+            _ => Class::Mark,
+        };
+        byte += 1;
+    }
+    table
+}

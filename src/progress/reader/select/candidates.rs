@@ -1,0 +1,122 @@
+//! The candidate series of a log, ranked; one that is weak and was rarely seen makes room.
+//!
+//! Imports: model, its siblings.
+
+use super::series::{Named, Series, SeriesMemory, recurrence};
+use super::validation;
+use crate::model::Direction;
+
+/// Series kept; the weakest of the rarely seen makes room.
+pub const SERIES_MAX: usize = 88;
+
+/// All candidates.
+#[derive(Clone, Debug, Default)]
+pub struct Candidates {
+    series: Vec<Series>,
+    generation: u16,
+    /// The line that was read last.
+    line: u64,
+}
+
+impl Candidates {
+    /// Forgets all series; references to them are noticed.
+    pub fn clear(&mut self) {
+        self.series.clear();
+    }
+
+    /// Notes which line is read.
+    pub fn at_line(&mut self, line: u64) {
+        self.line = line;
+    }
+
+    /// The slot and generation of a series, a new one if it was never seen.
+    pub fn intern(&mut self, named: &Named<'_>) -> (u16, u16) {
+        let same = |series: &Series| {
+            series.place == named.place
+                && series.signature == named.signature
+                && series.split == named.split
+                && series.name == named.name
+        };
+        if let Some(slot) = self.series.iter().position(same) {
+            return (slot as u16, self.series[slot].generation);
+        }
+        if let Some(slot) = self.series.iter().position(|series| series.begins(named)) {
+            let series = &mut self.series[slot];
+            (series.signature, series.first_line) = (named.signature, self.line);
+            return (slot as u16, series.generation);
+        }
+        self.generation = self.generation.wrapping_add(1);
+        let series = Series::new(named, self.generation, self.line);
+        if self.series.len() < SERIES_MAX {
+            self.series.push(series);
+            return ((self.series.len() - 1) as u16, self.generation);
+        }
+        let weakest = (0..SERIES_MAX).min_by_key(|slot| self.series[*slot].kept_until()).unwrap_or(0);
+        self.series[weakest] = series;
+        (weakest as u16, self.generation)
+    }
+
+    /// Takes over a series of an earlier reader.
+    pub fn restore(&mut self, memory: &SeriesMemory) -> (u16, u16) {
+        let (slot, generation) = self.intern(&memory.named());
+        if let Some(series) = self.get_mut(slot, generation) {
+            series.resume(memory);
+        }
+        (slot, generation)
+    }
+
+    pub fn get(&self, slot: u16, generation: u16) -> Option<&Series> {
+        self.series.get(usize::from(slot)).filter(|series| series.generation == generation)
+    }
+
+    pub fn get_mut(&mut self, slot: u16, generation: u16) -> Option<&mut Series> {
+        self.series.get_mut(usize::from(slot)).filter(|series| series.generation == generation)
+    }
+
+    pub fn all(&self) -> &[Series] {
+        &self.series
+    }
+
+    /// The candidates with their scores, best first; those that cannot be the evaluation function are left out.
+    pub fn ranked(&self) -> Vec<(u16, f64)> {
+        let named = self.series.iter().filter(|series| series.weight > 0.0);
+        let most = recurrence(named.map(|series| series.count).max().unwrap_or(1));
+        let counted =
+            self.series.iter().any(|series| series.signature != 0 && series.weight >= 0.4 && series.count >= 2);
+        let nameless = self.series.iter().filter(|series| series.weight == 0.0 && series.count >= 2).count();
+        let mut ranked: Vec<(u16, f64)> = self
+            .series
+            .iter()
+            .enumerate()
+            .map(|(slot, series)| (slot as u16, series.score(most, nameless, counted)))
+            .filter(|(_, score)| *score > 0.0)
+            .collect();
+        validation::lift(&self.series, &mut ranked);
+        ranked.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(a.cmp(b)));
+        ranked
+    }
+
+    /// Which way a series improves: by its name, by the best value that the log keeps of it, or by how it moved.
+    pub fn direction(&self, series: &Series) -> Option<Direction> {
+        // `score` and the like name both: DL4J's falls, a game's rises. What it does for long decides.
+        if series.contradicts() && series.is_softly_named() {
+            return series
+                .named_direction
+                .map(|direction| if direction == Direction::Up { Direction::Down } else { Direction::Up });
+        }
+        series.named_direction.or_else(|| {
+            let best = self.series.iter().find(|other| {
+                let name = other.name.to_lowercase();
+                (name.contains("best") || name.ends_with("#2"))
+                    && name.contains(&series.name.to_lowercase())
+                    && other.named_direction.is_none()
+            });
+            match best.map(|best| (best.rises, best.falls)) {
+                Some((1.., 0)) => Some(Direction::Up),
+                Some((0, 1..)) => Some(Direction::Down),
+                _ if series.count < 3 || series.moved() == 0.0 => None,
+                _ => Some(if series.moved() < 0.0 { Direction::Down } else { Direction::Up }),
+            }
+        })
+    }
+}
