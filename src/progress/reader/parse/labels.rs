@@ -63,7 +63,12 @@ impl Labels {
     }
 
     /// Looks at a line that was read; once the lines turn out to bear labels, gives those that must be read again.
+    #[inline]
     pub fn watch(&mut self, rendering: Rendering<'_>) -> Option<Vec<Kept>> {
+        if let Labels::Watching(_) = self { self.look_at(rendering) } else { None }
+    }
+
+    fn look_at(&mut self, rendering: Rendering<'_>) -> Option<Vec<Kept>> {
         let Labels::Watching(lines) = self else { return None };
         let kept: usize = lines.iter().map(|kept| kept.text.len()).sum();
         if label(rendering.text).is_none() || kept + rendering.text.len() > KEPT_MAX || lines.len() >= LINES_MAX {

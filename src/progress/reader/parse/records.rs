@@ -13,10 +13,12 @@ const LONG: usize = 400;
 const RECURRENCES: usize = 4;
 
 /// Where the records of a line begin, if it holds several.
+#[inline]
 pub fn beginnings(line: &[u8], from: usize) -> Option<Vec<usize>> {
-    if line.len() < LONG {
-        return None;
-    }
+    if line.len() < LONG { None } else { of_long(line, from) }
+}
+
+fn of_long(line: &[u8], from: usize) -> Option<Vec<usize>> {
     let message = &line[from..];
     let start = from + message.iter().position(u8::is_ascii_alphabetic)?;
     let length = line[start..].iter().take_while(|byte| is_word(**byte)).count();

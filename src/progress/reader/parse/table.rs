@@ -58,10 +58,7 @@ impl Header {
         }
         let means =
             |cell: &str| matches!(column(cell), Meaning::Counter(_) | Meaning::Metric { .. } | Meaning::Declared(_));
-        let known = cells.iter().filter(|(_, cell)| means(cell)).count();
-        // A sentence has few words that mean something; a header has many.
-        let told = ruled != Ruled::Blanks || cells.len() >= 3 || known * 4 >= cells.len();
-        (known >= 1 && told).then_some(header)
+        cells.iter().any(|(_, cell)| means(cell)).then_some(header)
     }
 
     /// The line as it was read.
