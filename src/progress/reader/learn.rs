@@ -1,6 +1,6 @@
 //! Lines of a new shape: analysed once, their plan kept.
 //!
-//! Imports: its siblings.
+//! Imports: `core`, `decode`, `parse`, `select`.
 
 use super::core::{Core, Heard, View};
 use super::decode::Rendering;

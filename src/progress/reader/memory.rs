@@ -1,6 +1,6 @@
 //! What a reader remembers over a restart: the chosen series, the header of its table, the counters. A few KiB.
 //!
-//! Imports: nothing beyond its siblings.
+//! Imports: the reader, `parse`, `select`.
 
 use super::Reader;
 use super::parse::table::Header;

@@ -3,7 +3,7 @@
 //! No framework is known by name: lines are read as names, numbers, tables and counters, and the series are ranked.
 //!
 //! ```text
-//! bytes → lines → scan (shape) → cache ─hit→ read the numbers that matter ─→ series, counters → choice
+//! bytes → lines → scan (shape) → plans ─hit→ read the numbers that matter ─→ series, counters → choice
 //!                                  └miss→ prefix, fields | table ↗
 //! ```
 //!

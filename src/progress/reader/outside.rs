@@ -1,6 +1,6 @@
 //! Values that no grammar of lines reads: by the owner's pattern, and the scalars of an event file.
 //!
-//! Imports: its siblings.
+//! Imports: `core`, `decode`, `parse`, `select`.
 
 use super::core::{Core, Heard, Sample, View};
 use super::decode::Rendering;

@@ -3,7 +3,7 @@
 //! Problem: `loss: 0.5`, `loss=0.5`, `loss 0.5`, `0.5 loss`, `{'loss': 0.5}`, `Cost after iteration 3: 0.5`, `Loss 0.5 (0.6)`.
 //! Approach: a number is named by the words between it and the nearest boundary on its left; where there are none, by a
 //! bracket's owner, by the words on its right, or by what an earlier counter left over. Slow and careful: its result is kept
-//! for all lines of the same shape. Imports: model only, through `lexicon`.
+//! for all lines of the same shape. Imports: model, its siblings.
 
 use super::gap::{self, Left};
 use super::lexicon;

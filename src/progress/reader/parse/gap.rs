@@ -1,6 +1,6 @@
 //! The text between two numbers: names, boundaries, units. Pieces of the grammar that `fields` reads lines with.
 //!
-//! Imports: model only, through `lexicon`.
+//! Imports: `lexicon`, `meaning`.
 
 use super::lexicon;
 use super::meaning::{Count, Meaning};

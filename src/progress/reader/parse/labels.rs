@@ -2,7 +2,8 @@
 //!
 //! Problem: such a label has no form of its own; `149: 0.53` and `loss: 0.53` look alike and mean something. Approach: watch the
 //! first lines. What stands before the first colon of *every* line, is one of few words that mean nothing, and is followed by
-//! lines of several templates, is a label. The lines watched are kept, to be read again without it. Imports: its siblings.
+//! lines of several templates, is a label. The lines watched are kept, to be read again without it.
+//! Imports: its siblings, `decode`.
 
 use super::lexicon;
 use super::meaning::{Meaning, Split};

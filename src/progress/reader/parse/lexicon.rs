@@ -2,7 +2,8 @@
 //!
 //! Problem: thousands of names, few words. Approach: split a name into words (`train_loss`, `TrainDeviance`, `ep_rew_mean`)
 //! and look at the words, in the languages that training scripts are written in. A word that marks a quantity as timing,
-//! size, setting or spread outweighs any word that marks an evaluation. Imports: model only.
+//! size, setting or spread outweighs any word that marks an evaluation.
+//! Imports: model, `meaning`, `vocabulary`.
 
 use super::meaning::{Count, Meaning, Split};
 use super::vocabulary::{METRICS_WITHIN, Word, word as known};

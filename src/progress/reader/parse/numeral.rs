@@ -1,7 +1,6 @@
 //! Where a number ends in its line, and where one begins behind a sign or a point.
 //!
-//! Problem: `1,234.5`, `0,531`, `3.2e-4`, `1.2.3`, `0x7f22` and lists such as `3,4,5` begin alike. Imports: `scan`, for the
-//! classes of bytes.
+//! Problem: `1,234.5`, `0,531`, `3.2e-4`, `1.2.3`, `0x7f22` and lists such as `3,4,5` begin alike. Imports: `bytes`.
 
 use super::bytes::{Class, EACH};
 

@@ -2,7 +2,8 @@
 //!
 //! Problem: `epoch  train_loss  valid_loss` stands once, then only numbers; or again before each row; cells are divided by
 //! blanks, tabs, bars or commas, and header cells may contain blanks. Approach: a line counts as a header if a cell of it means
-//! something; a row takes its columns by index where the counts agree, by position where they do not. Imports: model only.
+//! something; a row takes its columns by index where the counts agree, by position where they do not.
+//! Imports: its siblings.
 
 use super::columns::{Ruled, cells, indented, looks_like_row, plain, ruled, words};
 use super::fields::{Found, What};

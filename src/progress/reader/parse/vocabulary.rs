@@ -2,7 +2,7 @@
 //!
 //! A loss is what training minimises, so it ranks highest; scores are derived from it, hence a little below; words that also
 //! have other uses rank lower. German, French, Spanish, Italian, Portuguese, Dutch, Polish, Swedish, Russian, Turkish, Chinese,
-//! Japanese and Korean words stand beside the English ones. Imports: model only.
+//! Japanese and Korean words stand beside the English ones. Imports: model, `meaning`.
 
 use super::meaning::Count;
 use crate::model::Direction::{self, Down, Up};

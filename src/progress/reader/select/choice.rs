@@ -1,7 +1,7 @@
 //! Which series is the evaluation function, and which counter is the progress: the choice, what the owner wishes, how sure it is.
 //!
 //! A choice may be revised as evidence comes; a rival must be clearly better, so that two equals do not alternate. What was
-//! decided on earlier values stays decided. Imports: model only.
+//! decided on earlier values stays decided. Imports: model, its siblings, `parse`.
 
 use super::candidates::Candidates;
 use super::counter::Counter;

@@ -1,6 +1,6 @@
 //! One progress counter: how a value moves it, what it is inside of, and how likely it is the job's.
 //!
-//! Imports: model only.
+//! Imports: model, `parse`.
 
 use crate::model::ProgressUnit;
 use crate::progress::reader::parse::meaning::{Count, Counted};

@@ -5,7 +5,7 @@
 //! total and how often it began again. The job's is the outermost that still moves: one that begins again whenever another
 //! advances is inside that, and so is one of which nothing else is known yet. Among the rest, the one with an end, the one that
 //! stands beside the evaluation, and the larger unit.
-//! Imports: its siblings.
+//! Imports: model, `counter`, `parse`.
 
 use super::counter::{Counter, DISTINCT_MAX};
 use crate::model::ProgressUnit;

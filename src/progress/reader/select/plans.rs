@@ -3,7 +3,7 @@
 //! Two tables of bounded size: plans for shapes that say something, and fingerprints of shapes that say nothing (most chatter) or that were not looked at yet.
 //! A collision of fingerprints loses a template's values, never more; it takes 32 equal bits. Both begin small, since most logs have
 //! a handful of templates and a node has many logs, and grow to their bound; there they replace at random: a log that repeats more
-//! templates than fit would otherwise push each one out just before it comes again. Imports: nothing.
+//! templates than fit would otherwise push each one out just before it comes again. Imports: `parse`.
 
 use crate::progress::reader::parse::meaning::{Count, Counted};
 

@@ -1,7 +1,7 @@
 //! Validation before training: of one quantity measured on both, what was held out says how good the model is.
 //!
 //! A validation that comes rarely would leave the curve with few points, and one that never improved may be anything: there the
-//! training stays. Imports: its siblings.
+//! training stays. Imports: `series`, `parse`.
 
 use super::series::Series;
 use crate::progress::reader::parse::meaning::Split;
