@@ -345,6 +345,9 @@ fn what_is_told_beside_a_checkpoint_is_no_training_value() {
 fn a_value_before_the_first_count_is_where_the_curve_begins() {
     let read = reading(&("value 9.5\n".to_owned() + &log("", "iter {s} value {L}") + "final value 0.6\n"));
     assert_eq!((read.observations.len(), read.observations[0].value), (STEPS + 1, 9.5));
+    // What comes again without a count is another series.
+    let read = reading(&log("", "loss 3.{A}\nepoch {n} loss {L}"));
+    assert_eq!(read.observations.len(), STEPS + 1);
     // A whole number before the first count may be a setting.
     let read = reading(&("value 9\n".to_owned() + &log("", "iter {s} value {L}")));
     assert_eq!(read.observations.len(), STEPS);

@@ -100,14 +100,12 @@ impl Core {
                     // Cells of a row may be missing; names keep their order.
                     let place = if in_row { 0 } else { known };
                     known += u8::from(*weight > 0.0);
-                    let (slot, generation) = self.candidates.intern(&Named {
-                        place,
-                        name,
-                        split,
-                        signature,
-                        direction: *direction,
-                        weight: *weight,
-                    });
+                    let named = Named { place, name, split, signature, direction: *direction, weight: *weight };
+                    // Lines like the one before the first count are no part of what is counted from now on.
+                    if let Some(begun) = self.candidates.beginning_of(&named) {
+                        self.cache.forget(begun);
+                    }
+                    let (slot, generation) = self.candidates.intern(&named);
                     Use::Series { slot, generation }
                 }
             };

@@ -2,7 +2,7 @@
 //!
 //! Imports: model, its siblings.
 
-use super::series::{Named, Series, SeriesMemory, recurrence};
+use super::series::{Named, Series, SeriesKey, SeriesMemory, recurrence};
 use super::validation;
 use crate::model::Direction;
 
@@ -31,16 +31,10 @@ impl Candidates {
 
     /// The slot and generation of a series, a new one if it was never seen.
     pub fn intern(&mut self, named: &Named<'_>) -> (u16, u16) {
-        let same = |series: &Series| {
-            series.place == named.place
-                && series.signature == named.signature
-                && series.split == named.split
-                && series.name == named.name
-        };
-        if let Some(slot) = self.series.iter().position(same) {
+        if let Some(slot) = self.series.iter().position(|series| series.is(named)) {
             return (slot as u16, self.series[slot].generation);
         }
-        if let Some(slot) = self.series.iter().position(|series| series.begins(named)) {
+        if let Some(slot) = self.begun(named) {
             let series = &mut self.series[slot];
             (series.signature, series.first_line) = (named.signature, self.line);
             return (slot as u16, series.generation);
@@ -54,6 +48,17 @@ impl Candidates {
         let weakest = (0..SERIES_MAX).min_by_key(|slot| self.series[*slot].kept_until()).unwrap_or(0);
         self.series[weakest] = series;
         (weakest as u16, self.generation)
+    }
+
+    /// The series that goes on under these counters, and was not counted until now.
+    pub fn beginning_of(&self, named: &Named<'_>) -> Option<SeriesKey> {
+        let slot = self.begun(named)?;
+        Some(SeriesKey { slot: slot as u16, generation: self.series[slot].generation })
+    }
+
+    fn begun(&self, named: &Named<'_>) -> Option<usize> {
+        let known = self.series.iter().any(|series| series.is(named));
+        self.series.iter().position(|series| series.begins(named)).filter(|_| !known)
     }
 
     /// Takes over a series of an earlier reader.

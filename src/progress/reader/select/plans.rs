@@ -3,8 +3,9 @@
 //! Two tables of bounded size: plans for shapes that say something, and fingerprints of shapes that say nothing (most chatter) or that were not looked at yet.
 //! A collision of fingerprints loses a template's values, never more; it takes 32 equal bits. Both begin small, since most logs have
 //! a handful of templates and a node has many logs, and grow to their bound; there they replace at random: a log that repeats more
-//! templates than fit would otherwise push each one out just before it comes again. Imports: `parse`.
+//! templates than fit would otherwise push each one out just before it comes again. Imports: `series`, `parse`.
 
+use super::series::SeriesKey;
 use crate::progress::reader::parse::meaning::{Count, Counted};
 
 /// Eight keys are one cache line.
@@ -155,6 +156,17 @@ impl Cache {
         self.fields -= fields_of(self.plans[set][way].as_ref());
         self.keys[set][way] = key;
         self.plans[set][way] = Some(plan);
+    }
+
+    /// Forgets the plans that read this series.
+    pub fn forget(&mut self, series: SeriesKey) {
+        let SeriesKey { slot, generation } = series;
+        let reads = |field: &Field| field.use_as == Use::Series { slot, generation };
+        for plan in self.plans.iter_mut().flatten() {
+            if matches!(plan, Some(Plan::Fields { fields, .. }) if fields.iter().any(reads)) {
+                self.fields -= fields_of(plan.take().as_ref());
+            }
+        }
     }
 
     /// Whether something would be pushed out for this new key.

@@ -180,10 +180,18 @@ impl Series {
         (self.low, self.high) = memory.range.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
     }
 
+    /// Whether it is what is named so.
+    pub fn is(&self, named: &Named<'_>) -> bool {
+        self.signature == named.signature && self.is_called(named)
+    }
+
     /// Whether its one value is that from before the training of a series that counts.
     pub fn begins(&self, named: &Named<'_>) -> bool {
-        let uncounted = self.signature == 0 && self.count == 1 && !self.whole;
-        uncounted && self.place == named.place && self.split == named.split && self.name == named.name
+        self.signature == 0 && self.count == 1 && !self.whole && self.is_called(named)
+    }
+
+    fn is_called(&self, named: &Named<'_>) -> bool {
+        self.place == named.place && self.split == named.split && self.name == named.name
     }
 
     /// Takes one value.
