@@ -208,7 +208,6 @@ fn no_file_outgrows_a_sitting() {
     assert!(long.is_empty(), "{}", long.join("\n"));
 }
 
-
 /// The tree below a `use`, as whole paths: `a::{b, c::D as E}` is `a::b` and `a::c::D`.
 fn paths_of(tree: &str) -> Vec<String> {
     let tree = tree.trim();
