@@ -33,7 +33,6 @@ impl<M: Default> Recollection<M> {
     }
 
     /// Takes everything out, in the order of these containers. A new one begins from nothing, and who is not observed is forgotten.
-    #[expect(clippy::vec_box, reason = "they go back without being copied")]
     pub fn take(&mut self, containers: &[ContainerObservation]) -> Vec<Box<M>> {
         let is_same = self.is_of(containers);
         let known = std::mem::take(&mut self.0);
@@ -45,7 +44,6 @@ impl<M: Default> Recollection<M> {
     }
 
     /// Puts back what was taken for these containers.
-    #[expect(clippy::vec_box, reason = "as above")]
     pub fn put(&mut self, containers: &[ContainerObservation], memories: Vec<Box<M>>) {
         self.0 = containers.iter().map(|container| container.id.clone()).zip(memories).collect();
     }
