@@ -69,7 +69,7 @@ fn header(node: &Node, look: &Look, now_unix_ms: u64) -> String {
 pub(super) fn plain_words(node: &Node) -> Option<String> {
     let until = when::clock(node.plain_until_unix_ms?);
     let of_day = until.get(11..19)?;
-    Some(format!("CONTROL PERIOD until {of_day}: original limits stand, to measure what governing gains"))
+    Some(format!("CONTROL PERIOD until {of_day}: original limits, to measure the gain"))
 }
 
 fn pressures(node: &Node) -> String {
@@ -313,7 +313,7 @@ mod tests {
         };
         let status = Status::of(&node, "ip-10-20-30-40.eu-central-1.compute.internal.example.org");
         assert!(
-            !page(&status, &Look { columns: None, color: false }, 1_700_000_600_000).contains("PLAIN"),
+            !page(&status, &Look { columns: None, color: false }, 1_700_000_600_000).contains("CONTROL"),
             "it is released"
         );
         let shown = page(&status, &Look { columns: Some(80), color: false }, 1_700_000_600_000);
@@ -322,7 +322,7 @@ mod tests {
         assert!(shown.starts_with("ip-10-20-"), "{shown}");
         let in_a_block = Node { paused: false, plain_until_unix_ms: Some(1_700_000_300_000), ..status.node.clone() };
         let words = plain_words(&in_a_block).unwrap_or_default();
-        assert_eq!(words, "CONTROL PERIOD until 22:18:20: original limits stand, to measure what governing gains");
+        assert_eq!(words, "CONTROL PERIOD until 22:18:20: original limits, to measure the gain");
         assert!(text::width(&words) <= 80);
         assert!(header(&in_a_block, &Look { columns: Some(80), color: false }, 1_700_000_000_000).contains(&words));
         assert!(shown.contains("RELEASED") && shown.contains("10m ago"), "{shown}");
