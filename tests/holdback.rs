@@ -76,7 +76,7 @@ fn in_a_plain_block_limits_are_the_originals_also_after_a_kill_and_afterwards_ou
             is_original().filter(|()| looks_on)
         });
     let status = daemon.told(&["status"]);
-    assert!(status.contains("CONTROL PERIOD until ") && status.contains("original limits stand"), "{status}");
+    assert!(status.contains("CONTROL PERIOD until ") && status.contains("original limits, to measure the gain"), "{status}");
     let explained = daemon.told(&["explain", "flat"]);
     assert!(explained.contains("This is a control period: until "), "{explained}");
 
@@ -104,7 +104,7 @@ fn in_a_plain_block_limits_are_the_originals_also_after_a_kill_and_afterwards_ou
     // A pause is stronger as well, and whoever ends the daemon within a control period has the originals.
     daemon.told(&["release", "--all"]);
     eventually("everything has its original", SOON, is_original);
-    assert!(!daemon.told(&["status"]).contains("CONTROL PERIOD"), "a pause is what counts");
+    assert!(!daemon.told(&["status"]).contains("CONTROL PERIOD"), "a release is what counts");
     daemon.told(&["govern", "--all"]);
     daemon.end("TERM");
     assert_eq!(engine.cpu_weight(&flat), original);
