@@ -76,7 +76,10 @@ fn in_a_plain_block_limits_are_the_originals_also_after_a_kill_and_afterwards_ou
             is_original().filter(|()| looks_on)
         });
     let status = daemon.told(&["status"]);
-    assert!(status.contains("CONTROL PERIOD until ") && status.contains("original limits, to measure the gain"), "{status}");
+    assert!(
+        status.contains("CONTROL PERIOD until ") && status.contains("original limits, to measure the gain"),
+        "{status}"
+    );
     let explained = daemon.told(&["explain", "flat"]);
     assert!(explained.contains("This is a control period: until "), "{explained}");
 

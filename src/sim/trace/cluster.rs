@@ -2,8 +2,8 @@
 //!
 //! Imports: nothing of this crate but the trace's parts.
 
+use super::job::{Span, TraceJob};
 use super::room::{Gpus, Room};
-use super::{Span, TraceJob};
 
 /// The cluster at one instant.
 pub(super) struct Cluster<'a> {

@@ -8,6 +8,7 @@
 
 mod cluster;
 mod discipline;
+mod job;
 mod room;
 mod speeds;
 #[cfg(test)]
@@ -16,42 +17,11 @@ mod tests;
 use super::table_file::{Row, TableFile};
 use cluster::Cluster;
 pub use discipline::{DISCIPLINES, Discipline};
+pub use job::{Span, TraceJob};
 pub use room::Gpus;
 use room::Group;
 use speeds::Needs;
 pub use speeds::Speeds;
-
-/// One job of a trace.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TraceJob {
-    /// As the trace spells it.
-    pub id: String,
-    /// When it is submitted, in seconds.
-    pub submit_s: u64,
-    /// GPUs that it needs at once.
-    pub gpus: u64,
-    /// Seconds of running that it needs on the GPUs of each group of the cluster; `None` where it cannot run.
-    pub durations_s: Vec<Option<u64>>,
-}
-
-impl TraceJob {
-    /// The groups on which it can run, the fastest first.
-    fn places(&self) -> Vec<usize> {
-        let mut places: Vec<usize> =
-            (0..self.durations_s.len()).filter(|place| self.durations_s[*place].is_some()).collect();
-        places.sort_by_key(|place| self.durations_s[*place]);
-        places
-    }
-}
-
-/// When a job ran.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Span {
-    /// First start, in seconds of the trace.
-    pub start_s: u64,
-    /// End, in seconds of the trace.
-    pub end_s: u64,
-}
 
 /// What came out of a trace.
 #[derive(Clone, Debug)]
