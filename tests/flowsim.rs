@@ -198,7 +198,9 @@ fn the_report_is_one_file_without_network_or_scripts() {
     stdout(&["run", "random-5", "-p", "fair,flowcon", "--seeds", "2", "--report", path.to_str().unwrap()]);
     let html = fs::read_to_string(&path).unwrap();
     assert!(html.starts_with("<!doctype html>") && html.ends_with("</html>\n"));
-    assert!(!html.contains("http") && !html.contains("<script") && !html.contains("<link"));
+    assert!(html.contains("default-src 'none'"), "the browser is told to load nothing");
+    assert!(!html.contains("http:") && !html.contains("https:") && !html.contains("<script"));
+    assert_eq!(html.matches("<link").count(), html.matches("<link rel=\"icon\" href=\"data:,\">").count());
     assert!(html.contains("prefers-color-scheme:dark"));
     assert_eq!(html.matches("<svg").count(), html.matches("</svg>").count());
     assert_eq!(html.matches("<figure>").count(), 4 + 5, "four pictures of fair, five of flowcon");
