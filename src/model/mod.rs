@@ -5,6 +5,7 @@
 mod change;
 mod container;
 mod event;
+mod forecast;
 mod history;
 mod holdback;
 mod learning;
@@ -26,6 +27,7 @@ mod unlimited;
 pub use change::{LimitChange, LimitKind, Setting};
 pub use container::{Adoption, Bounds, ContainerId, Directives, EngineLimits, EngineMark, Hold, RunState, Runtime};
 pub use event::{Event, EventKind};
+pub use forecast::WorkForecast;
 pub use history::{
     BlockWork, HistoryAnswer, HistoryQuery, Moment, PastBlock, PastDecision, PastInstant, PastJob, PastNode, Span,
 };

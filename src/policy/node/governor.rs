@@ -26,8 +26,9 @@ use super::recollection::Recollection;
 use super::situation::Situation;
 use super::wording::{explain_bounds, reason_of};
 use crate::model::{
-    ContainerObservation, ContainerPlan, Contention, Enforcement, GrowthEfficiency, HoldbackBlock, List, Millis,
-    NodeObservation, NodePlan, Place, PlannedLimits, PolicyName, PolicySettings, Pressure, RunState, Share,
+    ContainerId, ContainerObservation, ContainerPlan, Contention, Enforcement, GrowthEfficiency, HoldbackBlock, List,
+    Millis, NodeObservation, NodePlan, Place, PlannedLimits, PolicyName, PolicySettings, Pressure, RunState, Share,
+    WorkForecast,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -96,6 +97,11 @@ impl Governor {
     pub fn reconfigure(&mut self, settings: PolicySettings) {
         self.settings = settings;
         self.backoff = Backoff::new(&settings);
+    }
+
+    /// What is ahead of a container, as its last tick foresaw it; `None` where nothing is known, or another policy than the default decides.
+    pub fn forecast(&self, id: &ContainerId) -> Option<WorkForecast> {
+        self.remembered.get(id)?.balanced.forecast()
     }
 
     /// Decides for every observed container. A container that is no longer observed is forgotten.

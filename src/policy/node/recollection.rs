@@ -32,6 +32,11 @@ impl<M: Default> Recollection<M> {
         containers.iter().zip(known).map(|(container, (_, memory))| (container, memory.as_ref()))
     }
 
+    /// What is remembered of one container.
+    pub fn get(&self, id: &ContainerId) -> Option<&M> {
+        self.0.iter().find(|(known, _)| known == id).map(|(_, memory)| memory.as_ref())
+    }
+
     /// Takes everything out, in the order of these containers. A new one begins from nothing, and who is not observed is forgotten.
     pub fn take(&mut self, containers: &[ContainerObservation]) -> Vec<Box<M>> {
         let is_same = self.is_of(containers);

@@ -29,6 +29,9 @@ const CLAIMED_END: f64 = 0.8;
 /// Whole work of a job without a total, in parts of what it has done, before it has a curve.
 const YOUNG: f64 = 3.0;
 
+/// Four fifths of the jobs whose log does not tell their end end within this factor of where it is expected.
+const UNTOLD_END_WITHIN: f64 = 4.0;
+
 /// A milestone without credit in the objective still ranks above nothing.
 const LEAST_CREDIT: f64 = 0.02;
 
@@ -51,7 +54,7 @@ pub(super) struct Milestone {
     /// How far the estimate itself can be trusted, 0 ..= 1.
     pub(super) trust: f64,
     /// CPU-seconds to the end, as far as that can be told.
-    pub(super) to_end: f64,
+    pub(super) to_end: Estimate,
 }
 
 /// What is known of a job, from which its milestones follow.
@@ -80,11 +83,15 @@ pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Mile
         Quality::After(units) | Quality::Typically(units) => Some(work.to(units)),
         Quality::WithTheEnd | Quality::Reached => None,
     };
-    let to_end = units_to_end(container).map(|units| work.to(units));
+    let units_to_end = units_to_end(container);
+    let to_end = units_to_end.map(|units| work.to(units.likely));
     let trust = if to_end.is_some() { 1.0 } else { (1.0 - prospect.lag()).clamp(0.0, 1.0) };
     let prints = container.learning.progress.is_some() || container.learning.earlier_runs > 0;
     let trust = if prints { trust } else { TRUST_BEFORE_THE_FIRST_LINE * trust };
-    let whole = to_end.unwrap_or_else(|| prospect.work_to_some_end());
+    let whole = units_to_end.map_or_else(
+        || some_end(prospect.work_to_some_end()),
+        |Estimate { low, likely, high }| Estimate { low: work.to(low), likely: work.to(likely), high: work.to(high) },
+    );
     let weight = importance(container);
     let offer = |name, credit: f64, work: f64| {
         let log_index = (weight * credit.max(LEAST_CREDIT) / work).ln();
@@ -138,10 +145,15 @@ fn sure_claim(container: &ContainerObservation) -> Option<&TotalClaim> {
 }
 
 /// Units to the end that the log tells, an earlier run foretells, or the job's command claims surely enough.
-fn units_to_end(container: &ContainerObservation) -> Option<f64> {
+fn units_to_end(container: &ContainerObservation) -> Option<Estimate> {
     let learning = &container.learning;
     let is_told = learning.claim.is_none() || sure_claim(container).is_some();
-    learning.units_to_completion.filter(|_| is_told).map(|units| units.likely)
+    learning.units_to_completion.filter(|_| is_told)
+}
+
+/// An end that nobody tells may be near, and it may be far.
+fn some_end(likely: f64) -> Estimate {
+    Estimate { low: likely / UNTOLD_END_WITHIN, likely, high: likely * UNTOLD_END_WITHIN }
 }
 
 /// CPU-seconds from the start to a good model: as the curve foresees it now, or as it was last foreseen.

@@ -76,7 +76,9 @@ use super::decision::Decision;
 use super::domain::Domain;
 use super::importance;
 use super::memory::MemoryRole;
-use crate::model::{ContainerObservation, List, Millis, NodeObservation, PolicySettings, Reason, RunState};
+use crate::model::{
+    ContainerObservation, List, Millis, NodeObservation, PolicySettings, Reason, RunState, WorkForecast,
+};
 use lag::Lag;
 use milestone::{Milestone, Prospect};
 use serde::{Deserialize, Serialize};
@@ -105,6 +107,9 @@ pub(super) struct Memory {
     width: Width,
     /// CPU-seconds from the start to a good model, as last foreseen.
     good_at: Option<f64>,
+    /// What is ahead of it, as last foreseen.
+    #[serde(default)]
+    forecast: Option<WorkForecast>,
 }
 
 /// A ranked container.
@@ -189,6 +194,11 @@ fn offer(node: &NodeObservation, domains: &[Domain], contests: &[Contest<'_>], e
 }
 
 impl Memory {
+    /// What is ahead of the container, as last foreseen.
+    pub(super) fn forecast(&self) -> Option<WorkForecast> {
+        self.forecast
+    }
+
     /// `None`: nothing is known about its work, or it is frozen. `equal` and `most` are cores: an equal share, and what it could use alone.
     fn rank(
         &mut self,
@@ -208,6 +218,7 @@ impl Memory {
         let deadline = container.deadline.map(|deadline| deadline.since(node.now).as_secs_f64());
         let prospect = Prospect { container, work, good_at: self.good_at, behind, deadline, cores: most, equal };
         let milestone = milestone::best(&prospect, settings.objective)?;
+        self.forecast = Some(WorkForecast { to_end: milestone.to_end, used: work.done, per_unit: work.per_unit });
         let honesty = self.trust.after(&work, &milestone);
         // Whatever is wrong with what it seems to use, it may have an equal share.
         let usable = width.max(equal);
@@ -292,13 +303,13 @@ impl<'a> Contest<'a> {
 /// A log that claims endless work gains little by it: such a job gets [`CRITICAL_SHARES`] equal shares at most, and none with a broken promise.
 fn mark_critical(candidates: &mut [Option<Candidate>], entitled: &[f64], running: f64, cores: f64) {
     let (known, ahead) =
-        candidates.iter().flatten().fold((0.0, 0.0), |(n, sum), c| (n + 1.0, sum + c.milestone.to_end));
+        candidates.iter().flatten().fold((0.0, 0.0), |(n, sum), c| (n + 1.0, sum + c.milestone.to_end.likely));
     // Of those who tell nothing as much is expected as of the others.
     let everything = ahead / known * running / cores;
     let with_part =
         candidates.iter_mut().zip(entitled).filter_map(|(candidate, part)| Some((candidate.as_mut()?, part)));
     for (candidate, entitled) in with_part.filter(|(c, _)| c.usable < cores && c.honesty >= 1.0) {
-        if candidate.milestone.to_end / candidate.usable >= CRITICAL_ABOVE * everything {
+        if candidate.milestone.to_end.likely / candidate.usable >= CRITICAL_ABOVE * everything {
             candidate.is_critical = true;
             candidate.usable = candidate.usable.min(CRITICAL_SHARES * entitled);
         }
