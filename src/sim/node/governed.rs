@@ -3,11 +3,12 @@
 //! Logs reach the same [`Tracker`], observations are built as the daemon builds them, and the changes that [`diff`] names are
 //! all that ever changes a limit. Imports: model, policy, progress.
 
+use super::idle::Idle;
 use super::state::State;
 use crate::model::{
     Bytes, ClaimOrigin, ContainerId, ContainerObservation, CpuTime, CpuWeight, Directives, Evaluation, LimitChange,
     Limits, Millis, NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, RunState, Runtime,
-    Setting, Usage,
+    Setting, Usage, WorkForecast,
 };
 use crate::policy::{Governor, Holdback, diff};
 use crate::progress::{Precedent, Tracker, claim};
@@ -40,7 +41,7 @@ const LOOK_EVERY: Millis = Millis::from_secs(1);
 pub(super) struct Seen<'a> {
     pub(super) shape: &'a NodeShape,
     pub(super) idle: &'a Idle,
-    pub(super) jobs: &'a [Job],
+    pub(super) jobs: &'a [Arc<Job>],
     pub(super) states: &'a [State],
     pub(super) present: &'a [usize],
 }
@@ -49,7 +50,8 @@ pub(super) struct Seen<'a> {
 pub(super) struct Governed {
     governor: Governor,
     holdback: Option<Holdback>,
-    containers: Vec<Container>,
+    /// By the job's number; `None` once it is gone.
+    containers: Vec<Option<Container>>,
     next_tick: Millis,
     /// Not looked at again before.
     look_at: Millis,
@@ -57,9 +59,17 @@ pub(super) struct Governed {
     recording: Option<Vec<RecordedTick>>,
 }
 
+/// What a node knows of a job, for the node to which it moves.
+pub(super) struct Learned {
+    tracker: Tracker,
+    price: Option<f64>,
+}
+
 struct Container {
     id: ContainerId,
     tracker: Tracker,
+    /// CPU-seconds of a unit on the node from which it came.
+    price: Option<f64>,
     /// Printed and not yet read: when the reader gets it, and which unit.
     pipe: VecDeque<(f64, usize)>,
     limits: Limits,
@@ -69,16 +79,34 @@ struct Container {
 
 impl Governed {
     /// `name` is the node's, which decides about its control periods; its wall time begins with the schedule.
-    pub(super) fn new(settings: PolicySettings, name: &str, jobs: &[Job], record: bool) -> Governed {
+    pub(super) fn new(settings: PolicySettings, name: &str, record: bool) -> Governed {
         Governed {
             holdback: Holdback::new(&settings, name),
             governor: Governor::new(settings),
-            containers: jobs.iter().enumerate().map(|(number, job)| Container::new(number, job)).collect(),
+            containers: Vec::new(),
             next_tick: Millis(0),
             look_at: Millis(0),
             ticks: 0,
             recording: record.then(Vec::new),
         }
+    }
+
+    /// Makes a job known, the next number's.
+    pub(super) fn add(&mut self, job: &Job, learned: Option<Learned>) {
+        self.containers.push(Some(Container::new(self.containers.len(), job, learned)));
+    }
+
+    /// Forgets a job that ended or left, and returns what was known of it.
+    pub(super) fn remove(&mut self, number: usize) -> Option<Learned> {
+        let container = self.containers[number].take()?;
+        let price = self.governor.forecast(&container.id).map(|forecast| forecast.per_unit);
+        Some(Learned { tracker: container.tracker, price: price.or(container.price) })
+    }
+
+    /// CPU-seconds to the end of a job that has used `cpu` so far.
+    pub(super) fn forecast(&self, number: usize, cpu: f64) -> Option<WorkForecast> {
+        let forecast = self.governor.forecast(&self.containers[number].as_ref()?.id)?;
+        Some(forecast.after(cpu))
     }
 
     pub(super) fn next_tick_s(&self) -> f64 {
@@ -92,7 +120,9 @@ impl Governed {
 
     /// The job ended a unit and prints its line.
     pub(super) fn print(&mut self, number: usize, unit: usize, now: f64) {
-        self.containers[number].pipe.push_back((now, unit));
+        if let Some(container) = &mut self.containers[number] {
+            container.pipe.push_back((now, unit));
+        }
     }
 
     /// Between ticks, as the daemon does once a second: whether something cannot wait for the next one. Cheap where it is near.
@@ -110,7 +140,7 @@ impl Governed {
 
     /// The claim that the container's limits make on the cores.
     pub(super) fn claim(&self, number: usize, parallelism: f64) -> Claim {
-        let limits = &self.containers[number].limits;
+        let limits = self.limits(number);
         let weight = limits.cpu_weight.map_or(100.0, |weight| f64::from(weight.number()));
         let quota = limits.cpu_quota.flatten().map_or(f64::INFINITY, |quota| quota.0 as f64 / 1000.0);
         Claim { weight, cap: parallelism.min(quota) }
@@ -118,8 +148,12 @@ impl Governed {
 
     /// How much of its speed a job keeps with its memory squeezed below the working set: it pages.
     pub(super) fn squeeze(&self, number: usize, job: &Job) -> f64 {
-        let high = self.containers[number].limits.memory_high.flatten();
+        let high = self.limits(number).memory_high.flatten();
         high.map_or(1.0, |high| (high.0 as f64 / job.plan.memory.0 as f64).min(1.0).powi(2))
+    }
+
+    fn limits(&self, number: usize) -> Limits {
+        self.containers[number].as_ref().map_or(UNTOUCHED, |container| container.limits)
     }
 
     /// Observe, decide, apply. Whether a limit changed.
@@ -157,13 +191,18 @@ impl Governed {
             holdback: self.holdback.map(|blocks| blocks.block_at(at.0, at)),
             containers: present
                 .iter()
-                .map(|&number| self.containers[number].observe(&jobs[number], &states[number], now, at, close))
+                .filter_map(|&number| {
+                    let container = self.containers[number].as_mut()?;
+                    Some(container.observe(&jobs[number], &states[number], now, at, close))
+                })
                 .collect(),
         }
     }
 
     fn apply(&mut self, change: &LimitChange) {
-        let Some(container) = self.containers.iter_mut().find(|container| container.id == change.id) else { return };
+        let Some(container) = self.containers.iter_mut().flatten().find(|container| container.id == change.id) else {
+            return;
+        };
         let limits = &mut container.limits;
         match change.to {
             Setting::CpuWeight(weight) => limits.cpu_weight = Some(weight),
@@ -181,28 +220,33 @@ impl Governed {
 }
 
 impl Container {
-    fn new(number: usize, job: &Job) -> Container {
+    fn new(number: usize, job: &Job, learned: Option<Learned>) -> Container {
         let shown = job.plan.shown.as_ref().unwrap_or(&job.plan.curve);
         let directives =
             Directives { metric: Some("loss".to_owned()), direction: Some(shown.direction()), ..Directives::default() };
-        let mut tracker = Tracker::new(&directives);
-        tracker.lean_on(precedent(&directives, job).into_iter().collect());
-        tracker.claims(claimed(job).into_iter().collect());
+        let Learned { tracker, price } = learned.unwrap_or_else(|| {
+            let mut tracker = Tracker::new(&directives);
+            tracker.lean_on(precedent(&directives, job).into_iter().collect());
+            tracker.claims(claimed(job).into_iter().collect());
+            Learned { tracker, price: None }
+        });
         let original = Limits { cpu_weight: Some(job.plan.cpu_weight), ..UNTOUCHED };
         let parent = job.plan.parent.as_deref().map(Arc::from);
         let place = Arc::new(Place { cpus: job.plan.cpus.clone(), parent, ..Place::default() });
         let id = ContainerId::new(&format!("{number:012}"));
-        Container { id, tracker, pipe: VecDeque::new(), limits: original, original, place }
+        Container { id, tracker, price, pipe: VecDeque::new(), limits: original, original, place }
     }
 
     fn observe(&mut self, job: &Job, state: &State, now: f64, at: Millis, close: bool) -> ContainerObservation {
         self.read_log(job, now);
         let plan = &job.plan;
+        let mut learning = if close { self.tracker.close_interval(at) } else { self.tracker.peek(at) };
+        learning.earlier_price = learning.earlier_price.or(self.price);
         ContainerObservation {
             id: self.id.clone(),
             name: plan.name.clone(),
             runtime: Runtime::Docker,
-            started: millis_from(plan.start_s),
+            started: millis_from(state.started_at),
             state: RunState::Running,
             place: Arc::clone(&self.place),
             hold: None,
@@ -213,7 +257,7 @@ impl Container {
             usage: self.usage(job, state),
             limits: self.limits,
             original: self.original,
-            learning: if close { self.tracker.close_interval(at) } else { self.tracker.peek(at) },
+            learning,
         }
     }
 
@@ -291,24 +335,4 @@ fn excess(wanted: f64, there: f64) -> f64 {
 
 fn part(of: u64, whole: u64) -> f64 {
     (of as f64 / whole as f64).min(1.0)
-}
-
-/// Idle time of each processor in seconds, up to `since`; from there on the rates apply.
-pub(super) struct Idle {
-    pub since: f64,
-    pub seconds: Vec<f64>,
-    pub rates: Vec<f64>,
-}
-
-impl Idle {
-    pub fn new(cores: f64) -> Idle {
-        let processors = (cores.ceil() as usize).max(1);
-        Idle { since: 0.0, seconds: vec![0.0; processors], rates: vec![cores / processors as f64; processors] }
-    }
-
-    pub fn settle(&mut self, now: f64) {
-        let passed = now - self.since;
-        self.seconds.iter_mut().zip(&self.rates).for_each(|(seconds, rate)| *seconds += rate * passed);
-        self.since = now;
-    }
 }

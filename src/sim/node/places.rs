@@ -7,6 +7,7 @@
 use crate::model::Numbers;
 use crate::sim::job::Job;
 use crate::sim::sharing::{Claim, water_fill};
+use std::sync::Arc;
 
 /// Rounds in which threads find their places.
 const ROUNDS: usize = 100;
@@ -27,7 +28,7 @@ struct Atom {
 
 impl Places {
     /// `None` where every job may use everything and all are below one cgroup: then one level of water is enough.
-    pub(super) fn of(cores: f64, jobs: &[Job]) -> Option<Places> {
+    pub(super) fn of(cores: f64, jobs: &[Arc<Job>]) -> Option<Places> {
         if jobs.iter().all(|job| job.plan.cpus.is_none() && job.plan.parent == jobs[0].plan.parent) {
             return None;
         }
@@ -45,7 +46,7 @@ impl Places {
         let mut names: Vec<&Option<String>> = jobs.iter().map(|job| &job.plan.parent).collect();
         names.sort();
         names.dedup();
-        let parent = |job: &Job| names.binary_search(&&job.plan.parent).unwrap_or(0);
+        let parent = |job: &Arc<Job>| names.binary_search(&&job.plan.parent).unwrap_or(0);
         Some(Places { atoms, parents: jobs.iter().map(parent).collect(), parent_count: names.len() })
     }
 
@@ -124,6 +125,7 @@ mod tests {
         };
         let text: String = jobs.iter().map(job).collect();
         let drawn = Scenario::parse("places.toml", &format!("[node]\ncores = 4\n{text}")).expect("a scenario").draw(0);
+        let drawn: Vec<Arc<Job>> = drawn.into_iter().map(Arc::new).collect();
         let claims: Vec<Claim> = jobs.iter().map(|(_, _, weight)| Claim { weight: *weight, cap: 4.0 }).collect();
         let places = Places::of(4.0, &drawn).expect("they differ");
         let running: Vec<usize> = (0..jobs.len()).collect();

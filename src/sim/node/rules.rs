@@ -6,6 +6,7 @@ use super::state::State;
 use crate::sim::contender::Rule;
 use crate::sim::job::Job;
 use crate::sim::sharing::{Claim, in_order, water_fill};
+use std::sync::Arc;
 
 /// Every job keeps at least this part of the node under [`Rule::Oracle`].
 const ORACLE_FLOOR: f64 = 0.03;
@@ -28,7 +29,7 @@ impl Ruled {
     pub(super) fn share_out(
         &mut self,
         cores: f64,
-        jobs: &[Job],
+        jobs: &[Arc<Job>],
         states: &[State],
         running: &[usize],
         claims: &mut [Claim],

@@ -17,8 +17,8 @@ pub(super) enum Stage {
 
 /// One job's progress. `done` and `cpu` hold at the instant `since`; from there on the rates apply.
 #[derive(Clone, Debug)]
-pub(super) struct State {
-    pub stage: Stage,
+pub(in crate::sim) struct State {
+    pub(super) stage: Stage,
     since: f64,
     /// Core-seconds of work done.
     pub done: f64,
@@ -38,6 +38,10 @@ pub(super) struct State {
     pub quality_at: f64,
     /// When it ended; NaN before.
     pub ended_at: f64,
+    /// When it started here.
+    pub started_at: f64,
+    /// When its last two lines were printed; NaN before.
+    reported: [f64; 2],
 }
 
 impl State {
@@ -55,13 +59,18 @@ impl State {
             waited: 0.0,
             quality_at: f64::NAN,
             ended_at: f64::NAN,
+            started_at: f64::NAN,
+            reported: [f64::NAN; 2],
         }
     }
 
     pub(super) fn start(&mut self, job: &Job, now: f64) {
-        self.since = now;
-        if job.plan.startup_s > 0.0 {
-            self.wait(now, job.plan.startup_s);
+        (self.since, self.started_at) = (now, now);
+        // Who goes on from what it saved imports and compiles again.
+        let again = if self.done > 0.0 { job.plan.startup_work / job.plan.parallelism } else { 0.0 };
+        let loading = job.plan.startup_s + again;
+        if loading > 0.0 {
+            self.wait(now, loading);
         } else {
             self.resume(job, now);
         }
@@ -111,6 +120,32 @@ impl State {
         reached
     }
 
+    /// What another node starts with: the work is saved, the counters of the cgroup are not.
+    pub(super) fn saved(&self) -> State {
+        State { stage: Stage::Away, cpu: 0.0, waited: 0.0, rate: 0.0, cores: 0.0, ..self.clone() }
+    }
+
+    /// It is no longer here.
+    pub(super) fn leave(&mut self) {
+        self.stage = Stage::Away;
+        self.set_rate(0.0, 0.0);
+    }
+
+    /// A line is printed.
+    pub(super) fn note_report(&mut self, now: f64) {
+        self.reported = [self.reported[1], now];
+    }
+
+    /// Units that its log has told of.
+    pub(super) fn units(&self) -> usize {
+        self.next_unit
+    }
+
+    /// Seconds between the last two lines.
+    pub(super) fn unit_s(&self) -> Option<f64> {
+        Some(self.reported[1] - self.reported[0]).filter(|seconds| seconds.is_finite())
+    }
+
     /// The unit that ends here, if one does.
     pub(super) fn finish_unit(&mut self, job: &Job) -> Option<usize> {
         let unit = self.next_unit;
@@ -124,9 +159,8 @@ impl State {
     }
 
     pub(super) fn end(&mut self, now: f64) {
-        self.stage = Stage::Away;
+        self.leave();
         self.ended_at = now;
-        self.set_rate(0.0, 0.0);
     }
 
     /// Begins a wait if one is due here.

@@ -1,11 +1,13 @@
 //! The node against answers computed by hand and against single-server theory.
 
-use super::*;
+use super::{Keep, simulate};
 use crate::model::{Bounds, Bytes, ContainerId, CpuWeight, Millis, PlannedLimits, PolicySettings, RecordedTick, Share};
+use crate::sim::contender::Contender;
 use crate::sim::curve::{LearningCurve, Shape};
-use crate::sim::job::{JobPlan, Reports, Waits};
+use crate::sim::job::{Job, JobPlan, Reports, Waits};
+use crate::sim::outcome::{JobOutcome, Outcome};
 use crate::sim::random::Stream;
-use crate::sim::scenario::Scenario;
+use crate::sim::scenario::{NodeShape, Scenario};
 use proptest::prelude::*;
 
 fn job(start_s: f64, work: f64, parallelism: f64) -> JobPlan {

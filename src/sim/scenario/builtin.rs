@@ -41,8 +41,8 @@ pub const VARIATIONS: [(&str, &str); 14] = [
 const START_WITHIN_S: f64 = 200.0;
 const SIZE_NODE_S: (f64, f64) = (30.0, 220.0);
 const QUALITY_AT: (f64, f64) = (0.15, 0.7);
-/// −ln(1 − 0.968) / 0.145.
-const FIGURE_1_RATE: f64 = 23.7;
+/// −ln(1 − 0.968) / 0.145: how fast the training of FlowCon's figure 1 converges.
+pub(in crate::sim) const FIGURE_1_RATE: f64 = 23.7;
 const VARIATION_STREAM: u64 = 1;
 
 /// A built-in schedule with its variations.
@@ -50,44 +50,65 @@ const VARIATION_STREAM: u64 = 1;
 pub(super) struct BuiltIn {
     /// `None` = the fixed three.
     random_jobs: Option<usize>,
-    variations: Vec<&'static str>,
+    variations: Variations,
 }
 
 impl BuiltIn {
     /// `None` if `name` does not begin with a schedule's name.
     pub(super) fn parse(name: &str) -> Result<Option<BuiltIn>, String> {
-        let Some((schedule, mut rest)) =
-            BUILT_IN.iter().filter_map(|s| Some((*s, name.strip_prefix(s)?))).find(|(_, rest)| at_boundary(rest))
-        else {
-            return Ok(None);
-        };
-        let mut variations = Vec::new();
-        while let Some(ending) = rest.strip_prefix('-') {
-            let known = VARIATIONS.iter().filter_map(|(v, _)| Some((*v, ending.strip_prefix(v)?)));
-            let Some((variation, after)) = known.into_iter().find(|(_, after)| at_boundary(after)) else {
-                let endings = VARIATIONS.map(|(v, _)| format!("-{v}")).join(", ");
-                return Err(format!("{name}: unknown ending `-{ending}` of {schedule}; expected one of {endings}"));
-            };
-            variations.push(variation);
-            rest = after;
-        }
+        let Some((schedule, variations)) = split(name, &BUILT_IN)? else { return Ok(None) };
         let random_jobs = schedule.strip_prefix("random-").and_then(|count| count.parse().ok());
         Ok(Some(BuiltIn { random_jobs, variations }))
     }
 
     pub(super) fn plans(&self, node: &NodeShape, seed: u64, draws: &mut Stream) -> Vec<JobPlan> {
         let mut plans = match self.random_jobs {
-            Some(count) => (0..count).map(|number| random_job(number, node, draws)).collect(),
+            Some(count) => (0..count).map(|number| random_job(number, START_WITHIN_S, node, draws)).collect(),
             None => fixed_three(node),
         };
-        for (number, variation) in self.variations.iter().enumerate() {
+        self.variations.apply(&mut plans, node, seed);
+        plans
+    }
+}
+
+/// What the endings of a schedule's name change.
+#[derive(Clone, Debug, Default)]
+pub(in crate::sim) struct Variations(Vec<&'static str>);
+
+impl Variations {
+    pub(in crate::sim) fn apply(&self, plans: &mut [JobPlan], node: &NodeShape, seed: u64) {
+        for (number, variation) in self.0.iter().enumerate() {
             let mut draws = Stream::new(seed, VARIATION_STREAM + number as u64);
             for (number, plan) in plans.iter_mut().enumerate() {
                 vary(plan, variation, number, node, &mut draws);
             }
         }
-        plans
     }
+}
+
+/// The schedule with which a name begins, and its endings; `None` if it begins with none of them.
+///
+/// # Errors
+/// An unknown ending.
+pub(in crate::sim) fn split(
+    name: &str,
+    schedules: &[&'static str],
+) -> Result<Option<(&'static str, Variations)>, String> {
+    let begins = |schedule: &&'static str| Some((*schedule, name.strip_prefix(schedule)?));
+    let Some((schedule, mut rest)) = schedules.iter().filter_map(begins).find(|(_, rest)| at_boundary(rest)) else {
+        return Ok(None);
+    };
+    let mut variations = Vec::new();
+    while let Some(ending) = rest.strip_prefix('-') {
+        let known = VARIATIONS.iter().filter_map(|(v, _)| Some((*v, ending.strip_prefix(v)?)));
+        let Some((variation, after)) = known.into_iter().find(|(_, after)| at_boundary(after)) else {
+            let endings = VARIATIONS.map(|(v, _)| format!("-{v}")).join(", ");
+            return Err(format!("{name}: unknown ending `-{ending}` of {schedule}; expected one of {endings}"));
+        };
+        variations.push(variation);
+        rest = after;
+    }
+    Ok(Some((schedule, Variations(variations))))
 }
 
 fn at_boundary(rest: &str) -> bool {
@@ -95,7 +116,14 @@ fn at_boundary(rest: &str) -> bool {
 }
 
 /// A job that uses the whole node, with an exponential curve.
-fn job(name: &str, node: &NodeShape, start_s: f64, size_node_s: f64, units: usize, curve: LearningCurve) -> JobPlan {
+pub(in crate::sim) fn job(
+    name: &str,
+    node: &NodeShape,
+    start_s: f64,
+    size_node_s: f64,
+    units: usize,
+    curve: LearningCurve,
+) -> JobPlan {
     JobPlan {
         name: name.to_owned(),
         start_s,
@@ -120,7 +148,7 @@ fn job(name: &str, node: &NodeShape, start_s: f64, size_node_s: f64, units: usiz
     }
 }
 
-fn exponential(from: f64, to: f64, rate: f64, noise: f64) -> LearningCurve {
+pub(in crate::sim) fn exponential(from: f64, to: f64, rate: f64, noise: f64) -> LearningCurve {
     LearningCurve { from, to, noise, shape: Shape::Exponential { rate } }
 }
 
@@ -136,8 +164,9 @@ fn fixed_three(node: &NodeShape) -> Vec<JobPlan> {
 
 const MODELS: [&str; 5] = ["lstm-cfc", "vae-pytorch", "vae-tensorflow", "mnist", "gru"];
 
-fn random_job(number: usize, node: &NodeShape, draws: &mut Stream) -> JobPlan {
-    let start_s = draws.uniform(0.0, START_WITHIN_S);
+/// A training of a size, with a curve and a number of units as they may come.
+pub(in crate::sim) fn random_job(number: usize, within_s: f64, node: &NodeShape, draws: &mut Stream) -> JobPlan {
+    let start_s = draws.uniform(0.0, within_s);
     let size_node_s = draws.uniform(SIZE_NODE_S.0, SIZE_NODE_S.1);
     let (from, to) = if draws.below(3) == 0 {
         (draws.uniform(0.05, 0.3), draws.uniform(0.6, 0.98)) // an accuracy

@@ -11,6 +11,7 @@ use crate::model::Bytes;
 use std::path::Path;
 
 pub use builtin::{BUILT_IN, VARIATIONS};
+pub(super) use builtin::{FIGURE_1_RATE, Variations, exponential, job, random_job, split};
 
 /// The simulated machine.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,0 +1,381 @@
+//! The node itself: what happens next on it, and what that changes.
+//!
+//! Imports: nothing of this crate but the simulator's parts.
+
+use super::carried::{Carried, Resident};
+use super::governed::{Governed, Learned, Seen};
+use super::idle::Idle;
+use super::places::Places;
+use super::rules::Ruled;
+use super::state::{Stage, State};
+use crate::model::RecordedTick;
+use crate::sim::contender::{Contender, Decider};
+use crate::sim::job::Job;
+use crate::sim::outcome::History;
+use crate::sim::scenario::NodeShape;
+use crate::sim::sharing::{Claim, water_fill};
+use std::sync::Arc;
+
+enum Driver {
+    Ruled(Ruled),
+    Governed(Box<Governed>),
+}
+
+/// What happens next.
+#[derive(Clone, Copy)]
+enum Next {
+    Job(usize),
+    Recheck,
+    Tick,
+}
+
+/// A rule that gives a job nothing for now still lets it have what nobody else can reach.
+const LEAST_CLAIM: f64 = 1e-6;
+
+/// One node and the jobs that were ever on it, numbered in the order in which they were added.
+pub(in crate::sim) struct Node {
+    shape: NodeShape,
+    jobs: Vec<Arc<Job>>,
+    states: Vec<State>,
+    /// Jobs that started and did not end, in order of start, and when each has its next event.
+    present: Vec<usize>,
+    due: Vec<f64>,
+    now: f64,
+    /// When a reference rule must share out again although no job has an event.
+    recheck: f64,
+    driver: Driver,
+    history: Option<History>,
+    /// Where the jobs may run, unless all may run everywhere.
+    places: Option<Places>,
+    places_are_stale: bool,
+    idle: Idle,
+    claims: Vec<Claim>,
+    running: Vec<usize>,
+    shares: Vec<f64>,
+}
+
+impl Node {
+    pub(in crate::sim) fn new(shape: NodeShape, contender: &Contender, history: bool, recording: bool) -> Self {
+        let driver = match &contender.decider {
+            Decider::Rule(rule) => Driver::Ruled(Ruled::new(*rule)),
+            Decider::Governor(settings) => {
+                Driver::Governed(Box::new(Governed::new(*settings, &contender.name, recording)))
+            }
+        };
+        Node {
+            shape,
+            jobs: Vec::new(),
+            states: Vec::new(),
+            present: Vec::new(),
+            due: Vec::new(),
+            now: 0.0,
+            recheck: f64::INFINITY,
+            driver,
+            history: history.then(History::default),
+            places: None,
+            places_are_stale: false,
+            idle: Idle::new(shape.cores),
+            claims: Vec::new(),
+            running: Vec::new(),
+            shares: Vec::new(),
+        }
+    }
+
+    /// Makes a job known that [`Node::start`] may start; returns its number.
+    pub(in crate::sim) fn add(&mut self, job: Arc<Job>) -> usize {
+        let state = State::new(&job);
+        self.take(job, state, None)
+    }
+
+    /// The same for a job that comes from another node.
+    pub(in crate::sim) fn add_carried(&mut self, carried: Carried) -> usize {
+        self.take(carried.job, carried.state, carried.learned)
+    }
+
+    fn take(&mut self, job: Arc<Job>, state: State, learned: Option<Learned>) -> usize {
+        if let Driver::Governed(governed) = &mut self.driver {
+            governed.add(&job, learned);
+        }
+        self.states.push(state);
+        self.jobs.push(job);
+        self.places_are_stale = true;
+        self.jobs.len() - 1
+    }
+
+    /// Starts a job at `now`, which is not before the last event.
+    pub(in crate::sim) fn start(&mut self, number: usize, now: f64) {
+        self.now = now.max(self.now);
+        if std::mem::take(&mut self.places_are_stale) {
+            self.places = Places::of(self.shape.cores, &self.jobs);
+        }
+        self.states[number].start(&self.jobs[number], self.now);
+        self.present.push(number);
+        self.due.push(f64::INFINITY);
+        self.population_changed();
+    }
+
+    /// Stops a job at `now`; it saves what it has done.
+    pub(in crate::sim) fn stop(&mut self, number: usize, now: f64) -> Option<Carried> {
+        let slot = self.present.iter().position(|present| *present == number)?;
+        self.now = now.max(self.now);
+        self.states[number].settle(self.now);
+        self.present.remove(slot);
+        self.due.remove(slot);
+        let state = self.states[number].saved();
+        let learned = match &mut self.driver {
+            Driver::Governed(governed) => governed.remove(number),
+            Driver::Ruled(_) => None,
+        };
+        self.states[number].leave();
+        self.population_changed();
+        Some(Carried { job: Arc::clone(&self.jobs[number]), state, learned })
+    }
+
+    /// What it tells of the jobs that it has.
+    pub(in crate::sim) fn residents(&mut self, now: f64) -> impl Iterator<Item = Resident> {
+        let at = now.max(self.now);
+        for &number in &self.present {
+            self.states[number].settle(at);
+        }
+        let Node { states, present, driver, .. } = self;
+        present.iter().map(move |&number| {
+            let state = &states[number];
+            let forecast = match &*driver {
+                Driver::Governed(governed) => governed.forecast(number, state.cpu),
+                Driver::Ruled(_) => None,
+            };
+            Resident { number, forecast, cores: state.cores(), units: state.units(), unit_s: state.unit_s() }
+        })
+    }
+
+    /// What is known of a job whatever happened to it.
+    pub(in crate::sim) fn state(&self, number: usize) -> &State {
+        &self.states[number]
+    }
+
+    /// All of them, by number.
+    pub(super) fn states(&self) -> &[State] {
+        &self.states
+    }
+
+    /// Whether a job that starts at this instant comes before what happens on the node by itself.
+    pub(super) fn starts_next(&self, start_s: f64) -> bool {
+        let job = self.due.iter().copied().fold(f64::INFINITY, f64::min);
+        start_s < job && start_s <= self.recheck && start_s <= self.tick_s()
+    }
+
+    /// When something happens here by itself; infinite if never.
+    pub(in crate::sim) fn next_s(&self) -> f64 {
+        self.next().0
+    }
+
+    /// Lets the next thing happen; returns the number of the job that ended with it, if one did.
+    pub(in crate::sim) fn step(&mut self) -> Option<usize> {
+        let (at, next) = self.next();
+        if at.is_infinite() {
+            return None;
+        }
+        self.now = at;
+        match next {
+            Next::Job(slot) => return self.advance(slot),
+            Next::Recheck => self.share_out(),
+            Next::Tick => self.tick(),
+        }
+        None
+    }
+
+    fn next(&self) -> (f64, Next) {
+        let (mut at, mut next) = (f64::INFINITY, Next::Recheck);
+        for (slot, &due) in self.due.iter().enumerate() {
+            if due < at {
+                (at, next) = (due, Next::Job(slot));
+            }
+        }
+        if self.recheck < at {
+            (at, next) = (self.recheck, Next::Recheck);
+        }
+        if self.tick_s() < at {
+            (at, next) = (self.tick_s(), Next::Tick);
+        }
+        (at.max(self.now), next)
+    }
+
+    fn tick_s(&self) -> f64 {
+        match &self.driver {
+            Driver::Governed(governed) if !self.present.is_empty() => governed.next_tick_s(),
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// A present job reached its next stop, or its wait is over.
+    fn advance(&mut self, slot: usize) -> Option<usize> {
+        let number = self.present[slot];
+        let (job, state) = (&Arc::clone(&self.jobs[number]), &mut self.states[number]);
+        if matches!(state.stage, Stage::Waiting { .. }) {
+            state.resume(job, self.now);
+            self.share_out();
+            return None;
+        }
+        state.reach_stop(self.now);
+        let reached_quality = state.note_quality(job, self.now);
+        while let Some(unit) = state.finish_unit(job) {
+            state.note_report(self.now);
+            if let Driver::Governed(governed) = &mut self.driver {
+                governed.print(number, unit, self.now);
+            }
+            if let Some(history) = &mut self.history {
+                history.prints.push((self.now, number, job.printed[unit]));
+            }
+        }
+        if let Driver::Governed(governed) = &mut self.driver {
+            let Node { shape, idle, jobs, states, present, .. } = self;
+            governed.look(&Seen { shape, idle, jobs, states, present }, self.now);
+        }
+        let state = &mut self.states[number];
+        if state.is_done(job) {
+            state.end(self.now);
+            self.present.remove(slot);
+            self.due.remove(slot);
+            if let Driver::Governed(governed) = &mut self.driver {
+                governed.remove(number);
+            }
+            self.population_changed();
+            return Some(number);
+        } else if state.wait_if_due(job, self.now) {
+            self.share_out();
+        } else if reached_quality && matches!(self.driver, Driver::Ruled(_)) {
+            state.aim(job);
+            self.share_out();
+        } else {
+            state.aim(job);
+            self.due[slot] = state.due();
+        }
+        None
+    }
+
+    /// Algorithm 2: a start or an end pulls the next decision to now.
+    fn population_changed(&mut self) {
+        if let Driver::Governed(governed) = &mut self.driver {
+            governed.pull(self.now);
+        }
+        self.share_out();
+    }
+
+    fn tick(&mut self) {
+        for &number in &self.present {
+            self.states[number].settle(self.now);
+        }
+        self.idle.settle(self.now);
+        let Node { shape, idle, jobs, states, present, .. } = self;
+        if let Driver::Governed(governed) = &mut self.driver
+            && governed.tick(&Seen { shape, idle, jobs, states, present }, self.now)
+        {
+            self.share_out();
+        }
+    }
+
+    /// Shares the cores out anew and finds each job's next event.
+    fn share_out(&mut self) {
+        self.collect_claims();
+        self.recheck = f64::INFINITY;
+        match &mut self.driver {
+            Driver::Governed(_) => water_fill(self.shape.cores, &self.claims, &mut self.shares),
+            Driver::Ruled(ruled) => {
+                let horizon = ruled.share_out(
+                    self.shape.cores,
+                    &self.jobs,
+                    &self.states,
+                    &self.running,
+                    &mut self.claims,
+                    &mut self.shares,
+                );
+                self.recheck = self.now + horizon;
+            }
+        }
+        self.share_out_places();
+        let speed = self.speed();
+        for (&number, &cores) in self.running.iter().zip(&self.shares) {
+            let squeeze = match &self.driver {
+                Driver::Governed(governed) => governed.squeeze(number, &self.jobs[number]),
+                Driver::Ruled(_) => 1.0,
+            };
+            self.states[number].set_rate(cores, cores * speed * squeeze);
+        }
+        for (due, &number) in self.due.iter_mut().zip(&self.present) {
+            *due = self.states[number].due();
+        }
+        self.note_shares();
+    }
+
+    /// Where jobs may not run everywhere, what was shared out as if they did is what they claim on the processors that they have.
+    fn share_out_places(&mut self) {
+        self.idle.settle(self.now);
+        match &self.places {
+            Some(places) => {
+                if matches!(self.driver, Driver::Ruled(_)) {
+                    let weighed = self.claims.iter_mut().zip(&self.shares);
+                    weighed.for_each(|(claim, share)| claim.weight = share.max(LEAST_CLAIM));
+                }
+                places.fill(&self.running, &self.claims, &mut self.shares, &mut self.idle.rates);
+            }
+            None => {
+                let left = (self.shape.cores - self.shares.iter().sum::<f64>()).max(0.0);
+                let each = left / self.idle.rates.len() as f64;
+                self.idle.rates.fill(each);
+            }
+        }
+    }
+
+    fn collect_claims(&mut self) {
+        self.claims.clear();
+        self.running.clear();
+        for &number in &self.present {
+            let state = &mut self.states[number];
+            state.settle(self.now);
+            if matches!(state.stage, Stage::Computing) {
+                let parallelism = self.jobs[number].plan.parallelism;
+                self.running.push(number);
+                self.claims.push(match &self.driver {
+                    Driver::Governed(governed) => governed.claim(number, parallelism),
+                    Driver::Ruled(_) => {
+                        Claim { weight: f64::from(self.jobs[number].plan.cpu_weight.number()), cap: parallelism }
+                    }
+                });
+            }
+        }
+    }
+
+    /// Work done per core-second: competing jobs disturb each other by the *effective* number of them, (Σc)²/Σc², and memory that
+    /// does not fit is paged.
+    fn speed(&self) -> f64 {
+        let (sum, squares) = self.shares.iter().fold((0.0, 0.0), |(sum, squares), c| (sum + c, squares + c * c));
+        if squares == 0.0 {
+            return 1.0;
+        }
+        let disturbed = 1.0 + self.shape.contention * (sum * sum / squares - 1.0);
+        let wanted: u64 = self.present.iter().map(|&number| self.jobs[number].plan.memory.0).sum();
+        let paged = (self.shape.memory.0 as f64 / wanted as f64).min(1.0);
+        paged / disturbed
+    }
+
+    fn note_shares(&mut self) {
+        let Some(history) = &mut self.history else { return };
+        let mut cores = vec![0.0; self.jobs.len()];
+        for (&number, &share) in self.running.iter().zip(&self.shares) {
+            cores[number] = share;
+        }
+        match history.shares.last_mut() {
+            Some((at, last)) if *at == self.now => *last = cores,
+            _ => history.shares.push((self.now, cores)),
+        }
+    }
+
+    /// Governor ticks, what a report draws, and the ticks' recording.
+    pub(super) fn finish(self) -> (u64, Option<History>, Vec<RecordedTick>) {
+        let (ticks, recording) = match self.driver {
+            Driver::Governed(governed) => governed.finish(),
+            Driver::Ruled(_) => (0, Vec::new()),
+        };
+        (ticks, self.history, recording)
+    }
+}
