@@ -3,6 +3,7 @@
 //! Nothing here decides or acts. Units are types; a value that exists is valid. Imports: std and serde; regex-automata for what a pattern is.
 
 mod change;
+pub mod cluster;
 mod container;
 mod event;
 mod forecast;

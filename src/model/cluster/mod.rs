@@ -1,0 +1,17 @@
+//! A cluster as data: what was seen of its nodes and jobs, what is planned for them, and why.
+//!
+//! A *job* is trained by one or more *workers*; all workers of a job are one gang. On Docker Swarm a worker is a service with 0 or 1 replicas
+//! that is pinned to its node. Imports: std and serde.
+
+mod observation;
+mod plan;
+mod reason;
+mod settings;
+
+pub use observation::{
+    Category, ClusterJob, ClusterNode, ClusterObservation, Constraint, Convergence, NodeState, Phase, Priority, Report,
+    Resources, Worker, WorkerRange,
+};
+pub use plan::{ClusterPlan, Move, Start, Stop, Wait};
+pub use reason::{ClusterReason, Refusals};
+pub use settings::{Admission, ClusterSettings, MoveRule, PlacementRule, QueueRule};

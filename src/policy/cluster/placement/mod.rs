@@ -1,0 +1,85 @@
+//! Where a job that waits goes: the rule's best node among those that have room.
+//!
+//! A [`Placer`] knows the nodes' scores and keeps up with what is placed meanwhile. Choosing and placing cost O(log nodes) as long as the
+//! best nodes have room. Imports: model.
+
+mod added;
+mod procon;
+mod ranked;
+
+use crate::model::cluster::{ClusterJob, ClusterObservation, ClusterReason, Phase, PlacementRule};
+use added::Added;
+use procon::ProCon;
+use ranked::Ranked;
+
+pub(super) use added::{Load, usual_work};
+
+/// Ranks the nodes by one of the rules.
+pub(super) enum Placer {
+    Spread { workers: Vec<usize>, ranked: Ranked },
+    ProCon(ProCon),
+    Added(Added),
+}
+
+impl Placer {
+    pub(super) fn new(observation: &ClusterObservation, rule: PlacementRule) -> Placer {
+        match rule {
+            PlacementRule::Spread => {
+                let workers = workers(observation);
+                let ranked = Ranked::new(workers.iter().map(|count| Some(*count as f64)));
+                Placer::Spread { workers, ranked }
+            }
+            PlacementRule::ProCon => Placer::ProCon(ProCon::new(observation)),
+            PlacementRule::LeastAdded => Placer::Added(Added::new(observation)),
+        }
+    }
+
+    /// The best acceptable node for a worker that has this work ahead (CPU-seconds; `None` = unknown).
+    pub(super) fn choose(
+        &mut self,
+        work: Option<f64>,
+        accepts: impl FnMut(usize) -> bool,
+    ) -> Option<(usize, ClusterReason)> {
+        match self {
+            Placer::Spread { workers, ranked } => {
+                let (node, _) = ranked.first(accepts)?;
+                Some((node, ClusterReason::FewestWorkers { workers: workers[node] }))
+            }
+            Placer::ProCon(procon) => procon.choose(accepts),
+            Placer::Added(added) => added.choose(work, accepts),
+        }
+    }
+
+    /// Notes that a worker with this work ahead goes to the node.
+    pub(super) fn place(&mut self, node: usize, work: Option<f64>) {
+        match self {
+            Placer::Spread { workers, ranked } => {
+                workers[node] += 1;
+                ranked.set(node, Some(workers[node] as f64));
+            }
+            Placer::ProCon(procon) => procon.place(node),
+            Placer::Added(added) => added.place(node, work),
+        }
+    }
+}
+
+/// The work ahead of one worker of a job that starts now.
+pub(super) fn work_of(job: &ClusterJob, workers: u32) -> Option<f64> {
+    job.work.map(|work| work / f64::from(workers.max(1)))
+}
+
+/// Workers that each node has, or will have.
+fn workers(observation: &ClusterObservation) -> Vec<usize> {
+    let mut counts = vec![0; observation.nodes.len()];
+    for worker in observation.jobs.iter().flat_map(|job| &job.placed) {
+        match worker.phase {
+            Phase::Stopping => {}
+            Phase::Starting | Phase::Running => counts[worker.node] += 1,
+            Phase::MovingTo(to) => counts[to] += 1,
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests;

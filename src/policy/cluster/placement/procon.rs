@@ -1,0 +1,155 @@
+//! ProCon: a new job goes to the node with the least contention rate.
+//!
+//! Source: "Progress-based Container Scheduling" (ProCon), equations 1 to 4, Algorithms 1 and 2. Each job's remaining-time indicator is
+//! `i = (f / u) · (MAX − P)` with f = seconds between its last two reports and u = its part of the CPU that all jobs of the node use.
+//! The contention rate c(W) is the sum over the seconds to come of the jobs still expected then, less one. With the jobs leaving one by
+//! one that sum is Σ i − max i: no second is stepped through. Nodes that have CPU to spare come first; when none has, the rate is
+//! computed again with u = 1 / (jobs + 1).
+//!
+//! Where the source is silent: a job that has not reported twice counts with the mean indicator of those that have.
+//! Imports: model.
+
+use super::ranked::Ranked;
+use crate::model::cluster::{ClusterObservation, ClusterReason, Phase, Report, Worker};
+
+/// [L(W)] A node that uses less of its cores than this has CPU to spare.
+const SPARE_BELOW: f64 = 0.95;
+
+/// What is known of one node.
+#[derive(Clone, Default)]
+struct Contention {
+    /// Cores that its jobs use.
+    used: f64,
+    /// [f, MAX − P], and the cores of each that has reported.
+    reported: Vec<(Report, f64)>,
+    /// Those that have not.
+    silent: usize,
+    /// `upper_limit` of the source.
+    is_full: bool,
+}
+
+/// The nodes by their contention rates.
+pub(in crate::policy::cluster) struct ProCon {
+    nodes: Vec<Contention>,
+    /// The indicator of a job that has not reported.
+    usual: f64,
+    spare: Ranked,
+    full: Ranked,
+}
+
+impl ProCon {
+    pub(super) fn new(observation: &ClusterObservation) -> ProCon {
+        let mut nodes = vec![Contention::default(); observation.nodes.len()];
+        for worker in observation.jobs.iter().flat_map(|job| &job.placed) {
+            take(&mut nodes, worker);
+        }
+        for (node, seen) in nodes.iter_mut().zip(&observation.nodes) {
+            let used = seen.used_cores.unwrap_or(node.used);
+            node.is_full |= used >= SPARE_BELOW * seen.capacity.cores;
+        }
+        let known = nodes.iter().flat_map(Contention::indicators);
+        let (count, sum) = known.fold((0.0, 0.0), |(count, sum), indicator| (count + 1.0, sum + indicator));
+        let usual = if count > 0.0 { sum / count } else { 1.0 };
+        let spare = Ranked::new(nodes.iter().map(|node| (!node.is_full).then(|| node.rate(usual))));
+        let full = Ranked::new(nodes.iter().map(|node| Some(node.rate_with_one_more(usual))));
+        ProCon { nodes, usual, spare, full }
+    }
+
+    pub(super) fn choose(&self, mut accepts: impl FnMut(usize) -> bool) -> Option<(usize, ClusterReason)> {
+        let (node, rate) = self.spare.first(&mut accepts).or_else(|| self.full.first(&mut accepts))?;
+        Some((node, ClusterReason::LeastContention { rate }))
+    }
+
+    pub(super) fn place(&mut self, node: usize) {
+        let contention = &mut self.nodes[node];
+        contention.silent += 1;
+        contention.is_full = true;
+        let rate = contention.rate_with_one_more(self.usual);
+        self.spare.set(node, None);
+        self.full.set(node, Some(rate));
+    }
+}
+
+fn take(nodes: &mut [Contention], worker: &Worker) {
+    let (node, arrives) = match worker.phase {
+        Phase::Stopping => return,
+        Phase::MovingTo(to) => (to, true),
+        Phase::Starting => (worker.node, true),
+        Phase::Running => (worker.node, false),
+    };
+    let node = &mut nodes[node];
+    let cores = worker.cores.unwrap_or(0.0);
+    node.used += cores;
+    // What it will use nobody knows yet.
+    node.is_full |= arrives;
+    match worker.report {
+        Some(report) if !arrives => node.reported.push((report, cores)),
+        _ => node.silent += 1,
+    }
+}
+
+impl Contention {
+    /// [i] at the present shares of the CPU.
+    fn indicators(&self) -> impl Iterator<Item = f64> {
+        let used: f64 = self.reported.iter().map(|(_, cores)| cores).sum();
+        self.reported
+            .iter()
+            .filter(|(_, cores)| *cores > 0.0)
+            .map(move |(report, cores)| report.unit_s / (cores / used.max(*cores)) * report.units_left)
+    }
+
+    /// [c(W)]
+    fn rate(&self, usual: f64) -> f64 {
+        contention(self.indicators().chain(std::iter::repeat_n(usual, self.silent)))
+    }
+
+    /// [c(W)] as it would be with one more job and equal shares.
+    fn rate_with_one_more(&self, usual: f64) -> f64 {
+        let jobs = (self.reported.len() + self.silent) as f64;
+        let reported = self.reported.iter().map(|(report, _)| report.unit_s * (jobs + 1.0) * report.units_left);
+        contention(reported.chain(std::iter::repeat_n(usual, self.silent)))
+    }
+}
+
+/// Σ over the seconds to come of (jobs still there − 1).
+fn contention(indicators: impl Iterator<Item = f64>) -> f64 {
+    let (sum, longest) = indicators.fold((0.0, 0.0), |(sum, longest): (f64, f64), i| (sum + i, longest.max(i)));
+    sum - longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::cluster::testing::{cluster, worker};
+
+    #[test]
+    fn the_closed_form_is_the_sum_over_seconds() {
+        let indicators = [3.0, 7.0, 7.0, 12.0];
+        let jobs_at = |second: f64| indicators.iter().filter(|i| **i > second).count() as f64;
+        let summed: f64 = (0..12).map(|second| jobs_at(f64::from(second)) - 1.0).sum();
+        assert_eq!(contention(indicators.into_iter()), summed);
+    }
+
+    #[test]
+    fn a_node_with_cpu_to_spare_comes_before_one_with_less_contention() {
+        // Two jobs use half of the first node; one job fills the second.
+        let mut observation = cluster(2, 8.0);
+        for (node, cores) in [(0, 2.0), (0, 2.0), (1, 8.0)] {
+            let report = Some(Report { unit_s: 1.0, units_left: 100.0 });
+            observation.jobs.push(worker(node, |worker| (worker.report, worker.cores) = (report, Some(cores))));
+        }
+        assert_eq!(ProCon::new(&observation).choose(|_| true).map(|(node, _)| node), Some(0));
+    }
+
+    #[test]
+    fn on_full_nodes_the_job_goes_where_jobs_end_soonest() {
+        let mut observation = cluster(2, 8.0);
+        for (node, units_left) in [(0, 100.0), (0, 100.0), (1, 20.0), (1, 30.0)] {
+            let report = Some(Report { unit_s: 1.0, units_left });
+            observation.jobs.push(worker(node, |worker| (worker.report, worker.cores) = (report, Some(4.0))));
+        }
+        // i = 1 s · (2 + 1) · units: Σ − max = 20 · 3 on the second node.
+        let (node, reason) = ProCon::new(&observation).choose(|_| true).expect("a node");
+        assert_eq!((node, reason), (1, ClusterReason::LeastContention { rate: 60.0 }));
+    }
+}

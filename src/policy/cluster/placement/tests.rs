@@ -1,0 +1,63 @@
+//! Which node each rule chooses.
+
+use super::*;
+use crate::model::Estimate;
+use crate::policy::cluster::testing::{cluster, worker};
+
+fn exactly(work: f64) -> Option<Estimate> {
+    Some(Estimate { low: work, likely: work, high: work })
+}
+
+fn chosen(observation: &ClusterObservation, rule: PlacementRule, work: Option<f64>) -> Option<usize> {
+    Placer::new(observation, rule).choose(work, |_| true).map(|(node, _)| node)
+}
+
+#[test]
+fn spread_counts_workers_and_nothing_else() {
+    let mut observation = cluster(3, 8.0);
+    observation.jobs = [0, 0, 1, 2].map(|node| worker(node, |_| {})).into();
+    assert_eq!(chosen(&observation, PlacementRule::Spread, None), Some(1));
+}
+
+#[test]
+fn a_long_job_goes_beside_short_ones_and_a_short_job_beside_long_ones() {
+    // 4 jobs of 100 CPU-seconds on the first node, one of 1000 on the second.
+    let mut observation = cluster(2, 1.0);
+    observation.jobs = (0..4).map(|_| worker(0, |worker| worker.work_left = exactly(100.0))).collect();
+    observation.jobs.push(worker(1, |worker| worker.work_left = exactly(1000.0)));
+    let to = |work: f64| chosen(&observation, PlacementRule::LeastAdded, Some(work));
+    assert_eq!(to(2000.0), Some(0), "2000 + 400 is less than 2000 + 1000");
+    assert_eq!(to(50.0), Some(1), "50 + 50 is less than 50 + 200");
+}
+
+#[test]
+fn of_a_new_job_whose_work_nobody_knows_the_expectation_counts() {
+    let mut observation = cluster(2, 1.0);
+    observation.usual_work = Some(500.0);
+    observation.jobs = vec![
+        worker(0, |worker| worker.work_left = exactly(1000.0)),
+        worker(1, |worker| worker.work_left = exactly(400.0)),
+        worker(1, |worker| worker.work_left = exactly(400.0)),
+    ];
+    // 500 · (1 − e^−2) = 432 against twice 500 · (1 − e^−0.8) = 275.
+    assert_eq!(chosen(&observation, PlacementRule::LeastAdded, None), Some(0));
+    observation.jobs[1].placed[0].work_left = exactly(20.0);
+    observation.jobs[2].placed[0].work_left = exactly(20.0);
+    assert_eq!(chosen(&observation, PlacementRule::LeastAdded, None), Some(1), "they are done soon");
+}
+
+#[test]
+fn a_node_with_cpu_to_spare_delays_nobody() {
+    let mut observation = cluster(2, 8.0);
+    observation.jobs = vec![worker(0, |worker| worker.work_left = exactly(9000.0))];
+    observation.jobs.push(worker(1, |worker| worker.work_left = exactly(10.0)));
+    (observation.nodes[0].used_cores, observation.nodes[1].used_cores) = (Some(1.0), Some(8.0));
+    assert_eq!(chosen(&observation, PlacementRule::LeastAdded, Some(100.0)), Some(0));
+}
+
+#[test]
+fn a_faster_node_is_worth_more() {
+    let mut observation = cluster(2, 8.0);
+    observation.nodes[1].capacity.cores = 16.0;
+    assert_eq!(chosen(&observation, PlacementRule::LeastAdded, Some(100.0)), Some(1));
+}

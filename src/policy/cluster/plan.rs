@@ -1,0 +1,231 @@
+//! One decision about a cluster: observation in, plan out.
+//!
+//! ```text
+//! complete    gangs of which too few workers run        gang
+//! drain       workers leave nodes that are emptied      (here)
+//! start       waiting jobs, in order                    queue, admission, gang, placement; elastic makes room
+//! scale       running jobs get what nobody else can use elastic
+//! move        running jobs, where it pays               rebalance, specon
+//! ```
+//!
+//! Nothing is remembered between two plans: what must be known is in the observation. Imports: model.
+
+use super::admission::Prices;
+use super::elastic::{self, MakingRoom, free_number, make_room};
+use super::gang::{Seats, seat, seat_most};
+use super::placement::Placer;
+use super::queue;
+use super::rebalance::{self, Allowance};
+use super::rooms::{Rooms, When};
+use super::specon;
+use crate::model::cluster::{
+    Admission, ClusterJob, ClusterObservation, ClusterPlan, ClusterReason, ClusterSettings, Move, MoveRule, NodeState,
+    Phase, QueueRule, Start, Stop, Wait,
+};
+
+/// Decides for the whole cluster.
+pub fn plan(observation: &ClusterObservation, settings: &ClusterSettings) -> ClusterPlan {
+    let mut planner = Planner {
+        observation,
+        settings,
+        rooms: Rooms::of(observation),
+        placer: Placer::new(observation, settings.placement),
+        allowance: Allowance::of(observation, settings),
+        closed: vec![false; observation.nodes.len()],
+        stopped: vec![0; observation.jobs.len()],
+        plan: ClusterPlan { at: observation.now, ..ClusterPlan::default() },
+    };
+    planner.complete_gangs();
+    planner.drain();
+    planner.start_waiting();
+    planner.scale_up();
+    planner.move_running();
+    planner.plan
+}
+
+struct Planner<'a> {
+    observation: &'a ClusterObservation,
+    settings: &'a ClusterSettings,
+    rooms: Rooms<'a>,
+    placer: Placer,
+    allowance: Allowance,
+    /// Nodes that are kept for a job that has waited for long.
+    closed: Vec<bool>,
+    /// Workers of each job that this plan stops; all of them, where it moves one.
+    stopped: Vec<u32>,
+    plan: ClusterPlan,
+}
+
+impl Planner<'_> {
+    /// A gang of which some workers failed to start gets the others, or is stopped as a whole: half a gang trains nothing and holds room.
+    fn complete_gangs(&mut self) {
+        for (at, job) in self.observation.jobs.iter().enumerate() {
+            let there: Vec<_> = job.placed.iter().filter(|worker| worker.phase != Phase::Stopping).collect();
+            let missing = job.workers.min.saturating_sub(there.len() as u32);
+            if there.is_empty() || missing == 0 || there.len() < job.placed.len() {
+                continue;
+            }
+            match seat(job, missing, &mut self.rooms, &mut self.placer, &|_| true, When::Now) {
+                Some(seats) => self.start(at, job, seats),
+                None => {
+                    let reason = ClusterReason::GangIncomplete;
+                    let stop = |worker: u32| Stop { job: at, worker, reason: reason.clone() };
+                    self.plan.stops.extend(there.iter().map(|worker| stop(worker.number)));
+                    self.stopped[at] += there.len() as u32;
+                    there.iter().for_each(|worker| self.rooms.will_leave(worker.node, job.request));
+                }
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        let is_draining = |node: usize| self.observation.nodes[node].state == NodeState::Draining;
+        if !(0..self.observation.nodes.len()).any(is_draining) {
+            return;
+        }
+        for (at, job) in self.observation.jobs.iter().enumerate().filter(|(_, job)| job.movable) {
+            let leaving = |phase: Phase, node: usize| phase == Phase::Running && is_draining(node);
+            for worker in job.placed.iter().filter(|worker| leaving(worker.phase, worker.node)) {
+                let Planner { rooms, placer, allowance, .. } = self;
+                let work = worker.work_left.map(|work| work.likely);
+                let target = placer.choose(work, |to| {
+                    allowance.allows(worker.node, to)
+                        && rooms.fits(to, job.request, 1, When::Now)
+                        && rooms.admits(to, job)
+                });
+                let Some((to, _)) = target.filter(|_| self.stopped[at] == 0) else { continue };
+                rooms.take(to, job.request);
+                placer.place(to, work);
+                allowance.take(worker.node, to);
+                self.stopped[at] += job.placed.len() as u32;
+                let reason = ClusterReason::Drained;
+                self.plan.moves.push(Move { job: at, worker: worker.number, from: worker.node, to, reason });
+            }
+        }
+    }
+
+    fn start_waiting(&mut self) {
+        let mut prices = match self.settings.admission {
+            Admission::All => None,
+            Admission::Prices => Prices::of(self.observation),
+        };
+        // What found no room, and why: what needs no less finds none either.
+        let mut failed: Vec<(usize, ClusterReason)> = Vec::new();
+        for at in queue::order(self.observation, self.settings.queue) {
+            let job = &self.observation.jobs[at];
+            if let Some((utility, price)) = prices.as_ref().map(|prices| prices.judge(job))
+                && utility <= price
+            {
+                self.wait(at, ClusterReason::PriceTooHigh { price, utility });
+                continue;
+            }
+            let like = failed.iter().find(|(before, _)| queue::needs_no_less(job, &self.observation.jobs[*before]));
+            if let Some((_, reason)) = like {
+                let reason = reason.clone();
+                self.wait(at, reason);
+                continue;
+            }
+            let closed = &self.closed;
+            match seat_most(job, &mut self.rooms, &mut self.placer, &|node| !closed[node]) {
+                Some(seats) => {
+                    if let Some(prices) = &mut prices {
+                        prices.admit(job);
+                    }
+                    self.start(at, job, seats);
+                }
+                None => {
+                    if let Some(reason) = self.find_room_for(at, job) {
+                        failed.push((at, reason.clone()));
+                        self.wait(at, reason);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A job that fits nowhere now: room is made for it, or it waits. `None` if room is being made.
+    fn find_room_for(&mut self, at: usize, job: &ClusterJob) -> Option<ClusterReason> {
+        let Planner { observation, settings, rooms, stopped, closed, .. } = self;
+        let is_stuck =
+            settings.queue == QueueRule::Weighted && queue::is_stuck(job, observation.now, settings.overtaken_for);
+        if elastic::may_ask(observation, job, settings.queue, is_stuck) {
+            let open = |node: usize| !closed[node];
+            if let MakingRoom::Yes(stops) = make_room(observation, at, settings.queue, rooms, stopped, &open) {
+                self.plan.stops.extend(stops);
+                self.wait(at, ClusterReason::RoomBeingMade);
+                return None;
+            }
+        }
+        if let Some(ahead) = self.kept_for(job) {
+            return Some(ClusterReason::NotOvertaking { ahead });
+        }
+        let refusals = self.rooms.refusals(job);
+        if is_stuck {
+            for node in 0..self.closed.len() {
+                self.closed[node] |= self.rooms.admits(node, job);
+            }
+        }
+        Some(ClusterReason::NoRoom(refusals))
+    }
+
+    /// The job for which nodes are kept that could take this one.
+    fn kept_for(&self, job: &ClusterJob) -> Option<usize> {
+        let could = |node: usize| {
+            self.closed[node]
+                && self.rooms.admits(node, job)
+                && self.rooms.fits(node, job.request, job.workers.min.max(1), When::Now)
+        };
+        (0..self.closed.len()).any(could).then(|| {
+            let stuck = |wait: &&Wait| matches!(wait.reason, ClusterReason::NoRoom(_));
+            self.plan.waits.iter().find(stuck).map_or(0, |wait| wait.job)
+        })
+    }
+
+    fn scale_up(&mut self) {
+        let Planner { observation, settings, rooms, placer, closed, .. } = self;
+        if self.plan.stops.is_empty() {
+            let open = |node: usize| !closed[node];
+            self.plan.starts.extend(elastic::scale_up(observation, settings.queue, rooms, placer, &open));
+        }
+    }
+
+    fn move_running(&mut self) {
+        let Planner { observation, settings, rooms, allowance, plan, closed, .. } = self;
+        let moves = match settings.moves {
+            MoveRule::Never => return,
+            MoveRule::Forecast => rebalance::moves(observation, rooms, allowance, closed),
+            MoveRule::SpeCon => {
+                let (moves, settled) = specon::moves(observation, |job, to| {
+                    let (seen, from) = (&observation.jobs[job], observation.jobs[job].placed[0].node);
+                    let may = allowance.allows(from, to)
+                        && rooms.admits(to, seen)
+                        && rooms.fits(to, seen.request, 1, When::Now);
+                    if may {
+                        rooms.take(to, seen.request);
+                        allowance.take(from, to);
+                    }
+                    may
+                });
+                plan.settled = settled;
+                moves
+            }
+        };
+        // Who is on its way already, or stops, is not moved again.
+        let moves = moves.into_iter().filter(|moved| self.stopped[moved.job] == 0);
+        plan.moves.extend(moves);
+    }
+
+    fn start(&mut self, at: usize, job: &ClusterJob, seats: Seats) {
+        let starts = seats.into_iter().enumerate().map(|(skip, (node, reason))| Start {
+            job: at,
+            worker: free_number(job, skip as u32),
+            node,
+            reason,
+        });
+        self.plan.starts.extend(starts);
+    }
+
+    fn wait(&mut self, job: usize, reason: ClusterReason) {
+        self.plan.waits.push(Wait { job, reason });
+    }
+}

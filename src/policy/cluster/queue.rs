@@ -1,0 +1,93 @@
+//! Which waiting job is next.
+//!
+//! Source: weighted DRAGON, equation 1: weight = γ1 / (1 + e^γ2). Jobs that weigh more than an ordinary one come first, the heaviest before
+//! the others, of equals the one that needs more. The others come in order of arrival, and the first that fits starts (adapted FCFS). So
+//! that a job that needs much is not overtaken for ever, one that has waited for long keeps the nodes that could take it
+//! from those behind it. Imports: model.
+
+use crate::model::Millis;
+use crate::model::cluster::{ClusterJob, ClusterObservation, Priority, QueueRule, Resources};
+use std::cmp::Ordering;
+
+/// [f(γ1, γ2)] How much a job weighs.
+pub fn weight(priority: Priority) -> f64 {
+    priority.level.clamp(1.0, 100.0) / (1.0 + priority.decay.clamp(0.0, 1.0).exp())
+}
+
+/// Whether it comes before jobs that were there earlier.
+pub(super) fn is_urgent(priority: Priority) -> bool {
+    weight(priority) > weight(Priority::default())
+}
+
+/// The waiting jobs in the order in which they are looked at.
+pub(super) fn order(observation: &ClusterObservation, rule: QueueRule) -> Vec<usize> {
+    let waiting = |job: &usize| observation.jobs[*job].placed.is_empty();
+    let mut order: Vec<usize> = (0..observation.jobs.len()).filter(waiting).collect();
+    order.sort_by(|a, b| {
+        let (a, b) = (&observation.jobs[*a], &observation.jobs[*b]);
+        let by_weight = if rule == QueueRule::Weighted { by_weight(a, b) } else { Ordering::Equal };
+        by_weight.then_with(|| a.arrived.cmp(&b.arrived)).then_with(|| a.name.cmp(&b.name))
+    });
+    order
+}
+
+fn by_weight(a: &ClusterJob, b: &ClusterJob) -> Ordering {
+    match (is_urgent(a.priority), is_urgent(b.priority)) {
+        (true, true) => weight(b.priority).total_cmp(&weight(a.priority)).then_with(|| need(b).total_cmp(&need(a))),
+        (a, b) => b.cmp(&a),
+    }
+}
+
+/// What a job needs, for comparing: cores, with GPUs and memory in their usual proportion to a core.
+fn need(job: &ClusterJob) -> f64 {
+    let Resources { cores, memory, gpus } = job.request;
+    f64::from(job.workers.min) * (cores + 4.0 * f64::from(gpus) + memory.0 as f64 / (4_u64 << 30) as f64)
+}
+
+/// Whether a job has waited for too long to be overtaken.
+pub(super) fn is_stuck(job: &ClusterJob, now: Millis, overtaken_for: Millis) -> bool {
+    now.since(job.arrived) >= overtaken_for
+}
+
+/// Whether what did not fit for `before` cannot fit for `job` either, after no room has become free.
+pub(super) fn needs_no_less(job: &ClusterJob, before: &ClusterJob) -> bool {
+    let (r, b) = (job.request, before.request);
+    r.cores >= b.cores
+        && r.memory >= b.memory
+        && r.gpus >= b.gpus
+        && job.workers.min >= before.workers.min
+        && job.constraints == before.constraints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::cluster::testing::{cluster, waiting};
+
+    #[test]
+    fn the_weight_is_that_of_equation_1() {
+        let weigh = |level, decay| weight(Priority { level, decay });
+        assert_eq!(weigh(100.0, 0.0), 50.0);
+        assert!((weigh(10.0, 1.0) - 10.0 / (1.0 + std::f64::consts::E)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn urgent_jobs_come_first_and_the_others_as_they_arrived() {
+        let mut observation = cluster(1, 8.0);
+        let job = |name: &str, arrived, level, cores| {
+            waiting(name, |job| {
+                job.arrived = Millis(arrived);
+                (job.priority.level, job.request.cores) = (level, cores);
+            })
+        };
+        observation.jobs = vec![
+            job("early", 1, 1.0, 1.0),
+            job("late and large", 2, 1.0, 8.0),
+            job("urgent", 3, 50.0, 1.0),
+            job("urgent and large", 4, 50.0, 4.0),
+            job("most urgent", 5, 100.0, 1.0),
+        ];
+        assert_eq!(order(&observation, QueueRule::Weighted), [4, 3, 2, 0, 1]);
+        assert_eq!(order(&observation, QueueRule::FirstFit), [0, 1, 2, 3, 4]);
+    }
+}

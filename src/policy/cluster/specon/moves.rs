@@ -1,0 +1,195 @@
+//! Algorithms 2 and 3: where a converged job goes, and how unequal nodes are evened out.
+//!
+//! A job moves at most once because it converged and once more because nodes are unequal. Imports: model.
+
+use crate::model::Millis;
+use crate::model::cluster::{Category, ClusterObservation, ClusterReason, Move, NodeState, Phase, Worker};
+
+/// [w_pc, w_wc, w_cc]
+const WEIGHTS: [f64; 3] = [2.0, 1.5, 1.0];
+
+/// One node in the eyes of the manager.
+#[derive(Clone, Default)]
+struct Node {
+    /// [S_w]
+    score: f64,
+    /// [R(w, t)]
+    used: f64,
+    /// [|w|]
+    jobs: usize,
+    /// [|PC| + |WC|]
+    growing: usize,
+}
+
+/// Moves, and the jobs that asked for one and stay: they are marked as moved all the same.
+pub(in crate::policy::cluster) fn moves(
+    observation: &ClusterObservation,
+    mut accepts: impl FnMut(usize, usize) -> bool,
+) -> (Vec<Move>, Vec<usize>) {
+    let mut nodes = nodes(observation);
+    let mut moves = Vec::new();
+    let mut stay = Vec::new();
+    for (job, worker) in single(observation) {
+        let seen = &observation.jobs[job];
+        let asks = worker.convergence.is_some_and(|convergence| convergence.asks);
+        if !asks || seen.moves > 0 || !seen.movable || nodes[worker.node].growing == 0 {
+            continue;
+        }
+        let least = usable(observation).map(|node| nodes[node].score).fold(f64::INFINITY, f64::min);
+        if nodes[worker.node].score <= least {
+            stay.push(job);
+            continue;
+        }
+        let candidates = usable(observation).filter(|node| nodes[*node].score <= least);
+        let target = candidates.min_by(|a, b| nodes[*a].used.total_cmp(&nodes[*b].used));
+        let Some(to) = target.filter(|to| accepts(job, *to)) else { continue };
+        let (from, at) = (nodes[worker.node].score, nodes[to].score);
+        leave(&mut nodes, worker, to);
+        let reason = ClusterReason::Converged { from, to: at };
+        moves.push(Move { job, worker: worker.number, from: worker.node, to, reason });
+    }
+    rebalance(observation, &mut nodes, &mut moves, &mut accepts);
+    (moves, stay)
+}
+
+/// Algorithm 3.
+fn rebalance(
+    observation: &ClusterObservation,
+    nodes: &mut [Node],
+    moves: &mut Vec<Move>,
+    accepts: &mut impl FnMut(usize, usize) -> bool,
+) {
+    let usable: Vec<usize> = usable(observation).collect();
+    let jobs: usize = usable.iter().map(|node| nodes[*node].jobs).sum();
+    let Some(factor) = jobs.checked_div(usable.len()) else { return };
+    let idle: Vec<usize> = usable.iter().copied().filter(|node| nodes[*node].jobs == 0).collect();
+    let has_idle = !idle.is_empty();
+    let below = if has_idle { factor } else { factor.saturating_sub(1) };
+    let takers = if has_idle { idle } else { usable.into_iter().filter(|node| nodes[*node].jobs < below).collect() };
+    let mut durations: Vec<(Millis, usize, &Worker)> = single(observation)
+        .filter(|(job, worker)| {
+            let seen = &observation.jobs[*job];
+            seen.movable
+                && seen.moves < 2
+                && !takers.contains(&worker.node)
+                && !moves.iter().any(|planned| planned.job == *job)
+        })
+        .filter_map(|(job, worker)| {
+            let convergence = worker.convergence.filter(|convergence| convergence.category == Category::Converged)?;
+            Some((observation.now.since(convergence.since), job, worker))
+        })
+        .collect();
+    durations.sort_by_key(|(duration, job, _)| (*duration, *job));
+    let mut next = durations.into_iter();
+    for to in takers {
+        while nodes[to].jobs < below {
+            let Some((_, job, worker)) = next.next() else { return };
+            if accepts(job, to) {
+                leave(nodes, worker, to);
+                let reason = ClusterReason::Rebalanced;
+                moves.push(Move { job, worker: worker.number, from: worker.node, to, reason });
+            }
+        }
+    }
+}
+
+fn leave(nodes: &mut [Node], worker: &Worker, to: usize) {
+    let mut leaving = Node::default();
+    count(&mut leaving, worker);
+    let from = &mut nodes[worker.node];
+    from.score -= leaving.score;
+    from.jobs -= leaving.jobs;
+    from.growing -= leaving.growing;
+    count(&mut nodes[to], worker);
+}
+
+fn count(node: &mut Node, worker: &Worker) {
+    let category = worker.convergence.map_or(Category::Progressing, |convergence| convergence.category);
+    node.score += WEIGHTS[category as usize];
+    node.jobs += 1;
+    node.growing += usize::from(category != Category::Converged);
+    node.used += worker.cores.unwrap_or(0.0);
+}
+
+fn nodes(observation: &ClusterObservation) -> Vec<Node> {
+    let mut nodes = vec![Node::default(); observation.nodes.len()];
+    for worker in observation.jobs.iter().flat_map(|job| &job.placed) {
+        match worker.phase {
+            Phase::Stopping => {}
+            Phase::MovingTo(to) => count(&mut nodes[to], worker),
+            Phase::Starting | Phase::Running => count(&mut nodes[worker.node], worker),
+        }
+    }
+    for (node, seen) in nodes.iter_mut().zip(&observation.nodes) {
+        node.used = seen.used_cores.unwrap_or(node.used);
+    }
+    nodes
+}
+
+fn usable(observation: &ClusterObservation) -> impl Iterator<Item = usize> {
+    observation.nodes.iter().enumerate().filter(|(_, node)| node.state == NodeState::Ready).map(|(at, _)| at)
+}
+
+/// Running jobs of one worker: the source knows no others.
+fn single(observation: &ClusterObservation) -> impl Iterator<Item = (usize, &Worker)> {
+    observation.jobs.iter().enumerate().filter_map(|(at, job)| match job.placed.as_slice() {
+        [worker] if worker.phase == Phase::Running => Some((at, worker)),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::cluster::{ClusterJob, Convergence};
+    use crate::policy::cluster::testing::{cluster, worker};
+
+    fn job(node: usize, category: Category, since: u64) -> ClusterJob {
+        let asks = category == Category::Converged;
+        worker(node, |worker| worker.convergence = Some(Convergence { category, asks, since: Millis(since) }))
+    }
+
+    fn planned(jobs: Vec<ClusterJob>, nodes: usize) -> (Vec<(usize, usize)>, Vec<usize>) {
+        let mut observation = cluster(nodes, 8.0);
+        observation.now = Millis::from_secs(1000);
+        observation.jobs = jobs;
+        let (moves, stay) = moves(&observation, |_, _| true);
+        (moves.into_iter().map(|planned| (planned.job, planned.to)).collect(), stay)
+    }
+
+    #[test]
+    fn a_converged_job_goes_to_the_least_score() {
+        use Category::{Converged, Progressing, Watching};
+        // Scores 2 + 1 = 3, 1.5, 2.
+        let jobs = vec![job(0, Progressing, 0), job(0, Converged, 5), job(1, Watching, 0), job(2, Progressing, 0)];
+        assert_eq!(planned(jobs, 3), (vec![(1, 1)], vec![]));
+    }
+
+    #[test]
+    fn who_is_where_the_score_is_least_stays_and_is_marked() {
+        use Category::{Converged, Progressing};
+        let jobs = vec![job(0, Progressing, 0), job(0, Converged, 5), job(1, Progressing, 0), job(1, Progressing, 0)];
+        assert_eq!(planned(jobs, 2), (vec![], vec![1]));
+    }
+
+    #[test]
+    fn on_a_node_where_nothing_grows_any_more_nobody_asks() {
+        let jobs = vec![job(0, Category::Converged, 5), job(0, Category::Converged, 6), job(1, Category::Converged, 7)];
+        assert_eq!(planned(jobs, 2), (vec![], vec![]));
+    }
+
+    #[test]
+    fn an_idle_node_takes_the_job_that_converged_last() {
+        // Four jobs on two nodes: each may have two; the third node is idle, and 4/3 is one job a node.
+        let jobs = (0..4).map(|n| job(n / 2, Category::Converged, 100 * n as u64)).collect();
+        assert_eq!(planned(jobs, 3), (vec![(3, 2)], vec![]));
+    }
+
+    #[test]
+    fn without_idle_nodes_the_short_of_two_take_from_the_others() {
+        // 9 jobs on 3 nodes: the factor is 3, and who has fewer than 2 takes.
+        let jobs =
+            (0..9).map(|n| job(if n == 0 { 0 } else { 1 + n % 2 }, Category::Converged, 100 * n as u64)).collect();
+        assert_eq!(planned(jobs, 3), (vec![(8, 0)], vec![]));
+    }
+}

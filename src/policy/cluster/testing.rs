@@ -1,0 +1,53 @@
+//! Clusters for tests: nodes without labels, jobs of one worker.
+
+use crate::model::cluster::{
+    ClusterJob, ClusterNode, ClusterObservation, NodeState, Phase, Priority, Resources, Worker, WorkerRange,
+};
+use crate::model::{Bytes, Millis};
+use std::collections::BTreeMap;
+
+/// So many nodes of so many cores, without jobs.
+pub(super) fn cluster(nodes: usize, cores: f64) -> ClusterObservation {
+    let node = |number: usize| ClusterNode {
+        name: format!("node-{number}").into(),
+        state: NodeState::Ready,
+        capacity: Resources { cores, memory: Bytes(64 << 30), gpus: 0 },
+        used_cores: None,
+        labels: BTreeMap::new(),
+    };
+    ClusterObservation { now: Millis::from_secs(100), nodes: (0..nodes).map(node).collect(), ..Default::default() }
+}
+
+/// A job that waits.
+pub(super) fn waiting(name: &str, change: impl FnOnce(&mut ClusterJob)) -> ClusterJob {
+    let mut job = ClusterJob {
+        name: name.into(),
+        arrived: Millis(0),
+        priority: Priority::default(),
+        request: Resources::default(),
+        workers: WorkerRange::ONE,
+        constraints: Vec::new(),
+        work: None,
+        movable: true,
+        moves: 0,
+        placed: Vec::new(),
+    };
+    change(&mut job);
+    job
+}
+
+/// A job of one worker that runs on a node.
+pub(super) fn worker(node: usize, change: impl FnOnce(&mut Worker)) -> ClusterJob {
+    let mut worker = Worker {
+        number: 0,
+        node,
+        phase: Phase::Running,
+        cores: None,
+        work_left: None,
+        report: None,
+        convergence: None,
+        move_s: 10.0,
+    };
+    change(&mut worker);
+    waiting("running", |job| job.placed = vec![worker])
+}
