@@ -2,6 +2,7 @@
 //!
 //! Imports: nothing of this crate but names for the help text.
 
+use super::cluster::ClusterArguments;
 use super::deadlines::DeadlinesArguments;
 use super::trace::{Discipline, Gpus};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -21,6 +22,8 @@ pub struct Arguments {
 pub enum Command {
     /// Compares policies on a schedule of jobs on one node.
     Run(RunArguments),
+    /// Compares policies for placing and moving jobs on a cluster of nodes.
+    Cluster(ClusterArguments),
     /// Runs a trace of jobs on a cluster of GPUs.
     Trace(TraceArguments),
     /// Compares policies for jobs with deadlines on nodes that are rented by the hour.

@@ -11,7 +11,7 @@ use super::replay::{self, Difference};
 use super::report::{self, Report};
 use super::scenario::{BUILT_IN, Scenario, VARIATIONS};
 use super::trace::{TraceJob, TraceOutcome};
-use super::{deadlines, overrides, paper, trace};
+use super::{cluster, deadlines, overrides, paper, trace};
 use crate::model::PolicySettings;
 use clap::{CommandFactory, Parser};
 use comfy_table::{CellAlignment, Table, presets};
@@ -28,6 +28,7 @@ pub fn command() -> clap::Command {
 pub fn run() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => run_scenario(&arguments),
+        Command::Cluster(arguments) => cluster::run(&arguments),
         Command::Trace(arguments) => run_trace(&arguments),
         Command::Deadlines(arguments) => deadlines::run(&arguments),
         Command::Paper(arguments) => Ok(repeat_paper(&arguments)),
@@ -221,6 +222,14 @@ fn list() -> String {
     }
     text += "policies\n";
     for (name, meaning) in CONTENDERS {
+        text += &format!("  {name:<16} {meaning}\n");
+    }
+    text += "scenarios of flowsim cluster; the same endings\n";
+    for name in cluster::CLUSTER_SCENARIOS {
+        text += &format!("  {name}\n");
+    }
+    text += "policies of flowsim cluster\n";
+    for (name, meaning) in cluster::CLUSTER_CONTENDERS {
         text += &format!("  {name:<16} {meaning}\n");
     }
     text += "policies of flowsim deadlines\n";

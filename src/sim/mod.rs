@@ -5,6 +5,7 @@
 //! the daemon's; nothing here decides in their place. Imports: model, policy, progress.
 
 mod args;
+pub mod cluster;
 mod commands;
 pub mod compare;
 pub mod contender;

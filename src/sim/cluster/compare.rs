@@ -1,0 +1,118 @@
+//! Cluster policies side by side on the same schedules, summed up over seeds.
+//!
+//! The base is plain Swarm: spread placement, plain sharing on the nodes. It is always run, because the worst loser is measured against it.
+//! Imports: model.
+
+use super::contender::ClusterContender;
+use super::scenario::ClusterScenario;
+use super::world::{ClusterOutcome, Costs, simulate};
+use crate::model::PolicySettings;
+use crate::sim::compare::each_seed;
+use serde::{Serialize, Serializer};
+
+/// The base's name.
+pub const BASE: &str = "swarm";
+
+/// What is reported of one policy: means over seeds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct ClusterSummary {
+    /// Mean seconds from a job's submission to its end.
+    pub mean_completion_s: f64,
+    /// Mean seconds from a job's submission to 95 % of its true final improvement.
+    pub mean_t95_s: f64,
+    /// Seconds from the first submission to the last end.
+    pub makespan_s: f64,
+    /// Largest ratio of a job's completion time to that under the base, less 1.
+    pub worst_vs_base: f64,
+    /// Moves begun.
+    pub moves: f64,
+}
+
+/// All runs of one comparison; as JSON, what `flowsim cluster --json` prints.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClusterComparison {
+    /// The scenario's name.
+    pub scenario: String,
+    /// Nodes.
+    pub nodes: usize,
+    /// Schedules drawn.
+    pub seeds: u64,
+    /// In the order asked for.
+    #[serde(serialize_with = "as_map")]
+    pub policies: Vec<(String, ClusterSummary)>,
+    /// The base, whether it was asked for or not.
+    #[serde(skip)]
+    pub base: ClusterSummary,
+}
+
+fn as_map<S: Serializer>(policies: &[(String, ClusterSummary)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(policies.iter().map(|(name, summary)| (name, summary)))
+}
+
+/// Runs every contender on `seeds` schedules from `first_seed` on.
+///
+/// # Errors
+/// A plan that must not be carried out, or jobs that wait for ever.
+pub fn compare(
+    scenario: &ClusterScenario,
+    contenders: &[ClusterContender],
+    first_seed: u64,
+    seeds: u64,
+    move_s: f64,
+) -> Result<ClusterComparison, String> {
+    let base = ClusterContender::named(BASE, &PolicySettings::default())?;
+    let costs = Costs { move_s, plan_every_s: scenario.plan_every_s, ..Costs::default() };
+    let by_seed = each_seed(seeds, |seed| {
+        let seed = first_seed + seed;
+        let submissions = scenario.draw(seed);
+        let run = |contender: &ClusterContender| {
+            simulate(scenario.nodes, scenario.node, &submissions, contender, costs, seed)
+                .map_err(|error| format!("{}, policy {}, seed {seed}: {error}", scenario.name, contender.name))
+        };
+        let of_base = run(&base)?;
+        let each = contenders
+            .iter()
+            .map(|contender| if contender.name == base.name { Ok(of_base.clone()) } else { run(contender) });
+        let each: Result<Vec<ClusterOutcome>, String> = each.collect();
+        let each = each?.iter().map(|outcome| ClusterSummary::of(outcome, &of_base)).collect();
+        Ok::<(ClusterSummary, Vec<ClusterSummary>), String>((ClusterSummary::of(&of_base, &of_base), each))
+    });
+    let mut comparison = ClusterComparison {
+        scenario: scenario.name.clone(),
+        nodes: scenario.nodes,
+        seeds,
+        policies: contenders.iter().map(|contender| (contender.name.clone(), ClusterSummary::default())).collect(),
+        base: ClusterSummary::default(),
+    };
+    for of_seed in by_seed {
+        let (base, each) = of_seed?;
+        comparison.base.add(&base, 1.0 / seeds as f64);
+        for ((_, sum), summary) in comparison.policies.iter_mut().zip(each) {
+            sum.add(&summary, 1.0 / seeds as f64);
+        }
+    }
+    Ok(comparison)
+}
+
+impl ClusterSummary {
+    /// One schedule's figures, against the base on the same schedule.
+    pub fn of(outcome: &ClusterOutcome, base: &ClusterOutcome) -> ClusterSummary {
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let ratios = outcome.completions_s.iter().zip(&base.completions_s).map(|(one, base)| one / base);
+        ClusterSummary {
+            mean_completion_s: mean(&outcome.completions_s),
+            mean_t95_s: mean(&outcome.qualities_s),
+            makespan_s: outcome.makespan_s,
+            worst_vs_base: ratios.fold(f64::NEG_INFINITY, f64::max) - 1.0,
+            moves: outcome.moves as f64,
+        }
+    }
+
+    fn add(&mut self, other: &ClusterSummary, part: f64) {
+        self.mean_completion_s += part * other.mean_completion_s;
+        self.mean_t95_s += part * other.mean_t95_s;
+        self.makespan_s += part * other.makespan_s;
+        self.worst_vs_base += part * other.worst_vs_base;
+        self.moves += part * other.moves;
+    }
+}

@@ -1,0 +1,86 @@
+//! The policies that can be compared on a cluster, by name: what the nodes do, and what the cluster does.
+//!
+//! Imports: model.
+
+use crate::model::cluster::{Admission, ClusterSettings, MoveRule, PlacementRule, QueueRule};
+use crate::model::{Millis, PolicySettings};
+use crate::sim::contender::Contender;
+
+/// One of the compared policies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterContender {
+    /// Its name in tables.
+    pub name: String,
+    /// What decides on each node.
+    pub node: Contender,
+    /// What decides in the cluster.
+    pub cluster: ClusterSettings,
+    /// Seconds between two plans when nothing happens.
+    pub interval: Millis,
+}
+
+/// Names with what they are.
+pub const CLUSTER_CONTENDERS: [(&str, &str); 9] = [
+    ("swarm", "spread placement, plain sharing on the nodes: the base"),
+    ("procon-plain", "ProCon's placement as published: plain sharing on the nodes"),
+    ("specon-plain", "spread placement and SpeCon's moves as published: plain sharing on the nodes"),
+    ("dragon", "DRAGON's queue and scaling: plain sharing on the nodes"),
+    ("spread", "spread placement, governed nodes"),
+    ("procon", "ProCon's placement, governed nodes"),
+    ("specon", "spread placement and SpeCon's moves, governed nodes"),
+    ("default", "least added completion, moves that the forecasts say pay, governed nodes"),
+    ("oasis", "the default, and only jobs that are worth more than their resources cost"),
+];
+
+/// SpeCon's categorisation interval [t_m − t_{m−1}].
+pub(super) const SPECON_INTERVAL: Millis = Millis::from_secs(30);
+
+/// SpeCon's threshold [α].
+pub(super) const SPECON_THRESHOLD: f64 = 0.01;
+
+const INTERVAL: Millis = Millis::from_secs(10);
+
+impl ClusterContender {
+    /// The contender of that name; nodes are governed with `settings`.
+    ///
+    /// # Errors
+    /// Lists the names.
+    pub fn named(name: &str, settings: &PolicySettings) -> Result<ClusterContender, String> {
+        use MoveRule::{Forecast, Never, SpeCon};
+        use PlacementRule::{LeastAdded, ProCon, Spread};
+        use QueueRule::{Dragon, FirstFit, Weighted};
+        let (node, placement, moves, queue) = match name {
+            "swarm" => ("fair", Spread, Never, FirstFit),
+            "procon-plain" => ("fair", ProCon, Never, FirstFit),
+            "specon-plain" => ("fair", Spread, SpeCon, FirstFit),
+            "dragon" => ("fair", Spread, Never, Dragon),
+            "spread" => ("balanced", Spread, Never, Weighted),
+            "procon" => ("balanced", ProCon, Never, Weighted),
+            "specon" => ("balanced", Spread, SpeCon, Weighted),
+            "default" | "oasis" => ("balanced", LeastAdded, Forecast, Weighted),
+            other => {
+                let names = CLUSTER_CONTENDERS.map(|(name, _)| name).join(", ");
+                return Err(format!("unknown policy `{other}`; expected one of {names}"));
+            }
+        };
+        let usual = ClusterSettings::default();
+        let admission = if name == "oasis" { Admission::Prices } else { Admission::All };
+        // The source bounds its moves by the number of jobs alone.
+        let (a_node, in_all) =
+            if moves == SpeCon { (usize::MAX, usize::MAX) } else { (usual.moves_a_node, usual.moves_in_all) };
+        Ok(ClusterContender {
+            name: name.to_owned(),
+            node: Contender::named(node, settings)?,
+            cluster: ClusterSettings {
+                placement,
+                moves,
+                queue,
+                admission,
+                moves_a_node: a_node,
+                moves_in_all: in_all,
+                ..usual
+            },
+            interval: if moves == SpeCon { SPECON_INTERVAL } else { INTERVAL },
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! What the cluster's coordinator sees of the virtual nodes: the observation of which a plan is made.
+//!
+//! Work ahead is what each node's own governor foresees; progress is what each job has printed; categories are those of the node's monitors.
+//! Imports: model, policy.
+
+use super::contender::{ClusterContender, SPECON_INTERVAL, SPECON_THRESHOLD};
+use super::fleet::Fleet;
+use super::job::{JobRun, Seat, Stage, Training};
+use crate::model::Millis;
+use crate::model::cluster::{
+    ClusterJob, ClusterNode, ClusterObservation, MoveRule, NodeState, Phase, Report, Resources, Worker,
+};
+use crate::policy::cluster::Monitor;
+use crate::sim::node::Resident;
+use crate::sim::scenario::NodeShape;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Keeps the observation and what is needed to make the next.
+pub(super) struct View {
+    observation: ClusterObservation,
+    /// The schedule's number of each observed job.
+    numbers: Vec<usize>,
+    /// Work of the jobs that ended: their number and sum.
+    ended: (f64, f64),
+    /// SpeCon's monitors, with the printed units that each has read, and when they last categorised.
+    monitors: BTreeMap<usize, (Monitor, usize)>,
+    categorised: Millis,
+    residents: Vec<Vec<Resident>>,
+}
+
+impl View {
+    pub(super) fn new(nodes: usize, shape: NodeShape) -> View {
+        let node = |number: usize| ClusterNode {
+            name: format!("node-{number}").into(),
+            state: NodeState::Ready,
+            capacity: Resources { cores: shape.cores, memory: shape.memory, gpus: 0 },
+            used_cores: Some(0.0),
+            labels: BTreeMap::new(),
+        };
+        View {
+            observation: ClusterObservation { nodes: (0..nodes).map(node).collect(), ..ClusterObservation::default() },
+            numbers: Vec::new(),
+            ended: (0.0, 0.0),
+            monitors: BTreeMap::new(),
+            categorised: Millis(0),
+            residents: Vec::new(),
+        }
+    }
+
+    pub(super) fn observation(&self) -> &ClusterObservation {
+        &self.observation
+    }
+
+    /// The schedule's number of an observed job.
+    pub(super) fn job(&self, observed: usize) -> usize {
+        self.numbers[observed]
+    }
+
+    /// Something happened that ends a quiet time.
+    pub(super) fn changed(&mut self, now: f64) {
+        self.observation.quiet_since = millis(now);
+    }
+
+    pub(super) fn changed_s(&self) -> f64 {
+        self.observation.quiet_since.as_secs_f64()
+    }
+
+    /// A job with that work ended.
+    pub(super) fn ended(&mut self, work: f64, now: f64) {
+        self.ended = (self.ended.0 + 1.0, self.ended.1 + work);
+        self.observation.usual_work = Some(self.ended.1 / self.ended.0);
+        self.changed(now);
+    }
+
+    /// Looks at everything.
+    pub(super) fn observe(
+        &mut self,
+        now: f64,
+        fleet: &mut Fleet,
+        jobs: &mut [JobRun<'_>],
+        active: &BTreeSet<usize>,
+        contender: &ClusterContender,
+        move_s: f64,
+    ) {
+        self.observation.now = millis(now);
+        self.residents.resize_with(fleet.len(), Vec::new);
+        for (node, residents) in self.residents.iter_mut().enumerate() {
+            residents.clear();
+            residents.extend(fleet.node_mut(node).residents(now));
+            self.observation.nodes[node].used_cores = Some(residents.iter().map(|resident| resident.cores).sum());
+        }
+        if contender.cluster.moves == MoveRule::SpeCon {
+            self.categorise(fleet, jobs, active);
+        }
+        self.numbers.clear();
+        self.numbers.extend(active.iter().copied());
+        let View { observation, residents, monitors, .. } = self;
+        observation.jobs.clear();
+        observation.jobs.extend(active.iter().map(|&number| {
+            let run = &jobs[number];
+            let submission = run.submission;
+            let plan = &submission.job.plan;
+            let see = |(worker, seat): (u32, Seat)| see(run, worker, seat, residents, monitors.get(&number), move_s);
+            ClusterJob {
+                name: run.name.clone(),
+                arrived: millis(plan.start_s),
+                priority: submission.priority,
+                request: submission.request,
+                workers: submission.workers,
+                constraints: Vec::new(),
+                work: plan.before.as_ref().map(|_| submission.job.whole_work()),
+                movable: true,
+                moves: run.moves,
+                placed: run.seats().into_iter().map(see).collect(),
+            }
+        }));
+    }
+
+    /// SpeCon's Algorithm 1, once in its interval.
+    fn categorise(&mut self, fleet: &Fleet, jobs: &[JobRun<'_>], active: &BTreeSet<usize>) {
+        let now = self.observation.now;
+        self.monitors.retain(|number, _| active.contains(number));
+        let is_due = now.since(self.categorised) >= SPECON_INTERVAL;
+        for (node, residents) in self.residents.iter().enumerate() {
+            for resident in residents {
+                let (number, _) = fleet.owner(node, resident.number);
+                let (monitor, read) = self.monitors.entry(number).or_insert_with(|| (Monitor::new(now), 0));
+                let printed = &jobs[number].submission.job.printed;
+                let upto = resident.units.min(printed.len());
+                printed.get(*read..upto).unwrap_or_default().iter().for_each(|value| monitor.evaluate(*value));
+                *read = upto;
+                if is_due {
+                    monitor.categorise(now, SPECON_THRESHOLD);
+                }
+            }
+        }
+        if is_due {
+            self.categorised = now;
+        }
+    }
+}
+
+fn see(
+    run: &JobRun<'_>,
+    number: u32,
+    seat: Seat,
+    residents: &[Vec<Resident>],
+    monitor: Option<&(Monitor, usize)>,
+    move_s: f64,
+) -> Worker {
+    let resident = match seat.stage {
+        Stage::Training(Training { number }) => residents[seat.node].iter().find(|resident| resident.number == number),
+        _ => None,
+    };
+    let plan = &run.submission.job.plan;
+    let report = resident.and_then(|resident| {
+        let total = run.submission.job.printed_total()?;
+        Some(Report { unit_s: resident.unit_s?, units_left: (total - resident.units as f64).max(0.0) })
+    });
+    Worker {
+        number,
+        node: seat.node,
+        phase: match seat.stage {
+            Stage::Idle | Stage::Training(_) | Stage::Done => Phase::Running,
+            Stage::MovingTo(to) => Phase::MovingTo(to),
+            Stage::Stopping => Phase::Stopping,
+        },
+        cores: resident.map(|resident| resident.cores),
+        work_left: resident.and_then(|resident| resident.forecast).map(|forecast| forecast.to_end),
+        report,
+        convergence: monitor.map(|(monitor, _)| monitor.convergence()),
+        move_s: move_s + plan.startup_s + plan.startup_work / plan.parallelism,
+    }
+}
+
+fn millis(seconds: f64) -> Millis {
+    Millis((seconds * 1000.0).max(0.0) as u64)
+}
