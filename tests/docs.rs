@@ -487,6 +487,8 @@ fn lists_and_scenarios_run() {
         &machine
             .does("flowsim run config/scenarios/unseen.toml --policy fair,flowcon,balanced --set interval=5s", &[],)
     ));
+    let placed = machine.does("flowsim cluster procon-30x4", &[("30x4", "30x4 --seeds 1")]);
+    assert!(placed.contains("specon") && placed.contains("default"), "{placed}");
     // Little work, once and under one policy: that they run, not what they measure.
     let brief = "20 --scale 0.001 --repeats 1 --policy fair --runtime scope";
     let told = machine.does("flowctl bench config/bench/fixed-3.toml --interval 20", &[("20", brief)]);

@@ -5,22 +5,13 @@
 //! for the near, the likely and the far end of the job's forecast, and the least of the three must be a gain: what is not known well does not
 //! move. One job at a time leaves or reaches a node. Imports: model.
 
-use super::placement::{Load, Placer, usual_work};
+use super::placement::Added;
 use super::rooms::{Rooms, When};
 use crate::model::Estimate;
-use crate::model::cluster::{
-    ClusterJob, ClusterObservation, ClusterReason, ClusterSettings, Move, NodeState, Phase, PlacementRule, Worker,
-};
+use crate::model::cluster::{ClusterJob, ClusterObservation, ClusterReason, ClusterSettings, Move, Phase, Worker};
 
-/// A node that uses less of its cores than this has CPU to spare: nobody is in another's way there.
-const SPARE_BELOW: f64 = 0.9;
-
-/// What is ahead of the jobs of one node.
-struct Node {
-    cores: f64,
-    loads: Vec<(usize, Load)>,
-    has_spare_cpu: bool,
-}
+/// Targets of a job that are looked at; where the best ones are full, a move can wait.
+const LOOK_AT: usize = 32;
 
 /// Moves in flight: how many may still begin.
 pub(super) struct Allowance {
@@ -51,7 +42,7 @@ impl Allowance {
     }
 }
 
-/// Moves that gain, the best first.
+/// Moves that gain, the best first. Nodes that are `closed` get no job.
 pub(super) fn moves(
     observation: &ClusterObservation,
     rooms: &mut Rooms<'_>,
@@ -61,68 +52,53 @@ pub(super) fn moves(
     if allowance.in_all == 0 {
         return Vec::new();
     }
-    let usual = usual_work(observation);
-    let mut nodes = nodes(observation, usual);
-    let mut placer = Placer::new(observation, PlacementRule::LeastAdded);
-    let mut candidates: Vec<(f64, usize)> = Vec::new();
-    for (at, job) in observation.jobs.iter().enumerate() {
-        if let Some((gain, _)) = best(observation, at, job, &nodes, rooms, allowance, &mut placer, closed) {
-            candidates.push((gain, at));
-        }
-    }
+    let mut added = Added::new(observation);
+    let best = |at: usize, rooms: &Rooms<'_>, allowance: &Allowance, added: &mut Added| {
+        let job = &observation.jobs[at];
+        let (worker, work) = candidate(job).filter(|(worker, _)| allowance.a_node[worker.node] > 0)?;
+        let open = |to: usize| !closed[to] && allowance.allows(worker.node, to);
+        let accepts = |to: usize| {
+            to != worker.node && open(to) && rooms.fits(to, job.request, 1, When::Now) && rooms.admits(to, job)
+        };
+        gain(at, worker, work, added, accepts)
+    };
+    let mut candidates: Vec<(f64, usize)> = (0..observation.jobs.len())
+        .filter_map(|at| best(at, rooms, allowance, &mut added).map(|(gain, _)| (gain, at)))
+        .collect();
     candidates.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let mut moves = Vec::new();
     for (_, at) in candidates {
-        let job = &observation.jobs[at];
+        if allowance.in_all == 0 {
+            break;
+        }
         // Earlier moves of this plan changed what it gains.
-        let Some((seconds, to)) = best(observation, at, job, &nodes, rooms, allowance, &mut placer, closed) else {
-            continue;
-        };
+        let Some((seconds, to)) = best(at, rooms, allowance, &mut added) else { continue };
+        let job = &observation.jobs[at];
         let worker = &job.placed[0];
-        let work = worker.work_left.map(|work| work.likely);
         rooms.take(to, job.request);
         allowance.take(worker.node, to);
-        nodes[worker.node].loads.retain(|(job, _)| *job != at);
-        nodes[to].loads.push((at, Load::of(worker, usual)));
-        nodes[to].has_spare_cpu = false;
-        placer.place(to, work);
+        added.relocate(at, worker.node, to);
         let reason = ClusterReason::Gains { seconds, price_s: worker.move_s };
         moves.push(Move { job: at, worker: worker.number, from: worker.node, to, reason });
     }
     moves
 }
 
-/// The best move of a job: seconds gained, and where to.
-fn best(
-    observation: &ClusterObservation,
+/// The best move of a job: seconds gained at least, and where to.
+fn gain(
     at: usize,
-    job: &ClusterJob,
-    nodes: &[Node],
-    rooms: &Rooms<'_>,
-    allowance: &Allowance,
-    placer: &mut Placer,
-    closed: &[bool],
+    worker: &Worker,
+    work: Estimate,
+    added: &mut Added,
+    accepts: impl FnMut(usize) -> bool,
 ) -> Option<(f64, usize)> {
-    let (worker, work) = candidate(job)?;
-    let from = &nodes[worker.node];
-    if from.has_spare_cpu || allowance.in_all == 0 || allowance.a_node[worker.node] == 0 {
+    let here = |work: f64, added: &Added| added.seconds(worker.node, at, work);
+    // Nothing is gained that is not lost here.
+    if added.has_spare_cpu(worker.node) || here(work.high, added).max(here(work.low, added)) <= worker.move_s {
         return None;
     }
-    // Nothing can be gained that is not lost here.
-    let spared = |work: f64| from.added(at, work);
-    if spared(work.low).max(spared(work.high)) <= worker.move_s {
-        return None;
-    }
-    let accepts = |to: usize| {
-        to != worker.node
-            && !closed[to]
-            && allowance.allows(worker.node, to)
-            && rooms.fits(to, job.request, 1, When::Now)
-            && rooms.admits(to, job)
-            && observation.nodes[to].state == NodeState::Ready
-    };
-    let (to, _) = placer.choose(Some(work.likely), accepts)?;
-    let gain = |work: f64| spared(work) - nodes[to].added(at, work) - worker.move_s;
+    let (to, _) = added.choose(Some(work.likely), LOOK_AT, accepts)?;
+    let gain = |work: f64| here(work, added) - added.seconds(to, at, work) - worker.move_s;
     let least = gain(work.low).min(gain(work.likely)).min(gain(work.high));
     (least > 0.0).then_some((least, to))
 }
@@ -132,34 +108,4 @@ fn candidate(job: &ClusterJob) -> Option<(&Worker, Estimate)> {
     let [worker] = job.placed.as_slice() else { return None };
     let may = job.movable && worker.phase == Phase::Running && worker.move_s.is_finite();
     Some((worker, worker.work_left.filter(|_| may)?))
-}
-
-impl Node {
-    /// Seconds that a job with this work adds to the sum of completions here, beside the others.
-    fn added(&self, job: usize, work: f64) -> f64 {
-        let others = self.loads.iter().filter(|(other, _)| *other != job && !self.has_spare_cpu);
-        (work + others.map(|(_, load)| load.shared_with(work)).sum::<f64>()) / self.cores
-    }
-}
-
-fn nodes(observation: &ClusterObservation, usual: f64) -> Vec<Node> {
-    let seen = observation.nodes.iter().map(|node| Node {
-        cores: node.capacity.cores.max(f64::MIN_POSITIVE),
-        loads: Vec::new(),
-        has_spare_cpu: node.used_cores.is_some_and(|used| used < SPARE_BELOW * node.capacity.cores),
-    });
-    let mut nodes: Vec<Node> = seen.collect();
-    for (at, job) in observation.jobs.iter().enumerate() {
-        for worker in &job.placed {
-            let (node, arrives) = match worker.phase {
-                Phase::Stopping => continue,
-                Phase::Running => (worker.node, false),
-                Phase::Starting => (worker.node, true),
-                Phase::MovingTo(to) => (to, true),
-            };
-            nodes[node].loads.push((at, Load::of(worker, usual)));
-            nodes[node].has_spare_cpu &= !arrives;
-        }
-    }
-    nodes
 }

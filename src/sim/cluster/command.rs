@@ -14,7 +14,7 @@ use comfy_table::{CellAlignment, Table, presets};
 /// `flowsim cluster`.
 #[derive(Args)]
 pub struct ClusterArguments {
-    /// A built-in scenario (see `flowsim list`), with endings as for `flowsim run`, or a scenario file.
+    /// A built-in scenario (see `flowsim list`), with the endings that schedules of one node have, or a scenario file.
     pub scenario: String,
     /// Policies to compare, separated by commas (see `flowsim list`).
     #[arg(

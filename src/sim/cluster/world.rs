@@ -42,7 +42,7 @@ pub struct ClusterOutcome {
     pub makespan_s: f64,
     /// Moves begun.
     pub moves: usize,
-    /// Plans made, and seconds of the processor that the longest took.
+    /// Plans made.
     pub plans: u64,
 }
 
@@ -68,7 +68,6 @@ pub fn simulate(
         endings: BTreeSet::new(),
         contender,
         costs,
-        // Times are whole microseconds where they order things.
         plan_at: f64::INFINITY,
         planned_at: f64::NEG_INFINITY,
         now: 0.0,
@@ -92,7 +91,7 @@ struct World<'a> {
     active: BTreeSet<usize>,
     submissions: &'a [Submission],
     next: usize,
-    /// Moves and stops under way: (microsecond of their end, job, worker).
+    /// Moves and stops under way, in order of their ends: (microsecond, job, worker).
     endings: BTreeSet<(u64, usize, u32)>,
     contender: &'a ClusterContender,
     costs: Costs,

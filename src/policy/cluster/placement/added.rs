@@ -5,79 +5,23 @@
 //! interval, and of a new one mostly nothing is known: then the expectation is taken, with the work of a new job distributed exponentially
 //! around what trainings here take as a rule. Where the CPU is not used up, a job delays nobody. Imports: model.
 
+use super::load::{Load, usual_work};
 use super::ranked::Ranked;
 use crate::model::Estimate;
-use crate::model::cluster::{ClusterObservation, ClusterReason, Phase, Worker};
+use crate::model::cluster::{ClusterObservation, ClusterReason, Phase};
 use std::collections::BTreeMap;
 
 /// A node that uses less of its cores than this has CPU to spare.
 const SPARE_BELOW: f64 = 0.9;
 
-/// Work of a training where nothing at all is known, CPU-seconds: only its ratio to itself counts then.
-const UNKNOWN_WORK: f64 = 1000.0;
-
-/// Swanson's rule: the mean of a quantity by its quantiles of 10, 50 and 90 %.
-const SWANSON: [f64; 3] = [0.3, 0.4, 0.3];
-
 /// Works within a factor of √2 are ranked alike.
 const CLASSES_A_DOUBLING: f64 = 2.0;
 
-/// How much work a job has ahead, in CPU-seconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::policy::cluster) enum Load {
-    /// Foreseen by its node, or known from earlier runs.
-    Foreseen(Estimate),
-    /// Distributed exponentially around this mean.
-    Expected(f64),
-}
-
-impl Load {
-    /// What is ahead of a worker that is somewhere.
-    pub(in crate::policy::cluster) fn of(worker: &Worker, usual: f64) -> Load {
-        worker.work_left.map_or(Load::Expected(usual), Load::Foreseen)
-    }
-
-    /// Expected CPU-seconds for which this job and one with `work` ahead are in each other's way.
-    pub(in crate::policy::cluster) fn shared_with(self, work: f64) -> f64 {
-        match self {
-            Load::Foreseen(Estimate { low, likely, high }) => {
-                let [a, b, c] = SWANSON;
-                a * low.min(work) + b * likely.min(work) + c * high.min(work)
-            }
-            Load::Expected(mean) => least_of(mean, work),
-        }
-    }
-
-    /// The same with a job whose work is distributed exponentially around `mean`.
-    fn shared_with_unknown(self, mean: f64) -> f64 {
-        match self {
-            Load::Foreseen(Estimate { low, likely, high }) => {
-                let [a, b, c] = SWANSON;
-                a * least_of(mean, low) + b * least_of(mean, likely) + c * least_of(mean, high)
-            }
-            Load::Expected(other) => mean * other / (mean + other),
-        }
-    }
-}
-
-/// Expectation of the lesser of `work` and something distributed exponentially around `mean`.
-fn least_of(mean: f64, work: f64) -> f64 {
-    -mean * (-work / mean).exp_m1()
-}
-
-/// CPU-seconds of a whole training, as a rule: of those that ended, or else twice what is ahead of those that run.
-pub(in crate::policy::cluster) fn usual_work(observation: &ClusterObservation) -> f64 {
-    let ahead = observation.jobs.iter().flat_map(|job| &job.placed).filter_map(|worker| worker.work_left);
-    let (count, sum) = ahead.fold((0.0, 0.0), |(count, sum), work| (count + 1.0, sum + work.likely));
-    let running = (count > 0.0).then(|| 2.0 * sum / count);
-    let usual = observation.usual_work.or(running).filter(|work| work.is_finite() && *work > 0.0);
-    usual.unwrap_or(UNKNOWN_WORK)
-}
-
-/// One node.
+/// One node, and what is ahead of its jobs.
 struct Loaded {
     cores: f64,
-    loads: Vec<Load>,
+    /// By the job's place in the observation; `None` for one that this plan starts.
+    loads: Vec<(Option<usize>, Load)>,
     has_spare_cpu: bool,
 }
 
@@ -90,7 +34,7 @@ pub(in crate::policy::cluster) struct Added {
 }
 
 impl Added {
-    pub(super) fn new(observation: &ClusterObservation) -> Added {
+    pub(in crate::policy::cluster) fn new(observation: &ClusterObservation) -> Added {
         let usual = usual_work(observation);
         let empty = observation.nodes.iter().map(|node| Loaded {
             cores: node.capacity.cores.max(f64::MIN_POSITIVE),
@@ -98,57 +42,88 @@ impl Added {
             has_spare_cpu: node.used_cores.is_some_and(|used| used < SPARE_BELOW * node.capacity.cores),
         });
         let mut nodes: Vec<Loaded> = empty.collect();
-        for worker in observation.jobs.iter().flat_map(|job| &job.placed) {
-            let (node, arrives) = match worker.phase {
-                Phase::Stopping => continue,
-                Phase::Running => (worker.node, false),
-                Phase::Starting => (worker.node, true),
-                Phase::MovingTo(to) => (to, true),
-            };
-            nodes[node].loads.push(Load::of(worker, usual));
-            nodes[node].has_spare_cpu &= !arrives;
+        for (at, job) in observation.jobs.iter().enumerate() {
+            for worker in &job.placed {
+                let (node, arrives) = match worker.phase {
+                    Phase::Stopping => continue,
+                    Phase::Running => (worker.node, false),
+                    Phase::Starting => (worker.node, true),
+                    Phase::MovingTo(to) => (to, true),
+                };
+                nodes[node].loads.push((Some(at), Load::of(worker, usual)));
+                nodes[node].has_spare_cpu &= !arrives;
+            }
         }
         Added { nodes, usual, ranked: BTreeMap::new() }
     }
 
-    pub(super) fn choose(
+    /// The acceptable node on which a job with this work (CPU-seconds; `None` = unknown) adds least, of the `most` best.
+    pub(in crate::policy::cluster) fn choose(
         &mut self,
         work: Option<f64>,
+        most: usize,
         accepts: impl FnMut(usize) -> bool,
     ) -> Option<(usize, ClusterReason)> {
         let class = work.filter(|work| work.is_finite() && *work > 0.0).map(class_of);
         let Added { nodes, usual, ranked } = self;
         let ranked = ranked
             .entry(class)
-            .or_insert_with(|| Ranked::new(nodes.iter().map(|node| Some(node.added(class, *usual)))));
-        let (node, seconds) = ranked.first(accepts)?;
+            .or_insert_with(|| Ranked::new(nodes.iter().map(|node| Some(node.added_by_one_of(class, *usual)))));
+        let (node, seconds) = ranked.first(most, accepts)?;
         Some((node, ClusterReason::LeastAdded { seconds }))
     }
 
+    /// Notes that a job with this work starts on the node.
     pub(super) fn place(&mut self, node: usize, work: Option<f64>) {
         let load = match work {
             Some(work) => Load::Foreseen(Estimate { low: work, likely: work, high: work }),
             None => Load::Expected(self.usual),
         };
-        let loaded = &mut self.nodes[node];
-        loaded.loads.push(load);
-        loaded.has_spare_cpu = false;
+        self.nodes[node].loads.push((None, load));
+        self.nodes[node].has_spare_cpu = false;
+        self.rank(node);
+    }
+
+    /// Notes that an observed job leaves one node for another.
+    pub(in crate::policy::cluster) fn relocate(&mut self, job: usize, from: usize, to: usize) {
+        let Some(at) = self.nodes[from].loads.iter().position(|(known, _)| *known == Some(job)) else { return };
+        let load = self.nodes[from].loads.swap_remove(at);
+        self.nodes[to].loads.push(load);
+        self.nodes[to].has_spare_cpu = false;
+        self.rank(from);
+        self.rank(to);
+    }
+
+    /// Whether no job is in another's way on the node.
+    pub(in crate::policy::cluster) fn has_spare_cpu(&self, node: usize) -> bool {
+        self.nodes[node].has_spare_cpu
+    }
+
+    /// Seconds that an observed job with this work adds, or would add, to the sum of completions on the node.
+    pub(in crate::policy::cluster) fn seconds(&self, node: usize, job: usize, work: f64) -> f64 {
+        let Loaded { cores, loads, has_spare_cpu } = &self.nodes[node];
+        let others = loads.iter().filter(|(other, _)| *other != Some(job) && !has_spare_cpu);
+        (work + others.map(|(_, load)| load.shared_with(work)).sum::<f64>()) / cores
+    }
+
+    fn rank(&mut self, node: usize) {
         for (class, ranked) in &mut self.ranked {
-            ranked.set(node, Some(loaded.added(*class, self.usual)));
+            ranked.set(node, Some(self.nodes[node].added_by_one_of(*class, self.usual)));
         }
     }
 }
 
 impl Loaded {
     /// Seconds that a new job of this class adds to the sum of completions.
-    fn added(&self, class: Option<i32>, usual: f64) -> f64 {
+    fn added_by_one_of(&self, class: Option<i32>, usual: f64) -> f64 {
         let own = class.map_or(usual, work_in);
         if self.has_spare_cpu {
             return own / self.cores;
         }
+        let loads = self.loads.iter().map(|(_, load)| load);
         let others: f64 = match class {
-            Some(class) => self.loads.iter().map(|load| load.shared_with(work_in(class))).sum(),
-            None => self.loads.iter().map(|load| load.shared_with_unknown(usual)).sum(),
+            Some(class) => loads.map(|load| load.shared_with(work_in(class))).sum(),
+            None => loads.map(|load| load.shared_with_unknown(usual)).sum(),
         };
         (own + others) / self.cores
     }

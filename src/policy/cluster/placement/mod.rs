@@ -4,15 +4,15 @@
 //! best nodes have room. Imports: model.
 
 mod added;
+mod load;
 mod procon;
 mod ranked;
 
 use crate::model::cluster::{ClusterJob, ClusterObservation, ClusterReason, Phase, PlacementRule};
-use added::Added;
 use procon::ProCon;
 use ranked::Ranked;
 
-pub(super) use added::{Load, usual_work};
+pub(super) use added::Added;
 
 /// Ranks the nodes by one of the rules.
 pub(super) enum Placer {
@@ -42,11 +42,11 @@ impl Placer {
     ) -> Option<(usize, ClusterReason)> {
         match self {
             Placer::Spread { workers, ranked } => {
-                let (node, _) = ranked.first(accepts)?;
+                let (node, _) = ranked.first(usize::MAX, accepts)?;
                 Some((node, ClusterReason::FewestWorkers { workers: workers[node] }))
             }
             Placer::ProCon(procon) => procon.choose(accepts),
-            Placer::Added(added) => added.choose(work, accepts),
+            Placer::Added(added) => added.choose(work, usize::MAX, accepts),
         }
     }
 

@@ -56,7 +56,8 @@ impl ProCon {
     }
 
     pub(super) fn choose(&self, mut accepts: impl FnMut(usize) -> bool) -> Option<(usize, ClusterReason)> {
-        let (node, rate) = self.spare.first(&mut accepts).or_else(|| self.full.first(&mut accepts))?;
+        let (node, rate) =
+            self.spare.first(usize::MAX, &mut accepts).or_else(|| self.full.first(usize::MAX, &mut accepts))?;
         Some((node, ClusterReason::LeastContention { rate }))
     }
 

@@ -38,9 +38,9 @@ impl Ranked {
         Ranked { order, scores }
     }
 
-    /// The first node that is acceptable, with its score.
-    pub(super) fn first(&self, mut accepts: impl FnMut(usize) -> bool) -> Option<(usize, f64)> {
-        self.order.iter().find(|(_, node)| accepts(*node)).map(|(score, node)| (*node, score.0))
+    /// The first of the `most` best nodes that is acceptable, with its score.
+    pub(super) fn first(&self, most: usize, mut accepts: impl FnMut(usize) -> bool) -> Option<(usize, f64)> {
+        self.order.iter().take(most).find(|(_, node)| accepts(*node)).map(|(score, node)| (*node, score.0))
     }
 
     /// Gives a node another score, or takes it off the list.

@@ -1,0 +1,113 @@
+//! `flowsim cluster`: what the policies reach on schedules that no rule was chosen on, and what its user meets.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use assert_cmd::Command;
+use flowcon::model::PolicySettings;
+use flowcon::sim::cluster::{ClusterContender, ClusterScenario, ClusterSummary, compare};
+use serde_json::Value;
+
+/// Rules were looked at on seeds from 0 on; these decide.
+const UNSEEN: u64 = 1_000;
+
+/// The base's figures and those of each policy.
+fn compared(scenario: &str, policies: &[&str], seeds: u64) -> (ClusterSummary, Vec<ClusterSummary>) {
+    let scenario = ClusterScenario::open(scenario, None).unwrap();
+    let named = |name: &&str| ClusterContender::named(name, &PolicySettings::default()).unwrap();
+    let contenders: Vec<ClusterContender> = policies.iter().map(named).collect();
+    let comparison = compare(&scenario, &contenders, UNSEEN, seeds, 10.0).unwrap();
+    (comparison.base, comparison.policies.into_iter().map(|(_, summary)| summary).collect())
+}
+
+fn change(base: f64, after: f64) -> f64 {
+    after / base - 1.0
+}
+
+#[test]
+fn the_default_reaches_its_bounds_on_the_papers_schedules() {
+    for (scenario, completion, makespan) in [
+        ("procon-20x4", -0.15, -0.05),
+        ("procon-30x4", -0.22, -0.05),
+        ("procon-40x4", -0.27, -0.04),
+        ("procon-60x7", -0.26, -0.07),
+        ("specon-20x4", -0.22, -0.06),
+    ] {
+        let (base, of) = compared(scenario, &["spread", "default"], 8);
+        let (spread, default) = (of[0], of[1]);
+        let reached = change(base.mean_completion_s, default.mean_completion_s);
+        let shortened = change(base.makespan_s, default.makespan_s);
+        assert!(reached <= completion && shortened <= makespan, "{scenario}: {reached} {shortened}");
+        assert!(default.mean_completion_s <= spread.mean_completion_s, "{scenario}: {default:?}, spread {spread:?}");
+    }
+}
+
+#[test]
+fn weak_forecasts_do_not_make_it_worse_than_spread_placement() {
+    for ending in ["-unknown", "-mixed", "-threads", "-io", "-lying", "-half-silent"] {
+        let (_, of) = compared(&format!("procon-30x4{ending}"), &["spread", "default"], 6);
+        let worse = change(of[0].mean_completion_s, of[1].mean_completion_s);
+        assert!(worse <= 0.02, "{ending}: {worse}");
+    }
+}
+
+#[test]
+fn scaling_pays_where_resources_are_reserved() {
+    for (scenario, completion) in [("dragon-1", -0.3), ("dragon-2", -0.5)] {
+        let (base, of) = compared(scenario, &["dragon", "default"], 4);
+        let reached = change(base.mean_completion_s, of[1].mean_completion_s);
+        assert!(reached <= completion && of[1].mean_completion_s < of[0].mean_completion_s, "{scenario}: {reached}");
+    }
+}
+
+/// A thousand jobs on a hundred nodes for a day: every plan is checked while it runs.
+#[test]
+fn a_hundred_nodes_for_a_day() {
+    let scenario = ClusterScenario::open("scale-10000", Some(100)).unwrap();
+    let default = ClusterContender::named("default", &PolicySettings::default()).unwrap();
+    let comparison = compare(&scenario, &[default], UNSEEN, 1, 10.0).unwrap();
+    let reached = change(comparison.base.mean_completion_s, comparison.policies[0].1.mean_completion_s);
+    assert!(reached < 0.0, "{reached}");
+}
+
+fn flowsim(arguments: &[&str]) -> std::process::Output {
+    Command::cargo_bin("flowsim").unwrap().arg("cluster").args(arguments).output().unwrap()
+}
+
+#[test]
+fn the_json_has_the_promised_keys_and_is_the_same_again() {
+    let policies = "swarm,procon-plain,specon-plain,dragon,spread,procon,specon,default,oasis";
+    let arguments = ["procon-20x4", "--policy", policies, "--seeds", "2", "--json"];
+    let output = flowsim(&arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(flowsim(&arguments).stdout, output.stdout);
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((result["nodes"].as_u64(), result["seeds"].as_u64()), (Some(4), Some(2)));
+    for policy in policies.split(',') {
+        let figures = result["policies"][policy].as_object().unwrap();
+        let keys = ["makespan_s", "mean_completion_s", "mean_t95_s", "moves", "worst_vs_base"];
+        assert_eq!(figures.keys().collect::<Vec<_>>(), keys, "{policy}");
+        assert!(keys.iter().all(|key| figures[*key].is_number()), "{policy}: {figures:?}");
+    }
+    assert_eq!(result["policies"]["swarm"]["worst_vs_base"].as_f64(), Some(0.0));
+}
+
+#[test]
+fn a_scenario_file_runs_on_as_many_nodes_as_told() {
+    let output =
+        flowsim(&["config/scenarios/example.toml", "--nodes", "3", "--policy", "swarm,default", "--seeds", "2"]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.starts_with("example, 3 nodes, means over 2 seeds") && table.contains("default"), "{table}");
+}
+
+#[test]
+fn complaints_say_what_there_is() {
+    let complaint = |arguments: &[&str]| {
+        let output = flowsim(arguments);
+        assert!(!output.status.success() && output.stdout.is_empty());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(complaint(&["procon-99x9"]).contains("built in are procon-20x4, "));
+    assert!(complaint(&["procon-20x4-sideways"]).contains("unknown ending `-sideways`"));
+    assert!(complaint(&["procon-20x4", "--policy", "best"]).contains("unknown policy `best`; expected one of swarm"));
+    assert!(complaint(&["dragon-3", "--set", "node.cores=2"]).contains("wait for ever"));
+}
