@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench cluster` prints the time of a plan and of its check beside the target: 250 ms and 1 GiB at 10,000 nodes. The last
 //! column is the time divided by n·log n: the cost grows no faster where it stays level. On each node are jobs with forecasts and one that
-//! converged; one job waits for every ten nodes, and every hundredth node is being drained. The simulated day of 10,000 nodes is
+//! converged; one job waits for every ten nodes, and every thousandth node is being drained. The simulated day of 10,000 nodes is
 //! `flowsim cluster scale-10000 --policy default --seeds 1`.
 
 use flowcon::model::cluster::{
@@ -27,7 +27,7 @@ fn main() {
     for nodes in [10, 30, 100, 300, 1_000, 3_000, 10_000] {
         let observation = drawn(nodes);
         for (name, placement, moves) in rules {
-            let settings = ClusterSettings { placement, moves, ..ClusterSettings::default() };
+            let settings = ClusterSettings { placement, moves, moves_in_all: 1_000, ..ClusterSettings::default() };
             let repeats = if nodes > 1_000 { 7 } else { 31 };
             let mut times: Vec<(f64, f64)> = (0..repeats).map(|_| time(&observation, &settings)).collect();
             times.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -74,7 +74,7 @@ fn drawn(nodes: usize) -> ClusterObservation {
     };
     let node = |number: usize| ClusterNode {
         name: format!("node-{number}").into(),
-        state: if number % 100 == 99 { NodeState::Draining } else { NodeState::Ready },
+        state: if number % 1_000 == 9 { NodeState::Draining } else { NodeState::Ready },
         capacity: Resources { cores: 16.0, memory: Bytes(64 << 30), gpus: 0 },
         used_cores: Some(16.0),
         labels: BTreeMap::new(),

@@ -16,6 +16,7 @@ mod plan;
 #[cfg(test)]
 mod properties;
 mod queue;
+mod ranked;
 mod rebalance;
 mod rooms;
 mod specon;

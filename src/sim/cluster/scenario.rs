@@ -46,9 +46,10 @@ pub const CLUSTER_SCENARIOS: [&str; 13] = [
 const SCHEDULE_STREAM: u64 = 0;
 const NOISE_STREAMS: u64 = 1 << 32;
 
-/// A day of 10,000 nodes: ten jobs a node, which keep them busy for about half of it.
+/// A day of 10,000 nodes: ten jobs a node, most of them submitted around noon; all of them together are five sixths of a day's work, so that
+/// in the afternoon there is more than the nodes can do.
 const SCALE: (usize, usize, f64) = (10_000, 10, 86_400.0);
-const SCALE_SIZE_NODE_S: (f64, f64) = (600.0, 14_400.0);
+const SCALE_SIZE_NODE_S: (f64, f64) = (600.0, 28_800.0);
 
 /// SpeCon's fixed schedule: jobs, seconds between them, and the size with which plain sharing comes near its published 275 s a job.
 const FIXED: (usize, f64, f64) = (20, 50.0, 215.0);
@@ -168,7 +169,8 @@ impl ClusterScenario {
             }
             Schedule::Scale(a_node) => {
                 let mut plan = |number: usize| {
-                    let mut plan = random_job(number, SCALE.2, &self.node, &mut draws);
+                    let mut plan = random_job(number, 0.5 * SCALE.2, &self.node, &mut draws);
+                    plan.start_s += draws.uniform(0.0, 0.5 * SCALE.2);
                     plan.work = draws.log_uniform(SCALE_SIZE_NODE_S.0, SCALE_SIZE_NODE_S.1) * self.node.cores;
                     plan.units = (plan.units / 8).clamp(10, 50);
                     plan

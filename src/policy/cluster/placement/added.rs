@@ -6,9 +6,9 @@
 //! around what trainings here take as a rule. Where the CPU is not used up, a job delays nobody. Imports: model.
 
 use super::load::{Load, usual_work};
-use super::ranked::Ranked;
 use crate::model::Estimate;
 use crate::model::cluster::{ClusterObservation, ClusterReason, Phase};
+use crate::policy::cluster::ranked::Ranked;
 use std::collections::BTreeMap;
 
 /// A node that uses less of its cores than this has CPU to spare.

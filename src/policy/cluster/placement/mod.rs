@@ -6,11 +6,10 @@
 mod added;
 mod load;
 mod procon;
-mod ranked;
 
+use super::ranked::Ranked;
 use crate::model::cluster::{ClusterJob, ClusterObservation, ClusterReason, Phase, PlacementRule};
 use procon::ProCon;
-use ranked::Ranked;
 
 pub(super) use added::Added;
 

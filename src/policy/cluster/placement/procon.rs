@@ -9,8 +9,8 @@
 //! Where the source is silent: a job that has not reported twice counts with the mean indicator of those that have.
 //! Imports: model.
 
-use super::ranked::Ranked;
 use crate::model::cluster::{ClusterObservation, ClusterReason, Phase, Report, Worker};
+use crate::policy::cluster::ranked::Ranked;
 
 /// [L(W)] A node that uses less of its cores than this has CPU to spare.
 const SPARE_BELOW: f64 = 0.95;

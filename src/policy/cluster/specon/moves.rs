@@ -4,6 +4,8 @@
 
 use crate::model::Millis;
 use crate::model::cluster::{Category, ClusterObservation, ClusterReason, Move, NodeState, Phase, Worker};
+use crate::policy::cluster::ranked::Score;
+use std::collections::BTreeSet;
 
 /// [w_pc, w_wc, w_cc]
 const WEIGHTS: [f64; 3] = [2.0, 1.5, 1.0];
@@ -27,6 +29,9 @@ pub(in crate::policy::cluster) fn moves(
     mut accepts: impl FnMut(usize, usize) -> bool,
 ) -> (Vec<Move>, Vec<usize>) {
     let mut nodes = nodes(observation);
+    // The least score first, of equal ones the least used.
+    let key = |nodes: &[Node], node: usize| (Score(nodes[node].score), Score(nodes[node].used), node);
+    let mut order: BTreeSet<(Score, Score, usize)> = usable(observation).map(|node| key(&nodes, node)).collect();
     let mut moves = Vec::new();
     let mut stay = Vec::new();
     for (job, worker) in single(observation) {
@@ -35,16 +40,19 @@ pub(in crate::policy::cluster) fn moves(
         if !asks || seen.moves > 0 || !seen.movable || nodes[worker.node].growing == 0 {
             continue;
         }
-        let least = usable(observation).map(|node| nodes[node].score).fold(f64::INFINITY, f64::min);
+        let Some((Score(least), _, to)) = order.first().copied() else { break };
         if nodes[worker.node].score <= least {
             stay.push(job);
             continue;
         }
-        let candidates = usable(observation).filter(|node| nodes[*node].score <= least);
-        let target = candidates.min_by(|a, b| nodes[*a].used.total_cmp(&nodes[*b].used));
-        let Some(to) = target.filter(|to| accepts(job, *to)) else { continue };
-        let (from, at) = (nodes[worker.node].score, nodes[to].score);
+        if !accepts(job, to) {
+            continue;
+        }
+        let (from, at) = (nodes[worker.node].score, least);
+        let changed = [worker.node, to];
+        let was_usable = changed.map(|node| order.remove(&key(&nodes, node)));
         leave(&mut nodes, worker, to);
+        order.extend(changed.into_iter().zip(was_usable).filter(|(_, was)| *was).map(|(node, _)| key(&nodes, node)));
         let reason = ClusterReason::Converged { from, to: at };
         moves.push(Move { job, worker: worker.number, from: worker.node, to, reason });
     }
@@ -66,13 +74,13 @@ fn rebalance(
     let has_idle = !idle.is_empty();
     let below = if has_idle { factor } else { factor.saturating_sub(1) };
     let takers = if has_idle { idle } else { usable.into_iter().filter(|node| nodes[*node].jobs < below).collect() };
+    let mut takes = vec![false; nodes.len()];
+    takers.iter().for_each(|node| takes[*node] = true);
+    let planned: BTreeSet<usize> = moves.iter().map(|planned| planned.job).collect();
     let mut durations: Vec<(Millis, usize, &Worker)> = single(observation)
         .filter(|(job, worker)| {
             let seen = &observation.jobs[*job];
-            seen.movable
-                && seen.moves < 2
-                && !takers.contains(&worker.node)
-                && !moves.iter().any(|planned| planned.job == *job)
+            seen.movable && seen.moves < 2 && !takes[worker.node] && !planned.contains(job)
         })
         .filter_map(|(job, worker)| {
             let convergence = worker.convergence.filter(|convergence| convergence.category == Category::Converged)?;

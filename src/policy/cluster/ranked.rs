@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 /// A score that sorts; less is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Score(f64);
+pub(super) struct Score(pub(super) f64);
 
 impl Eq for Score {}
 
@@ -25,7 +25,7 @@ impl PartialOrd for Score {
 
 /// Nodes by score; equal ones by number.
 #[derive(Clone, Debug, Default)]
-pub(in crate::policy::cluster) struct Ranked {
+pub(super) struct Ranked {
     order: BTreeSet<(Score, usize)>,
     scores: Vec<Option<Score>>,
 }
