@@ -59,12 +59,14 @@ const FILE_NODES: usize = 4;
 
 /// Seconds that a worker of DRAGON's takes to start, again each time when the number of workers changes.
 const DRAGON_START_S: f64 = 5.0;
-/// DRAGON's tables: (most, least, initial workers, cores and GiB of each, priority) of four jobs; the submissions are this far apart.
+/// Most, least and initial workers, cores and GiB of each, and priority of a job of DRAGON's.
+type DragonJob = (u32, u32, u32, f64, u64, f64);
+/// Seconds between two submissions of DRAGON's.
 const DRAGON_GAP_S: f64 = 10.0;
 /// Core-seconds of each of its trainings, which are the same program.
 const DRAGON_WORK: f64 = 1800.0;
 const DRAGON_NODE: (f64, u64) = (8.0, 30);
-const DRAGON: [[(u32, u32, u32, f64, u64, f64); 4]; 3] = [
+const DRAGON: [[DragonJob; 4]; 3] = [
     [(4, 1, 2, 1.0, 2, 1.0), (6, 2, 2, 2.0, 4, 1.0), (6, 1, 2, 2.0, 4, 1.0), (6, 2, 2, 3.0, 6, 100.0)],
     [(4, 1, 2, 1.0, 2, 1.0), (6, 2, 2, 1.0, 2, 1.0), (6, 1, 2, 1.0, 2, 1.0), (6, 2, 2, 1.0, 2, 100.0)],
     [(4, 1, 2, 3.0, 6, 1.0), (6, 2, 2, 3.0, 6, 1.0), (6, 1, 2, 3.0, 6, 1.0), (6, 2, 2, 3.0, 6, 100.0)],
