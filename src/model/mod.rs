@@ -20,6 +20,7 @@ mod recording;
 mod refusal;
 mod settings;
 mod status;
+pub mod swarm;
 pub mod time;
 mod training;
 mod units;
