@@ -4,15 +4,15 @@
 //! randomised constructions in 0.3 s, with local search in 0.3 s (the thesis: 3.8 ms, 3.04 s, 3.15 s). The instances are drawn as in its
 //! evaluation: ten jobs a node, mean time between submissions 30,000 s divided by the nodes; the step is the one with the most jobs.
 
-use flowcon::policy::cluster::deadlines::{Catalogue, Job, RunTimes, Situation, check};
-use flowcon::sim::deadlines::{Instance, InstanceJob, Solver, simulate};
+use flowcon::policy::cluster::deadlines::{Job, Situation, check};
+use flowcon::sim::deadlines::{Instance, Solver, simulate};
 use std::time::Instant;
 
 const TARGETS_MS: [(&str, f64); 4] = [("greedy", 0.4), ("random", 300.0), ("local", 300.0), ("hierarchical", 300.0)];
 
 fn main() {
     for nodes in [10, 25, 50, 100] {
-        let instance = drawn(nodes);
+        let instance = Instance::drawn(nodes, 0);
         let active = busiest(&instance);
         let open = vec![None; nodes];
         let jobs: Vec<Job<'_>> = active
@@ -71,33 +71,4 @@ fn busiest(instance: &Instance) -> Vec<(usize, f64)> {
     };
     let busiest = instance.jobs.iter().max_by_key(|job| at(job.submit_s).count()).expect("jobs");
     at(busiest.submit_s).collect()
-}
-
-/// Jobs on nodes of 1, 2, 4 or 8 GPUs of two types; speed-ups and deadlines as those of the published instances.
-fn drawn(nodes: usize) -> Instance {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut uniform = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as f64 / (1_u64 << 53) as f64
-    };
-    let rows: Vec<(String, &str, usize, f64)> = [("K", 0.56), ("M", 0.62)]
-        .iter()
-        .flat_map(|(gpu, price)| [1, 2, 4, 8].map(|gpus| (format!("{gpu}{gpus}"), *gpu, gpus, price * gpus as f64)))
-        .collect();
-    let rows: Vec<_> = rows.iter().map(|(name, gpu, gpus, price)| (name.as_str(), *gpu, *gpus, *price)).collect();
-    let catalogue = Catalogue::new(&rows).expect("a valid catalogue");
-    let mut submit_s = 0.0;
-    let jobs = (0..nodes * 10).map(|number| {
-        submit_s -= (1.0 - uniform()).ln() * 30_000.0 / nodes as f64;
-        let (one, most, other) = (70_000.0 + 270_000.0 * uniform(), 1.2 + 1.2 * uniform(), 0.9 + 0.3 * uniform());
-        let time = |gpus: usize| one / (1.0 + (most - 1.0) * (gpus - 1) as f64 / 7.0);
-        let rows: Vec<_> = (1..=8).flat_map(|gpus| [(0, gpus, time(gpus)), (1, gpus, other * time(gpus))]).collect();
-        let times = RunTimes::new(&catalogue, &rows).expect("valid times");
-        let deadline_s = submit_s + times.fastest_s() * (1.0 + 1.5 * uniform());
-        InstanceJob { id: number.to_string(), submit_s, deadline_s, weight: 0.005 + 0.01 * uniform(), times }
-    });
-    let jobs = jobs.collect();
-    Instance { name: format!("1-{nodes}"), nodes, catalogue, jobs }
 }

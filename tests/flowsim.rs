@@ -256,3 +256,16 @@ fn jobs_that_print_a_beautiful_loss_harm_nobody_else() {
         assert!(completion <= 0.0 && t95 <= -0.05 && worst <= bound, "{scenario}: {completion} {t95} {worst}");
     }
 }
+
+#[test]
+fn published_figures_stand_beside_simulated_ones() {
+    let text = stdout(&["paper", "specon", "--seeds", "2"]);
+    assert!(text.starts_with("SpeCon: moving converged jobs\n") && text.contains("-37.6 %"), "{text}");
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html").display().to_string();
+    for paper in ["flowcon", "procon", "dragon"] {
+        assert_eq!(stdout(&["paper", paper, "--seeds", "2", "--html", &page]), "");
+        let html = fs::read_to_string(&page).unwrap();
+        assert!(html.contains("Not reproduced, and why") && !html.contains("<script"), "{html}");
+    }
+}

@@ -4,8 +4,9 @@
 
 use super::cluster::ClusterArguments;
 use super::deadlines::DeadlinesArguments;
+use super::paper::PaperArguments;
 use super::trace::{Discipline, Gpus};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
 /// Simulates training jobs on virtual time with the product's own policy code.
@@ -28,7 +29,7 @@ pub enum Command {
     Trace(TraceArguments),
     /// Compares policies for jobs with deadlines on nodes that are rented by the hour.
     Deadlines(DeadlinesArguments),
-    /// Repeats a paper's evaluation: published figures beside simulated ones.
+    /// Repeats evaluations of papers: published figures beside simulated ones.
     Paper(PaperArguments),
     /// Makes the decisions of a recording again and compares them bit for bit.
     Replay(ReplayArguments),
@@ -98,21 +99,4 @@ pub struct TraceArguments {
 pub struct ReplayArguments {
     /// A recording: JSON lines, written by a daemon or by `flowsim run SCENARIO --record FILE`.
     pub file: PathBuf,
-}
-
-/// `flowsim paper`.
-#[derive(Args)]
-pub struct PaperArguments {
-    /// Which paper.
-    pub paper: Paper,
-    /// How many schedules to draw.
-    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    pub seeds: u64,
-}
-
-/// The papers whose evaluation can be repeated.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Paper {
-    /// FlowCon: three fixed, five, ten and fifteen random jobs on one node.
-    Flowcon,
 }

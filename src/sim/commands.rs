@@ -2,7 +2,7 @@
 //!
 //! Imports: model.
 
-use super::args::{Arguments, Command, Paper, PaperArguments, ReplayArguments, RunArguments, TraceArguments};
+use super::args::{Arguments, Command, ReplayArguments, RunArguments, TraceArguments};
 use super::compare::{Change, Comparison, PolicyRuns, Summary, compare};
 use super::contender::{CONTENDERS, Contender, Decider};
 use super::node::{Keep, simulate};
@@ -31,7 +31,7 @@ pub fn run() -> ExitCode {
         Command::Cluster(arguments) => cluster::run(&arguments),
         Command::Trace(arguments) => run_trace(&arguments),
         Command::Deadlines(arguments) => deadlines::run(&arguments),
-        Command::Paper(arguments) => Ok(repeat_paper(&arguments)),
+        Command::Paper(arguments) => paper::run(&arguments),
         Command::Replay(arguments) => run_replay(&arguments),
         Command::List => Ok(list()),
     };
@@ -191,24 +191,6 @@ fn with_change(seconds: f64, fair: Option<f64>) -> String {
         Some(fair) => format!("{seconds:.1} ({})", Change::between(fair, seconds)),
         None => format!("{seconds:.1}"),
     }
-}
-
-fn repeat_paper(arguments: &PaperArguments) -> String {
-    let rows = match arguments.paper {
-        Paper::Flowcon => paper::flowcon(arguments.seeds),
-    };
-    let contended = format!("simulated, contention {}", paper::CONTENTION);
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["schedule", "figure", "published", "simulated, fluid", &contended]);
-    for row in rows {
-        table.add_row([row.source, row.what.to_owned(), row.published, row.fluid, row.contended]);
-    }
-    let seeds = arguments.seeds;
-    let notes: String = paper::NOT_REPRODUCED.iter().map(|note| format!("- {note}\n")).collect();
-    format!(
-        "FlowCon's evaluation against plain sharing; simulated: means over {seeds} schedules (range of four fifths)\n{table}\n\nNot reproduced, and why\n{notes}"
-    )
 }
 
 fn list() -> String {

@@ -57,8 +57,6 @@ impl ClusterContender {
             "spread" => ("balanced", Spread, Never, Weighted),
             "procon" => ("balanced", ProCon, Never, Weighted),
             "specon" => ("balanced", Spread, SpeCon, Weighted),
-            "x-placed" => ("balanced", LeastAdded, Never, Weighted),
-            "x-moved" => ("balanced", Spread, Forecast, Weighted),
             "default" | "oasis" => ("balanced", LeastAdded, Forecast, Weighted),
             other => {
                 let names = CLUSTER_CONTENDERS.map(|(name, _)| name).join(", ");

@@ -4,6 +4,7 @@
 //! own ([`crate::policy::cluster::deadlines`]). Imports: policy.
 
 mod command;
+mod drawn;
 mod engine;
 mod instance;
 mod policy;
