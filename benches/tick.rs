@@ -22,6 +22,7 @@ fn observation(round: u64) -> NodeObservation {
         memory: Bytes(1 << 40),
         pressure: Pressure { cpu: Some(0.4), memory: Some(0.0), io: Some(0.0) },
         holdback: None,
+        gpus: Vec::new(),
         containers: (0..CONTAINERS).map(|number| container(number, round, now)).collect(),
     }
 }
@@ -61,6 +62,7 @@ fn container(number: u64, round: u64, now: Millis) -> ContainerObservation {
             pressure: Pressure { cpu: None, memory: Some(0.0), io: None },
             ..Usage::default()
         },
+        gpus: Vec::new(),
         limits,
         original: limits,
         learning: learning(number, round, now),

@@ -15,7 +15,7 @@
 //! | [`limits`] | the ledger of each container's limits and the machine around it: original, ours, whose. Pure |
 //! | [`progress`] | bytes of a log → evaluations and progress, curves and forecasts. Pure |
 //! | [`config`] | files and labels → validated settings |
-//! | [`host`] | the world, one concern a folder: docker, cgroup, tail, store, scope, systemd |
+//! | [`host`] | the world, one concern a folder: docker, cgroup, gpu, tail, store, scope, systemd |
 //! | [`api`] | wire types, the server on a Unix socket, its client |
 //! | [`daemon`] | `flowcond`: a loop that reads, tells the machine, and carries its effects out; the history |
 //! | [`sim`] | `flowsim`: the same policy code on virtual time |

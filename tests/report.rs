@@ -146,6 +146,8 @@ fn an_hour_of_15_jobs(state: &Path) {
                 unix_ms,
                 cpu: Some(CpuTime(n as u64 * 3_000_000)),
                 memory: Some(Bytes(1 << 30)),
+                gpus: None,
+                gpu_memory: None,
                 value: Some(0.1 + (-(n as f64) / 60.0).exp()),
                 progress: Some(n as f64 / 10.0),
                 quality: None,

@@ -3,7 +3,7 @@
 //! Pure. Imports: wire types, text, table.
 
 use crate::api::wire::{
-    Claim, Container, ContainerDetail, Domain, Estimate, Explanation, GrowthEfficiency, Limit, Limits, Trend,
+    Claim, Container, ContainerDetail, Domain, Estimate, Explanation, GpuUse, GrowthEfficiency, Limit, Limits, Trend,
 };
 use crate::term::screen::{Look, Tone};
 use crate::term::table::{Cell, Column, table};
@@ -360,6 +360,23 @@ fn used(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
             page.line(label, &text::bytes(bytes));
         }
     }
+    for part in &container.gpus {
+        page.line(&format!("GPU {}", part.place()), &gpu(part));
+    }
+}
+
+/// `45% of its time, 3.2G of its memory, by 2 processes (GPU-5d…)`.
+fn gpu(part: &GpuUse) -> String {
+    let share = part.share.map_or_else(
+        || "an unknown part of its time".to_owned(),
+        |share| format!("{} of its time", text::percent(share)),
+    );
+    let memory = part.memory_bytes.map_or_else(
+        || "an unknown part of its memory".to_owned(),
+        |bytes| format!("{} of its memory", text::bytes(bytes)),
+    );
+    let processes = if part.processes == 1 { "1 process".to_owned() } else { format!("{} processes", part.processes) };
+    format!("{share}, {memory}, by {processes} ({})", part.uuid)
 }
 
 fn notices(page: &mut Page<'_>, container: &Container) {

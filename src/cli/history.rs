@@ -240,18 +240,16 @@ fn job_page(history: &JobHistory, every_ms: u64, look: &Look) -> String {
         clean(&job.runtime),
         when::clock(job.started_unix_ms),
     );
-    let columns = [
-        Column::left("TIME"),
-        Column::right("VALUE"),
-        Column::left("PROGRESS"),
-        Column::right("CORES"),
-        Column::right("SHARE"),
-        Column::right("WEIGHT"),
-        Column::elastic("WHY", 16),
-    ];
+    let gpus = moments.iter().any(|moment| moment.gpus.is_some() || moment.gpu_memory_bytes.is_some());
+    let mut columns =
+        vec![Column::left("TIME"), Column::right("VALUE"), Column::left("PROGRESS"), Column::right("CORES")];
+    if gpus {
+        columns.extend(["GPUS", "GPU-MEM"].map(Column::right));
+    }
+    columns.extend([Column::right("SHARE"), Column::right("WEIGHT"), Column::elastic("WHY", 16)]);
     let before = std::iter::once(None).chain(moments.iter().map(Some));
     let rows: Vec<Vec<Cell>> =
-        moments.iter().zip(before).map(|(moment, before)| moment_row(job, moment, before)).collect();
+        moments.iter().zip(before).map(|(moment, before)| moment_row(job, moment, before, gpus)).collect();
     page.push_str(&table(&columns, &rows, look));
     if every_ms > 2_000 {
         // Writing to a string cannot fail.
@@ -270,21 +268,28 @@ fn job_page(history: &JobHistory, every_ms: u64, look: &Look) -> String {
     page
 }
 
-fn moment_row(job: &PastJob, moment: &Moment, before: Option<&Moment>) -> Vec<Cell> {
+fn moment_row(job: &PastJob, moment: &Moment, before: Option<&Moment>, gpus: bool) -> Vec<Cell> {
     let why = match (&moment.hold, &moment.decision) {
         (Some(hold), _) => Cell::new(Tone::Warn, &format!("left alone: {hold}")),
         (None, Some(decision)) => Cell::plain(&decision.text),
         (None, None) => Cell::new(Tone::Dim, "not decided yet"),
     };
-    vec![
+    let mut row = vec![
         Cell::plain(&when::clock(moment.unix_ms)),
         Cell::or_dash(moment.value.map(text::number_text)),
         Cell::or_dash(progress(job, Some(moment))),
         Cell::or_dash(before.and_then(|before| cores_between(before, moment)).map(|cores| format!("{cores:.2}"))),
+    ];
+    if gpus {
+        row.push(Cell::or_dash(moment.gpus.map(|gpus| format!("{gpus:.2}"))));
+        row.push(Cell::or_dash(moment.gpu_memory_bytes.map(text::bytes)));
+    }
+    row.extend([
         Cell::or_dash(moment.share.map(text::percent)),
         Cell::or_dash(moment.cpu_weight.map(|weight| weight.to_string())),
         why,
-    ]
+    ]);
+    row
 }
 
 /// Cores used on average between two moments of one job.

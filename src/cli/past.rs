@@ -129,6 +129,10 @@ fn known(instant: &PastInstant, moment: &Moment) -> Vec<(&'static str, String)> 
     cpu.extend(moment.cpu_s.map(|seconds| format!("{} CPU time in all", text::duration(seconds))));
     lines.push(("CPU", if cpu.is_empty() { "unknown".to_owned() } else { cpu.join(", ") }));
     lines.extend(moment.memory_bytes.map(|bytes| ("memory", format!("{} charged", text::bytes(bytes)))));
+    let mut gpu: Vec<String> = Vec::new();
+    gpu.extend(moment.gpus.map(|gpus| format!("{gpus:.2} GPUs")));
+    gpu.extend(moment.gpu_memory_bytes.map(|bytes| format!("{} GPU memory", text::bytes(bytes))));
+    lines.extend((!gpu.is_empty()).then(|| ("GPU", gpu.join(", "))));
     lines.push(("state", moment.state.clone()));
     if let Some(node) = &instant.node {
         let pressure = [("CPU", node.pressure.cpu), ("memory", node.pressure.memory), ("I/O", node.pressure.io)];

@@ -2,7 +2,7 @@
 //!
 //! Pure: a wire document and a look make a page. Imports: wire types, text, table.
 
-use crate::api::wire::{Container, Metric, Node, Notice, Status, Trend};
+use crate::api::wire::{Container, GpuUse, Metric, Node, Notice, Status, Trend};
 use crate::term::screen::{Look, Tone};
 use crate::term::table::{Cell, Column, fits, table};
 use crate::term::text::{self, clean};
@@ -98,14 +98,18 @@ enum Detail {
     Short,
     /// Why as the daemon words it.
     Usual,
-    /// Every column.
-    Wide,
+    /// Every column; those about GPUs where a job has one.
+    Wide {
+        /// Whether one has.
+        gpus: bool,
+    },
 }
 
 fn jobs(containers: &[Container], look: &Look) -> String {
     let rows = |detail| -> Vec<Vec<Cell>> { containers.iter().map(|container| row(container, detail)).collect() };
     if look.columns.is_none() {
-        return table(&columns(Detail::Wide), &rows(Detail::Wide), look);
+        let wide = Detail::Wide { gpus: containers.iter().any(|container| !container.gpus.is_empty()) };
+        return table(&columns(wide), &rows(wide), look);
     }
     let columns = columns(Detail::Usual);
     let usual = rows(Detail::Usual);
@@ -126,8 +130,12 @@ fn columns(detail: Detail) -> Vec<Column> {
         Column::right("LEFT"),
         Column::right("SHARE"),
     ];
-    if detail == Detail::Wide {
-        columns.extend(["LIMIT", "CPU", "MEMORY", "WEIGHT", "GROWTH", "SURE"].map(Column::right));
+    if let Detail::Wide { gpus } = detail {
+        columns.extend(["LIMIT", "CPU", "MEMORY"].map(Column::right));
+        if gpus {
+            columns.extend(["GPU", "GPU-MEM"].map(Column::right));
+        }
+        columns.extend(["WEIGHT", "GROWTH", "SURE"].map(Column::right));
         columns.push(Column::left("ID"));
     }
     columns.push(Column::elastic("WHY", 9));
@@ -145,11 +153,16 @@ fn row(container: &Container, detail: Detail) -> Vec<Cell> {
         Cell::or_dash(remaining(container)),
         share(container),
     ];
-    if detail == Detail::Wide {
+    if let Detail::Wide { gpus } = detail {
         row.extend([
             Cell::or_dash(container.limit.map(text::percent)),
             Cell::or_dash(container.cpu_used.map(text::percent)),
             Cell::or_dash(container.memory_bytes.map(text::bytes)),
+        ]);
+        if gpus {
+            row.extend([Cell::or_dash(gpu_shares(&container.gpus)), Cell::or_dash(gpu_memory(&container.gpus))]);
+        }
+        row.extend([
             Cell::or_dash(container.cpu_weight.map(|weight| weight.to_string())),
             Cell::or_dash(container.growth.map(text::number_text)),
             Cell::or_dash(metric.map(|metric| text::percent(metric.confidence))),
@@ -222,6 +235,28 @@ fn remaining(container: &Container) -> Option<String> {
     Some(format!("~{}", text::duration(remaining.likely)))
 }
 
+/// `0 45%, 1 30%`; of many, how many and what they are on average.
+fn gpu_shares(parts: &[GpuUse]) -> Option<String> {
+    let told = |share: Option<f64>| share.map_or_else(|| "?".to_owned(), text::percent);
+    match parts {
+        [] => None,
+        [_] | [_, _] | [_, _, _] => {
+            let each: Vec<String> = parts.iter().map(|part| format!("{} {}", part.place(), told(part.share))).collect();
+            Some(each.join(", "))
+        }
+        many => {
+            let known: Vec<f64> = many.iter().filter_map(|part| part.share).collect();
+            let mean = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
+            Some(format!("{} of {}", told(mean), many.len()))
+        }
+    }
+}
+
+fn gpu_memory(parts: &[GpuUse]) -> Option<String> {
+    let known: Vec<u64> = parts.iter().filter_map(|part| part.memory_bytes).collect();
+    (!known.is_empty()).then(|| text::bytes(known.iter().sum()))
+}
+
 fn share(container: &Container) -> Cell {
     Cell::or_dash(container.share.map(text::percent))
 }
@@ -229,7 +264,7 @@ fn share(container: &Container) -> Cell {
 fn why(container: &Container, detail: Detail) -> Cell {
     if let Some(hold) = &container.hold {
         let tone = if hold.kind == "settling" { Tone::Dim } else { Tone::Warn };
-        return Cell::new(tone, if detail == Detail::Wide { &hold.why } else { hold_words(&hold.kind) });
+        return Cell::new(tone, if matches!(detail, Detail::Wide { .. }) { &hold.why } else { hold_words(&hold.kind) });
     }
     let words = if detail == Detail::Short { rule_words(container) } else { &container.why };
     if container.notices.iter().any(Notice::is_warning) {
@@ -301,6 +336,7 @@ mod tests {
             since: Millis(0),
             cores: 128.0,
             pressure: Pressure { cpu: Some(1.0), memory: Some(1.0), io: Some(1.0) },
+            gpus: Vec::new(),
             settings: PolicySettings::default(),
             interval: Millis::from_secs(320),
             next_tick: Millis::from_secs(320),
@@ -326,5 +362,16 @@ mod tests {
         assert!(text::width(&words) <= 80);
         assert!(header(&in_a_block, &Look { columns: Some(80), color: false }, 1_700_000_000_000).contains(&words));
         assert!(shown.contains("RELEASED") && shown.contains("10m ago"), "{shown}");
+    }
+
+    #[test]
+    fn many_gpus_are_told_by_their_number_and_mean() {
+        let part = |gpu, share| GpuUse { gpu, share, memory_bytes: Some(1 << 30), ..GpuUse::default() };
+        let shares = |parts: &[GpuUse]| gpu_shares(parts).unwrap_or_default();
+        assert_eq!(gpu_shares(&[]), None);
+        assert_eq!(shares(&[part(1, Some(0.45))]), "1 45%");
+        assert_eq!(shares(&[part(0, Some(0.45)), part(3, None)]), "0 45%, 3 ?");
+        assert_eq!(shares(&(0..8).map(|gpu| part(gpu, Some(0.5))).collect::<Vec<_>>()), "50% of 8");
+        assert_eq!(gpu_memory(&[part(0, None), part(1, None)]).as_deref(), Some("2.0G"));
     }
 }

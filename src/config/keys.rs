@@ -202,6 +202,12 @@ pub const KEYS: &[Key] = &[
         show: |s| format!("[{}]", s.admins.iter().map(|user| quoted(user)).collect::<Vec<_>>().join(", ")),
     },
     Key {
+        name: "gpu.library",
+        help: "the library of the NVIDIA driver by which GPUs are looked at, a name or a path; \"off\" = they are not",
+        set: |s, v| v.text().map(|name| s.gpu_library = (name != "off").then(|| name.into())),
+        show: |s| quoted(&s.gpu_library.as_ref().map_or("off".into(), |name| name.to_string_lossy())),
+    },
+    Key {
         name: "history.enabled",
         help: "whether what was seen, decided and done is kept, for `flowctl history` and `flowctl report`",
         set: |s, v| v.switch().map(|on| s.history.enabled = on),

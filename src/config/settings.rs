@@ -65,6 +65,8 @@ pub struct Settings {
     pub group: Option<String>,
     /// Users, besides root, that may change things.
     pub admins: Vec<String>,
+    /// By which library GPUs are looked at, a name or a path; `None` = they are not.
+    pub gpu_library: Option<PathBuf>,
     /// How much of the past is kept.
     pub history: HistorySettings,
 }
@@ -82,6 +84,7 @@ impl Settings {
             ("scopes.label-bytes", self.scope_label_bytes != new.scope_label_bytes),
             ("api.group", self.group != new.group),
             ("api.admins", self.admins != new.admins),
+            ("gpu.library", self.gpu_library != new.gpu_library),
             ("history.enabled", self.history.enabled != new.history.enabled),
         ];
         differing.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
@@ -102,6 +105,7 @@ impl Default for Settings {
             scope_label_bytes: Bytes(64 << 10),
             group: Some("flowcon".to_owned()),
             admins: Vec::new(),
+            gpu_library: Some("libnvidia-ml.so.1".into()),
             history: HistorySettings::default(),
         }
     }

@@ -44,6 +44,12 @@ pub(super) enum Part {
     History,
     /// Watching the logs.
     Watch,
+    /// The driver of the GPUs.
+    GpuDriver,
+    /// The GPU of this number: whether it answers.
+    Gpu(u32),
+    /// The GPU of this number: what broke on it.
+    GpuFault(u32),
 }
 
 /// Bytes that a job wrote.

@@ -5,6 +5,7 @@ use super::claims::ClaimReader;
 use super::departed::Departed;
 use super::error::DaemonError;
 use super::event::Event;
+use super::gpus::Gpus;
 use super::holdback::Blocks;
 use super::job::Jobs;
 use super::journal::{Remembered, unix_ms};
@@ -90,6 +91,7 @@ pub(super) struct Governing {
     governor: Governor,
     pub(super) logs: LogReader,
     pub(super) claims: ClaimReader,
+    pub(super) gpus: Gpus,
     pub(super) engine: Option<EngineInfo>,
     /// How the engine is, in words.
     pub(super) engine_state: String,
@@ -120,7 +122,7 @@ impl Governing {
         reread: Reread,
         mut remembered: Remembered,
         actuator: Actuator,
-        (logs, claims): (LogReader, ClaimReader),
+        (logs, claims, gpus): (LogReader, ClaimReader, Gpus),
         asks: Asks,
         mut publisher: Publisher,
     ) -> Governing {
@@ -148,6 +150,7 @@ impl Governing {
             positions_outlive_jobs: true, // those that ended while no daemon ran
             logs,
             claims,
+            gpus,
             engine: None,
             engine_state: engine_state.to_owned(),
             lost: None,

@@ -20,6 +20,7 @@ mod effects;
 mod error;
 mod event;
 mod governing;
+mod gpus;
 mod hands;
 mod history;
 mod holdback;
@@ -62,6 +63,7 @@ use actuator::Actuator;
 use claims::ClaimReader;
 use event::Event;
 use governing::{Asked, Asks, Governing};
+use gpus::Gpus;
 use history::History;
 use journal::Journal;
 use logs::LogReader;
@@ -121,6 +123,7 @@ pub async fn run(
     tasks.watch("the actuator", acting);
     let claims = ClaimReader::new(events.clone());
     let logs = LogReader::start(engine);
+    let gpus = Gpus::start(settings.gpu_library.as_deref(), events.clone());
     let history = History::start(&settings, events.clone(), asked_of_history);
     let publisher = Publisher::new(commands, recordings, questions, history);
     let listener = listen(&settings, admins, &publisher, &events)?;
@@ -131,7 +134,7 @@ pub async fn run(
         let _ = stopped.await; // told, or the daemon is gone
     };
     let mut server = tokio::spawn(api::serve(socket, publisher.feed(), access, ApiLimits::default(), until));
-    let mut governing = Governing::new(settings, reread, remembered, actuator, (logs, claims), asks, publisher);
+    let mut governing = Governing::new(settings, reread, remembered, actuator, (logs, claims, gpus), asks, publisher);
     let mut asked = Asked { requests, recorders };
     let ended = tokio::select! {
         ended = governing.run(&mut inbox, &mut asked, &mut control, ready) => ended,

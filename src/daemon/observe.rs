@@ -1,5 +1,6 @@
 //! The first call of a tick: everything that the governor may know, built once.
 
+use super::gpus::Gpus;
 use super::job::{Job, Jobs};
 use crate::host::{cgroup, node};
 use crate::limits::Ledger;
@@ -21,13 +22,25 @@ impl Node {
 }
 
 /// Observes all jobs, with the limits as last read. `close` is for a tick, not for a look: it ends the trackers' intervals.
-pub(super) fn observe(node: Node, jobs: &mut Jobs, limits: &Machine, now: Millis, close: bool) -> NodeObservation {
+pub(super) fn observe(
+    node: Node,
+    jobs: &mut Jobs,
+    (limits, gpus): (&Machine, &Gpus),
+    now: Millis,
+    close: bool,
+) -> NodeObservation {
+    let (gpus, mut uses) = gpus.observed(jobs);
     let seen = |job: &mut Box<Job>| Some(observe_job(job, limits.ledger(job.id())?, limits, now, close));
-    let containers = jobs.values_mut().filter_map(seen).collect();
+    let with_gpus = |mut seen: ContainerObservation| {
+        seen.gpus = uses.remove(&seen.id).unwrap_or_default();
+        seen
+    };
+    let containers = jobs.values_mut().filter_map(seen).map(with_gpus).collect();
     let Node { cores, memory } = node;
     // What a look publishes does not need it.
     let idle = if close { node::idle() } else { Vec::new() };
-    NodeObservation { now, cores, idle, memory, pressure: cgroup::node_pressure(), holdback: None, containers }
+    let pressure = cgroup::node_pressure();
+    NodeObservation { now, cores, idle, memory, pressure, holdback: None, gpus, containers }
 }
 
 fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, close: bool) -> ContainerObservation {
@@ -46,6 +59,7 @@ fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, cl
         memory_floor: job.memory_floor(),
         deadline: job.directives.deadline.map(|after| job.started.after(after)),
         usage: job.usage,
+        gpus: Vec::new(),
         limits: *ledger.stands(),
         original: *ledger.original(),
         learning: job.learning(now, close),

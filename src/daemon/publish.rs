@@ -173,6 +173,7 @@ pub(super) fn empty_status() -> NodeStatus {
         since: Millis(0),
         cores: 0.0,
         pressure: Pressure::default(),
+        gpus: Vec::new(),
         settings: PolicySettings::default(),
         interval: Millis(0),
         next_tick: Millis(0),

@@ -1,5 +1,6 @@
 //! What the loop sees and publishes. Imports: the loop, observations, host's systemd, model.
 
+use super::event::Part;
 use super::governing::Governing;
 use super::journal::unix_ms;
 use super::observe::{observe, status_of};
@@ -17,7 +18,10 @@ impl Governing {
                 self.publisher.tell(EventKind::Holdback, None, text);
             }
         }
-        NodeObservation { holdback, ..observe(self.node, &mut self.jobs, &self.limits, now, close) }
+        if let Some(problem) = self.gpus.turned() {
+            self.publisher.health(Part::GpuDriver, problem);
+        }
+        NodeObservation { holdback, ..observe(self.node, &mut self.jobs, (&self.limits, &self.gpus), now, close) }
     }
 
     pub(super) fn publish(&mut self) {
@@ -26,7 +30,7 @@ impl Governing {
     }
 
     pub(super) fn publish_observed(&mut self, observation: NodeObservation) {
-        let NodeObservation { now, cores, pressure, holdback, containers, .. } = observation;
+        let NodeObservation { now, cores, pressure, holdback, gpus, containers, .. } = observation;
         let (all, limits) = (&mut self.jobs, &self.limits);
         let with_job = |observed: ContainerObservation| {
             let drifts = limits.ledger(&observed.id)?.drifts();
@@ -44,6 +48,7 @@ impl Governing {
             since: self.since,
             cores,
             pressure,
+            gpus,
             settings: self.settings.policy,
             interval: self.interval,
             next_tick: self.next_tick,

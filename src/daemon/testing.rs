@@ -5,6 +5,7 @@ use super::actuator::Actuator;
 use super::claims::ClaimReader;
 use super::event::Event;
 use super::governing::{Asked, Asks, Governing, moment};
+use super::gpus::Gpus;
 use super::hands::Hands;
 use super::history::History;
 use super::job::Job;
@@ -205,7 +206,8 @@ impl House {
         let reader = ClaimReader::new(events.clone());
         let same = settings.clone();
         let reread = Box::new(move || Ok(same.clone()));
-        let governing = Governing::new(settings, reread, remembered, actuator, (logs, reader), asks, publisher);
+        let gpus = Gpus::start(None, asks.events.clone());
+        let governing = Governing::new(settings, reread, remembered, actuator, (logs, reader, gpus), asks, publisher);
         House { governing, inbox, events, _state: state }
     }
 

@@ -1,9 +1,10 @@
-//! The outside world, one concern a file: the engine, cgroups, logs, the store, scopes, systemd, users.
+//! The outside world, one concern a file: the engine, cgroups, GPUs, logs, the store, scopes, systemd, users.
 //!
 //! A module here imports model only, never policy and never a sibling; the daemon composes them.
 
 pub mod cgroup;
 pub mod docker;
+pub mod gpu;
 pub mod node;
 pub mod scope;
 pub mod store;

@@ -52,6 +52,10 @@ pub struct Moment {
     pub cpu: Option<CpuTime>,
     /// Memory charged.
     pub memory: Option<Bytes>,
+    /// GPU time had, as a number of whole GPUs: 1.5 = one and a half.
+    pub gpus: Option<f64>,
+    /// GPU memory held, on all its GPUs.
+    pub gpu_memory: Option<Bytes>,
     /// The latest evaluation, six digits; may be NaN or infinite.
     pub value: Option<f64>,
     /// Progress units done.

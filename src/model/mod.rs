@@ -7,6 +7,7 @@ pub mod cluster;
 mod container;
 mod event;
 mod forecast;
+mod gpu;
 mod history;
 mod holdback;
 mod learning;
@@ -30,6 +31,7 @@ pub use change::{LimitChange, LimitKind, Setting};
 pub use container::{Adoption, Bounds, ContainerId, Directives, EngineLimits, EngineMark, Hold, RunState, Runtime};
 pub use event::{Event, EventKind};
 pub use forecast::WorkForecast;
+pub use gpu::{Gpu, GpuInstance, GpuUse};
 pub use history::{
     BlockWork, HistoryAnswer, HistoryQuery, Moment, PastBlock, PastDecision, PastInstant, PastJob, PastNode, Span,
 };

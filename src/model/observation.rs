@@ -1,8 +1,8 @@
 //! What was seen of the node at one instant. Missing is a value: every reading that can fail is an `Option`.
 
 use super::{
-    Bounds, Bytes, ContainerId, CpuTime, CpuWeight, Hold, HoldbackBlock, Learning, Millis, Place, Quota, RunState,
-    Runtime,
+    Bounds, Bytes, ContainerId, CpuTime, CpuWeight, Gpu, GpuUse, Hold, HoldbackBlock, Learning, Millis, Place, Quota,
+    RunState, Runtime,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -24,6 +24,9 @@ pub struct NodeObservation {
     /// The block of time that it falls into, with a holdback.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holdback: Option<HoldbackBlock>,
+    /// Its GPUs by their number; empty = none, or none that answers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<Gpu>,
     /// The governed containers, ordered by id.
     pub containers: Vec<ContainerObservation>,
 }
@@ -74,6 +77,9 @@ pub struct ContainerObservation {
     pub deadline: Option<Millis>,
     /// What it has used.
     pub usage: Usage,
+    /// What it has of which GPUs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<GpuUse>,
     /// The limits that stand in its cgroup.
     pub limits: Limits,
     /// The limits before our first change.

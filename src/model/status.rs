@@ -1,7 +1,8 @@
 //! What the daemon publishes after each step: the one snapshot that the API, the metrics and the tables read.
 
 use super::{
-    Adoption, ContainerObservation, ContainerPlan, Directives, HoldbackBlock, Millis, PolicySettings, Pressure, Share,
+    Adoption, ContainerObservation, ContainerPlan, Directives, Gpu, HoldbackBlock, Millis, PolicySettings, Pressure,
+    Share,
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -20,6 +21,8 @@ pub struct NodeStatus {
     pub cores: f64,
     /// Node-wide pressure.
     pub pressure: Pressure,
+    /// Its GPUs by their number; empty = none, or none that answers.
+    pub gpus: Vec<Gpu>,
     /// The settings in force.
     pub settings: PolicySettings,
     /// The present interval; longer than the configured one while backing off.

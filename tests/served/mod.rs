@@ -163,6 +163,7 @@ pub fn idle_node() -> NodeStatus {
         since: Millis::from_secs(100),
         cores: 4.0,
         pressure: Pressure { cpu: Some(0.12), memory: Some(0.0), io: Some(0.031) },
+        gpus: Vec::new(),
         settings: PolicySettings { policy: PolicyName::Flowcon, ..PolicySettings::default() },
         interval: Millis::from_secs(20),
         next_tick: Millis::from_secs(1012),
@@ -215,6 +216,7 @@ pub fn job(id: &str, name: &str) -> JobStatus {
             working_set: Some(Bytes(1 << 30)),
             ..Usage::default()
         },
+        gpus: Vec::new(),
         limits: weight,
         original: weight,
         learning: Learning::default(),

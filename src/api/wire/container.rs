@@ -1,6 +1,6 @@
 //! One governed container as the lists show it, and its limits. Imports: model, sibling wire types.
 
-use super::{Adoption, Metric, Notice, Progress, finite, finite_option, word};
+use super::{Adoption, GpuUse, Metric, Notice, Progress, finite, finite_option, word};
 use crate::model::{self, JobStatus, NodeStatus, PlannedLimits, PolicyName, Reason};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -55,6 +55,9 @@ pub struct Container {
     pub cpu_used: Option<f64>,
     /// Memory charged now.
     pub memory_bytes: Option<u64>,
+    /// What it has of which GPUs; left out where it has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<GpuUse>,
     /// The CPU weight that stands, on the scale of `cpu.weight`.
     pub cpu_weight: Option<u32>,
     /// The rule that decided, for programs.
@@ -97,6 +100,7 @@ impl Container {
             growth: plan.and_then(|plan| finite_option(plan.growth.cpu)),
             cpu_used: finite_option(job.cpu_used),
             memory_bytes: observed.usage.memory.map(|bytes| bytes.0),
+            gpus: observed.gpus.iter().map(GpuUse::of).collect(),
             cpu_weight: observed.limits.cpu_weight.map(|weight| weight.number()),
             rule: plan.map(|plan| super::explanation::spelled(&plan.reason).0.to_owned()),
             why: why(job, status),

@@ -95,6 +95,12 @@ pub struct Moment {
     pub cpu_s: Option<f64>,
     /// Memory charged.
     pub memory_bytes: Option<u64>,
+    /// GPU time had, as a number of whole GPUs; left out where it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<f64>,
+    /// GPU memory held, on all its GPUs; left out where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_memory_bytes: Option<u64>,
     /// The latest evaluation; null where there was none, or it was not a finite number.
     pub value: Option<f64>,
     /// Progress units done.
@@ -127,6 +133,8 @@ impl Moment {
             unix_ms: moment.unix_ms,
             cpu_s: moment.cpu.map(|cpu| cpu.as_secs_f64()),
             memory_bytes: moment.memory.map(|bytes| bytes.0),
+            gpus: finite_option(moment.gpus),
+            gpu_memory_bytes: moment.gpu_memory.map(|bytes| bytes.0),
             value: finite_option(moment.value),
             progress: finite_option(moment.progress),
             quality: finite_option(moment.quality),

@@ -6,6 +6,7 @@
 mod container;
 mod event;
 mod explanation;
+mod gpu;
 mod history;
 mod learning;
 mod notice;
@@ -14,6 +15,7 @@ mod status;
 pub use container::{Container, ContainerList, Hold, Limit, Limits};
 pub use event::{Event, Gap};
 pub use explanation::{ContainerDetail, Decision, Domain, Drift, Explanation, GrowthEfficiency, Use};
+pub use gpu::{Gpu, GpuInstance, GpuUse};
 pub use history::{
     BlockWork, Moment, Moments, PastBlock, PastBlocks, PastEvents, PastInstant, PastJob, PastJobs, PastNode, PastNodes,
 };

@@ -1,6 +1,6 @@
 //! `/v1/status` and `/v1/policy`: the node, its policy and what an operator should know. Imports: model, sibling wire types.
 
-use super::{Container, Notice, finite_option, word};
+use super::{Container, Gpu, Notice, finite_option, word};
 use crate::model::{self, NodeStatus, PolicySettings};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -58,6 +58,9 @@ pub struct Node {
     /// Until when every container has its original limits, to measure what governing gains; null = it is governed.
     #[serde(default)]
     pub plain_until_unix_ms: Option<u64>,
+    /// Its GPUs by their number; left out where there is none, or none that answers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<Gpu>,
     /// What each runtime's connection is like.
     pub runtimes: Vec<String>,
 }
@@ -78,6 +81,7 @@ impl Node {
             decisions: status.ticks,
             paused: status.paused,
             plain_until_unix_ms: status.holdback.filter(|block| block.plain).map(|block| block.until_unix_ms),
+            gpus: status.gpus.iter().map(Gpu::of).collect(),
             runtimes: status.runtimes.clone(),
         }
     }

@@ -7,15 +7,20 @@ use crate::api::wire::{Configuration, Status};
 use crate::config::{self, EngineChoice, Settings};
 use crate::host::cgroup::{Version, node_pressure};
 use crate::host::docker::{Engine, EngineAddress, EngineError, EngineInfo};
+use crate::host::gpu;
 use crate::host::users::gid_of;
 use rustix::fs::inotify::{self, CreateFlags};
 use rustix::fs::{Access, StatVfsMountFlags};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 /// The group whose members may read.
 const READERS: &str = "flowcon";
+
+/// A driver that is well answers in a second or two.
+const DRIVER_ANSWERS_IN: Duration = Duration::from_secs(10);
 
 /// What a container must carry to be governed.
 const LABEL: &str = "flowcon.enable=true";
@@ -30,6 +35,7 @@ pub(super) async fn checks(client: &Client, state_dir: Option<&Path>) -> Vec<Che
     let state_dir = state_dir.unwrap_or(&settings.state_dir);
     let mut checks = vec![judge::daemon(&daemon)];
     checks.extend(engine(&settings.engine).await);
+    checks.extend(judge::driver_of_gpus(daemon.as_ref().ok(), &nvidia(&settings).await));
     checks.extend(cgroups());
     checks.push(judge::pressure(&node_pressure()));
     checks.push(judge::inotify(&inotify()));
@@ -71,6 +77,19 @@ async fn engine(choice: &EngineChoice) -> Vec<Check> {
 fn is_closed(address: &EngineAddress) -> bool {
     let socket = address.socket();
     socket.exists() && rustix::fs::access(socket, Access::READ_OK | Access::WRITE_OK).is_err()
+}
+
+/// Looks whether the driver answers. Only by the loader's own name: a path that a socket tells is not loaded by whoever runs this.
+async fn nvidia(settings: &Settings) -> judge::Driver {
+    let is_wanted = settings.gpu_library.is_some();
+    let is_usual = settings.gpu_library.as_deref() == Some(Path::new(gpu::DEFAULT));
+    let is_loaded = has_nvidia();
+    let mut library = None;
+    if is_loaded && is_usual {
+        let asked = tokio::task::spawn_blocking(|| gpu::Library::open(Path::new(gpu::DEFAULT)).map(drop));
+        library = tokio::time::timeout(DRIVER_ANSWERS_IN, asked).await.ok().and_then(Result::ok);
+    }
+    judge::Driver { is_loaded, library, is_wanted }
 }
 
 fn has_nvidia() -> bool {

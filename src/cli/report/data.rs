@@ -62,6 +62,10 @@ pub struct Series {
     pub quality_s: Option<f64>,
     /// First and last evaluation.
     pub values: Option<(f64, f64)>,
+    /// GPUs that it used on average, where it used one.
+    pub gpus: Option<f64>,
+    /// The most GPU memory that it held, in bytes.
+    pub gpu_memory: Option<u64>,
     /// What was kept of it.
     pub moments: Vec<Moment>,
 }
@@ -171,9 +175,20 @@ fn series(job: PastJob, moments: Vec<Moment>, since: u64, until: u64) -> Series 
         quality_s,
         values: evaluations.first().zip(evaluations.last()).map(|(first, last)| (first.1, last.1)),
         improvement,
+        gpus: gpus(&moments),
+        gpu_memory: moments.iter().filter_map(|moment| moment.gpu_memory_bytes).max(),
         moments,
         job,
     }
+}
+
+/// GPUs used on average, over the time in which that was known; each moment stands until the next.
+fn gpus(moments: &[Moment]) -> Option<f64> {
+    let pairs = moments.iter().zip(moments.iter().skip(1));
+    let known =
+        pairs.filter_map(|(moment, next)| Some((moment.gpus?, next.unix_ms.saturating_sub(moment.unix_ms) as f64)));
+    let (used, time) = known.fold((0.0, 0.0), |(used, time), (gpus, ms)| (used + gpus * ms, time + ms));
+    (time > 0.0).then(|| used / time)
 }
 
 /// Each evaluation as a part of the way from the first to the best.

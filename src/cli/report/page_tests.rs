@@ -46,6 +46,8 @@ fn moment(job: u64, at_s: u64, age_s: u64, cores: f64, why: &str) -> Moment {
         unix_ms: SINCE + at_s * 1000,
         cpu_s: Some(age * cores),
         memory_bytes: Some(1 << 30),
+        gpus: None,
+        gpu_memory_bytes: None,
         value: Some(0.2 + 2.0 * (-age / 200.0).exp()),
         progress: Some(age / 60.0),
         quality: Some((age / 1000.0).min(1.0)),
@@ -111,6 +113,24 @@ fn an_hour_of_15_jobs_is_a_small_page_that_is_quickly_made() {
     if let Some(file) = std::env::var_os("FLOWCON_KEEP_REPORT") {
         std::fs::write(file, page).expect("written where asked");
     }
+}
+
+#[test]
+fn gpus_have_columns_where_a_job_used_one() {
+    let page_of = |with: fn(Moment) -> Moment| {
+        let moments: Vec<Moment> = (0..=20).map(|n| with(moment(1, n * 60, n * 60, 0.5, "why"))).collect();
+        let node = PastNodes { hostname: "box".to_owned(), readings: Vec::new() };
+        let past = vec![job(1, "gpt", 0, Some(1200)), job(2, "forest", 0, Some(1200))];
+        html(&assembled(node, past, &moments, Vec::new(), &[], SINCE, SINCE + 1_200_000))
+    };
+    assert!(!page_of(|moment| moment).contains("GPU"));
+    let page = page_of(|moment| {
+        let half = moment.unix_ms < SINCE + 600_000;
+        let (gpus, memory) = if half { (Some(0.5), 3 << 30) } else { (Some(1.5), 6 << 30) };
+        Moment { gpus, gpu_memory_bytes: Some(memory), ..moment }
+    });
+    assert!(page.contains("<th scope=\"col\">GPUs</th>") && page.contains("<td>1.00</td><td>6.0G</td>"), "{page}");
+    assert!(page.contains("<td>–</td><td>–</td>"), "the other job used none");
 }
 
 /// Blocks of two minutes, every fifth of them plain: odd jobs have a third less there, even ones a third more.

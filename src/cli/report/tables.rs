@@ -24,16 +24,22 @@ pub fn safe(text: &str) -> String {
 pub fn jobs_table(data: &Data) -> String {
     let rows: String = data.jobs.iter().enumerate().map(|(place, job)| job_row(data, place, job)).collect();
     let zone = safe(&when::zone_name());
+    let gpus = if has_gpus(data) { "<th scope=\"col\">GPUs</th><th scope=\"col\">GPU memory, most</th>" } else { "" };
     scrolled(
         "All jobs",
         &format!(
             "<table><caption>Times are {zone}. \"Plain\" and \"change\" are estimates; a change in colour is beyond their doubt.</caption>\
              <thead><tr><th scope=\"col\">job</th><th scope=\"col\" class=\"left\">started</th><th scope=\"col\">took</th><th scope=\"col\" class=\"left\">end</th>\
-             <th scope=\"col\">CPU</th><th scope=\"col\">cores</th><th scope=\"col\" class=\"left\">evaluation</th>\
+             <th scope=\"col\">CPU</th><th scope=\"col\">cores</th>{gpus}<th scope=\"col\" class=\"left\">evaluation</th>\
              <th scope=\"col\">95 % after</th><th scope=\"col\">plain</th><th scope=\"col\">change</th></tr></thead><tbody>{rows}</tbody></table>"
         ),
         true,
     )
+}
+
+/// Whether a job used a GPU: without one there are no columns for it.
+fn has_gpus(data: &Data) -> bool {
+    data.jobs.iter().any(|job| job.gpus.is_some() || job.gpu_memory.is_some())
 }
 
 fn job_row(data: &Data, place: usize, job: &Series) -> String {
@@ -66,8 +72,15 @@ fn job_row(data: &Data, place: usize, job: &Series) -> String {
         }
         None => ("–".to_owned(), "–".to_owned(), ""),
     };
+    let or_dash = |known: Option<String>| known.unwrap_or_else(|| "–".to_owned());
+    let gpus = if has_gpus(data) {
+        let used = or_dash(job.gpus.map(|gpus| format!("{gpus:.2}")));
+        format!("<td>{used}</td><td>{}</td>", or_dash(job.gpu_memory.map(text::bytes)))
+    } else {
+        String::new()
+    };
     format!(
-        "<tr><th scope=\"row\">{}</th><td class=\"left\">{}</td><td>{}{open}</td><td class=\"left\">{}</td><td>{}</td><td>{:.2}</td><td class=\"left\">{evaluation}</td>\
+        "<tr><th scope=\"row\">{}</th><td class=\"left\">{}</td><td>{}{open}</td><td class=\"left\">{}</td><td>{}</td><td>{:.2}</td>{gpus}<td class=\"left\">{evaluation}</td>\
          <td>{}</td><td>{plain}</td><td class=\"{class}\">{change}</td></tr>",
         safe(&job.job.name),
         clock(data, job.job.started_unix_ms),

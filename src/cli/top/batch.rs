@@ -46,7 +46,9 @@ pub async fn print(
 
 /// The list with all its rows.
 fn page(app: &mut App, width: u16, now: Now, ascii: bool) -> String {
-    let height = u16::try_from(app.rows.len().max(FRAME) + FRAME).unwrap_or(u16::MAX);
+    let gpus = app.status.as_ref().map_or(0, |status| status.node.gpus.len());
+    // The header takes half of what is left for its GPUs.
+    let height = u16::try_from(app.rows.len().max(FRAME) + FRAME + 2 * gpus).unwrap_or(u16::MAX);
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     draw::list_only(&mut buffer, app, now, Theme { color: false, ascii });
     format!("{}\n\n", draw::lines(&buffer).trim_end())

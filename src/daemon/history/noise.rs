@@ -73,7 +73,7 @@ fn kind_of(hold: Option<&Hold>) -> Option<std::mem::Discriminant<Hold>> {
     hold.map(std::mem::discriminant)
 }
 
-/// CPU, memory, value or progress moved by more than a picture of it could hide.
+/// CPU, memory, GPUs, value or progress moved by more than a picture of it could hide.
 fn moved_on(kept: &Moment, now: &Moment, measure: &Measure) -> bool {
     let cores = match (measure.cores, cores_between(kept, now)) {
         (Some(before), Some(cores)) => differ(before, cores, 0.1, 0.05),
@@ -94,7 +94,14 @@ fn moved_on(kept: &Moment, now: &Moment, measure: &Measure) -> bool {
         },
         (before, units) => before.is_some() != units.is_some(),
     };
-    cores || value || progress || differ(memory(kept), memory(now), 0.1, (1 << 20) as f64)
+    let gpu_memory = |moment: &Moment| moment.gpu_memory.map_or(0.0, |bytes| bytes.0 as f64);
+    cores
+        || value
+        || progress
+        || differ(memory(kept), memory(now), 0.1, (1 << 20) as f64)
+        || kept.gpus.is_some() != now.gpus.is_some()
+        || differ(kept.gpus.unwrap_or(0.0), now.gpus.unwrap_or(0.0), 0.1, 0.05)
+        || differ(gpu_memory(kept), gpu_memory(now), 0.1, (1 << 20) as f64)
 }
 
 /// Whether to keep the node's reading.

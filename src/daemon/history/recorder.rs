@@ -4,7 +4,7 @@ use super::noise::{Measure, cores_between, node_changed, worth};
 use super::windows::Windows;
 use crate::host::store::history::HistoryBatch;
 use crate::model::{
-    ContainerId, Event, EventKind, JobStatus, Learning, Moment, NodeStatus, PastDecision, PastJob, PastNode,
+    ContainerId, Event, EventKind, GpuUse, JobStatus, Learning, Moment, NodeStatus, PastDecision, PastJob, PastNode,
 };
 use std::collections::BTreeMap;
 
@@ -251,11 +251,14 @@ fn describe_learning(job: &mut PastJob, learning: &Learning) {
 
 fn moment(status: &JobStatus, job: u64, unix_ms: u64) -> Moment {
     let observed = &status.observed;
+    let (gpus, gpu_memory) = GpuUse::sum(&observed.gpus);
     let seen = Moment {
         job,
         unix_ms,
         cpu: observed.usage.cpu,
         memory: observed.usage.memory,
+        gpus,
+        gpu_memory,
         value: None,
         progress: None,
         quality: None,

@@ -27,6 +27,7 @@ pub(super) fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> 
             memory_floor: None,
             deadline: None,
             usage: Usage { cpu: Some(cpu), memory: Some(Bytes(1 << 30)), ..Usage::default() },
+            gpus: Vec::new(),
             limits: Limits { cpu_weight: Some(CpuWeight::clamped(share * 400.0)), ..Limits::default() },
             original: Limits { cpu_weight: Some(CpuWeight::DEFAULT), ..Limits::default() },
             learning: Learning {
@@ -101,6 +102,29 @@ fn a_new_decision_is_kept_at_once() {
     let batch = recorder.take();
     let kept: Vec<(u64, bool)> = batch.moments.iter().map(|moment| (moment.unix_ms - START, moment.is_turn)).collect();
     assert_eq!(kept, [(600_000, true), (600_700, true)]);
+}
+
+#[test]
+fn what_a_job_has_of_gpus_is_kept_where_it_changed() {
+    let mut recorder = Recorder::begin(1, Vec::new());
+    let part = |gpu, share| GpuUse { gpu, share: Some(share), memory: Some(Bytes(1 << 30)), ..GpuUse::default() };
+    for at in (1..=60).map(|second| 10_000_u64 + second * 2_000) {
+        let mut busy = job("x", 10_000, 1.0, 0.5, 1);
+        // It trembles, and after a minute a second GPU is used.
+        busy.observed.gpus.push(part(0, 0.5 + 0.01 * (at / 2_000 % 3) as f64));
+        busy.observed.gpus.extend((at > 70_000).then(|| part(1, 0.75)));
+        recorder.observe(&status(at, vec![busy]));
+    }
+    let kept: Vec<(u64, f64, Bytes)> = recorder
+        .take()
+        .moments
+        .iter()
+        .map(|kept| (kept.unix_ms - START, kept.gpus.unwrap(), kept.gpu_memory.unwrap()))
+        .collect();
+    // With the second reading the cores are known.
+    assert_eq!(kept.len(), 3, "{kept:?}");
+    assert!(kept[1].0 == 14_000 && kept[1].1 < 0.53 && kept[1].2 == Bytes(1 << 30), "{kept:?}");
+    assert!(kept[2].0 == 72_000 && kept[2].1 > 1.24 && kept[2].2 == Bytes(2 << 30), "{kept:?}");
 }
 
 #[test]

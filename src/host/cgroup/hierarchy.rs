@@ -175,6 +175,12 @@ impl Hierarchies {
         self.mounts.iter().find(|mount| mount.unified)
     }
 
+    /// Where a process lives in one hierarchy; `None` in its root, or where that is not visible from here.
+    pub(super) fn directory_of(&self, membership: &Membership, mount: &Mount) -> Option<PathBuf> {
+        let path = membership.path_in(mount).filter(|path| *path != "/" && *path != mount.root)?;
+        mount.directory_of(path)
+    }
+
     /// Opens the cgroup of `pid` in each hierarchy where it has one of its own.
     /// `container`: whose cgroup, in which that of the process lies; `None`: its own.
     pub(super) fn directories_of(&self, pid: u32, container: Option<&str>) -> Result<Directories, CgroupError> {

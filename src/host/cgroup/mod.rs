@@ -21,6 +21,7 @@ mod network;
 mod place;
 mod pressure;
 mod process;
+mod residence;
 mod usage;
 mod write;
 
@@ -30,6 +31,7 @@ pub use error::CgroupError;
 pub use hierarchy::{Version, own_quota};
 pub use pressure::node_pressure;
 pub use process::{StartTime, start_time};
+pub use residence::{Residence, Residences};
 
 use crate::model::{Limits, Place, Setting, Usage};
 use directory::{Directories, Directory};

@@ -111,7 +111,8 @@ fn settings(temp_dir: &TempDir, state_dir: PathBuf, policy: PolicySettings, back
         scope_label_bytes: Bytes(u64::MAX),
         group: None,
         admins: Vec::new(),
-        // A measured run writes nothing that it need not.
+        // A measured run does nothing that it need not.
+        gpu_library: None,
         history: HistorySettings { enabled: false, ..HistorySettings::default() },
     }
 }

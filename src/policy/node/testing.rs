@@ -27,6 +27,7 @@ pub(super) fn container(id: &str) -> ContainerObservation {
         memory_floor: None,
         deadline: None,
         usage: Usage::default(),
+        gpus: Vec::new(),
         limits,
         original: limits,
         learning: Learning::default(),
@@ -42,6 +43,7 @@ pub(super) fn node(containers: Vec<ContainerObservation>) -> NodeObservation {
         memory: Bytes(8 << 30),
         pressure: Pressure { cpu: Some(0.0), memory: Some(0.0), io: Some(0.0) },
         holdback: None,
+        gpus: Vec::new(),
         containers,
     }
 }

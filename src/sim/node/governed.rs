@@ -189,6 +189,7 @@ impl Governed {
                 io: Some(0.0),
             },
             holdback: self.holdback.map(|blocks| blocks.block_at(at.0, at)),
+            gpus: Vec::new(),
             containers: present
                 .iter()
                 .filter_map(|&number| {
@@ -255,6 +256,7 @@ impl Container {
             memory_floor: None,
             deadline: plan.told_deadline_s().map(|seconds| millis_from(plan.start_s + seconds)),
             usage: self.usage(job, state),
+            gpus: Vec::new(),
             limits: self.limits,
             original: self.original,
             learning,

@@ -1,5 +1,6 @@
-//! Numbers as Prometheus' families of series: a gauge or a counter, with labels or without. Imports: prometheus-client.
+//! Numbers as Prometheus' families of series: a gauge or a counter, with labels or without. Imports: prometheus-client, model.
 
+use crate::model::JobStatus;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use std::fmt::Error;
@@ -39,6 +40,11 @@ pub(super) fn single(
         Some(number) => kind.encode(&mut out.encode_descriptor(name, help, None, kind.metric_type())?, number),
         None => Ok(()),
     }
+}
+
+/// The labels of a container's series.
+pub(super) fn identity(job: &JobStatus) -> [(&'static str, String); 2] {
+    [("id", job.observed.id.to_string()), ("name", job.observed.name.clone())]
 }
 
 /// One number for each set of labels.

@@ -5,6 +5,7 @@
 
 mod classic;
 mod family;
+mod gpu;
 mod node;
 mod own;
 

@@ -3,7 +3,8 @@
 //! Cardinality is bounded: a container's series carry its short id and name only, exist while the container does, and stop
 //! at [`CONTAINERS_AT_MOST`]; how many were left out is a metric too. Imports: model.
 
-use super::family::{Kind, family, single};
+use super::family::{Kind, family, identity, single};
+use super::gpu;
 use crate::model::{JobStatus, List, NodeStatus, Pressure};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -19,7 +20,10 @@ pub(super) struct NodeMetrics(pub(super) Arc<NodeStatus>);
 impl Collector for NodeMetrics {
     fn encode(&self, mut out: DescriptorEncoder) -> Result<(), Error> {
         node(&self.0, &mut out)?;
-        containers(&self.0.jobs[..self.0.jobs.len().min(CONTAINERS_AT_MOST)], &mut out)
+        gpu::gpus(&self.0.gpus, &mut out)?;
+        let jobs = &self.0.jobs[..self.0.jobs.len().min(CONTAINERS_AT_MOST)];
+        containers(jobs, &mut out)?;
+        gpu::of_containers(jobs, &mut out)
     }
 }
 
@@ -167,8 +171,4 @@ fn containers(jobs: &[JobStatus], out: &mut DescriptorEncoder<'_>) -> Result<(),
         })
     });
     family(out, Kind::Gauge, "flowcon_container_list", "1 for the list that the container is in", lists)
-}
-
-fn identity(job: &JobStatus) -> [(&'static str, String); 2] {
-    [("id", job.observed.id.to_string()), ("name", job.observed.name.clone())]
 }

@@ -132,8 +132,8 @@ fn troubleshooting() -> Section {
             ),
             item(
                 "a container with GPUs",
-                "An update through the engine could take its GPUs away, so its cgroup is written directly. GPU memory and time are not \
-                 governed; the CPU work that feeds the GPU is.",
+                "An update through the engine could take its GPUs away, so its cgroup is written directly. GPU memory and time are shown \
+                 where the daemon may open the GPUs (see UNIT), and not governed; the CPU work that feeds the GPU is.",
             ),
         ],
     }
@@ -160,8 +160,14 @@ fn unit() -> Section {
             ),
             item(
                 "jobs with GPUs",
-                "Need nothing: the daemon opens no GPU, so PrivateDevices=yes stays. PrivateDevices=no would be needed by a program that \
-                 asks NVML (/dev/nvidia*), and none of ours does.",
+                "Are governed without anything more. For their GPU use to be seen, the daemon opens the NVIDIA devices, and those alone, \
+                 with this drop-in: the lines PrivateDevices=no, DevicePolicy=closed and DeviceAllow=char-nvidia* rw. The driver must be \
+                 loaded and its devices be there before (nvidia-persistenced does both), for the unit loads no module.",
+            ),
+            item(
+                "resetting or dividing a GPU",
+                "While the daemon looks at GPUs it is a client of the driver, which keeps nvidia-smi from resetting a GPU or turning MIG \
+                 on. Stop the daemon for that time, or set gpu.library = \"off\".",
             ),
         ],
     }

@@ -1,7 +1,7 @@
 //! The lines above the list: the node, its pressure, its decisions, and what is wrong. Pure. Imports: wire types, text.
 
 use super::theme::Theme;
-use crate::api::wire::{Node, Notice, Status};
+use crate::api::wire::{Gpu, Node, Notice, Status};
 use crate::cli::top::app::App;
 use crate::cli::top::input::Now;
 use crate::term::screen::Tone;
@@ -23,7 +23,12 @@ pub fn lines(app: &App, now: Now, height: u16, theme: Theme) -> Vec<Line<'static
     let mut lines = match height {
         0..8 => return vec![trouble.unwrap_or(title)],
         8..14 => vec![title, decisions(app, node, now, theme), counts],
-        _ => vec![title, load(status, theme), decisions(app, node, now, theme), counts],
+        _ => {
+            let mut lines = vec![title, load(status, theme)];
+            lines.extend(gpus(&node.gpus, usize::from(height - 14) / 2 + 1, theme));
+            lines.extend([decisions(app, node, now, theme), counts]);
+            lines
+        }
     };
     lines.extend(trouble.or_else(|| notice(status, theme).filter(|_| height >= 12)));
     lines
@@ -76,6 +81,50 @@ fn load(status: &Status, theme: Theme) -> Line<'static> {
     );
     spans.push(theme.span(Tone::Plain, &rest));
     Line::from(spans)
+}
+
+/// A row for each GPU, in at most so many.
+fn gpus(gpus: &[Gpu], at_most: usize, theme: Theme) -> Vec<Line<'static>> {
+    let shown = if gpus.len() > at_most { at_most.saturating_sub(1) } else { gpus.len() };
+    let mut lines: Vec<Line<'static>> = gpus[..shown].iter().map(|gpu| gpu_line(gpu, theme)).collect();
+    if shown < gpus.len() {
+        let left = &gpus[shown..];
+        let most = left.iter().filter_map(|gpu| gpu.busy).reduce(f64::max);
+        let most = most.map_or_else(String::new, |busy| format!(", the busiest {}", text::percent(busy)));
+        let more = if shown == 0 { String::new() } else { " more".to_owned() };
+        let words = format!("{}{more}{most}", text::count(left.len(), "GPU"));
+        lines.push(Line::from(theme.span(Tone::Dim, &words)));
+    }
+    lines
+}
+
+/// `GPU 0 ██████▍░░░  63% · 31.0G of 40.0G · 61 C · 212 of 400 W · 1410 MHz · NVIDIA A100-SXM4-40GB`.
+fn gpu_line(gpu: &Gpu, theme: Theme) -> Line<'static> {
+    let busy = gpu.busy.map_or_else(
+        || format!("{:10}    ?", ""),
+        |busy| format!("{} {:>4}", text::bar(busy, 10), text::percent(busy)),
+    );
+    let mut words = format!(" {busy}");
+    let of = |used: Option<String>, all: Option<String>| match (used, all) {
+        (Some(used), Some(all)) => Some(format!("{used} of {all}")),
+        (used, _) => used,
+    };
+    let whole = |number: f64| format!("{number:.0}");
+    let power = of(gpu.power_watts.map(whole), gpu.power_limit_watts.map(whole));
+    let parts = [
+        of(gpu.memory_used_bytes.map(text::bytes), gpu.memory_total_bytes.map(text::bytes)),
+        gpu.temperature_celsius.map(|degrees| format!("{degrees:.0} C")),
+        power.map(|power| format!("{power} W")),
+        gpu.sm_clock_mhz.map(|clock| format!("{clock:.0} MHz")),
+        (!gpu.instances.is_empty()).then(|| text::count(gpu.instances.len(), "MIG instance")),
+        Some(text::fit(&text::clean(&gpu.name), 40)),
+    ];
+    for part in parts.into_iter().flatten() {
+        words.push_str(" · ");
+        words.push_str(&part);
+    }
+    let name = theme.span(Tone::Bold, &format!("GPU {}", gpu.index));
+    Line::from(vec![name, theme.span(Tone::Plain, &words)])
 }
 
 fn decisions(app: &App, node: &Node, now: Now, theme: Theme) -> Line<'static> {

@@ -1,6 +1,7 @@
 //! Golden screens: the whole screen as text, for terminals large and small.
 
 use super::*;
+use crate::api::wire::Gpu;
 use crate::cli::top::app::Detail;
 use crate::cli::top::input::Input;
 use crate::cli::top::jobs::Order;
@@ -208,4 +209,31 @@ fn a_selected_job_far_down_is_on_the_screen() {
     assert!(screen(&mut app, 80, 24, at(1)).contains("> "));
     let name = app.selection().expect("a job").name.clone();
     assert!(screen(&mut app, 80, 24, at(1)).lines().any(|line| line.starts_with('>') && line.contains(&name)));
+}
+
+#[test]
+fn gpus_have_a_row_each_where_there_is_room_and_the_jobs_keep_theirs() {
+    let gpu = |index: u32| Gpu {
+        index,
+        name: "NVIDIA A100-SXM4-40GB".to_owned(),
+        busy: Some(f64::from(index) / 10.0),
+        memory_used_bytes: Some(30 << 30),
+        memory_total_bytes: Some(40 << 30),
+        ..Gpu::default()
+    };
+    let with = |gpus: u32| {
+        let mut status = status(containers());
+        status.node.gpus = (0..gpus).map(gpu).collect();
+        let mut app = App::new(Duration::from_secs(1), Order::default(), "");
+        app.take(Input::Status(Box::new(status)), at(0));
+        app
+    };
+    let two = screen(&mut with(2), 80, 24, at(1));
+    assert!(two.contains("GPU 1 █░░░░░░░░░  10% · 30.0G of 40.0G · NVIDIA A100-SXM4-40GB"), "{two}");
+    for (name, height) in [("small", 15), ("usual", 24), ("large", 60)] {
+        let shown = screen(&mut with(8), 80, height, at(1));
+        assert!(containers().iter().all(|job| shown.contains(&job.name)), "{name}: {shown}");
+        assert_eq!(height == 60, shown.contains("GPU 7"), "{name}: {shown}");
+        assert_eq!(height != 60, shown.contains("the busiest 70%"), "{name}: {shown}");
+    }
 }

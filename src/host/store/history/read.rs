@@ -19,8 +19,8 @@ pub(super) const JOBS: &str = "SELECT number, id, name, runtime, started, first,
 fn moments_where(condition: &str) -> String {
     let from = |table: &str| {
         format!(
-            "SELECT at, cpu, memory, value, progress, quality, weight, flags, hold, share, bound, growth, rule, a, b, text \
-             FROM {table} WHERE job = ?1 AND {condition}"
+            "SELECT at, cpu, memory, value, progress, quality, weight, flags, hold, share, bound, growth, rule, a, b, text, \
+             gpus, gpu_memory FROM {table} WHERE job = ?1 AND {condition}"
         )
     };
     format!(
@@ -267,7 +267,7 @@ fn moment_of(row: &Row<'_>, job: &PastJob) -> Option<Moment> {
             growth: field::<i64>(row, 11).map(unpacked),
             limit: field::<i64>(row, 10).map_or(share, codes::share),
             share,
-            reason: codes::reason(rule, field(row, 13), field(row, 14), field(row, 17))?,
+            reason: codes::reason(rule, field(row, 13), field(row, 14), field(row, 19))?,
         })
     });
     Some(Moment {
@@ -275,12 +275,14 @@ fn moment_of(row: &Row<'_>, job: &PastJob) -> Option<Moment> {
         unix_ms: job.first_unix_ms.saturating_add(natural(row, 0)?),
         cpu: natural(row, 1).map(|millis| CpuTime(millis.saturating_mul(1000))),
         memory: natural(row, 2).map(|pages| Bytes(pages.saturating_mul(1 << 16))),
+        gpus: thousandths(row, 16),
+        gpu_memory: natural(row, 17).map(|pages| Bytes(pages.saturating_mul(1 << 16))),
         value: field::<i64>(row, 3).map(unpacked),
         progress: thousandths(row, 4),
         quality: thousandths(row, 5),
         weight: weight(row, 6),
         state: codes::state(flags),
-        hold: codes::hold(flags, field(row, 16)),
+        hold: codes::hold(flags, field(row, 18)),
         decision,
         is_turn: codes::is_turn(flags),
     })

@@ -1,7 +1,7 @@
 //! The history's tables. Numbers only where there are many rows: ids for names, codes for words. Imports: nothing.
 
 /// One step for each version, applied in order; a step that was released is never edited.
-pub(super) const STEPS: [&str; 3] = [
+pub(super) const STEPS: [&str; 4] = [
     "
     CREATE TABLE job (
         number    INTEGER PRIMARY KEY,
@@ -90,6 +90,13 @@ pub(super) const STEPS: [&str; 3] = [
         cpu   INTEGER NOT NULL,    -- milliseconds
         PRIMARY KEY (block, job)
     ) STRICT, WITHOUT ROWID;
+",
+    "
+    -- Thousandths of a GPU's time, and 64 KiB of GPU memory.
+    ALTER TABLE moment ADD COLUMN gpus INTEGER;
+    ALTER TABLE moment ADD COLUMN gpu_memory INTEGER;
+    ALTER TABLE fresh ADD COLUMN gpus INTEGER;
+    ALTER TABLE fresh ADD COLUMN gpu_memory INTEGER;
 ",
 ];
 

@@ -30,6 +30,8 @@ fn moment(job: u64, unix_ms: u64, is_turn: bool) -> Moment {
         unix_ms,
         cpu: Some(CpuTime(12_345_000)),
         memory: Some(Bytes(128 << 20)),
+        gpus: Some(1.25),
+        gpu_memory: Some(Bytes(6 << 30)),
         value: Some(0.125),
         progress: Some(2.5),
         quality: Some(0.75),

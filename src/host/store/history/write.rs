@@ -131,7 +131,7 @@ fn write_moment(connection: &Connection, moment: &Moment, first: i64, words: &mu
     let share = decision.map(|decision| codes::share_code(decision.share));
     let bound = decision.map(|decision| codes::share_code(decision.limit)).filter(|bound| Some(*bound) != share);
     let list = decision.and_then(|decision| decision.list);
-    let sql = "INSERT INTO fresh VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+    let sql = "INSERT INTO fresh VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
     let done = connection.prepare_cached(sql)?.execute(params![
         stored(moment.job),
         (stored(moment.unix_ms) - first).max(0),
@@ -150,6 +150,8 @@ fn write_moment(connection: &Connection, moment: &Moment, first: i64, words: &mu
         reason.as_ref().and_then(|reason| reason.a),
         reason.as_ref().and_then(|reason| reason.b),
         text,
+        moment.gpus.filter(|gpus| gpus.is_finite()).map(thousandths),
+        moment.gpu_memory.map(|bytes| stored(bytes.0 >> 16)),
     ]);
     done.map(drop)
 }

@@ -1,0 +1,74 @@
+//! The GPUs' metrics, and what jobs have of them.
+//!
+//! A GPU's own numbers have the names, units and labels of NVIDIA's dcgm-exporter, so that dashboards made for it show them. Where both
+//! run, Prometheus keeps them apart by `job` and `instance`. What dcgm-exporter has no name for is called as everything here.
+//! Imports: model.
+
+use super::family::{Kind, family, identity};
+use crate::model::{Bytes, Gpu, GpuUse, JobStatus};
+use prometheus_client::encoding::DescriptorEncoder;
+use std::fmt::Error;
+
+/// A number of one GPU, where it is known.
+type Reading = fn(&Gpu) -> Option<f64>;
+
+fn mebibytes(bytes: Option<Bytes>) -> Option<f64> {
+    Some((bytes?.0 as f64 / f64::from(1 << 20)).round())
+}
+
+fn free(gpu: &Gpu) -> Option<Bytes> {
+    Some(Bytes(gpu.memory_total?.0.saturating_sub(gpu.memory_used?.0)))
+}
+
+const GPU_METRICS: &[(Kind, &str, &str, Reading)] = &[
+    (Kind::Gauge, "DCGM_FI_DEV_GPU_UTIL", "Part of the time in which a kernel ran, in percent", |gpu| {
+        Some((gpu.busy? * 1000.0).round() / 10.0)
+    }),
+    (Kind::Gauge, "DCGM_FI_DEV_FB_USED", "GPU memory in use, by whomever, in MiB", |gpu| mebibytes(gpu.memory_used)),
+    (Kind::Gauge, "DCGM_FI_DEV_FB_FREE", "GPU memory that is free, in MiB", |gpu| mebibytes(free(gpu))),
+    (Kind::Gauge, "DCGM_FI_DEV_POWER_USAGE", "Power drawn, in watts", |gpu| gpu.power),
+    (Kind::Gauge, "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "Power that it may draw, in watts", |gpu| gpu.power_limit),
+    (Kind::Gauge, "DCGM_FI_DEV_GPU_TEMP", "Temperature of the chip, in degrees Celsius", |gpu| gpu.temperature),
+    (Kind::Gauge, "DCGM_FI_DEV_SM_CLOCK", "Clock of its processors, in MHz", |gpu| gpu.sm_clock),
+    (Kind::Gauge, "DCGM_FI_DEV_MEM_CLOCK", "Clock of its memory, in MHz", |gpu| gpu.memory_clock),
+    (
+        Kind::Counter,
+        "flowcon_gpu_uncorrected_errors",
+        "Memory errors not corrected since the driver was loaded",
+        |gpu| Some(gpu.uncorrected_errors? as f64),
+    ),
+    (Kind::Gauge, "flowcon_gpu_reading_age_seconds", "How old these numbers are", |gpu| Some(gpu.age.as_secs_f64())),
+];
+
+/// Nothing where there is no GPU.
+pub(super) fn gpus(gpus: &[Gpu], out: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+    for (kind, name, help, reading) in GPU_METRICS {
+        let series = gpus.iter().filter_map(|gpu| {
+            let number = reading(gpu).filter(|number| number.is_finite())?;
+            let device = format!("nvidia{}", gpu.index);
+            let labels = [
+                ("gpu", gpu.index.to_string()),
+                ("UUID", gpu.uuid.clone()),
+                ("device", device),
+                ("modelName", gpu.name.clone()),
+            ];
+            Some((labels, number))
+        });
+        family(out, *kind, name, help, series)?;
+    }
+    Ok(())
+}
+
+/// Nothing where no job uses a GPU. `UUID` is that of the instance on a divided GPU.
+pub(super) fn of_containers(jobs: &[JobStatus], out: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+    let parts = || jobs.iter().flat_map(|job| job.observed.gpus.iter().map(move |part| (job, part)));
+    let labels = |job: &JobStatus, part: &GpuUse| {
+        let [id, name] = identity(job);
+        [id, name, ("gpu", part.gpu.to_string()), ("UUID", part.uuid.clone())]
+    };
+    let shares =
+        parts().filter_map(|(job, part)| Some((labels(job, part), part.share.filter(|share| share.is_finite())?)));
+    family(out, Kind::Gauge, "flowcon_container_gpu_share_ratio", "Part of the GPU's time that it had", shares)?;
+    let held = parts().filter_map(|(job, part)| Some((labels(job, part), part.memory?.0 as f64)));
+    family(out, Kind::Gauge, "flowcon_container_gpu_memory_bytes", "GPU memory that its processes hold", held)
+}

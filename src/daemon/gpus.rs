@@ -1,0 +1,333 @@
+//! The GPUs and which job has what of them: read in a thread of its own, because a sick driver blocks whoever asks it.
+//!
+//! The thread leaves its last reading behind, and the loop takes it with its age. After three intervals it is missing. Where there is no
+//! library the thread ends at once. A process is its job's by its cgroup, found through `/proc`, with its start time: a number that went
+//! to another process meanwhile counts for nobody. Imports: host's GPUs and cgroups, jobs, events, model.
+
+use super::event::{Event, Part};
+use super::job::{Job, Jobs};
+use crate::host::cgroup::{Residence, Residences, start_time};
+use crate::host::gpu::{self, Fault, GpuProcess, Library, NoGpu, Reader, Reading};
+use crate::host::node;
+use crate::model::{Bytes, ContainerId, Gpu, GpuUse, Millis};
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often the GPUs are read; less often where a reading costs more than one part in [`COSTS_AT_MOST`] of a core.
+const EVERY: Duration = Duration::from_secs(2);
+const AT_LATEST: Duration = Duration::from_secs(15);
+const COSTS_AT_MOST: u32 = 1000;
+/// A reading counts for this many intervals.
+const FRESH_FOR: u32 = 3;
+/// How long until the driver is looked for again, or asked anew after a GPU of its.
+const AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// How long a fault is worth a warning.
+const FAULT_MATTERS_FOR: Duration = Duration::from_secs(3600);
+/// A process may be moved to another cgroup: it is looked for again after so many readings.
+const LOOK_AGAIN_AFTER: u32 = 8;
+
+/// What the loop has of the GPUs.
+pub(super) struct Gpus {
+    latest: Latest,
+    was_silent: bool,
+    /// Dropped with this: then the thread ends.
+    _stop: Sender<()>,
+}
+
+type Latest = Arc<Mutex<Option<Arc<Seen>>>>;
+
+/// One reading with its processes found.
+struct Seen {
+    at: Instant,
+    fresh_for: Duration,
+    gpus: Vec<Gpu>,
+    processes: Vec<Located>,
+}
+
+/// A process that uses a GPU.
+struct Located {
+    /// The cgroups that it is in.
+    directories: Arc<[PathBuf]>,
+    gpu: u32,
+    uuid: String,
+    process: GpuProcess,
+}
+
+impl Gpus {
+    /// Looks at the GPUs by the library of this name or path; `None` = not at all.
+    pub fn start(library: Option<&Path>, events: tokio::sync::mpsc::Sender<Event>) -> Gpus {
+        let latest = Latest::default();
+        let (stop, stopped) = channel();
+        if let Some(library) = library {
+            let library = library.to_owned();
+            let watch = Watch {
+                latest: Arc::clone(&latest),
+                events,
+                stopped,
+                seekers: Seekers::default(),
+                told: BTreeMap::new(),
+            };
+            let thread = std::thread::Builder::new().name("gpu".to_owned()).spawn(move || watch.run(&library));
+            if let Err(error) = thread {
+                tracing::warn!("the GPUs are not looked at: no thread for that: {error}");
+            }
+        }
+        Gpus { latest, was_silent: false, _stop: stop }
+    }
+
+    /// What the driver's silence is worth saying, when that changed.
+    pub fn turned(&mut self) -> Option<Option<String>> {
+        let silent_for = self.seen().map(|seen| (seen.at.elapsed(), seen.fresh_for)).filter(|(age, fresh)| age > fresh);
+        let was_silent = std::mem::replace(&mut self.was_silent, silent_for.is_some());
+        let words = || {
+            "the NVIDIA driver does not answer: what jobs have of the GPUs is unknown; look at `dmesg` and `nvidia-smi`"
+                .to_owned()
+        };
+        (was_silent != self.was_silent).then(|| silent_for.map(|_| words()))
+    }
+
+    /// The GPUs now, and what each job has of them.
+    pub fn observed(&self, jobs: &Jobs) -> (Vec<Gpu>, BTreeMap<ContainerId, Vec<GpuUse>>) {
+        let Some(seen) = self.seen().filter(|seen| seen.at.elapsed() <= seen.fresh_for) else {
+            return Default::default();
+        };
+        let age = Millis(u64::try_from(seen.at.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let gpus = seen.gpus.iter().map(|gpu| Gpu { age, ..gpu.clone() }).collect();
+        (gpus, if seen.processes.is_empty() { BTreeMap::new() } else { uses(&seen.processes, jobs) })
+    }
+
+    fn seen(&self) -> Option<Arc<Seen>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// What each job has of which GPU: the sums over its processes, of its cgroup and of those inside.
+fn uses(processes: &[Located], jobs: &Jobs) -> BTreeMap<ContainerId, Vec<GpuUse>> {
+    let paths = |job: &Job| job.target.cgroup().directories();
+    let homes: BTreeMap<PathBuf, &ContainerId> =
+        jobs.values().flat_map(|job| paths(job).into_iter().map(move |path| (path, job.id()))).collect();
+    let home = |directory: &Path| directory.ancestors().find_map(|path| homes.get(path).copied());
+    let mut uses: BTreeMap<ContainerId, BTreeMap<(u32, Option<u32>), GpuUse>> = BTreeMap::new();
+    for located in processes {
+        let Some(job) = located.directories.iter().find_map(|directory| home(directory)) else { continue };
+        let process = &located.process;
+        let of_job = uses.entry(job.clone()).or_default();
+        let part = of_job.entry((located.gpu, process.instance)).or_insert_with(|| GpuUse {
+            gpu: located.gpu,
+            instance: process.instance,
+            uuid: located.uuid.clone(),
+            ..GpuUse::default()
+        });
+        part.processes += 1;
+        part.share = process.share.map(|share| share + part.share.unwrap_or(0.0)).or(part.share);
+        part.memory =
+            process.memory.map(|held| Bytes(held.0.saturating_add(part.memory.unwrap_or_default().0))).or(part.memory);
+    }
+    uses.into_iter().map(|(job, parts)| (job, parts.into_values().collect())).collect()
+}
+
+/// The thread.
+struct Watch {
+    latest: Latest,
+    events: tokio::sync::mpsc::Sender<Event>,
+    stopped: Receiver<()>,
+    seekers: Seekers,
+    /// What is wrong, as a notice says it, and since when.
+    told: BTreeMap<Part, (String, Instant)>,
+}
+
+/// The daemon is gone.
+struct Stopped;
+
+impl Watch {
+    fn run(mut self, library: &Path) {
+        let is_named = library != Path::new(gpu::DEFAULT);
+        let mut reader = Reader::default();
+        loop {
+            let problem = match Library::open(library) {
+                Ok(opened) => {
+                    if let Err(Stopped) = self.session(&opened, &mut reader) {
+                        return;
+                    }
+                    continue;
+                }
+                Err(NoGpu::NoLibrary { .. }) if !is_named => return,
+                Err(NoGpu::NoDriver) => None,
+                Err(error) => Some(format!("GPUs are not looked at: {error}; `flowctl doctor` helps")),
+            };
+            self.leave(None);
+            if self.tell(Part::GpuDriver, problem).is_err() || self.wait(AGAIN_AFTER).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Reads until the driver should be asked anew: when there is no GPU, or one of them does not come back.
+    fn session(&mut self, library: &Library, reader: &mut Reader) -> Result<(), Stopped> {
+        self.tell(Part::GpuDriver, None)?;
+        let began = Instant::now();
+        let mut session = reader.begin(library);
+        loop {
+            let (started, cost) = (node::now(), thread_time());
+            let reading = session.read(reader);
+            let lost = !reading.lost.is_empty();
+            self.warn(&reading)?;
+            if reading.gpus.is_empty() {
+                self.leave(None);
+                drop(session);
+                return self.wait(AGAIN_AFTER);
+            }
+            let (gpus, processes) = self.seekers.locate(reading, started);
+            let every = (thread_time().saturating_sub(cost) * COSTS_AT_MOST).clamp(EVERY, AT_LATEST);
+            self.leave(Some(Seen { at: Instant::now(), fresh_for: every * FRESH_FOR, gpus, processes }));
+            self.wait(every)?;
+            if lost && began.elapsed() >= AGAIN_AFTER {
+                return Ok(());
+            }
+        }
+    }
+
+    fn leave(&self, seen: Option<Seen>) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = seen.map(Arc::new);
+    }
+
+    fn wait(&self, time: Duration) -> Result<(), Stopped> {
+        match self.stopped.recv_timeout(time) {
+            Err(RecvTimeoutError::Timeout) => Ok(()),
+            _ => Err(Stopped),
+        }
+    }
+
+    /// Tells of GPUs that are lost or back, and of what broke.
+    fn warn(&mut self, reading: &Reading) -> Result<(), Stopped> {
+        let lost = |gpu: &gpu::LostGpu| {
+            let words = format!(
+                "GPU {} ({}, {}) does not answer any more: {}; `dmesg` tells why, and what jobs have of it is unknown",
+                gpu.index, gpu.name, gpu.uuid, gpu.why
+            );
+            (Part::Gpu(gpu.index), words)
+        };
+        let fault = |fault: &Fault| (Part::GpuFault(fault.gpu()), fault.to_string());
+        let now: BTreeMap<Part, String> =
+            reading.lost.iter().map(lost).chain(reading.faults.iter().map(fault)).collect();
+        let is_over = |part: &Part, since: &Instant| match part {
+            Part::Gpu(_) => !now.contains_key(part),
+            Part::GpuFault(_) => since.elapsed() > FAULT_MATTERS_FOR,
+            _ => false,
+        };
+        let over = self.told.iter().filter(|(part, (_, since))| is_over(part, since));
+        for part in over.map(|(part, _)| *part).collect::<Vec<Part>>() {
+            self.tell(part, None)?;
+        }
+        now.into_iter().try_for_each(|(part, words)| self.tell(part, Some(words)))
+    }
+
+    /// Tells the loop what is wrong with a part, once.
+    fn tell(&mut self, part: Part, problem: Option<String>) -> Result<(), Stopped> {
+        let before = self.told.get(&part).map(|(words, _)| words);
+        if before == problem.as_ref() {
+            return Ok(());
+        }
+        match &problem {
+            Some(words) => self.told.insert(part, (words.clone(), Instant::now())),
+            None => self.told.remove(&part),
+        };
+        self.events.blocking_send(Event::Health(part, problem)).map_err(|_| Stopped)
+    }
+}
+
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Where processes live, as far as they were looked for.
+#[derive(Default)]
+struct Seekers {
+    residences: Option<Residences>,
+    known: BTreeMap<u32, Found>,
+}
+
+struct Found {
+    residence: Residence,
+    directories: Arc<[PathBuf]>,
+    looks: u32,
+}
+
+impl Seekers {
+    /// Finds the processes of a reading that began at `began`.
+    fn locate(&mut self, reading: Reading, began: Millis) -> (Vec<Gpu>, Vec<Located>) {
+        let mut before = std::mem::take(&mut self.known);
+        let (mut gpus, mut located) = (Vec::new(), Vec::new());
+        for gpu::GpuReading { gpu, processes } in reading.gpus {
+            for process in processes {
+                if !self.known.contains_key(&process.pid) {
+                    let Some(found) = self.found(process.pid, before.remove(&process.pid), began) else { continue };
+                    self.known.insert(process.pid, found);
+                }
+                let Some(found) = self.known.get(&process.pid) else { continue };
+                let of = |number| gpu.instances.iter().find(|instance| instance.index == number);
+                let uuid = process.instance.and_then(of).map_or(&gpu.uuid, |instance| &instance.uuid).clone();
+                let directories = Arc::clone(&found.directories);
+                located.push(Located { directories, gpu: gpu.index, uuid, process });
+            }
+            gpus.push(gpu);
+        }
+        // What is mounted is read again with the next new process.
+        self.residences = None;
+        (gpus, located)
+    }
+
+    /// The same process as before, or a new one. One whose number belonged to another in the last reading is left out of this one:
+    /// what the driver says may still be of the other.
+    fn found(&mut self, pid: u32, before: Option<Found>, began: Millis) -> Option<Found> {
+        if let Some(before) = before {
+            if start_time(pid)? != before.residence.started {
+                return None;
+            }
+            if before.looks < LOOK_AGAIN_AFTER {
+                return Some(Found { looks: before.looks + 1, ..before });
+            }
+        }
+        if self.residences.is_none() {
+            self.residences = Residences::of_host();
+        }
+        let residence = self.residences.as_ref()?.of(pid)?;
+        let ticks = rustix::param::clock_ticks_per_second().max(1);
+        let started = Millis(residence.started.0.saturating_mul(1000) / ticks);
+        if started > began {
+            return None; // it is not the one that the driver meant
+        }
+        Some(Found { directories: residence.directories.clone().into(), residence, looks: 0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::gpu::GpuReading;
+
+    fn reading(pid: u32) -> Reading {
+        let process = GpuProcess { pid, instance: None, share: Some(0.5), memory: None };
+        Reading { gpus: vec![GpuReading { gpu: Gpu::default(), processes: vec![process] }], ..Reading::default() }
+    }
+
+    #[test]
+    fn a_number_that_went_to_another_process_counts_for_nobody_until_the_next_reading() {
+        let mut seekers = Seekers::default();
+        let me = std::process::id();
+        assert_eq!(seekers.locate(reading(me), node::now()).1.len(), 1);
+        seekers.known.get_mut(&me).unwrap().residence.started.0 -= 1;
+        assert_eq!(seekers.locate(reading(me), node::now()).1.len(), 0);
+        assert_eq!(seekers.locate(reading(me), node::now()).1.len(), 1);
+    }
+
+    #[test]
+    fn a_process_that_began_after_the_driver_was_asked_is_not_meant() {
+        assert_eq!(Seekers::default().locate(reading(std::process::id()), Millis(1)).1.len(), 0);
+    }
+}

@@ -1,0 +1,180 @@
+//! One GPU, read: what the device says, its instances, and its processes.
+
+use super::faults::Fault;
+use super::shares::{Clock, Sample, busy, shares};
+use super::{GpuProcess, GpuReading, INSTANCES_AT_MOST, PROCESSES_AT_MOST};
+use crate::model::{Bytes, Gpu, GpuInstance, Millis};
+use nvml_wrapper::Device;
+use nvml_wrapper::enum_wrappers::device::{Clock as ClockOf, EccCounter, MemoryError, Sampling, TemperatureSensor};
+use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::struct_wrappers::device::ProcessInfo;
+use std::collections::BTreeMap;
+
+/// What is remembered of a GPU between two readings.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub index: u32,
+    pub name: String,
+    busy: Clock,
+    processes: Clock,
+    errors: Option<u64>,
+}
+
+/// A number where the driver knows it.
+///
+/// # Errors
+/// Only that the GPU itself is gone: then each further call may block, and says nothing.
+fn told<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, NvmlError> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(error @ (NvmlError::GpuLost | NvmlError::ResetRequired | NvmlError::Uninitialized)) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Samples where the driver has such: none is a reading too.
+fn sampled<T>(answer: Result<Vec<T>, NvmlError>) -> Result<Option<Vec<T>>, NvmlError> {
+    told(match answer {
+        Err(NvmlError::NotFound) => Ok(Vec::new()),
+        other => other,
+    })
+}
+
+/// The GPU now, and what broke on it.
+pub(super) fn read(
+    device: &Device<'_>,
+    uuid: &str,
+    known: &mut Known,
+) -> Result<(GpuReading, Option<Fault>), NvmlError> {
+    let whole = busy_now(device, &mut known.busy)?;
+    let memory = told(device.memory_info())?;
+    let milliwatts = |power: u32| f64::from(power) / 1000.0;
+    let mut gpu = Gpu {
+        index: known.index,
+        uuid: uuid.to_owned(),
+        name: known.name.clone(),
+        age: Millis(0),
+        busy: whole,
+        memory_used: memory.as_ref().map(|memory| Bytes(memory.used)),
+        memory_total: memory.as_ref().map(|memory| Bytes(memory.total)),
+        power: told(device.power_usage())?.map(milliwatts),
+        power_limit: told(device.enforced_power_limit())?.map(milliwatts),
+        temperature: told(device.temperature(TemperatureSensor::Gpu))?.map(f64::from),
+        sm_clock: told(device.clock_info(ClockOf::SM))?.map(f64::from),
+        memory_clock: told(device.clock_info(ClockOf::Memory))?.map(f64::from),
+        uncorrected_errors: told(device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile))?,
+        instances: Vec::new(),
+    };
+    let is_divided = told(device.mig_mode())?.is_some_and(|mode| mode.current == 1);
+    let processes = if is_divided {
+        let (instances, processes) = instances(device)?;
+        gpu.instances = instances;
+        processes
+    } else {
+        processes(device, whole, &mut known.processes)?
+    };
+    let fault = memory_fault(&gpu, known);
+    Ok((GpuReading { gpu, processes }, fault))
+}
+
+/// Over the time since the last reading where the driver keeps samples; else over the driver's own, shorter time.
+fn busy_now(device: &Device<'_>, clock: &mut Clock) -> Result<Option<f64>, NvmlError> {
+    let samples = sampled(device.samples(Sampling::GpuUtilization, clock.last_us()))?;
+    let percent = |value: &SampleValue| match value {
+        SampleValue::F64(value) => *value,
+        SampleValue::U32(value) => f64::from(*value),
+        SampleValue::U64(value) => *value as f64,
+        SampleValue::I64(value) => *value as f64,
+    };
+    let samples = samples.and_then(|samples| {
+        let plain = |sample: &nvml_wrapper::struct_wrappers::device::Sample| Sample {
+            pid: 0,
+            at_us: sample.timestamp,
+            percent: percent(&sample.value),
+        };
+        clock.new_ones(samples.iter().map(plain).collect())
+    });
+    if let Some(busy) = samples.as_deref().and_then(busy) {
+        return Ok(Some(busy));
+    }
+    let now = told(device.utilization_rates())?.map(|rates| f64::from(rates.gpu));
+    Ok(now.filter(|percent| *percent <= 100.0).map(|percent| percent / 100.0))
+}
+
+/// Who uses an undivided GPU.
+fn processes(device: &Device<'_>, busy: Option<f64>, clock: &mut Clock) -> Result<Vec<GpuProcess>, NvmlError> {
+    let plain = |sample: &nvml_wrapper::struct_wrappers::device::ProcessUtilizationSample| Sample {
+        pid: sample.pid,
+        at_us: sample.timestamp,
+        percent: f64::from(sample.sm_util),
+    };
+    let samples = sampled(device.process_utilization_stats(clock.last_us()))?;
+    let samples = samples.and_then(|samples| {
+        clock.new_ones(samples.iter().filter(|sample| sample.pid != 0).take(PROCESSES_AT_MOST).map(plain).collect())
+    });
+    let shares = samples.map(|samples| shares(&samples, busy));
+    let mut processes = holders(device, None)?;
+    for (pid, share) in shares.iter().flatten() {
+        if *share > 0.0 && processes.len() < PROCESSES_AT_MOST {
+            let unlisted = GpuProcess { pid: *pid, instance: None, share: None, memory: None };
+            processes.entry(*pid).or_insert(unlisted);
+        }
+    }
+    for (pid, process) in &mut processes {
+        process.share = shares.as_ref().map(|shares| shares.get(pid).copied().unwrap_or(0.0));
+    }
+    Ok(processes.into_values().collect())
+}
+
+/// Who holds memory of it. One that computes and draws is in two lists with the same number.
+fn holders(device: &Device<'_>, instance: Option<u32>) -> Result<BTreeMap<u32, GpuProcess>, NvmlError> {
+    let older = |answer: Result<Vec<ProcessInfo>, NvmlError>, of_before: fn(&Device<'_>) -> Result<_, _>| match answer {
+        Err(NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound) => of_before(device),
+        other => other,
+    };
+    let computing = told(older(device.running_compute_processes(), |device| device.running_compute_processes_v2()))?;
+    let drawing = told(older(device.running_graphics_processes(), |device| device.running_graphics_processes_v2()))?;
+    let mut processes: BTreeMap<u32, GpuProcess> = BTreeMap::new();
+    for listed in computing.into_iter().chain(drawing).flatten().filter(|listed| listed.pid != 0) {
+        if processes.len() >= PROCESSES_AT_MOST {
+            break;
+        }
+        let memory = match listed.used_gpu_memory {
+            UsedGpuMemory::Used(bytes) => Some(Bytes(bytes)),
+            UsedGpuMemory::Unavailable => None,
+        };
+        let unknown = GpuProcess { pid: listed.pid, instance, share: None, memory: None };
+        let process = processes.entry(listed.pid).or_insert(unknown);
+        process.memory = process.memory.max(memory);
+    }
+    Ok(processes)
+}
+
+/// The instances of a divided GPU, and who uses them. The driver says of none which part of the time it had.
+fn instances(device: &Device<'_>) -> Result<(Vec<GpuInstance>, Vec<GpuProcess>), NvmlError> {
+    let count = told(device.mig_device_count())?.unwrap_or(0).min(INSTANCES_AT_MOST);
+    let (mut instances, mut processes) = (Vec::new(), Vec::new());
+    for index in 0..count {
+        // Numbers of instances that do not exist are not found.
+        let Some(part) = told(device.mig_device_by_index(index))? else { continue };
+        let Some(uuid) = told(part.uuid())? else { continue };
+        let memory = told(part.memory_info())?;
+        instances.push(GpuInstance {
+            index,
+            uuid,
+            memory_used: memory.as_ref().map(|memory| Bytes(memory.used)),
+            memory_total: memory.as_ref().map(|memory| Bytes(memory.total)),
+        });
+        processes.extend(holders(&part, Some(index))?.into_values());
+    }
+    Ok((instances, processes))
+}
+
+/// Errors since the last reading. A counter that went backwards began anew, with the driver.
+fn memory_fault(gpu: &Gpu, known: &mut Known) -> Option<Fault> {
+    let before = known.errors;
+    known.errors = gpu.uncorrected_errors.or(before);
+    let new = gpu.uncorrected_errors?.checked_sub(before?).filter(|new| *new > 0)?;
+    Some(Fault::Memory { gpu: gpu.index, uuid: gpu.uuid.clone(), errors: new })
+}

@@ -1,0 +1,162 @@
+//! The driver's library: found or not, and one reading of all GPUs through it.
+
+use super::device::{self, Known};
+use super::faults::Xids;
+use super::{GPUS_AT_MOST, LostGpu, Reading};
+use nvml_wrapper::Nvml;
+use nvml_wrapper::error::NvmlError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// The name that the loader knows the library by.
+pub const DEFAULT: &str = "libnvidia-ml.so.1";
+
+/// The library, loaded and ready.
+#[derive(Debug)]
+pub struct Library {
+    nvml: Nvml,
+}
+
+/// Why there are no GPUs to look at.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoGpu {
+    /// No such library here.
+    #[error("{name} is not installed")]
+    NoLibrary {
+        /// Its name or path.
+        name: String,
+    },
+    /// The library, and no driver in the kernel or no device to ask it by.
+    #[error("the NVIDIA driver is not loaded, or its devices in /dev are out of reach")]
+    NoDriver,
+    /// Both, and they do not work.
+    #[error("{name} does not work: {why}")]
+    Broken {
+        /// Its name or path.
+        name: String,
+        /// The loader's or the driver's words.
+        why: String,
+    },
+}
+
+impl Library {
+    /// Loads the library of this name or path, and asks whether a driver answers it. It may block for seconds.
+    ///
+    /// # Errors
+    /// [`NoGpu`], which is how most machines are.
+    pub fn open(path: &Path) -> Result<Library, NoGpu> {
+        let name = path.to_string_lossy().into_owned();
+        match Nvml::builder().lib_path(path.as_os_str()).init() {
+            Ok(nvml) => Ok(Library { nvml }),
+            Err(NvmlError::DriverNotLoaded | NvmlError::LibraryNotFound) => Err(NoGpu::NoDriver),
+            Err(NvmlError::LibloadingError(error)) => {
+                let why = error.to_string();
+                let is_missing = why.starts_with(&name) && why.ends_with("No such file or directory");
+                Err(if is_missing { NoGpu::NoLibrary { name } } else { NoGpu::Broken { name, why } })
+            }
+            Err(NvmlError::LibRmVersionMismatch) => {
+                let why = "it is of another version than the driver in the kernel; reboot, or load the new driver";
+                Err(NoGpu::Broken { name, why: why.to_owned() })
+            }
+            Err(error) => Err(NoGpu::Broken { name, why: error.to_string() }),
+        }
+    }
+
+    /// The driver's version, where it says so.
+    pub fn driver(&self) -> Option<String> {
+        self.nvml.sys_driver_version().ok()
+    }
+}
+
+/// Reads the GPUs again and again; knows what the last reading said.
+#[derive(Debug, Default)]
+pub struct Reader {
+    known: BTreeMap<String, Known>,
+    lost: BTreeMap<String, LostGpu>,
+}
+
+impl Reader {
+    /// Begins a time with `library`, loaded afresh.
+    pub fn begin<'nvml>(&mut self, library: &'nvml Library) -> Session<'nvml> {
+        Session { nvml: &library.nvml, xids: Xids::default() }
+    }
+}
+
+/// From loading the library to leaving it.
+#[derive(Debug)]
+pub struct Session<'nvml> {
+    nvml: &'nvml Nvml,
+    xids: Xids<'nvml>,
+}
+
+impl Session<'_> {
+    /// What all GPUs say now. Each call of it may block for seconds on a sick driver.
+    pub fn read(&mut self, reader: &mut Reader) -> Reading {
+        let mut reading = Reading::default();
+        let mut seen = BTreeSet::new();
+        let count = self.nvml.device_count().unwrap_or(0).min(GPUS_AT_MOST);
+        let mut why_lost = BTreeMap::new();
+        for index in 0..count {
+            match self.read_one(index, reader, &mut seen, &mut reading) {
+                Ok(()) => {}
+                Err(error) => {
+                    why_lost.insert(index, error.to_string());
+                }
+            }
+        }
+        for (uuid, known) in reader.known.iter().filter(|(uuid, _)| !seen.contains(*uuid)) {
+            let lost = || LostGpu {
+                index: known.index,
+                uuid: uuid.clone(),
+                name: known.name.clone(),
+                why: why_lost.get(&known.index).cloned().unwrap_or_else(|| "the driver does not list it".to_owned()),
+            };
+            reader.lost.entry(uuid.clone()).or_insert_with(lost);
+        }
+        reader.lost.retain(|uuid, _| !seen.contains(uuid));
+        reading.lost = reader.lost.values().cloned().collect();
+        reading.faults.extend(self.xids.since());
+        reading
+    }
+
+    fn read_one(
+        &mut self,
+        index: u32,
+        reader: &mut Reader,
+        seen: &mut BTreeSet<String>,
+        reading: &mut Reading,
+    ) -> Result<(), NvmlError> {
+        let device = self.nvml.device_by_index(index)?;
+        let uuid = device.uuid()?;
+        let is_known = reader.known.contains_key(&uuid);
+        // A GPU that is swapped for another while the daemon runs is remembered; of many, none.
+        if !is_known && reader.known.len() >= GPUS_AT_MOST as usize {
+            reader.known.retain(|uuid, _| seen.contains(uuid));
+        }
+        let known = reader.known.entry(uuid.clone()).or_default();
+        if !is_known {
+            known.name = device.name().unwrap_or_else(|_| "NVIDIA GPU".to_owned());
+        }
+        known.index = index;
+        self.xids.listen(self.nvml, &device, index, &uuid);
+        let (gpu, fault) = device::read(&device, &uuid, known)?;
+        seen.insert(uuid);
+        reading.gpus.push(gpu);
+        reading.faults.extend(fault);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_is_not_there_is_not_a_broken_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("libnvidia-ml.so.1");
+        assert!(matches!(Library::open(&path), Err(NoGpu::NoLibrary { .. })));
+        std::fs::write(&path, "not a library").unwrap();
+        assert!(matches!(Library::open(&path), Err(NoGpu::Broken { .. })));
+    }
+}
