@@ -30,6 +30,8 @@ pub struct Daemon {
     dir: tempfile::TempDir,
     address: String,
     settings: Vec<String>,
+    /// Variables of its environment, besides those of the test.
+    environment: Vec<(String, String)>,
     /// A program, with arguments, that starts it: a tracer.
     under: Vec<String>,
     child: Option<Child>,
@@ -46,7 +48,14 @@ impl Daemon {
         let dir = tempfile::Builder::new().prefix("flowcond-").tempdir().unwrap();
         fs::write(dir.path().join("flowcond.toml"), config).unwrap();
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let mut daemon = Daemon { dir, address: address.to_owned(), settings, under: Vec::new(), child: None };
+        let mut daemon = Daemon {
+            dir,
+            address: address.to_owned(),
+            settings,
+            under: Vec::new(),
+            environment: Vec::new(),
+            child: None,
+        };
         daemon.boot();
         daemon
     }
@@ -57,7 +66,26 @@ impl Daemon {
         std::os::unix::fs::symlink(state, dir.path().join("state")).unwrap();
         fs::write(dir.path().join("flowcond.toml"), "").unwrap();
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let mut daemon = Daemon { dir, address: "off".to_owned(), settings, under: Vec::new(), child: None };
+        let mut daemon = Daemon {
+            dir,
+            address: "off".to_owned(),
+            settings,
+            under: Vec::new(),
+            environment: Vec::new(),
+            child: None,
+        };
+        daemon.boot();
+        daemon
+    }
+
+    /// The same without an engine, with these variables in its environment.
+    pub fn start_with(environment: &[(&str, &str)], settings: &[&str]) -> Daemon {
+        let dir = tempfile::Builder::new().prefix("flowcond-").tempdir().unwrap();
+        fs::write(dir.path().join("flowcond.toml"), "").unwrap();
+        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let environment = environment.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let address = "off".to_owned();
+        let mut daemon = Daemon { dir, address, settings, environment, under: Vec::new(), child: None };
         daemon.boot();
         daemon
     }
@@ -95,6 +123,7 @@ impl Daemon {
         for setting in &self.settings {
             command.args(["--set", setting]);
         }
+        command.envs(self.environment.iter().map(|(key, value)| (key, value)));
         self.child = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
     }
 

@@ -3,5 +3,6 @@
 pub mod cost;
 pub mod daemon;
 pub mod engine;
+pub mod gpu;
 pub mod podman;
 pub mod proxy;

@@ -1,0 +1,313 @@
+//! Jobs' use of GPUs, seen by a real daemon through a stand-in for NVIDIA's library: two GPUs, a divided one, one that falls off the bus,
+//! clocks that go backwards, processes that vanish, an old driver, one that hangs. Wants root, cgroups and a C compiler.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use flowcon::host::cgroup::{Residences, remove_empty};
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::daemon::{Daemon, eventually};
+use support::gpu::StandIn;
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// Two GPUs without processes: one busy for 80 % of the time, one idle.
+const TWO: &str = "\
+gpu 0 GPU-aaaa 80 34359738368 42949672960 212500 400000 61 1410 1215 0 NVIDIA A100-SXM4-40GB
+gpu 1 GPU-bbbb 0 1073741824 42949672960 55000 400000 34 210 1215 0 NVIDIA A100-SXM4-40GB
+";
+
+/// A command under `flowctl run`, with a second process beside the first.
+struct Job {
+    run: Child,
+    name: String,
+    pids: Vec<u32>,
+    /// Cgroups that the test made inside.
+    inside: Vec<PathBuf>,
+}
+
+impl Job {
+    fn start(daemon: &Daemon, name: &str) -> Job {
+        let name = format!("{name}-{}", std::process::id());
+        let folder = tempfile::tempdir().unwrap();
+        let told = folder.path().join("pids");
+        let script = "sleep 600 & echo $$ $! > \"$1.new\"; mv \"$1.new\" \"$1\"; wait; exec sleep 600";
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+        command.arg("--socket").arg(daemon.socket()).args(["run", "--name", &name, "--", "sh", "-c", script, "job"]);
+        let run = command.arg(&told).stdout(Stdio::null()).spawn().unwrap();
+        daemon.job_that(&name, "is governed", SOON, |_| true);
+        let pids = eventually("its processes", SOON, || fs::read_to_string(&told).ok());
+        let pids = pids.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+        Job { run, name, pids, inside: Vec::new() }
+    }
+
+    /// Moves its second process into a cgroup inside, in each hierarchy where the job has one.
+    fn nest(&mut self) {
+        let homes = Residences::of_host().unwrap().of(self.pids[1]).unwrap().directories;
+        for home in homes.into_iter().filter(|home| home.to_string_lossy().contains(&self.name)) {
+            let inside = home.join("inside");
+            fs::create_dir(&inside).unwrap();
+            fs::write(inside.join("cgroup.procs"), self.pids[1].to_string()).unwrap();
+            self.inside.push(inside);
+        }
+        assert!(!self.inside.is_empty());
+    }
+
+    /// What it has of the GPUs, once that fits.
+    fn uses(&self, daemon: &Daemon, what: &str, mut fits: impl FnMut(&[Value]) -> bool) -> Vec<Value> {
+        let job = daemon.job_that(&self.name, what, SOON, |job| fits(&gpus(job)));
+        gpus(&job)
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        for pid in &self.pids {
+            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).stderr(Stdio::null()).status();
+        }
+        let _ = self.run.wait();
+        remove_empty(&self.inside);
+    }
+}
+
+fn gpus(of: &Value) -> Vec<Value> {
+    of["gpus"].as_array().cloned().unwrap_or_default()
+}
+
+fn status(daemon: &Daemon) -> Value {
+    serde_json::from_str(&daemon.told(&["status", "-o", "json"])).unwrap()
+}
+
+/// The GPUs of the node, once they fit.
+fn node_gpus(daemon: &Daemon, what: &str, fits: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    eventually(what, SOON, || Some(gpus(&status(daemon)["node"])).filter(|gpus| fits(gpus)))
+}
+
+fn notices(daemon: &Daemon) -> String {
+    status(daemon)["notices"].to_string()
+}
+
+/// A text without the breaks that the width of the terminal made.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn near(value: &Value, expected: f64) -> bool {
+    value.as_f64().is_some_and(|value| (value - expected).abs() < 0.001)
+}
+
+#[test]
+fn each_job_has_its_processes_shares_and_memory_and_they_fit_on_the_gpu() {
+    let stand_in = StandIn::of(&[]);
+    stand_in.says(TWO);
+    let daemon = stand_in.daemon(&[]);
+    let (mut first, second) = (Job::start(&daemon, "first"), Job::start(&daemon, "second"));
+    first.nest();
+    // The driver gives 100 % of a GPU that was busy for 80 %; a tenth goes to a process of nobody's.
+    let stranger = std::process::id();
+    stand_in.says(&format!(
+        "{TWO}process 0 {} 30 3221225472\nprocess 0 {} 20 1073741824\nprocess 0 {} 40 8589934592\nprocess 0 {stranger} 10 1048576\n\
+         process 1 {} 0 536870912\n",
+        first.pids[0], first.pids[1], second.pids[0], second.pids[0]
+    ));
+    let of_first = first.uses(&daemon, "both of its processes", |gpus| gpus.len() == 1 && gpus[0]["processes"] == 2);
+    assert!(near(&of_first[0]["share"], 0.8 * 0.5), "{of_first:?}");
+    assert_eq!(of_first[0]["memory_bytes"], 4_u64 << 30, "computing and drawing is one use");
+    assert_eq!(of_first[0]["uuid"], "GPU-aaaa");
+    let of_second = second.uses(&daemon, "two GPUs", |gpus| gpus.len() == 2);
+    assert!(near(&of_second[0]["share"], 0.8 * 0.4) && near(&of_second[1]["share"], 0.0), "{of_second:?}");
+
+    let gpus = node_gpus(&daemon, "both", |gpus| gpus.len() == 2);
+    assert!(near(&gpus[0]["busy"], 0.8) && near(&gpus[0]["power_watts"], 212.5), "{gpus:?}");
+    assert_eq!((&gpus[0]["temperature_celsius"], &gpus[0]["sm_clock_mhz"]), (&61.0.into(), &1410.0.into()));
+    assert!(gpus[0]["age_s"].as_f64().is_some_and(|age| age < 60.0));
+
+    let wide = daemon.told(&["status", "-o", "wide"]);
+    assert!(wide.contains("GPU-MEM") && wide.contains("0 40%") && wide.contains("0 32%, 1 0%"), "{wide}");
+    let explained = unwrapped(&daemon.told(&["explain", &first.name]));
+    assert!(explained.contains("40% of its time, 4.0G of its memory, by 2 processes (GPU-aaaa)"), "{explained}");
+    let top = daemon.told(&["top", "--batch", "-n", "1"]);
+    assert!(top.contains("GPU 0 ████████░░  80% · 32.0G of 40.0G · 61 C · 212 of 400 W · 1410 MHz"), "{top}");
+    let metrics = daemon.told(&["metrics"]);
+    for line in [
+        "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-aaaa\",device=\"nvidia0\",modelName=\"NVIDIA A100-SXM4-40GB\"} 80",
+        "DCGM_FI_DEV_FB_USED{gpu=\"0\",UUID=\"GPU-aaaa\",device=\"nvidia0\",modelName=\"NVIDIA A100-SXM4-40GB\"} 32768",
+        &format!("name=\"{}\",gpu=\"0\",UUID=\"GPU-aaaa\"}} {}", first.name, 4_u64 << 30),
+    ] {
+        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+    }
+    // Until its first rows are written it is not known there.
+    let past = eventually("its GPUs in the history", Duration::from_secs(30), || {
+        let page = String::from_utf8(daemon.flowctl(&["history", &first.name, "-o", "json"]).stdout).unwrap();
+        let page: String = page.split_whitespace().collect();
+        page.contains(&format!("\"gpu_memory_bytes\":{}", 4_u64 << 30)).then_some(page)
+    });
+    assert!(past.contains("\"gpus\":0.4"), "{past}");
+    eventually("the past is explained", SOON, || {
+        let past = daemon.told(&["explain", &first.name, "--at", "1s ago"]);
+        past.contains("0.40 GPUs, 4.0G GPU memory").then_some(())
+    });
+    let listed = unwrapped(&daemon.told(&["history", &first.name]));
+    assert!(listed.contains("GPUS GPU-MEM SHARE") && listed.contains(" 0.40 4.0G 50% "), "{listed}");
+    let doctor = String::from_utf8(daemon.flowctl(&["doctor"]).stdout).unwrap();
+    assert!(doctor.contains("2 GPUs"), "{doctor}");
+}
+
+#[test]
+fn a_process_that_vanished_counts_for_nobody() {
+    let stand_in = StandIn::of(&[]);
+    stand_in.says(TWO);
+    let daemon = stand_in.daemon(&[]);
+    let job = Job::start(&daemon, "half");
+    stand_in.says(&format!("{TWO}process 0 {} 10 1024\nprocess 0 {} 20 1024\n", job.pids[0], job.pids[1]));
+    job.uses(&daemon, "both", |gpus| gpus.first().is_some_and(|gpu| gpu["processes"] == 2));
+    // The driver still tells of it.
+    Command::new("kill").args(["-KILL", &job.pids[1].to_string()]).status().unwrap();
+    let left = job.uses(&daemon, "one is left", |gpus| gpus.first().is_some_and(|gpu| gpu["processes"] == 1));
+    assert!(near(&left[0]["share"], 0.1), "{left:?}");
+}
+
+#[test]
+fn on_a_divided_gpu_each_job_has_its_instance() {
+    let stand_in = StandIn::of(&[]);
+    stand_in.says(TWO);
+    let daemon = stand_in.daemon(&[]);
+    let (first, second) = (Job::start(&daemon, "small"), Job::start(&daemon, "large"));
+    stand_in.says(&format!(
+        "{TWO}instance 1 0 MIG-one 1073741824 5368709120\ninstance 1 2 MIG-two 2147483648 21474836480\n\
+         member 1 0 {} 1048576\nmember 1 2 {} 2097152\n",
+        first.pids[0], second.pids[0]
+    ));
+    let part = first.uses(&daemon, "an instance", |gpus| !gpus.is_empty());
+    assert_eq!((&part[0]["gpu"], &part[0]["instance"], &part[0]["uuid"]), (&1.into(), &0.into(), &"MIG-one".into()));
+    assert!(part[0]["share"].is_null(), "the driver does not say: {part:?}");
+    let part = second.uses(&daemon, "another", |gpus| !gpus.is_empty());
+    assert_eq!((&part[0]["instance"], &part[0]["memory_bytes"]), (&2.into(), &(2_u64 << 20).into()));
+    let gpus = node_gpus(&daemon, "two instances", |gpus| gpus.len() == 2);
+    assert_eq!(gpus[1]["instances"].as_array().unwrap().len(), 2);
+    assert!(gpus[1]["busy"].is_null());
+    let wide = daemon.told(&["status", "-o", "wide"]);
+    assert!(wide.contains("1:0 ?") && wide.contains("1:2 ?"), "{wide}");
+    let explained = unwrapped(&daemon.told(&["explain", &second.name]));
+    assert!(
+        explained.contains("an unknown part of its time, 2.0M of its memory, by 1 process (MIG-two)"),
+        "{explained}"
+    );
+}
+
+#[test]
+fn a_gpu_that_falls_off_the_bus_is_told_of_once_and_comes_back() {
+    let stand_in = StandIn::of(&[]);
+    stand_in.says(TWO);
+    let daemon = stand_in.daemon(&[]);
+    let job = Job::start(&daemon, "stays");
+    let script = format!("{TWO}process 0 {} 50 1024\nprocess 1 {} 0 2048\n", job.pids[0], job.pids[0]);
+    stand_in.says(&script);
+    job.uses(&daemon, "both", |gpus| gpus.len() == 2);
+    stand_in.says(&format!("{script}lost 1\n"));
+    let left = job.uses(&daemon, "the one that answers", |gpus| gpus.len() == 1);
+    assert!(left[0]["gpu"] == 0 && near(&left[0]["share"], 0.5), "{left:?}");
+    node_gpus(&daemon, "one GPU", |gpus| gpus.len() == 1);
+    let told =
+        || daemon.told(&["events", "--no-follow", "-n", "1000"]).matches("GPU-bbbb) does not answer any more").count();
+    eventually("a notice", SOON, || notices(&daemon).contains("GPU-bbbb) does not answer any more").then_some(()));
+    std::thread::sleep(Duration::from_secs(5)); // two readings more
+    assert_eq!(told(), 1);
+    stand_in.says(&script);
+    job.uses(&daemon, "both again", |gpus| gpus.len() == 2);
+    eventually("the notice is taken back", SOON, || (!notices(&daemon).contains("GPU-bbbb")).then_some(()));
+}
+
+#[test]
+fn clocks_and_counters_that_go_backwards_give_no_number() {
+    let stand_in = StandIn::of(&[]);
+    let with_errors = |errors: u32| TWO.replacen(" 0 NVIDIA", &format!(" {errors} NVIDIA"), 1);
+    stand_in.says(&with_errors(7));
+    let daemon = stand_in.daemon(&[]);
+    let job = Job::start(&daemon, "clock");
+    let script = |percent: u32, errors: u32, rest: &str| {
+        format!("{}process 0 {} {percent} 1024\n{rest}", with_errors(errors), job.pids[0])
+    };
+    stand_in.says(&script(50, 7, ""));
+    job.uses(&daemon, "a share", |gpus| gpus.first().is_some_and(|gpu| near(&gpu["share"], 0.5)));
+    // An hour back, and errors that seem to have been mended.
+    stand_in.says(&script(60, 3, "shift -3600000000\n"));
+    let unknown = job.uses(&daemon, "no share", |gpus| gpus.first().is_some_and(|gpu| gpu["share"].is_null()));
+    assert_eq!(unknown[0]["memory_bytes"], 1024, "the rest is known");
+    assert!(!notices(&daemon).contains("memory errors"), "{}", notices(&daemon));
+    // The driver's clock stays there: it is believed after a while.
+    job.uses(&daemon, "the new clock", |gpus| gpus.first().is_some_and(|gpu| near(&gpu["share"], 0.6)));
+    stand_in.says(&script(60, 5, "shift -3600000000\n"));
+    eventually("two errors more", SOON, || notices(&daemon).contains("2 memory errors").then_some(()));
+    stand_in.says(&script(60, 5, "shift -3600000000\nxid 0 79 1\n"));
+    eventually("an Xid error", SOON, || notices(&daemon).contains("Xid error 79").then_some(()));
+}
+
+#[test]
+fn an_old_driver_says_less_and_nothing_wrong() {
+    let stand_in = StandIn::of(&["-DOLD"]);
+    stand_in.says(TWO);
+    let daemon = stand_in.daemon(&[]);
+    let job = Job::start(&daemon, "old");
+    stand_in.says(&format!("{TWO}process 0 {} 50 4096\n", job.pids[0]));
+    let part = job.uses(&daemon, "its memory", |gpus| !gpus.is_empty());
+    assert!(part[0]["share"].is_null() && part[0]["memory_bytes"] == 4096, "{part:?}");
+    let gpus = node_gpus(&daemon, "both", |gpus| gpus.len() == 2);
+    assert!(near(&gpus[0]["busy"], 0.8), "without samples, what the driver says of this moment: {gpus:?}");
+    assert!(gpus[0]["memory_used_bytes"].is_null() && gpus[0]["uncorrected_errors"] == 0, "{gpus:?}");
+    assert_eq!(status(&daemon)["notices"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_driver_that_hangs_holds_nobody_up_and_its_numbers_go_missing() {
+    let stand_in = StandIn::of(&[]);
+    stand_in.says(TWO);
+    let daemon = stand_in.daemon(&[]);
+    node_gpus(&daemon, "both", |gpus| gpus.len() == 2);
+    stand_in.says(&format!("{TWO}hang\n"));
+    node_gpus(&daemon, "none any more", |gpus| gpus.is_empty());
+    let began = Instant::now();
+    let job = Job::start(&daemon, "governed");
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    eventually("a notice", SOON, || notices(&daemon).contains("the NVIDIA driver does not answer").then_some(()));
+    stand_in.says(&format!("{TWO}process 0 {} 50 4096\n", job.pids[0]));
+    job.uses(&daemon, "a GPU", |gpus| gpus.len() == 1);
+    assert!(!notices(&daemon).contains("does not answer"), "{}", notices(&daemon));
+}
+
+#[test]
+fn without_a_driver_or_a_gpu_nothing_is_shown_and_nothing_said() {
+    let stand_in = StandIn::of(&[]);
+    for nothing in ["driver none\n", ""] {
+        stand_in.says(nothing);
+        let daemon = stand_in.daemon(&[]);
+        let job = Job::start(&daemon, "plain");
+        let shown = [
+            vec!["status", "-o", "wide"],
+            vec!["top", "--batch", "-n", "1"],
+            vec!["metrics"],
+            vec!["explain", &job.name],
+        ];
+        for arguments in shown {
+            let shown = daemon.told(&arguments).to_lowercase();
+            assert!(!shown.contains("gpu"), "{arguments:?}: {shown}");
+        }
+        assert!(!daemon.log().to_lowercase().contains("gpu"), "{}", daemon.log());
+        assert!(!status(&daemon).to_string().contains("gpu"));
+    }
+}
+
+#[test]
+fn a_library_that_was_named_and_does_not_load_is_told_of_once() {
+    let daemon = Daemon::start("off", &["gpu.library=/nowhere/libnvidia-ml.so.1"]);
+    eventually("a notice", SOON, || {
+        notices(&daemon).contains("/nowhere/libnvidia-ml.so.1 is not installed").then_some(())
+    });
+    let job = Job::start(&daemon, "governed-all-the-same");
+    assert!(daemon.job(&job.name).is_some());
+}
