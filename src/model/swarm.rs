@@ -212,7 +212,18 @@ pub struct ServiceChange {
     pub labels: BTreeMap<Arc<str>, Option<Arc<str>>>,
 }
 
-/// What became of a [`ServiceChange`].
+/// One change of a node's labels, and only if the node still has this version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeChange {
+    /// Which.
+    pub node: NodeId,
+    /// The version that was decided on.
+    pub version: u64,
+    /// Labels to set, or with `None` to take away.
+    pub labels: BTreeMap<Arc<str>, Option<Arc<str>>>,
+}
+
+/// What became of a [`ServiceChange`] or a [`NodeChange`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeOutcome {

@@ -3,11 +3,14 @@
 //! A *job* is trained by one or more *workers*; all workers of a job are one gang. On Docker Swarm a worker is a service with 0 or 1 replicas
 //! that is pinned to its node. Imports: std and serde.
 
+mod command;
 mod observation;
 mod plan;
 mod reason;
 mod settings;
+mod status;
 
+pub use command::{ClusterCommand, Submission};
 pub use observation::{
     Category, ClusterJob, ClusterNode, ClusterObservation, Constraint, Convergence, NodeState, Phase, Priority, Report,
     Resources, Worker, WorkerRange,
@@ -15,3 +18,4 @@ pub use observation::{
 pub use plan::{ClusterPlan, Move, Start, Stop, Wait};
 pub use reason::{ClusterReason, Refusals};
 pub use settings::{Admission, ClusterSettings, MoveRule, PlacementRule, QueueRule};
+pub use status::{ClusterJobStatus, ClusterNodeStatus, ClusterStatus, JobState, Why, WhyKind};

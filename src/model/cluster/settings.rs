@@ -29,6 +29,7 @@ pub enum PlacementRule {
     /// To the node with the fewest workers, as Swarm does.
     Spread,
     /// To the node with the least contention rate (ProCon).
+    #[serde(rename = "procon")]
     ProCon,
     /// Where it adds least to the sum of completion times, by the nodes' own forecasts: the default.
     LeastAdded,
@@ -41,6 +42,7 @@ pub enum MoveRule {
     /// None but those whose node is drained.
     Never,
     /// Converged ones, and those that even out the numbers of jobs (SpeCon).
+    #[serde(rename = "specon")]
     SpeCon,
     /// Where the nodes' own forecasts gain more than the measured price: the default.
     Forecast,

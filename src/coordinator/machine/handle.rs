@@ -1,0 +1,223 @@
+//! Takes note of what happened, and does what follows from it.
+//!
+//! Imports: event, state, job, labels, record, model.
+
+use super::event::{At, Effect, Event};
+use super::job::Job;
+use super::labels::{bounded, is_queued};
+use super::record::JobPhase;
+use super::state::{Machine, Memory, Seen, SeenNode, Whole};
+use crate::model::Millis;
+use crate::model::swarm::{NodeId, NodeReport, ServiceId, Swarm, SwarmService, SwarmTask};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Machine {
+    /// Takes note of what happened; what is to be done now, in this order. Nothing here waits or reads.
+    #[must_use]
+    pub fn handle(&mut self, event: Event, at: At) -> Vec<Effect> {
+        match event {
+            Event::Looked { look, swarm } => self.looked(look, swarm, at),
+            Event::Polled { node, leases, report } => self.polled(&node, &leases, report, at),
+            Event::Changed { service, version, outcome } => self.changed(&service, version, &outcome, at),
+            Event::NodeChanged { node, version, outcome } => self.node_changed(&node, version, &outcome, at),
+            Event::Attested { service, node, version, attestation } => {
+                self.attested(&service, &node, version, attestation, at);
+                self.act_on(&service, at);
+            }
+            Event::Carried { service, number, outcome } => {
+                self.carried(&service, number, outcome, at);
+                self.act_on(&service, at);
+            }
+            Event::Asked(command, asker) => self.asked(command, asker, at),
+            Event::Passed => self.passed(at),
+            Event::Reconfigured(settings) => self.settings = *settings,
+        }
+        self.look_if_due(at);
+        std::mem::take(&mut self.effects)
+    }
+
+    fn looked(&mut self, look: u64, swarm: Result<Swarm, String>, at: At) {
+        if look != self.looks.last || self.looks.until.take().is_none() {
+            return; // it took too long, and another one is under way
+        }
+        match swarm {
+            Err(why) => {
+                self.has_news |= self.blind.is_none();
+                self.blind = Some(bounded(&why, 200));
+            }
+            Ok(swarm) => {
+                self.has_news |= self.blind.take().is_some();
+                self.take_in(look, swarm, at);
+                if self.acts(at) {
+                    self.act(at);
+                }
+            }
+        }
+        if self.has_news || at.now.since(self.planned) >= self.settings.plan_every {
+            (self.has_news, self.planned) = (false, at.now);
+            if self.blind.is_none() && self.acts(at) {
+                self.plan(at);
+            }
+            self.publish(at);
+        }
+    }
+
+    fn take_in(&mut self, look: u64, swarm: Swarm, at: At) {
+        let acts_since = match &self.swarm {
+            Some(before) if before.is_leader && swarm.is_leader => before.acts_since,
+            _ => at.now,
+        };
+        self.has_news |= self.swarm.as_ref().is_none_or(|before| before.is_leader != swarm.is_leader);
+        self.swarm = Some(Whole { is_leader: swarm.is_leader, at: at.now, acts_since });
+        let mut before = std::mem::take(&mut self.nodes);
+        for node in swarm.nodes {
+            let known = before.remove(&node.id);
+            self.has_news |= known.as_ref().is_none_or(|known| known.node != node);
+            let seen = match known {
+                Some(known) => SeenNode { node, ..known },
+                None => SeenNode { node, report: None, silence: None, poll_due: at.now },
+            };
+            self.nodes.insert(seen.node.id.clone(), seen);
+        }
+        let mut tasks: BTreeMap<ServiceId, Vec<SwarmTask>> = BTreeMap::new();
+        for task in swarm.tasks {
+            tasks.entry(task.service.clone()).or_default().push(task);
+        }
+        let mut before = std::mem::take(&mut self.seen);
+        for service in swarm.services.into_iter().filter(|service| is_queued(&service.labels)) {
+            let tasks = tasks.remove(&service.id).unwrap_or_default();
+            let known = before.remove(&service.id);
+            self.has_news |= known.as_ref().is_none_or(|known| known.service.version != service.version);
+            let seen = take_in_service(known, service, tasks, look);
+            self.seen.insert(seen.service.id.clone(), seen);
+        }
+        for (id, gone) in before {
+            self.has_news = true;
+            if let Some(asker) = gone.memory.pending.and_then(|pending| pending.asker) {
+                self.command_done(&id, Some(asker));
+            }
+            self.emit(Some(&id), format!("service {} is removed, or no job any more", gone.service.name));
+        }
+    }
+
+    fn polled(&mut self, node: &NodeId, leases: &[ServiceId], report: Result<NodeReport, String>, at: At) {
+        let due = at.now.after(self.settings.poll_every);
+        if let Ok(report) = &report {
+            self.evaluate(node, report, at);
+            for worker in &report.workers {
+                if let Some(seen) = self.seen.get_mut(&worker.service) {
+                    seen.memory.told = Some(worker.clone());
+                }
+            }
+            for id in leases {
+                if let Some(seen) = self.seen.get_mut(id) {
+                    seen.memory.renewed = Some(node.clone());
+                }
+            }
+        }
+        let Some(seen) = self.nodes.get_mut(node) else { return };
+        seen.poll_due = due;
+        let governed = |seen: &SeenNode| seen.report.as_ref().map(|(_, report)| report.is_governed);
+        let was_governed = governed(seen);
+        match report {
+            Ok(report) => (seen.report, seen.silence) = (Some((at.now, report)), None),
+            Err(why) => seen.silence = Some(bounded(&why, 120)),
+        }
+        self.has_news |= governed(seen) != was_governed;
+    }
+
+    fn passed(&mut self, at: At) {
+        let heard_within = self.settings.heard_within;
+        for node in self.nodes.values_mut() {
+            if node.report.as_ref().is_some_and(|(heard, _)| at.now.since(*heard) > heard_within) {
+                node.report = None;
+                self.has_news = true;
+            }
+        }
+        for seen in self.seen.values_mut() {
+            if let Some(pending) = &mut seen.memory.pending
+                && pending.answered.is_none()
+                && at.now > pending.until
+            {
+                // No answer: it stands or not. A look that begins now will tell.
+                pending.answered = Some(self.looks.last);
+                self.looks.due = at.now;
+            }
+        }
+        if self.acts(at) {
+            self.poll(at);
+            self.categorise(at);
+            self.act(at);
+        }
+        self.answer_late(at);
+    }
+
+    /// The next act of each job, and of those who asked for something.
+    fn act(&mut self, at: At) {
+        self.serve(at);
+        let ids: Vec<ServiceId> = self.seen.keys().cloned().collect();
+        ids.iter().for_each(|id| self.step(id, at));
+    }
+
+    fn act_on(&mut self, id: &ServiceId, at: At) {
+        if self.acts(at) {
+            self.step(id, at);
+        }
+    }
+
+    /// Asks agents, and renews leases. Only what is not fenced has one: who is fenced runs out.
+    fn poll(&mut self, at: At) {
+        let due: Vec<NodeId> =
+            self.nodes.values().filter(|node| at.now >= node.poll_due).map(|node| node.node.id.clone()).collect();
+        if due.is_empty() {
+            return;
+        }
+        let mut leases: BTreeMap<NodeId, Vec<ServiceId>> = BTreeMap::new();
+        for (id, seen) in &self.seen {
+            let Ok(job) = &seen.job else { continue };
+            let is_up = matches!(job.record.phase, JobPhase::Starting | JobPhase::Running);
+            if let Some(home) = job.record.home.as_ref().filter(|_| is_up && job.wishes.restarts_on_loss) {
+                leases.entry(home.clone()).or_default().push(id.clone());
+            }
+        }
+        for node in due {
+            let leases = leases.remove(&node).unwrap_or_default();
+            if let Some(seen) = self.nodes.get_mut(&node) {
+                seen.poll_due = at.now.after(self.settings.request_within).after(self.settings.poll_every);
+            }
+            self.effects.push(Effect::Poll { node, leases, lease: self.settings.lease });
+        }
+    }
+
+    fn look_if_due(&mut self, at: At) {
+        if self.looks.until.is_some_and(|until| at.now <= until) || at.now < self.looks.due {
+            return;
+        }
+        self.looks.last += 1;
+        self.looks.until = Some(at.now.after(Millis(self.settings.request_within.0 * 2)));
+        // Who does not act only waits for the lead.
+        let stands_by = self.swarm.as_ref().is_some_and(|swarm| !swarm.is_leader);
+        let every = self.settings.look_every.0 * if stands_by { 3 } else { 1 };
+        self.looks.due = at.now.after(Millis(every));
+        self.effects.push(Effect::Look { look: self.looks.last });
+    }
+}
+
+/// A service as a look shows it; what is under way stays as it was decided, until a later look shows what came of it.
+fn take_in_service(before: Option<Seen>, service: SwarmService, tasks: Vec<SwarmTask>, look: u64) -> Seen {
+    let Some(before) = before else {
+        let job = Job::of(&service).map(Arc::new);
+        return Seen { job, service, tasks, memory: Memory::default() };
+    };
+    let Seen { service: known, job, mut memory, .. } = before;
+    if let Some(pending) = memory.pending {
+        if pending.answered.is_none_or(|last| look <= last) {
+            return Seen { service: known, tasks, job, memory };
+        }
+        memory.pending = None;
+    } else if known.version == service.version {
+        return Seen { service, tasks, job, memory };
+    }
+    Seen { job: Job::of(&service).map(Arc::new), service, tasks, memory }
+}

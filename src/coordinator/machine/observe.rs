@@ -1,0 +1,225 @@
+//! What the policy sees: services, nodes and agents' reports as one observation.
+//!
+//! A job is a service, or all services of a gang. Workers that are nowhere and cannot start now are left out, so that no plan counts on
+//! them; what services that are no jobs occupy is taken off their nodes. Imports: state, job, labels, record, model.
+
+use super::event::At;
+use super::job::{Job, NODE_HOSTNAME, NODE_ID, NODE_ROLE};
+use super::record::{Goal, JobPhase};
+use super::state::{Machine, Seen, SeenNode};
+use crate::model::cluster::{
+    ClusterJob, ClusterNode, ClusterObservation, Constraint, NodeState, Phase, Report, Resources, WhyKind, Worker,
+    WorkerRange,
+};
+use crate::model::swarm::{NodeId, ServiceId, SwarmTask, WorkerReport};
+use crate::model::{Bytes, Millis};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// An observation, and what its places stand for.
+pub(super) struct Observed {
+    pub observation: ClusterObservation,
+    /// Nodes by their places.
+    pub nodes: Vec<NodeId>,
+    /// For each job the services of its workers, by their numbers.
+    pub jobs: Vec<Vec<ServiceId>>,
+}
+
+/// The services of one job.
+#[derive(Default)]
+struct Members<'a> {
+    /// Placed or startable.
+    here: Vec<(&'a ServiceId, &'a Seen, &'a Job)>,
+    done: u32,
+    /// Cannot start now, with nobody's plan.
+    absent: Vec<&'a ServiceId>,
+}
+
+impl Machine {
+    /// Everything as the policy sees it. Gangs that cannot be whole are left out, and told why.
+    pub(super) fn observe(&mut self, at: At) -> Observed {
+        let nodes: Vec<NodeId> = self.nodes.keys().cloned().collect();
+        let places: BTreeMap<&NodeId, usize> = nodes.iter().enumerate().map(|(at, node)| (node, at)).collect();
+        let quiet = at.now.since(self.quiet_since);
+        let mut observation = ClusterObservation {
+            now: at.unix,
+            quiet_since: Millis(at.unix.0.saturating_sub(quiet.0)),
+            usual_work: self.usual_work.mean(),
+            nodes: self.nodes.values().map(|node| self.node(node)).collect(),
+            jobs: Vec::new(),
+        };
+        let mut gangs: BTreeMap<Arc<str>, Members> = BTreeMap::new();
+        for (id, seen) in &self.seen {
+            let Ok(job) = &seen.job else {
+                self.occupy(seen, &places, &mut observation.nodes);
+                continue;
+            };
+            let members = gangs.entry(job.wishes.gang.clone().unwrap_or_else(|| id.0.clone())).or_default();
+            match job.record.phase {
+                JobPhase::Done => members.done += 1,
+                JobPhase::Waiting if !seen.memory.is_startable => members.absent.push(id),
+                JobPhase::Waiting => members.here.push((id, seen, job)),
+                _ if self.placement(job, &places).is_some() => members.here.push((id, seen, job)),
+                _ => {}
+            }
+        }
+        let (mut jobs, mut short) = (Vec::new(), Vec::new());
+        for mut members in gangs.into_values() {
+            members.here.sort_by(|a, b| a.1.service.name.cmp(&b.1.service.name).then_with(|| a.0.cmp(b.0)));
+            match self.job(&members, &places, at) {
+                Some(job) => {
+                    observation.jobs.push(job);
+                    jobs.push(members.here.iter().map(|(id, _, _)| (*id).clone()).collect());
+                }
+                None => short.extend(members.here.iter().map(|(id, _, _)| ((*id).clone(), members.absent.len()))),
+            }
+        }
+        drop(places);
+        for (id, absent) in short {
+            let text = format!("its gang needs more workers than can start now: {absent} cannot");
+            self.set_why(&id, WhyKind::Gang, text);
+        }
+        Observed { observation, nodes, jobs }
+    }
+
+    fn node(&self, seen: &SeenNode) -> ClusterNode {
+        let node = &seen.node;
+        let mut labels = node.labels.clone();
+        labels.insert(NODE_ID.into(), node.id.0.clone());
+        labels.insert(NODE_HOSTNAME.into(), node.hostname.clone());
+        labels.insert(NODE_ROLE.into(), if node.is_manager { "manager" } else { "worker" }.into());
+        ClusterNode {
+            name: node.id.0.clone(),
+            state: self.state_of(seen).0,
+            capacity: node.capacity,
+            used_cores: seen.report.as_ref().and_then(|(_, report)| report.used_cores),
+            labels,
+        }
+    }
+
+    /// What a service that cannot be a job occupies is not free.
+    fn occupy(&self, seen: &Seen, places: &BTreeMap<&NodeId, usize>, nodes: &mut [ClusterNode]) {
+        let there = |task: &SwarmTask| places.get(task.node.as_ref().filter(|_| task.is_wanted)?).copied();
+        for place in seen.tasks.iter().filter_map(there) {
+            let (capacity, request) = (&mut nodes[place].capacity, seen.service.request);
+            capacity.cores = (capacity.cores - request.cores).max(0.0);
+            capacity.memory = Bytes(capacity.memory.0.saturating_sub(request.memory.0));
+            capacity.gpus = capacity.gpus.saturating_sub(request.gpus);
+        }
+    }
+
+    /// Where a worker is and what it is doing there; `None` if its node is unknown, or it waits.
+    fn placement(&self, job: &Job, places: &BTreeMap<&NodeId, usize>) -> Option<(usize, Phase)> {
+        let record = &job.record;
+        let home = places.get(record.home.as_ref()?).copied();
+        let to = record.to.as_ref().and_then(|to| places.get(to).copied());
+        let goes = matches!(record.goal, Some(Goal::Move | Goal::Return));
+        match record.phase {
+            JobPhase::Waiting | JobPhase::Done => None,
+            JobPhase::Starting => Some((home?, Phase::Starting)),
+            JobPhase::Running => Some((home?, Phase::Running)),
+            JobPhase::Carrying if !goes => Some((to?, Phase::Starting)),
+            JobPhase::Stopping | JobPhase::Carrying => match to.filter(|_| goes) {
+                Some(to) => Some((home?, Phase::MovingTo(to))),
+                None => Some((home?, Phase::Stopping)),
+            },
+        }
+    }
+
+    /// One job of the observation; `None` if it has too few workers to begin.
+    fn job(&self, members: &Members, places: &BTreeMap<&NodeId, usize>, at: At) -> Option<ClusterJob> {
+        let (_, first, leader) = members.here.first()?;
+        let here = members.here.len() as u32;
+        let all = here + members.absent.len() as u32;
+        let min = leader.wishes.workers_min.map_or(all, |min| min.saturating_sub(members.done)).max(1);
+        let max =
+            leader.wishes.workers_max.map_or(all, |max| max.saturating_sub(members.done)).clamp(min, min.max(all));
+        let placed: Vec<Worker> = (0..)
+            .zip(&members.here)
+            .filter_map(|(number, (id, seen, job))| self.worker(number, id, seen, job, places))
+            .collect();
+        if placed.is_empty() && here < min {
+            return None;
+        }
+        let is_elastic = leader.wishes.workers_min.is_some() && min < max;
+        let workers = WorkerRange { min, initial: if is_elastic { min } else { max }, max: max.min(here.max(min)) };
+        let mut constraints: Vec<Constraint> = Vec::new();
+        for (_, seen, job) in &members.here {
+            let all = job.constraints.iter().cloned().chain(self.own_constraints(seen, job, at));
+            for constraint in all {
+                if !constraints.contains(&constraint) {
+                    constraints.push(constraint);
+                }
+            }
+        }
+        let is_movable = |(_, seen, job): &(&ServiceId, &Seen, &Job)| self.is_movable_now(seen, job, at);
+        Some(ClusterJob {
+            name: leader.wishes.gang.clone().unwrap_or_else(|| first.service.name.clone()),
+            arrived: members.here.iter().map(|(_, seen, _)| seen.service.created).min().unwrap_or_default(),
+            priority: leader.wishes.priority,
+            request: members
+                .here
+                .iter()
+                .fold(Resources::default(), |most, (_, seen, _)| larger(most, seen.service.request)),
+            workers: WorkerRange { initial: workers.initial.min(workers.max), ..workers },
+            constraints,
+            work: None,
+            movable: members.here.iter().all(is_movable),
+            moves: members.here.iter().map(|(_, _, job)| job.record.moves).max().unwrap_or(0),
+            placed,
+        })
+    }
+
+    fn worker(
+        &self,
+        number: u32,
+        id: &ServiceId,
+        seen: &Seen,
+        job: &Job,
+        places: &BTreeMap<&NodeId, usize>,
+    ) -> Option<Worker> {
+        let (node, phase) = self.placement(job, places)?;
+        let told = self.worker_of(id, job).or(seen.memory.told.as_ref());
+        Some(Worker {
+            number,
+            node,
+            phase,
+            cores: told.and_then(|told| told.cores),
+            work_left: told.and_then(|told| told.work_left),
+            report: told.and_then(report),
+            convergence: seen.memory.monitor.as_ref().map(crate::policy::cluster::Monitor::convergence),
+            move_s: self.move_s.mean().unwrap_or(self.settings.move_s),
+        })
+    }
+
+    /// What keeps a job from nodes besides its owner's constraints.
+    fn own_constraints(&self, seen: &Seen, job: &Job, at: At) -> Vec<Constraint> {
+        let node = |equal: bool, node: &NodeId| Constraint { label: NODE_ID.into(), equal, value: node.0.clone() };
+        let home = job.record.home.as_ref().filter(|_| job.is_tied);
+        let mut constraints: Vec<Constraint> = home.into_iter().map(|home| node(true, home)).collect();
+        if self.is_held(seen, job, at) {
+            constraints.extend(job.record.avoid.iter().map(|avoided| node(false, avoided)));
+        }
+        constraints
+    }
+
+    /// Whether a plan may move it now.
+    pub(super) fn is_movable_now(&self, seen: &Seen, job: &Job, at: At) -> bool {
+        let home = job.record.home.as_ref();
+        let stands = home.is_some_and(|home| matches!(self.state_at(home), NodeState::Ready | NodeState::Draining));
+        let failed = job.record.tries > 0 && job.record.phase == JobPhase::Running;
+        let waits = failed && (self.is_held(seen, job, at) || job.record.tries >= self.settings.tries_most);
+        let is_drained = home.is_some_and(|home| self.state_at(home) == NodeState::Draining);
+        let seen_for = seen.memory.since.as_ref().map_or(Millis(0), |(_, _, since)| at.now.since(*since));
+        let is_settled = job.record.moves == 0 || seen_for >= self.settings.stays;
+        job.is_movable() && stands && !waits && (is_drained || is_settled) && seen.memory.pending.is_none()
+    }
+}
+
+fn larger(a: Resources, b: Resources) -> Resources {
+    Resources { cores: a.cores.max(b.cores), memory: a.memory.max(b.memory), gpus: a.gpus.max(b.gpus) }
+}
+
+fn report(told: &WorkerReport) -> Option<Report> {
+    Some(Report { unit_s: told.unit_s?, units_left: (told.total? - told.units?).max(0.0) })
+}

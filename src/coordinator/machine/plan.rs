@@ -1,0 +1,175 @@
+//! Observe, plan, check, and the first act of what was planned: a start, or a fence.
+//!
+//! Imports: state, observe, step, writes, record, model, policy.
+
+use super::event::At;
+use super::observe::Observed;
+use super::record::{Goal, JobPhase};
+use super::state::Machine;
+use super::step::past_of;
+use super::writes::{Spec, Write};
+use crate::model::cluster::{ClusterPlan, ClusterReason, Move, Start, Stop, Wait, WhyKind};
+use crate::model::swarm::{NodeId, NodeReport, ServiceId, WorkerReport};
+use crate::policy::cluster::{Monitor, check, plan};
+
+impl Machine {
+    /// Plans for the whole cluster, and begins what is planned.
+    pub(super) fn plan(&mut self, at: At) {
+        if !self.has_heard_enough(at) {
+            return;
+        }
+        let observed = self.observe(at);
+        let plan = plan(&observed.observation, &self.settings.cluster);
+        let violations = check(&observed.observation, &self.settings.cluster, &plan);
+        if !violations.is_empty() {
+            // A mistake of ours: nothing is done rather than something wrong.
+            return self.emit(None, format!("a plan breaks its own rules and is not carried out: {violations:?}"));
+        }
+        self.carry_out(&observed, plan, at);
+    }
+
+    /// A new coordinator first hears what the nodes have to say, so that it does not crowd the first that answer.
+    fn has_heard_enough(&self, at: At) -> bool {
+        let is_open =
+            |node: &super::state::SeenNode| node.node.is_up && node.report.is_none() && node.silence.is_none();
+        let patience = self.swarm.as_ref().map_or(at.now, |swarm| swarm.acts_since.after(self.settings.heard_within));
+        at.now >= patience || !self.nodes.values().any(is_open)
+    }
+
+    fn carry_out(&mut self, observed: &Observed, plan: ClusterPlan, at: At) {
+        let mut room = self.settings.changes_most.saturating_sub(self.in_flight());
+        for Wait { job, reason } in plan.waits {
+            for id in observed.jobs[job].clone() {
+                let text = self.in_words(&reason, observed);
+                self.set_why(&id, WhyKind::NoPlace, text);
+                self.set_reason(&id, reason.clone());
+            }
+        }
+        for Stop { job, worker, reason } in plan.stops {
+            if room > 0 {
+                room -= 1;
+                self.begin_stop(&observed.jobs[job][worker as usize].clone(), &reason, at);
+            }
+        }
+        // A gang's workers go together: half of one would only be stopped again.
+        for starts in plan.starts.chunk_by(|a, b| a.job == b.job) {
+            if starts.len() > room && room < self.settings.changes_most {
+                continue;
+            }
+            for Start { job, worker, node, reason } in starts.iter().cloned() {
+                room = room.saturating_sub(1);
+                let id = observed.jobs[job][worker as usize].clone();
+                self.begin_start(&id, &observed.nodes[node], reason, at);
+            }
+        }
+        for Move { job, worker, to, reason, .. } in plan.moves {
+            if room == 0 {
+                break;
+            }
+            room -= 1;
+            let id = observed.jobs[job][worker as usize].clone();
+            let why = self.in_words(&reason, observed);
+            self.begin_move(&id, &observed.nodes[to], &why, Some(reason), at);
+        }
+        for id in plan.settled.into_iter().flat_map(|job| observed.jobs[job].clone()) {
+            self.count_as_moved(&id, at);
+        }
+    }
+
+    fn begin_start(&mut self, id: &ServiceId, node: &NodeId, reason: ClusterReason, at: At) {
+        let Some(seen) = self.seen.get(id).filter(|seen| seen.memory.pending.is_none()) else { return };
+        let Ok(job) = &seen.job else { return };
+        if job.record.phase != JobPhase::Waiting || !seen.memory.is_startable {
+            return;
+        }
+        let past = past_of(&seen.tasks).into_iter();
+        let mut write = if job.needs_carriage(node) { job.carry(node, past) } else { job.start(node, past) };
+        write.text = format!("{} on {}: {reason}", write.text, self.name_of(node));
+        self.set_reason(id, reason);
+        self.write(id, write, None, at);
+    }
+
+    fn begin_stop(&mut self, id: &ServiceId, reason: &ClusterReason, at: At) {
+        let Some(seen) = self.seen.get(id).filter(|seen| seen.memory.pending.is_none()) else { return };
+        let Ok(job) = &seen.job else { return };
+        if !matches!(job.record.phase, JobPhase::Starting | JobPhase::Running) {
+            return;
+        }
+        let write = job.fence(Goal::Queue, None, &reason.to_string(), self.units_of(id, job));
+        self.set_reason(id, reason.clone());
+        self.write(id, write, None, at);
+    }
+
+    fn begin_move(&mut self, id: &ServiceId, to: &NodeId, why: &str, reason: Option<ClusterReason>, at: At) {
+        let Some(seen) = self.seen.get(id).filter(|seen| seen.memory.pending.is_none()) else { return };
+        let Ok(job) = &seen.job else { return };
+        if job.record.phase != JobPhase::Running {
+            return;
+        }
+        let write = job.fence(Goal::Move, Some(to.clone()), why, self.units_of(id, job));
+        if let Some(reason) = reason {
+            self.set_reason(id, reason);
+        }
+        self.write(id, write, None, at);
+    }
+
+    /// SpeCon: it asked to move and is best where it is.
+    fn count_as_moved(&mut self, id: &ServiceId, at: At) {
+        let Some(seen) = self.seen.get(id).filter(|seen| seen.memory.pending.is_none()) else { return };
+        let Ok(job) = &seen.job else { return };
+        let mut record = job.record.clone();
+        record.moves += 1;
+        let text = "converged, and best where it is".to_owned();
+        self.write(id, Write { record, spec: Spec::Keep, text }, None, at);
+    }
+
+    fn set_reason(&mut self, id: &ServiceId, reason: ClusterReason) {
+        if let Some(seen) = self.seen.get_mut(id) {
+            seen.memory.reason = Some(reason);
+        }
+    }
+
+    /// A reason with the names that it refers to.
+    fn in_words(&self, reason: &ClusterReason, observed: &Observed) -> String {
+        let about = match reason {
+            ClusterReason::NotOvertaking { ahead } => observed.observation.jobs.get(*ahead),
+            _ => None,
+        };
+        match about {
+            Some(job) => format!("{reason}: {}", job.name),
+            None => reason.to_string(),
+        }
+    }
+
+    /// SpeCon's categories: the end of an interval.
+    pub(super) fn categorise(&mut self, at: At) {
+        if at.now.since(self.categorised) < self.settings.categorise_every {
+            return;
+        }
+        self.categorised = at.now;
+        let threshold = self.settings.categorise_threshold;
+        for monitor in self.seen.values_mut().filter_map(|seen| seen.memory.monitor.as_mut()) {
+            monitor.categorise(at.unix, threshold);
+        }
+    }
+
+    /// SpeCon's evaluations: what an agent tells that it did not tell before.
+    pub(super) fn evaluate(&mut self, node: &NodeId, report: &NodeReport, at: At) {
+        let before = self.nodes.get(node).and_then(|seen| seen.report.as_ref()).map(|(_, before)| before);
+        let is_news = |worker: &&WorkerReport| {
+            let known = before.and_then(|before| before.workers.iter().find(|known| known.service == worker.service));
+            known.is_none_or(|known| (known.units, known.value) != (worker.units, worker.value))
+        };
+        let news: Vec<(ServiceId, f64)> = report
+            .workers
+            .iter()
+            .filter(is_news)
+            .filter_map(|worker| Some((worker.service.clone(), worker.value?)))
+            .collect();
+        for (id, value) in news {
+            if let Some(seen) = self.seen.get_mut(&id) {
+                seen.memory.monitor.get_or_insert_with(|| Monitor::new(at.unix)).evaluate(value);
+            }
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! What the coordinator remembers of a job, as labels of its service: all that lasts.
+//!
+//! Imports: labels, model.
+
+use super::labels::{Labels, OURS, bounded, number, odd, parsed};
+use crate::model::Millis;
+use crate::model::swarm::NodeId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Text of ours in a label.
+const TEXT_MOST: usize = 200;
+/// Nodes or tasks in one label.
+const LIST_MOST: usize = 64;
+
+/// How far a job is. Each phase is written before it is acted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum JobPhase {
+    /// It is nowhere, and proven gone when it got there.
+    Waiting,
+    /// Pinned and wanted; not seen training yet.
+    Starting,
+    /// Seen training at [`Record::home`].
+    Running,
+    /// Fenced: replicas 0. Something of it may live.
+    Stopping,
+    /// Proven gone; its saved state is on its way from [`Record::home`] to [`Record::to`].
+    Carrying,
+    /// It has ended by itself.
+    Done,
+}
+
+/// What a job was fenced for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Goal {
+    /// To start at [`Record::to`].
+    Move,
+    /// It failed to start: to start at [`Record::to`], where it came from.
+    Return,
+    /// To wait in the queue.
+    Queue,
+    /// To wait until it is resumed.
+    Pause,
+}
+
+/// What the coordinator remembers of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// How far it is.
+    pub phase: JobPhase,
+    /// Number of its carriages so far: no two have the same.
+    pub number: u64,
+    /// Where it runs or ran last: where its newest saved state lies.
+    pub home: Option<NodeId>,
+    /// Where it was before its move, to which it returns if it fails to start.
+    pub from: Option<NodeId>,
+    /// Where it is going.
+    pub to: Option<NodeId>,
+    /// What it was fenced for.
+    pub goal: Option<Goal>,
+    /// Why, in words.
+    pub why: Option<Arc<str>>,
+    /// Every node where a task of it was placed since nothing of it was proven alive anywhere.
+    pub placed: BTreeSet<NodeId>,
+    /// Tasks of earlier starts: what became of them says nothing of this one.
+    pub past: BTreeSet<Arc<str>>,
+    /// Units that it had done when it was fenced.
+    pub saved: Option<f64>,
+    /// How often it was moved.
+    pub moves: u32,
+    /// How often it failed to start since it last trained.
+    pub tries: u32,
+    /// When it is tried again, on the managers' wall clock since 1970.
+    pub retry_at: Option<Millis>,
+    /// Nodes where it failed to start since it last trained.
+    pub avoid: BTreeSet<NodeId>,
+    /// What went wrong last.
+    pub mark: Option<Arc<str>>,
+    /// It waits until it is resumed.
+    pub paused: bool,
+    /// The node whose agent has promised to stop it when it hears nothing.
+    pub leased: Option<NodeId>,
+    /// Its exit code, once it has ended.
+    pub exit: Option<i64>,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Record {
+            phase: JobPhase::Waiting,
+            number: 0,
+            home: None,
+            from: None,
+            to: None,
+            goal: None,
+            why: None,
+            placed: BTreeSet::new(),
+            past: BTreeSet::new(),
+            saved: None,
+            moves: 0,
+            tries: 0,
+            retry_at: None,
+            avoid: BTreeSet::new(),
+            mark: None,
+            paused: false,
+            leased: None,
+            exit: None,
+        }
+    }
+}
+
+const PHASES: [(JobPhase, &str); 6] = [
+    (JobPhase::Waiting, "waiting"),
+    (JobPhase::Starting, "starting"),
+    (JobPhase::Running, "running"),
+    (JobPhase::Stopping, "stopping"),
+    (JobPhase::Carrying, "carrying"),
+    (JobPhase::Done, "done"),
+];
+const GOALS: [(Goal, &str); 4] =
+    [(Goal::Move, "move"), (Goal::Return, "return"), (Goal::Queue, "queue"), (Goal::Pause, "pause")];
+const NAMES: [&str; 18] = [
+    "phase", "number", "home", "from", "to", "goal", "why", "placed", "past", "saved", "moves", "tries", "retry-at",
+    "avoid", "mark", "paused", "leased", "exit",
+];
+
+impl Record {
+    /// As the labels say; without any it has never been anywhere.
+    ///
+    /// # Errors
+    /// Names the label, its value, and what is expected.
+    pub fn parse(labels: &Labels) -> Result<Record, String> {
+        let mut ours = labels.range(Arc::from(OURS)..).take_while(|(label, _)| label.starts_with(OURS)).peekable();
+        if ours.peek().is_none() {
+            return Ok(Record::default());
+        }
+        if let Some((label, value)) = ours.find(|(label, _)| !NAMES.contains(&&label[OURS.len()..])) {
+            return Err(odd(label, value, "no such label: another version of flowcoord wrote it; use one version"));
+        }
+        let read = Reader { labels };
+        let record = Record {
+            phase: read.word("phase", &PHASES)?.unwrap_or(JobPhase::Waiting),
+            number: read.number("number")?.unwrap_or(0),
+            home: read.text("home")?.map(NodeId),
+            from: read.text("from")?.map(NodeId),
+            to: read.text("to")?.map(NodeId),
+            goal: read.word("goal", &GOALS)?,
+            why: read.text("why")?,
+            placed: read.list("placed")?.into_iter().map(NodeId).collect(),
+            past: read.list("past")?,
+            saved: read.number("saved")?.filter(|saved: &f64| saved.is_finite()),
+            moves: read.number("moves")?.unwrap_or(0),
+            tries: read.number("tries")?.unwrap_or(0),
+            retry_at: read.number("retry-at")?.map(Millis),
+            avoid: read.list("avoid")?.into_iter().map(NodeId).collect(),
+            mark: read.text("mark")?,
+            paused: read.word("paused", &[(true, "true")])?.unwrap_or(false),
+            leased: read.text("leased")?.map(NodeId),
+            exit: read.number("exit")?,
+        };
+        record.checked()
+    }
+
+    /// A phase has what it needs.
+    fn checked(self) -> Result<Record, String> {
+        let lacks = |name: &str| {
+            let phase = written(self.phase, &PHASES);
+            Err(format!(
+                "labels {OURS}phase={phase} without {OURS}{name}: expected both; restore it, or remove all labels {OURS}* while the service has 0 replicas"
+            ))
+        };
+        let goes = matches!(self.goal, Some(Goal::Move | Goal::Return));
+        match self.phase {
+            JobPhase::Starting | JobPhase::Running | JobPhase::Stopping if self.home.is_none() => lacks("home"),
+            JobPhase::Carrying if self.home.is_none() => lacks("home"),
+            JobPhase::Stopping if self.goal.is_none() => lacks("goal"),
+            JobPhase::Stopping if goes && self.to.is_none() => lacks("to"),
+            JobPhase::Carrying if self.to.is_none() => lacks("to"),
+            _ => Ok(self),
+        }
+    }
+
+    /// The labels that make it this record from what the service has: those that differ.
+    pub fn changes(&self, labels: &Labels) -> BTreeMap<Arc<str>, Option<Arc<str>>> {
+        let wanted = self.values();
+        let differs = |(name, value): &(&str, Option<Arc<str>>)| {
+            labels.get(format!("{OURS}{name}").as_str()).map(AsRef::as_ref) != value.as_deref()
+        };
+        let changed = NAMES.into_iter().zip(wanted).filter(differs);
+        changed.map(|(name, value)| (Arc::from(format!("{OURS}{name}")), value)).collect()
+    }
+
+    /// In the order of [`NAMES`].
+    fn values(&self) -> [Option<Arc<str>>; 18] {
+        let text = |text: &Option<Arc<str>>| text.as_ref().map(|text| Arc::from(bounded(text, TEXT_MOST)));
+        let node = |node: &Option<NodeId>| node.as_ref().map(|node| node.0.clone());
+        fn some(number: u64) -> Option<Arc<str>> {
+            (number > 0).then(|| number.to_string().into())
+        }
+        [
+            Some(written(self.phase, &PHASES).into()),
+            some(self.number),
+            node(&self.home),
+            node(&self.from),
+            node(&self.to),
+            self.goal.map(|goal| written(goal, &GOALS).into()),
+            text(&self.why),
+            list(self.placed.iter().map(|node| &node.0)),
+            list(self.past.iter()),
+            self.saved.map(|saved| saved.to_string().into()),
+            some(u64::from(self.moves)),
+            some(u64::from(self.tries)),
+            self.retry_at.map(|at| at.0.to_string().into()),
+            list(self.avoid.iter().map(|node| &node.0)),
+            text(&self.mark),
+            self.paused.then(|| "true".into()),
+            node(&self.leased),
+            self.exit.map(|exit| exit.to_string().into()),
+        ]
+    }
+}
+
+fn written<T: PartialEq>(value: T, words: &[(T, &'static str)]) -> &'static str {
+    words.iter().find(|(known, _)| *known == value).map_or("", |(_, word)| word)
+}
+
+fn list<'a>(parts: impl Iterator<Item = &'a Arc<str>>) -> Option<Arc<str>> {
+    let parts: Vec<&str> = parts.map(AsRef::as_ref).collect();
+    (!parts.is_empty()).then(|| parts.join(",").into())
+}
+
+struct Reader<'a> {
+    labels: &'a Labels,
+}
+
+impl Reader<'_> {
+    fn parsed<T>(
+        &self,
+        name: &str,
+        expected: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, String> {
+        parsed(self.labels, &format!("{OURS}{name}"), expected, parse)
+    }
+
+    fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, String> {
+        self.parsed(name, "a number", number)
+    }
+
+    fn text(&self, name: &str) -> Result<Option<Arc<str>>, String> {
+        self.parsed(name, "a text", |value| (!value.is_empty()).then(|| value.into()))
+    }
+
+    fn word<T: Copy>(&self, name: &str, words: &[(T, &'static str)]) -> Result<Option<T>, String> {
+        let expected: Vec<&str> = words.iter().map(|(_, word)| *word).collect();
+        self.parsed(name, &expected.join(", "), |value| {
+            words.iter().find(|(_, word)| *word == value).map(|(value, _)| *value)
+        })
+    }
+
+    fn list(&self, name: &str) -> Result<BTreeSet<Arc<str>>, String> {
+        let parts = |value: &str| {
+            let parts: BTreeSet<Arc<str>> = value.split(',').map(Arc::from).collect();
+            (parts.len() <= LIST_MOST && parts.iter().all(|part| !part.trim().is_empty())).then_some(parts)
+        };
+        Ok(self.parsed(name, "at most 64 ids, separated by commas", parts)?.unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> Record {
+        let nodes = |names: &[&str]| names.iter().map(|name| NodeId((*name).into())).collect::<BTreeSet<_>>();
+        Record {
+            phase: JobPhase::Carrying,
+            number: 7,
+            home: Some(NodeId("a".into())),
+            from: Some(NodeId("a".into())),
+            to: Some(NodeId("b".into())),
+            goal: Some(Goal::Move),
+            why: Some("the node is being drained".into()),
+            placed: nodes(&["a", "b"]),
+            past: BTreeSet::from(["t1".into(), "t2".into()]),
+            saved: Some(12.5),
+            moves: 3,
+            tries: 1,
+            retry_at: Some(Millis(1_700_000_000_000)),
+            avoid: nodes(&["c"]),
+            mark: Some("no such image on c".into()),
+            paused: true,
+            leased: Some(NodeId("a".into())),
+            exit: Some(-1),
+        }
+    }
+
+    fn applied(labels: &mut Labels, record: &Record) {
+        for (label, value) in record.changes(labels) {
+            match value {
+                Some(value) => drop(labels.insert(label, value)),
+                None => drop(labels.remove(&label)),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let mut labels = Labels::new();
+        assert_eq!(Record::parse(&labels), Ok(Record::default()));
+        for record in [full(), Record { phase: JobPhase::Done, exit: Some(0), ..Record::default() }] {
+            applied(&mut labels, &record);
+            assert_eq!(Record::parse(&labels), Ok(record.clone()));
+            assert!(record.changes(&labels).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_label_of_ours_that_somebody_spoilt_is_told() {
+        for (name, value, expected) in [
+            ("phase", "flying", "expected waiting, starting"),
+            ("number", "many", "expected a number"),
+            ("placed", "a,,b", "expected at most 64 ids"),
+            ("colour", "red", "another version"),
+        ] {
+            let mut labels = Labels::new();
+            applied(&mut labels, &full());
+            labels.insert(format!("{OURS}{name}").into(), value.into());
+            let why = Record::parse(&labels).unwrap_err();
+            assert!(why.contains(expected) && why.contains(name), "{why}");
+        }
+        for gone in ["home", "to"] {
+            let mut labels = Labels::new();
+            applied(&mut labels, &full());
+            labels.remove(format!("{OURS}{gone}").as_str());
+            assert!(Record::parse(&labels).unwrap_err().contains(gone));
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! How everything is: for the API, `flowctl cluster status` and `explain`.
+//!
+//! Imports: event, state, job, record, model.
+
+use super::event::{At, Effect};
+use super::job::{Job, Unfit};
+use super::record::JobPhase;
+use super::state::{Machine, Seen};
+use crate::model::cluster::{ClusterJobStatus, ClusterNodeStatus, ClusterStatus, JobState, Why, WhyKind};
+use crate::model::swarm::{NodeId, ServiceId};
+use std::collections::BTreeMap;
+
+impl Machine {
+    pub(super) fn publish(&mut self, at: At) {
+        let status = self.status(at);
+        self.effects.push(Effect::Publish(Box::new(status)));
+    }
+
+    /// How everything is now.
+    pub fn status(&self, at: At) -> ClusterStatus {
+        let acts = self.acts(at);
+        let why = match (&self.blind, &self.swarm) {
+            (Some(why), _) => {
+                Some(format!("Swarm cannot be looked at: {why}; is this engine a manager? `docker node ls`"))
+            }
+            (None, None) => Some("Swarm was not looked at yet".to_owned()),
+            (None, Some(_)) if !acts => Some(
+                "this manager is not Swarm's leader: flowcoord on the leader acts; `docker node ls` shows which it is"
+                    .to_owned(),
+            ),
+            _ => None,
+        };
+        let mut workers: BTreeMap<&NodeId, usize> = BTreeMap::new();
+        for job in self.seen.values().filter_map(|seen| seen.job.as_ref().ok()) {
+            if !matches!(job.record.phase, JobPhase::Waiting | JobPhase::Done) {
+                let nodes = job.record.home.iter().chain(&job.record.to);
+                nodes.for_each(|node| *workers.entry(node).or_default() += 1);
+            }
+        }
+        let nodes = self.nodes.values().map(|seen| {
+            let (state, why) = self.state_of(seen);
+            let report = seen.report.as_ref().map(|(_, report)| report);
+            ClusterNodeStatus {
+                id: seen.node.id.clone(),
+                name: seen.node.hostname.clone(),
+                state,
+                why,
+                capacity: seen.node.capacity,
+                used_cores: report.and_then(|report| report.used_cores),
+                workers: workers.get(&seen.node.id).copied().unwrap_or(0),
+                agent: report.map(|report| report.version.clone()),
+            }
+        });
+        let mut jobs: Vec<ClusterJobStatus> = self.seen.iter().map(|(id, seen)| self.job_status(id, seen)).collect();
+        jobs.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.service.cmp(&b.service)));
+        ClusterStatus { at: at.unix, acts, why, nodes: nodes.collect(), jobs }
+    }
+
+    fn job_status(&self, id: &ServiceId, seen: &Seen) -> ClusterJobStatus {
+        let (service, name) = (id.clone(), seen.service.name.clone());
+        let blank = ClusterJobStatus {
+            service,
+            name,
+            gang: None,
+            state: JobState::Refused,
+            node: None,
+            to: None,
+            why: None,
+            reason: None,
+            mark: None,
+            moves: 0,
+            units: None,
+            total: None,
+            last_move_s: None,
+            exit_code: None,
+        };
+        let job = match &seen.job {
+            Ok(job) => job,
+            Err(Unfit(why)) => {
+                return ClusterJobStatus { why: Some(Why { kind: WhyKind::Odd, text: why.clone() }), ..blank };
+            }
+        };
+        let told = self.worker_of(id, job);
+        let state = state_of(job);
+        ClusterJobStatus {
+            gang: job.wishes.gang.clone(),
+            state,
+            node: job.record.home.clone(),
+            to: job.record.to.clone(),
+            why: seen.memory.why.clone().filter(|_| !matches!(state, JobState::Done | JobState::Failed)),
+            reason: seen.memory.reason.clone(),
+            mark: job.record.mark.as_ref().map(ToString::to_string),
+            moves: job.record.moves,
+            units: told.and_then(|told| told.units).or(job.record.saved),
+            total: told.and_then(|told| told.total),
+            last_move_s: seen.memory.last_move_s,
+            exit_code: job.record.exit,
+            ..blank
+        }
+    }
+}
+
+fn state_of(job: &Job) -> JobState {
+    match job.record.phase {
+        JobPhase::Waiting if job.record.paused => JobState::Paused,
+        JobPhase::Waiting => JobState::Waiting,
+        JobPhase::Starting => JobState::Starting,
+        JobPhase::Running => JobState::Running,
+        JobPhase::Stopping => JobState::Stopping,
+        JobPhase::Carrying => JobState::Carrying,
+        JobPhase::Done if job.record.exit == Some(0) => JobState::Done,
+        JobPhase::Done => JobState::Failed,
+    }
+}

@@ -1,0 +1,333 @@
+//! The next act of each job: from what its labels say, what Swarm and agents tell, and nothing else.
+//!
+//! ```text
+//! waiting ──plan──► starting ──verified──► running ──fence──► stopping ──proof──► waiting
+//!    └────► carrying ──►┘ ▲                                       ├──proof──► carrying ──carried──► starting
+//!                         └───────────────────────────────────────┘ (shared storage: nothing to carry)
+//! starting ──fails──► stopping, and back to where it came from by the same steps
+//! ```
+//!
+//! Imports: state, writes, job, record, model.
+
+use super::event::At;
+use super::job::{Hand, Job, NOWHERE, Run, Unfit};
+use super::labels::shown;
+use super::record::{Goal, JobPhase};
+use super::state::{Machine, Seen};
+use super::writes::{Spec, Write};
+use crate::model::Millis;
+use crate::model::cluster::{NodeState, WhyKind};
+use crate::model::swarm::{NodeId, ServiceId, SwarmTask};
+use std::sync::Arc;
+
+/// Tasks that are remembered as past; Swarm keeps five of a service.
+const PAST_MOST: usize = 48;
+
+impl Machine {
+    /// Does what is next for a job; nothing while a change of it is under way.
+    pub(super) fn step(&mut self, id: &ServiceId, at: At) {
+        let Some(seen) = self.seen.get_mut(id) else { return };
+        if seen.memory.pending.is_some() {
+            return;
+        }
+        let was_startable = std::mem::take(&mut seen.memory.is_startable);
+        let job = match &seen.job {
+            Ok(job) => job.clone(),
+            Err(Unfit(why)) => {
+                let why = why.clone();
+                return self.set_why(id, WhyKind::Odd, why);
+            }
+        };
+        seen.remember_phase(&job, at);
+        match Hand::of(&seen.service, &job.record) {
+            Hand::Off if seen.has_strange_pin(&job) => self.fence_again(id, &job, at),
+            Hand::Off => self.step_phase(id, &job, was_startable, at),
+            Hand::Stopped => {
+                let fence = job.fence(Goal::Pause, None, "it was scaled to 0 by hand", self.units_of(id, &job));
+                self.write(id, fence, None, at);
+            }
+            Hand::Wanted => self.write(id, job.wanted(), None, at),
+            Hand::Began => self.adopt(id, &job, at),
+            Hand::Strayed => self.leave_alone(id, &job, at),
+        }
+    }
+
+    fn step_phase(&mut self, id: &ServiceId, job: &Job, was_startable: bool, at: At) {
+        match job.record.phase {
+            JobPhase::Waiting => self.step_waiting(id, job, was_startable, at),
+            JobPhase::Starting | JobPhase::Running => self.step_up(id, job, at),
+            JobPhase::Stopping => self.step_stopping(id, job, at),
+            JobPhase::Carrying => self.step_carrying(id, job, at),
+            JobPhase::Done => {}
+        }
+    }
+
+    /// Whether nothing but the plan keeps it from starting.
+    fn step_waiting(&mut self, id: &ServiceId, job: &Job, was_startable: bool, at: At) {
+        let record = &job.record;
+        if record.paused {
+            return self.set_why(id, WhyKind::Paused, "paused; `flowctl cluster resume` lets it go on");
+        }
+        if record.tries >= self.settings.tries_most {
+            let mark = record.mark.as_deref().unwrap_or("no reason is known");
+            let text =
+                format!("it failed to start {} times, last: {mark}; then run `flowctl cluster resume`", record.tries);
+            return self.set_why(id, WhyKind::GaveUp, text);
+        }
+        if let Some(why) = job.wishes.after.iter().find_map(|name| self.not_done(name)) {
+            return self.set_why(id, WhyKind::After, why);
+        }
+        let home = record.home.clone().filter(|_| job.carries.is_some() || job.is_tied);
+        if let Some(home) = home.filter(|home| self.state_at(home) == NodeState::Unreachable) {
+            let name = self.name_of(&home);
+            let text = format!(
+                "its saved state lies on node {name}, which does not answer; if the node is lost for good, `flowctl cluster node-is-off` begins anew"
+            );
+            return self.set_why(id, WhyKind::StateOutOfReach, text);
+        }
+        match self.prove(id, at) {
+            Err(why) => self.set_why(id, why.kind, why.text),
+            Ok(()) => {
+                if let Some(seen) = self.seen.get_mut(id) {
+                    seen.memory.is_startable = true;
+                }
+                self.has_news |= !was_startable;
+                if !was_startable {
+                    self.set_why(id, WhyKind::InProgress, "waiting for the next plan");
+                }
+            }
+        }
+    }
+
+    /// Why a job that comes after this one must wait.
+    fn not_done(&self, name: &str) -> Option<String> {
+        let is_it = |seen: &&Seen| {
+            let gang = seen.job.as_ref().ok().and_then(|job| job.wishes.gang.as_deref());
+            *seen.service.name == *name || gang == Some(name)
+        };
+        let shown = shown(name);
+        let mut there = self.seen.values().filter(is_it).peekable();
+        if there.peek().is_none() {
+            return Some(format!(
+                "it comes after {shown}, which is not in the cluster: submit that, or take flowcon.after away"
+            ));
+        }
+        there.find_map(|seen| match seen.job.as_ref().map(|job| (job.record.phase, job.record.exit)) {
+            Ok((JobPhase::Done, None | Some(0))) => None,
+            Ok((JobPhase::Done, Some(exit))) => {
+                Some(format!("it comes after {shown}, which failed with exit code {exit}"))
+            }
+            _ => Some(format!("it comes after {shown}, which is not done")),
+        })
+    }
+
+    fn step_up(&mut self, id: &ServiceId, job: &Job, at: At) {
+        let (Some(seen), Some(home)) = (self.seen.get(id), &job.record.home) else { return };
+        let run = Run::of(&seen.tasks, &job.record.past);
+        let past = past_of(&seen.tasks);
+        let is_up = self.nodes.get(home).is_some_and(|node| node.node.is_up);
+        let is_wanted_there = seen
+            .tasks
+            .iter()
+            .any(|task| task.is_wanted && task.node.as_ref() == Some(home) && !job.record.past.contains(&task.id));
+        let is_starting = job.record.phase == JobPhase::Starting;
+        let is_moving = is_starting && job.record.goal == Some(Goal::Move);
+        let waited = seen.memory.since.as_ref().map_or(Millis(0), |(_, _, since)| at.now.since(*since));
+        match run {
+            Run::Complete => self.end(id, job, 0, past, at),
+            _ if !is_up && !is_wanted_there => {
+                // Swarm stops what still runs there as soon as the node is back: nothing is lost by saying so now.
+                let why = format!("its node {} is lost", self.name_of(home));
+                let fence = job.fence(Goal::Queue, None, &why, self.units_of(id, job));
+                self.write(id, fence, None, at);
+            }
+            Run::Failed { exit: Some(exit), .. } if !is_moving => self.end(id, job, exit, past, at),
+            Run::Failed { exit, error } => {
+                let exit = exit.map(|exit| format!("exit code {exit}"));
+                let what = error.map(str::to_owned).or(exit).unwrap_or_else(|| "it failed".to_owned());
+                self.failed_to_start(id, job, &what, at);
+            }
+            Run::None | Run::Trying { .. } | Run::Stopped if is_starting && waited >= self.settings.start_within => {
+                let said = match run {
+                    Run::Trying { error: Some(error) } => format!(": {error}"),
+                    _ => String::new(),
+                };
+                let what = format!("it does not run after {:.0} s{said}", waited.as_secs_f64());
+                self.failed_to_start(id, job, &what, at);
+            }
+            Run::None | Run::Trying { .. } | Run::Stopped => {
+                let text = match run {
+                    Run::Trying { error: Some(error) } => {
+                        format!("Swarm tries to start it: {}", super::labels::shown(error))
+                    }
+                    _ => "Swarm is starting it".to_owned(),
+                };
+                self.set_why(id, WhyKind::InProgress, text);
+                if let Some(seen) = self.seen.get_mut(id) {
+                    seen.memory.runs_since = None;
+                }
+            }
+            Run::Runs(task) => {
+                let task = task.id.clone();
+                self.step_running(id, job, &task, at);
+            }
+        }
+    }
+
+    fn step_running(&mut self, id: &ServiceId, job: &Job, task: &Arc<str>, at: At) {
+        let worker = self.worker_of(id, job);
+        let told = worker.filter(|worker| worker.task == *task).map(|worker| worker.units.is_some());
+        let settings = &self.settings;
+        let (settle, silent, verify) = (settings.settle, settings.heard_within, settings.verify_within);
+        let Some(seen) = self.seen.get_mut(id) else { return };
+        let ran = at.now.since(*seen.memory.runs_since.get_or_insert(at.now));
+        let is_leased = seen.memory.renewed.is_some() && seen.memory.renewed == job.record.home;
+        if job.record.phase == JobPhase::Running {
+            self.has_news |= seen.memory.why.take().is_some();
+            if is_leased && job.wishes.restarts_on_loss && job.record.leased != job.record.home {
+                let mut record = job.record.clone();
+                record.leased = record.home.clone();
+                let text = "its node's agent stops it when it hears nothing for the time of a lease".to_owned();
+                self.write(id, Write { record, spec: Spec::Keep, text }, None, at);
+            }
+            return;
+        }
+        let told_before = job.record.saved.is_some();
+        let trains = match told {
+            Some(tells) => ran >= settle && (tells || !told_before),
+            None => ran >= silent && !told_before,
+        };
+        if !trains && ran < verify {
+            return self.set_why(id, WhyKind::InProgress, "it runs; waiting for its first progress");
+        }
+        if let Some(fenced) = seen.memory.fenced.take().filter(|_| job.record.goal == Some(Goal::Move)) {
+            let took = at.now.since(fenced).as_secs_f64();
+            seen.memory.last_move_s = Some(took);
+            self.move_s.add(took);
+        }
+        let mut write = job.verified();
+        if !trains {
+            write.record.mark = Some("it told progress before its last stop, and has told none since".into());
+        }
+        self.write(id, write, None, at);
+    }
+
+    /// It is fenced, and goes back to where it came from, or into the queue.
+    fn failed_to_start(&mut self, id: &ServiceId, job: &Job, what: &str, at: At) {
+        let Some(home) = job.record.home.clone() else { return };
+        let what = format!("failed to start on {}: {}", self.name_of(&home), super::labels::bounded(what, 140));
+        let source = job.record.from.clone().filter(|from| job.record.goal == Some(Goal::Move) && *from != home);
+        let goal = if source.is_some() { Goal::Return } else { Goal::Queue };
+        let mut fence = job.fence(goal, source, &what, None);
+        fence.record.mark_failure(&home, &what, self.retry_at(job.record.tries, at));
+        self.write(id, fence, None, at);
+    }
+
+    fn step_stopping(&mut self, id: &ServiceId, job: &Job, at: At) {
+        let Some(seen) = self.seen.get(id) else { return };
+        let past = past_of(&seen.tasks);
+        if Run::of(&seen.tasks, &job.record.past) == Run::Complete {
+            return self.end(id, job, 0, past, at);
+        }
+        if let Err(why) = self.prove(id, at) {
+            return self.set_why(id, why.kind, why.text);
+        }
+        match (job.record.goal, &job.record.to) {
+            (Some(Goal::Move | Goal::Return), Some(to)) if self.takes(job, to) => {
+                let to = to.clone();
+                let write = match job.needs_carriage(&to) {
+                    true => job.carry(&to, past.into_iter()),
+                    false => job.start(&to, past.into_iter()),
+                };
+                self.write(id, write, None, at);
+            }
+            (Some(Goal::Move | Goal::Return), Some(to)) if self.is_unheard(to, at) => {
+                let what = format!("waiting for the agent of node {} to answer", self.name_of(to));
+                self.set_why(id, WhyKind::InProgress, what);
+            }
+            (Some(Goal::Move | Goal::Return), Some(to)) => {
+                let what = format!("node {} takes no jobs any more", self.name_of(to));
+                self.turn_back(id, job, &what, None, at);
+            }
+            _ => self.write(id, job.wait(past.into_iter()), None, at),
+        }
+    }
+
+    /// It has ended by itself.
+    fn end(&mut self, id: &ServiceId, job: &Job, exit: i64, past: Vec<Arc<str>>, at: At) {
+        if exit == 0
+            && let Some(worker) = self.worker_of(id, job)
+            && let Some(cores) = worker.cores
+        {
+            let work = worker.up_s * cores;
+            self.usual_work.add(work);
+        }
+        self.write(id, job.done(exit, past.into_iter()), None, at);
+    }
+
+    /// Whether a node takes a job that is on its way there: new ones only if it is ready, who comes back also while it is drained.
+    pub(super) fn takes(&self, job: &Job, to: &NodeId) -> bool {
+        match job.record.goal {
+            Some(Goal::Return) => self.may_keep(to),
+            _ => self.state_at(to) == NodeState::Ready,
+        }
+    }
+
+    fn backoff(&self, tries: u32) -> Millis {
+        Millis(self.settings.retry_after.0.saturating_mul(1 << tries.min(16))).min(self.settings.retry_most)
+    }
+
+    pub(super) fn retry_at(&self, tries: u32, at: At) -> Millis {
+        at.unix.after(self.backoff(tries))
+    }
+
+    /// Whether it waits before another try. The wall clock may have jumped: nobody waits longer than one backoff from when it was seen.
+    pub(super) fn is_held(&self, seen: &Seen, job: &Job, at: At) -> bool {
+        let seen_for = seen.memory.since.as_ref().map_or(Millis(0), |(_, _, since)| at.now.since(*since));
+        let longest = self.backoff(job.record.tries.saturating_sub(1));
+        job.record.retry_at.is_some_and(|retry_at| at.unix < retry_at) && seen_for < longest
+    }
+
+    /// What the job's node tells of it.
+    pub(super) fn worker_of(&self, id: &ServiceId, job: &Job) -> Option<&crate::model::swarm::WorkerReport> {
+        let node = self.nodes.get(job.record.home.as_ref()?)?;
+        node.report.as_ref()?.1.workers.iter().find(|worker| worker.service == *id)
+    }
+
+    pub(super) fn units_of(&self, id: &ServiceId, job: &Job) -> Option<f64> {
+        self.worker_of(id, job)?.units.filter(|units| units.is_finite())
+    }
+}
+
+/// The tasks that say nothing of a later start.
+pub(super) fn past_of(tasks: &[SwarmTask]) -> Vec<Arc<str>> {
+    let mut tasks: Vec<&SwarmTask> = tasks.iter().collect();
+    tasks.sort_by(|a, b| b.changed.cmp(&a.changed).then_with(|| a.id.cmp(&b.id)));
+    tasks.into_iter().take(PAST_MOST).map(|task| task.id.clone()).collect()
+}
+
+impl Seen {
+    fn remember_phase(&mut self, job: &Job, at: At) {
+        let is_same = self
+            .memory
+            .since
+            .as_ref()
+            .is_some_and(|(phase, home, _)| *phase == job.record.phase && *home == job.record.home);
+        if !is_same {
+            self.memory.since = Some((job.record.phase, job.record.home.clone(), at.now));
+            if job.record.phase != JobPhase::Running {
+                self.memory.runs_since = None;
+            }
+            self.memory.why = None;
+            if job.record.phase == JobPhase::Stopping && job.record.goal == Some(Goal::Move) {
+                self.memory.fenced = Some(at.now);
+            }
+        }
+    }
+
+    /// It was ours, and a scale to 1 would start it somewhere.
+    fn has_strange_pin(&self, job: &Job) -> bool {
+        let is_fenced = !matches!(job.record.phase, JobPhase::Starting | JobPhase::Running | JobPhase::Done);
+        is_fenced && job.record.home.is_some() && self.service.pin.as_ref().is_none_or(|pin| &*pin.0 != NOWHERE)
+    }
+}

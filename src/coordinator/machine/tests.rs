@@ -1,0 +1,354 @@
+//! The machine on a Swarm that does at once what it is told. What may go wrong is in `coordinator/disasters`. Imports: the machine, model.
+
+use super::labels::{CHECKPOINT, Labels, MOVABLE, QUEUE};
+use super::*;
+use crate::model::cluster::{ClusterStatus, JobState, Resources, WhyKind};
+use crate::model::swarm::{
+    Attestation, Availability, CarriageOutcome, ChangeOutcome, MountedVolume, NodeId, NodeReport, RestartCondition,
+    RestartRule, ServiceChange, ServiceId, ServiceMode, Swarm, SwarmNode, SwarmService, SwarmTask, TaskState,
+    WorkerReport,
+};
+use crate::model::{Bytes, Millis, Refusal};
+use std::collections::BTreeMap;
+
+/// A Swarm that obeys, and whose agents answer; and what was done, in order.
+struct Bench {
+    machine: Machine,
+    swarm: Swarm,
+    at: u64,
+    did: Vec<String>,
+    answers: Vec<(Asker, Result<String, Refusal>)>,
+    status: ClusterStatus,
+    /// Nodes whose agents do not answer questions for a proof.
+    mute: Vec<NodeId>,
+    carries: CarriageOutcome,
+}
+
+fn node(name: &str) -> NodeId {
+    NodeId(name.into())
+}
+
+fn service(name: &str, labels: &[(&str, &str)]) -> SwarmService {
+    let labels: Labels = labels.iter().map(|(label, value)| ((*label).into(), (*value).into())).collect();
+    SwarmService {
+        id: ServiceId(name.into()),
+        name: name.into(),
+        version: 1,
+        created: Millis(1),
+        labels,
+        container_labels: BTreeMap::new(),
+        mode: ServiceMode::Replicated(0),
+        pin: None,
+        constraints: Vec::new(),
+        other_constraints: Vec::new(),
+        request: Resources { cores: 1.0, ..Resources::default() },
+        restart: RestartRule { condition: RestartCondition::OnFailure, attempts: Some(1) },
+        stop_grace: Some(Millis::from_secs(10)),
+        volumes: vec![MountedVolume { name: "saved".into(), target: "/saved".into(), is_local: true }],
+        image: "train".into(),
+    }
+}
+
+fn swarm_node(name: &str) -> SwarmNode {
+    SwarmNode {
+        id: node(name),
+        hostname: name.into(),
+        address: "10.0.0.1".into(),
+        version: 1,
+        is_up: true,
+        availability: Availability::Active,
+        is_manager: name == "a",
+        labels: BTreeMap::new(),
+        capacity: Resources { cores: 2.0, memory: Bytes(8 << 30), gpus: 0 },
+        engine: "20.10".into(),
+    }
+}
+
+impl Bench {
+    fn with(services: Vec<SwarmService>) -> Bench {
+        let nodes = ["a", "b"].map(swarm_node).to_vec();
+        let swarm = Swarm { is_leader: true, nodes, services, ..Swarm::default() };
+        Bench {
+            machine: Machine::new(CoordinatorSettings::default()),
+            swarm,
+            at: 0,
+            did: Vec::new(),
+            answers: Vec::new(),
+            status: ClusterStatus::default(),
+            mute: Vec::new(),
+            carries: CarriageOutcome::Carried { size: Bytes(1), sha256: "0".into() },
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        let at = At { now: Millis(self.at), unix: Millis(1_700_000_000_000 + self.at) };
+        for effect in self.machine.handle(event, at) {
+            if let Some(answer) = self.carry_out(effect) {
+                self.tell(answer);
+            }
+        }
+    }
+
+    fn passes(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.at += 1000;
+            self.tell(Event::Passed);
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> Option<Event> {
+        Some(match effect {
+            Effect::Look { look } => Event::Looked { look, swarm: Ok(self.swarm.clone()) },
+            Effect::Poll { node, leases, .. } => {
+                let workers =
+                    self.swarm.tasks.iter().filter(|task| task.is_wanted && task.node.as_ref() == Some(&node));
+                let worker = |task: &SwarmTask| WorkerReport {
+                    service: task.service.clone(),
+                    task: task.id.clone(),
+                    up_s: 5.0,
+                    units: Some(3.0),
+                    total: Some(10.0),
+                    unit_s: None,
+                    work_left: None,
+                    cores: None,
+                    value: None,
+                };
+                let workers = workers.map(worker).collect();
+                let report = Ok(NodeReport { is_governed: true, workers, ..NodeReport::default() });
+                Event::Polled { node, leases, report }
+            }
+            Effect::Change(change) => {
+                let (service, version) = (change.service.clone(), change.version);
+                Event::Changed { service, version, outcome: self.change(change) }
+            }
+            Effect::ChangeNode(change) => {
+                let found = self.swarm.nodes.iter_mut().find(|node| node.id == change.node).expect("a node");
+                found.version += 1;
+                for (label, value) in change.labels {
+                    match value {
+                        Some(value) => drop(found.labels.insert(label, value)),
+                        None => drop(found.labels.remove(&label)),
+                    }
+                }
+                Event::NodeChanged { node: change.node, version: change.version, outcome: ChangeOutcome::Done }
+            }
+            Effect::Attest { service, node, version } => {
+                self.did.push(format!("ask {node}"));
+                let attestation = match self.mute.contains(&node) {
+                    true => Attestation::Unknown("no answer".to_owned()),
+                    false => Attestation::Gone,
+                };
+                Event::Attested { service, node, version, attestation }
+            }
+            Effect::Carry(carriage) => {
+                self.did.push(format!("carry {} {}>{}", carriage.number, carriage.from, carriage.to));
+                let (service, number) = (carriage.service, carriage.number);
+                Event::Carried { service, number, outcome: self.carries.clone() }
+            }
+            Effect::Answer { asker, done } => {
+                self.answers.push((asker, done));
+                return None;
+            }
+            Effect::Publish(status) => {
+                self.status = *status;
+                return None;
+            }
+            Effect::Emit { .. } => return None,
+        })
+    }
+
+    fn change(&mut self, change: ServiceChange) -> ChangeOutcome {
+        let Some(service) = self.swarm.services.iter_mut().find(|service| service.id == change.service) else {
+            return ChangeOutcome::Gone;
+        };
+        if service.version != change.version {
+            return ChangeOutcome::OutOfDate;
+        }
+        service.version += 1;
+        for (label, value) in change.labels {
+            match value {
+                Some(value) => drop(service.labels.insert(label, value)),
+                None => drop(service.labels.remove(&label)),
+            }
+        }
+        if let Some(pin) = change.pin {
+            service.pin = pin;
+        }
+        let phase = service.labels.get("flowcon.cluster.phase").map(ToString::to_string).unwrap_or_default();
+        if let Some(replicas) = change.replicas {
+            service.mode = ServiceMode::Replicated(replicas);
+            self.swarm.tasks.retain(|task| task.service != service.id);
+            let node = service.pin.clone();
+            self.did.push(format!("{phase} {replicas}@{}", node.as_ref().map_or("-", |node| &node.0)));
+            if replicas == 1 {
+                let id = format!("task-{}", service.version).into();
+                let service = service.id.clone();
+                let (state, changed) = (TaskState::Running, Millis(self.at));
+                let task =
+                    SwarmTask { id, service, node, state, is_wanted: true, exit_code: None, error: None, changed };
+                self.swarm.tasks.push(task);
+            }
+        } else {
+            self.did.push(phase);
+        }
+        ChangeOutcome::Done
+    }
+
+    fn state(&self, name: &str) -> JobState {
+        self.status.jobs.iter().find(|job| &*job.name == name).expect("a job").state
+    }
+
+    fn why(&self, name: &str) -> (WhyKind, String) {
+        let job = self.status.jobs.iter().find(|job| &*job.name == name).expect("a job");
+        let why = job.why.clone().expect("a reason");
+        (why.kind, why.text)
+    }
+}
+
+/// A job that runs on `a`, and can be moved.
+fn running() -> Bench {
+    let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved")])]);
+    bench.swarm.nodes[1].labels.insert(labels::DRAIN.into(), "true".into());
+    bench.passes(30);
+    assert_eq!(bench.did, ["starting 1@a", "running"]);
+    bench.swarm.nodes[1].labels.clear();
+    bench.passes(10);
+    bench.did.clear();
+    bench
+}
+
+#[test]
+fn a_waiting_job_is_pinned_and_started_in_one_update_and_verified() {
+    let bench = running();
+    assert_eq!(bench.state("job"), JobState::Running);
+    assert_eq!(bench.status.jobs[0].units, Some(3.0));
+}
+
+#[test]
+fn a_drained_node_is_left_in_five_phases() {
+    let mut bench = running();
+    bench.tell(Event::Asked(Command::Drain("a".to_owned()), Asker(1)));
+    bench.passes(60);
+    assert_eq!(
+        bench.did,
+        ["stopping 0@flowcon-nowhere", "ask a", "carrying 0@flowcon-nowhere", "carry 1 a>b", "starting 1@b", "running"]
+    );
+    assert_eq!(bench.state("job"), JobState::Running);
+    assert_eq!((bench.status.jobs[0].moves, bench.answers.len()), (1, 1));
+}
+
+#[test]
+fn without_a_proof_nothing_goes_on() {
+    let mut bench = running();
+    bench.mute = vec![node("a")];
+    bench.tell(Event::Asked(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, Asker(1)));
+    bench.passes(120);
+    assert_eq!(bench.state("job"), JobState::Stopping);
+    let (kind, why) = bench.why("job");
+    assert_eq!(kind, WhyKind::NoProof);
+    assert!(why.contains("node a") && why.contains("no answer"), "{why}");
+    assert!(bench.did.iter().all(|did| !did.starts_with("carr") && !did.starts_with("starting")));
+    bench.mute.clear();
+    bench.passes(60);
+    assert_eq!(bench.state("job"), JobState::Running);
+    assert_eq!(bench.answers.len(), 1);
+}
+
+#[test]
+fn a_full_disk_on_the_target_brings_the_job_back() {
+    let mut bench = running();
+    bench.carries = CarriageOutcome::Impossible("disk full".to_owned());
+    bench.tell(Event::Asked(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, Asker(1)));
+    bench.passes(60);
+    assert_eq!(bench.did[4..], ["starting 1@a", "running"]);
+    let job = &bench.status.jobs[0];
+    assert_eq!((job.state, job.node.clone(), job.moves), (JobState::Running, Some(node("a")), 0));
+    assert!(job.mark.as_ref().is_some_and(|mark| mark.contains("disk full")), "{job:?}");
+}
+
+#[test]
+fn a_job_that_completes_is_done_and_stays_so() {
+    let mut bench = running();
+    bench.swarm.tasks[0].state = TaskState::Complete;
+    bench.swarm.tasks[0].is_wanted = false;
+    bench.passes(60);
+    assert_eq!(bench.did, ["done 0@flowcon-nowhere"]);
+    assert_eq!((bench.state("job"), bench.status.jobs[0].exit_code), (JobState::Done, Some(0)));
+}
+
+#[test]
+fn what_cannot_be_a_job_is_told_so_and_never_touched() {
+    let queued = |name: &str, change: &dyn Fn(&mut SwarmService)| {
+        let mut service = service(name, &[(QUEUE, "true")]);
+        change(&mut service);
+        service
+    };
+    let mut bench = Bench::with(vec![
+        queued("any", &|service| service.restart.condition = RestartCondition::Any),
+        queued("global", &|service| service.mode = ServiceMode::Other("global".into())),
+        queued("odd", &|service| drop(service.labels.insert(MOVABLE.into(), "perhaps".into()))),
+        service("other", &[]),
+        queued("three", &|service| service.mode = ServiceMode::Replicated(3)),
+        queued("unpinned", &|service| service.mode = ServiceMode::Replicated(1)),
+    ]);
+    let before = bench.swarm.clone();
+    bench.passes(60);
+    bench.swarm.services.iter_mut().for_each(|service| {
+        // Where it runs is remembered, so that it is not started beside itself once it is handed over.
+        service.labels.retain(|label, _| !label.starts_with(labels::OURS));
+    });
+    bench.swarm.services[5].version = before.services[5].version;
+    assert_eq!(bench.swarm, before);
+    assert_eq!(bench.status.jobs.len(), 5, "a service without our label is no job");
+    for (name, expected) in [
+        ("any", "--restart-condition on-failure"),
+        ("global", "--mode replicated"),
+        ("odd", "flowcon.movable=perhaps: expected true or false"),
+        ("three", "docker service scale three=0"),
+        ("unpinned", "docker service scale unpinned=0"),
+    ] {
+        let (_, why) = bench.why(name);
+        assert!(why.contains(expected), "{name}: {why}");
+    }
+}
+
+#[test]
+fn who_is_not_the_leader_does_nothing_and_says_so() {
+    let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true")])]);
+    bench.swarm.is_leader = false;
+    bench.tell(Event::Passed);
+    bench.tell(Event::Asked(Command::Pause("job".to_owned()), Asker(7)));
+    bench.passes(60);
+    assert!(bench.did.is_empty());
+    assert!(matches!(&bench.answers[..], [(Asker(7), Err(Refusal::Refused(why)))] if why.contains("docker node ls")));
+    assert!(!bench.status.acts && bench.status.why.is_some());
+}
+
+#[test]
+fn a_paused_job_stops_and_waits_until_it_is_resumed() {
+    let mut bench = running();
+    bench.tell(Event::Asked(Command::Pause("job".to_owned()), Asker(1)));
+    bench.passes(30);
+    assert_eq!((bench.state("job"), bench.why("job").0), (JobState::Paused, WhyKind::Paused));
+    bench.tell(Event::Asked(Command::Resume("job".to_owned()), Asker(2)));
+    bench.passes(30);
+    assert_eq!(bench.state("job"), JobState::Running);
+    assert_eq!(
+        bench.answers.iter().map(|(asker, done)| (asker.0, done.is_ok())).collect::<Vec<_>>(),
+        [(1, true), (2, true)]
+    );
+}
+
+#[test]
+fn half_a_gang_does_not_start() {
+    let worker = |name: &str| service(name, &[(QUEUE, "true"), (labels::GANG, "gang"), (labels::WORKERS_MIN, "5")]);
+    let mut bench = Bench::with(["w1", "w2", "w3", "w4"].map(worker).to_vec());
+    bench.passes(30);
+    assert_eq!((bench.did.len(), bench.why("w1").0), (0, WhyKind::Gang));
+    bench.swarm.services.push(worker("w5"));
+    bench.passes(30);
+    assert_eq!((bench.did.len(), bench.why("w1").0), (0, WhyKind::NoPlace), "two nodes of two cores hold four");
+    bench.swarm.nodes[0].capacity.cores = 3.0;
+    bench.passes(30);
+    assert_eq!(bench.did.iter().filter(|did| did.starts_with("starting")).count(), 5);
+}

@@ -1,0 +1,174 @@
+//! Changes of services: what each phase writes. All of a phase goes in one update, on the version that was decided on.
+//!
+//! Imports: state, event, job, record, model.
+
+use super::event::{Asker, At, Effect};
+use super::job::{Job, NOWHERE};
+use super::record::{Goal, JobPhase, Record};
+use super::state::{Machine, Pending};
+use crate::model::Millis;
+use crate::model::cluster::WhyKind;
+use crate::model::swarm::{ChangeOutcome, NodeId, ServiceChange, ServiceId, ServiceMode};
+use std::sync::Arc;
+
+/// What a change makes of replicas and pin.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Spec {
+    /// Nothing: labels only.
+    Keep,
+    /// Replicas 0, pinned nowhere: nothing of it starts, whoever scales it.
+    Fence,
+    /// One replica there.
+    Start(NodeId),
+}
+
+/// A change that is decided on.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Write {
+    pub record: Record,
+    pub spec: Spec,
+    /// For whoever watches.
+    pub text: String,
+}
+
+impl Job {
+    /// Phase 1: replicas 0 and what it is for, in one update.
+    pub(super) fn fence(&self, goal: Goal, to: Option<NodeId>, why: &str, units: Option<f64>) -> Write {
+        let mut record = self.record.clone();
+        record.from = record.home.clone().filter(|_| goal == Goal::Move);
+        (record.phase, record.goal, record.to) = (JobPhase::Stopping, Some(goal), to);
+        record.why = Some(why.into());
+        record.saved = units.or(record.saved);
+        Write { record, spec: Spec::Fence, text: format!("stopping: {why}") }
+    }
+
+    /// Nothing of it lives: it waits in the queue, or until it is resumed.
+    pub(super) fn wait(&self, past: impl Iterator<Item = Arc<str>>) -> Write {
+        let mut record = self.record.clone();
+        record.paused |= record.goal == Some(Goal::Pause);
+        (record.phase, record.goal, record.to, record.from) = (JobPhase::Waiting, None, None, None);
+        record.placed.clear();
+        record.past = past.collect();
+        record.leased = None;
+        let text = if record.paused { "stopped and proven gone: paused" } else { "stopped and proven gone: it waits" };
+        Write { record, spec: Spec::Fence, text: text.to_owned() }
+    }
+
+    /// Phase 3: its saved state is to go there.
+    pub(super) fn carry(&self, to: &NodeId, past: impl Iterator<Item = Arc<str>>) -> Write {
+        let mut record = self.record.clone();
+        (record.phase, record.to) = (JobPhase::Carrying, Some(to.clone()));
+        record.number += 1;
+        record.placed.clear();
+        record.past = past.collect();
+        record.leased = None;
+        Write { record, spec: Spec::Fence, text: "proven gone: carrying its saved state".to_owned() }
+    }
+
+    /// Phase 4: pin, one replica and the phase, in one update. From now on its newest saved state is there.
+    pub(super) fn start(&self, node: &NodeId, past: impl Iterator<Item = Arc<str>>) -> Write {
+        let mut record = self.record.clone();
+        let moved = record.goal == Some(Goal::Move) && record.home.as_ref() != Some(node);
+        record.moves += u32::from(moved);
+        if record.goal == Some(Goal::Move) && !moved {
+            record.goal = Some(Goal::Return);
+        }
+        (record.phase, record.home, record.to) = (JobPhase::Starting, Some(node.clone()), None);
+        record.placed = [node.clone()].into();
+        record.past = past.collect();
+        (record.leased, record.exit, record.paused) = (None, None, false);
+        Write { record, spec: Spec::Start(node.clone()), text: "starting".to_owned() }
+    }
+
+    /// Phase 5: it trains.
+    pub(super) fn verified(&self) -> Write {
+        let mut record = self.record.clone();
+        if record.goal != Some(Goal::Return) {
+            (record.tries, record.retry_at, record.mark) = (0, None, None);
+            record.avoid.clear();
+        }
+        (record.phase, record.goal, record.from, record.why) = (JobPhase::Running, None, None, None);
+        Write { record, spec: Spec::Keep, text: "running".to_owned() }
+    }
+
+    /// It has ended by itself.
+    pub(super) fn done(&self, exit: i64, past: impl Iterator<Item = Arc<str>>) -> Write {
+        let mut record = self.record.clone();
+        (record.phase, record.exit, record.goal) = (JobPhase::Done, Some(exit), None);
+        (record.to, record.from, record.leased) = (None, None, None);
+        record.past = past.collect();
+        let text = if exit == 0 { "done".to_owned() } else { format!("failed with exit code {exit}") };
+        Write { record, spec: Spec::Fence, text }
+    }
+}
+
+impl Record {
+    /// It failed to start there: it is tried again later, elsewhere at once.
+    pub(super) fn mark_failure(&mut self, node: &NodeId, what: &str, retry_at: Millis) {
+        self.tries += 1;
+        self.retry_at = Some(retry_at);
+        self.avoid.insert(node.clone());
+        self.mark = Some(what.into());
+    }
+}
+
+impl Machine {
+    /// Asks for a change, and goes on as if it stood: nothing more happens to the service until a look has shown what came of it.
+    pub(super) fn write(&mut self, id: &ServiceId, write: Write, asker: Option<Asker>, at: At) {
+        let until = at.now.after(self.settings.request_within);
+        let Some(seen) = self.seen.get_mut(id) else { return };
+        let service = &mut seen.service;
+        let labels = write.record.changes(&service.labels);
+        let (replicas, pin) = match &write.spec {
+            Spec::Keep => (None, None),
+            Spec::Fence => (Some(0), Some(Some(NodeId(NOWHERE.into())))),
+            Spec::Start(node) => (Some(1), Some(Some(node.clone()))),
+        };
+        let change =
+            ServiceChange { service: id.clone(), version: service.version, replicas, pin: pin.clone(), labels };
+        for (label, value) in &change.labels {
+            match value {
+                Some(value) => drop(service.labels.insert(label.clone(), value.clone())),
+                None => drop(service.labels.remove(label)),
+            }
+        }
+        if let Some(replicas) = replicas {
+            service.mode = ServiceMode::Replicated(replicas);
+        }
+        if let Some(pin) = pin {
+            service.pin = pin;
+        }
+        if let Ok(job) = &mut seen.job {
+            Arc::make_mut(job).record = write.record;
+        }
+        if write.spec != Spec::Keep {
+            seen.memory.renewed = None;
+        }
+        seen.memory.pending = Some(Pending { version: service.version, until, asker, answered: None });
+        (self.quiet_since, self.has_news) = (at.now, true);
+        self.emit(Some(id), write.text);
+        self.effects.push(Effect::Change(change));
+    }
+
+    /// What came of a change: only a look tells how the service is now.
+    pub(super) fn changed(&mut self, id: &ServiceId, version: u64, outcome: &ChangeOutcome, at: At) {
+        self.looks.due = at.now;
+        let last = self.looks.last;
+        let Some(seen) = self.seen.get_mut(id) else { return };
+        let Some(pending) = &mut seen.memory.pending else { return };
+        if pending.version != version || pending.answered.is_some() {
+            return;
+        }
+        pending.answered = Some(last);
+        let asker = pending.asker;
+        match outcome {
+            ChangeOutcome::Done => self.command_done(id, asker),
+            ChangeOutcome::Refused(why) => {
+                let why = super::labels::bounded(why, 200);
+                self.set_why(id, WhyKind::InProgress, format!("Swarm refuses the change: {why}"));
+                self.emit(Some(id), format!("Swarm refuses the change: {why}"));
+            }
+            ChangeOutcome::OutOfDate | ChangeOutcome::Gone | ChangeOutcome::Unknown(_) => {}
+        }
+    }
+}
