@@ -1,4 +1,4 @@
-//! The outside world, one concern a file: the engine, cgroups, GPUs, logs, the store, scopes, systemd, users.
+//! The outside world, one concern a file: the engine, cgroups, GPUs, logs, the store, scopes, Swarm, systemd, users.
 //!
 //! A module here imports model only, never policy and never a sibling; the daemon composes them.
 
@@ -8,6 +8,7 @@ pub mod gpu;
 pub mod node;
 pub mod scope;
 pub mod store;
+pub mod swarm;
 pub mod systemd;
 pub mod tail;
 pub mod users;

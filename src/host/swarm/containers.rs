@@ -1,0 +1,164 @@
+//! What runs on this node of a Swarm's services, and where their volumes lie. Imports: model.
+
+use super::Engine;
+use super::http::encoded;
+use crate::model::swarm::{Attestation, ServiceId};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const SERVICE: &str = "com.docker.swarm.service.id";
+/// Tries to kill all processes of a container, which may fork meanwhile.
+const KILLS: usize = 20;
+const BETWEEN_KILLS: std::time::Duration = std::time::Duration::from_millis(50);
+const TASK: &str = "com.docker.swarm.task.id";
+
+/// A container of a service on this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalWorker {
+    /// The container's id.
+    pub container: Arc<str>,
+    /// Whose it is.
+    pub service: ServiceId,
+    /// Which try of it.
+    pub task: Arc<str>,
+    /// It has ended, as its engine says.
+    pub has_ended: bool,
+}
+
+/// Where a local volume lies on this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumePlace {
+    /// The folder that containers see.
+    pub data: PathBuf,
+    /// Services whose containers have it; `None` for a container of no service.
+    pub users: BTreeSet<Option<ServiceId>>,
+}
+
+impl Engine {
+    /// The containers of services on this node, also those that have ended.
+    ///
+    /// # Errors
+    /// In words.
+    pub async fn workers(&self) -> Result<Vec<LocalWorker>, String> {
+        Ok(self.containers(Some(SERVICE)).await?.iter().filter_map(worker).collect())
+    }
+
+    /// Whether anything of a service lives here: by the engine's word, and by the processes of containers that have ended by its word.
+    pub async fn attest(&self, service: &ServiceId) -> Attestation {
+        let containers = match self.containers(Some(&format!("{SERVICE}={service}"))).await {
+            Ok(containers) => containers,
+            Err(error) => return Attestation::Unknown(error),
+        };
+        let workers: Vec<LocalWorker> = containers.iter().filter_map(worker).collect();
+        if workers.len() < containers.len() {
+            return Attestation::Unknown("the engine tells of a container without an id".to_owned());
+        }
+        let (ended, alive): (Vec<_>, Vec<_>) = workers.into_iter().partition(|worker| worker.has_ended);
+        let ended: Vec<Arc<str>> = ended.into_iter().map(|worker| worker.container).collect();
+        let living = tokio::task::spawn_blocking(move || processes(&ended).map(|living| living.len())).await;
+        match living {
+            Ok(Ok(0)) if alive.is_empty() => Attestation::Gone,
+            Ok(Ok(living)) => Attestation::Alive(alive.len() + living),
+            Ok(Err(error)) => Attestation::Unknown(format!("/proc cannot be read: {error}")),
+            Err(error) => Attestation::Unknown(error.to_string()),
+        }
+    }
+
+    /// Where a local volume lies; it is made if it is not there and `make` is told.
+    ///
+    /// # Errors
+    /// It is not there, or not a local one; in words.
+    pub async fn volume(&self, name: &str, make: bool) -> Result<VolumePlace, String> {
+        let answer = match make {
+            true => self.http.post("/volumes/create", &json!({"Name": name})).await,
+            false => self.http.get(&format!("/volumes/{}", encoded(name))).await,
+        };
+        let volume = answer.map_err(|error| error.to_string())?.succeeded()?;
+        let is_plain = volume["Options"].as_object().is_none_or(serde_json::Map::is_empty);
+        if volume["Driver"].as_str() != Some("local") || !is_plain {
+            return Err(format!("the volume {name} is not a local one: what lies in it is not copied"));
+        }
+        let data = volume["Mountpoint"].as_str().filter(|path| path.starts_with('/'));
+        let data = PathBuf::from(data.ok_or_else(|| format!("the engine does not tell where the volume {name} lies"))?);
+        let mut users = BTreeSet::new();
+        for container in self.containers(None).await? {
+            let mounts = container["Mounts"].as_array().map_or(&[][..], Vec::as_slice);
+            if mounts.iter().any(|mount| mount["Name"].as_str() == Some(name)) {
+                users.insert(container["Labels"][SERVICE].as_str().map(|id| ServiceId(id.into())));
+            }
+        }
+        Ok(VolumePlace { data, users })
+    }
+
+    /// Stops a container: SIGTERM, and SIGKILL after so many seconds.
+    ///
+    /// # Errors
+    /// In words.
+    pub async fn stop(&self, container: &str, grace_s: u64) -> Result<(), String> {
+        let path = format!("/containers/{}/stop?t={grace_s}", encoded(container));
+        let answer = self.http.post(&path, &Value::Null).await.map_err(|error| error.to_string())?;
+        // 304: it has ended already.
+        if matches!(answer.status, 304 | 404) { Ok(()) } else { answer.succeeded().map(drop) }
+    }
+
+    /// Kills every process of a container without its engine. Whether none is left.
+    pub fn kill_processes(&self, container: &str) -> bool {
+        for _try in 0..KILLS {
+            match processes(&[container.into()]) {
+                Ok(living) if living.is_empty() => return true,
+                Ok(living) => living.into_iter().for_each(|process| {
+                    // Gone meanwhile.
+                    let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
+                }),
+                Err(_) => return false,
+            }
+            std::thread::sleep(BETWEEN_KILLS);
+        }
+        false
+    }
+
+    async fn containers(&self, label: Option<&str>) -> Result<Vec<Value>, String> {
+        let filter = label
+            .map_or_else(String::new, |label| format!("&filters={}", encoded(&json!({"label": [label]}).to_string())));
+        self.list(&format!("/containers/json?all=1{filter}")).await
+    }
+}
+
+fn worker(container: &Value) -> Option<LocalWorker> {
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(Arc::<str>::from);
+    Some(LocalWorker {
+        container: text(&container["Id"])?,
+        service: ServiceId(text(&container["Labels"][SERVICE])?),
+        task: text(&container["Labels"][TASK]).unwrap_or_default(),
+        // `created` is on its way, and `removing` may not be gone yet.
+        has_ended: matches!(container["State"].as_str(), Some("exited" | "dead")),
+    })
+}
+
+/// Processes in cgroups of these containers.
+fn processes(containers: &[Arc<str>]) -> std::io::Result<Vec<rustix::process::Pid>> {
+    let mut living = Vec::new();
+    if containers.is_empty() {
+        return Ok(living);
+    }
+    for entry in fs::read_dir("/proc")? {
+        let entry = entry?;
+        let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let Some(process) = number.and_then(rustix::process::Pid::from_raw) else { continue };
+        // A process that has just gone lives no more.
+        let Ok(cgroup) = fs::read_to_string(entry.path().join("cgroup")) else { continue };
+        if !containers.iter().any(|id| cgroup.contains(id.as_ref())) {
+            continue;
+        }
+        // A zombie writes nothing.
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next().map(str::to_owned));
+        if !matches!(state.as_deref(), None | Some("Z" | "X")) {
+            living.push(process);
+        }
+    }
+    Ok(living)
+}

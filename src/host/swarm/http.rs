@@ -1,0 +1,115 @@
+//! JSON over HTTP on a Unix socket: one request, one connection, a bounded answer. Imports: hyper.
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::{Method, Request, header};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use tokio::net::UnixStream;
+
+/// An answer is never larger: ten thousand services are a tenth of it.
+const ANSWER_AT_MOST: usize = 256 * 1024 * 1024;
+/// Of an engine's error message.
+const MESSAGE_AT_MOST: usize = 500;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HttpError {
+    /// Nothing was sent.
+    #[error("{0}")]
+    Unsent(String),
+    /// It may have been received.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// A status and a document.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: Value,
+}
+
+impl Answer {
+    pub(super) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// What went wrong, in the engine's words.
+    pub(super) fn message(&self) -> String {
+        let words = self.body["message"].as_str().unwrap_or_default();
+        match words.is_empty() {
+            true => format!("the engine answered {}", self.status),
+            false => words.chars().take(MESSAGE_AT_MOST).collect(),
+        }
+    }
+
+    /// The document, or what went wrong.
+    pub(super) fn succeeded(self) -> Result<Value, String> {
+        if self.is_success() { Ok(self.body) } else { Err(self.message()) }
+    }
+}
+
+/// Talks to one socket.
+#[derive(Clone, Debug)]
+pub(super) struct Http {
+    socket: PathBuf,
+}
+
+impl Http {
+    pub(super) fn new(socket: PathBuf) -> Http {
+        Http { socket }
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Result<Answer, HttpError> {
+        self.ask(Method::GET, path, Bytes::new()).await
+    }
+
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Answer, HttpError> {
+        self.ask(Method::POST, path, body.to_string().into()).await
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Answer, HttpError> {
+        let socket = self.socket.display();
+        let unsent = |error: &dyn std::fmt::Display| {
+            HttpError::Unsent(format!("the engine at {socket} does not answer: {error}; `systemctl status docker`"))
+        };
+        let broken = |error: &dyn std::fmt::Display| {
+            HttpError::Broken(format!("the engine at {socket} broke its answer off: {error}"))
+        };
+        let stream = UnixStream::connect(&self.socket).await.map_err(|error| unsent(&error))?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| unsent(&error))?;
+        // Ends with the answer's body; its error reaches whoever reads that.
+        tokio::spawn(connection);
+        let request = Request::builder().method(method).uri(path).header(header::HOST, "docker");
+        let request = request.header(header::CONTENT_TYPE, "application/json").body(Full::new(body));
+        let request = request.map_err(|error| unsent(&error))?;
+        let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+        let status = response.status().as_u16();
+        let collected =
+            Limited::new(response.into_body(), ANSWER_AT_MOST).collect().await.map_err(|error| broken(&error))?;
+        let bytes = collected.to_bytes();
+        let body = match bytes.is_empty() {
+            true => Value::Null,
+            false => serde_json::from_slice(&bytes).map_err(|error| broken(&error))?,
+        };
+        Ok(Answer { status, body })
+    }
+}
+
+/// Safe as a part of a path or a query.
+pub(super) fn encoded(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => safe.push(char::from(byte)),
+            _ => {
+                let _ = write!(safe, "%{byte:02X}"); // a String takes everything
+            }
+        }
+    }
+    safe
+}

@@ -1,0 +1,144 @@
+//! Edits of a spec that leave everything else as it was. Imports: model.
+
+use super::QUEUE_LABEL;
+use super::read::is_pin;
+use crate::model::cluster::Submission;
+use crate::model::swarm::ServiceChange;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Swarm's word for GPUs as a generic resource, as NVIDIA's documentation has it.
+const GPU: &str = "NVIDIA-GPU";
+
+/// Replicas, pin and labels in one edit.
+pub(super) fn service(spec: &mut Value, change: &ServiceChange) {
+    labels(spec, &change.labels);
+    if let Some(replicas) = change.replicas {
+        spec["Mode"]["Replicated"]["Replicas"] = replicas.into();
+    }
+    if let Some(pin) = &change.pin {
+        let constraints = object(&mut spec["TaskTemplate"]["Placement"]).entry("Constraints");
+        let constraints = constraints.or_insert_with(|| json!([]));
+        if !constraints.is_array() {
+            *constraints = json!([]);
+        }
+        if let Some(constraints) = constraints.as_array_mut() {
+            constraints.retain(|constraint| !is_pin(constraint));
+            constraints.extend(pin.iter().map(|node| Value::from(format!("node.id=={node}"))));
+        }
+    }
+}
+
+/// Sets labels, and takes away those without a value.
+pub(super) fn labels(spec: &mut Value, changes: &BTreeMap<Arc<str>, Option<Arc<str>>>) {
+    if changes.is_empty() {
+        return;
+    }
+    let labels = object(&mut spec["Labels"]);
+    for (label, value) in changes {
+        match value {
+            Some(value) => drop(labels.insert(label.to_string(), value.as_ref().into())),
+            None => drop(labels.remove(label.as_ref())),
+        }
+    }
+}
+
+fn object(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = json!({});
+    }
+    match value {
+        Value::Object(map) => map,
+        _ => unreachable!("it was made an object"),
+    }
+}
+
+/// A service with 0 replicas that the coordinator may start.
+pub(super) fn created(submission: &Submission) -> Value {
+    let request = submission.request;
+    let mut reservations = json!({
+        "NanoCPUs": (request.cores * 1e9).round() as i64,
+        "MemoryBytes": request.memory.0,
+    });
+    if request.gpus > 0 {
+        reservations["GenericResources"] = json!([{"DiscreteResourceSpec": {"Kind": GPU, "Value": request.gpus}}]);
+    }
+    let mut labels = map(&submission.labels);
+    labels.insert(QUEUE_LABEL.to_owned(), "true".into());
+    let mut container_labels = map(&submission.container_labels);
+    container_labels.entry("flowcon.enable").or_insert_with(|| "true".into());
+    let mounts: Vec<Value> = submission
+        .volumes
+        .iter()
+        .map(|(name, target)| json!({"Type": "volume", "Source": name.as_ref(), "Target": target.as_ref()}))
+        .collect();
+    let networks: Vec<Value> = submission.networks.iter().map(|network| json!({"Target": network})).collect();
+    json!({
+        "Name": submission.name.as_ref(),
+        "Labels": labels,
+        "TaskTemplate": {
+            "ContainerSpec": {
+                "Image": submission.image.as_ref(),
+                "Args": submission.command,
+                "Env": submission.environment,
+                "Labels": container_labels,
+                "Mounts": mounts,
+                "StopGracePeriod": submission.stop_grace.0.saturating_mul(1_000_000),
+            },
+            "Resources": {"Reservations": reservations},
+            "RestartPolicy": {"Condition": "on-failure", "MaxAttempts": submission.restarts},
+            "Placement": {"Constraints": submission.constraints},
+            "Networks": networks,
+        },
+        "Mode": {"Replicated": {"Replicas": 0}},
+    })
+}
+
+fn map(labels: &BTreeMap<Arc<str>, Arc<str>>) -> Map<String, Value> {
+    labels.iter().map(|(label, value)| (label.to_string(), value.as_ref().into())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::swarm::{NodeId, ServiceId};
+
+    #[test]
+    fn one_edit_moves_a_service_and_keeps_what_nobody_here_knows() {
+        let mut spec = json!({
+            "Name": "a", "Labels": {"theirs": "1", "flowcon.cluster.to": "old"}, "New": {"field": [1]},
+            "TaskTemplate": {"Placement": {"Constraints": ["node.id == n1", "node.labels.gpu==a100"], "MaxReplicas": 1}},
+            "Mode": {"Replicated": {"Replicas": 0}}
+        });
+        let change = ServiceChange {
+            service: ServiceId("s".into()),
+            version: 1,
+            replicas: Some(1),
+            pin: Some(Some(NodeId("n2".into()))),
+            labels: BTreeMap::from([
+                ("flowcon.cluster.to".into(), None),
+                ("flowcon.cluster.phase".into(), Some("starting".into())),
+            ]),
+        };
+        service(&mut spec, &change);
+        assert_eq!(
+            spec,
+            json!({
+                "Name": "a", "Labels": {"theirs": "1", "flowcon.cluster.phase": "starting"}, "New": {"field": [1]},
+                "TaskTemplate": {"Placement": {"Constraints": ["node.labels.gpu==a100", "node.id==n2"], "MaxReplicas": 1}},
+                "Mode": {"Replicated": {"Replicas": 1}}
+            })
+        );
+    }
+
+    #[test]
+    fn a_service_without_labels_or_placement_gets_them() {
+        let mut spec = json!({"Name": "a", "TaskTemplate": {}, "Labels": null});
+        let pin = Some(Some(NodeId("n".into())));
+        let labels = BTreeMap::from([("x".into(), Some("y".into()))]);
+        service(&mut spec, &ServiceChange { service: ServiceId("s".into()), version: 1, replicas: None, pin, labels });
+        assert_eq!(spec["TaskTemplate"]["Placement"]["Constraints"], json!(["node.id==n"]));
+        assert_eq!(spec["Labels"], json!({"x": "y"}));
+    }
+}
