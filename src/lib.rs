@@ -4,7 +4,7 @@
 //! other in a circle.
 //!
 //! ```text
-//! model  ←  policy, limits, progress, config  ←  daemon, sim
+//! model  ←  policy, limits, progress, config  ←  daemon, coordinator, sim
 //! model  ←  host, api, chart, term            ←  daemon, lab, cli      bin → one run() each
 //! ```
 //!
@@ -18,6 +18,7 @@
 //! | [`host`] | the world, one concern a folder: docker, cgroup, gpu, tail, store, scope, systemd |
 //! | [`api`] | wire types, the server on a Unix socket, its client |
 //! | [`daemon`] | `flowcond`: a loop that reads, tells the machine, and carries its effects out; the history |
+//! | [`coordinator`] | `flowcoord`: places and moves jobs on a Docker Swarm; a machine of the same shape as the daemon's |
 //! | [`sim`] | `flowsim`: the same policy code on virtual time |
 //! | [`lab`] | real trainings, and `demo` and `bench`, which compare policies on them |
 //! | [`chart`], [`term`] | pictures and HTML pages; words, tables and exit codes of a terminal |
@@ -45,6 +46,7 @@ pub mod api;
 pub mod chart;
 pub mod cli;
 pub mod config;
+pub mod coordinator;
 pub mod daemon;
 pub mod host;
 pub mod lab;

@@ -109,7 +109,7 @@ fn decimal_bytes(text: &str) -> Option<Bytes> {
 }
 
 /// `512m`, `2g`, `2GiB`, `1048576`: sizes as `docker run --memory` takes them, in powers of 1024.
-pub(super) fn bytes(text: &str) -> Option<Bytes> {
+pub fn bytes(text: &str) -> Option<Bytes> {
     let text = text.trim().to_ascii_lowercase();
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let number: f64 = text[..split].trim().parse().ok()?;

@@ -1,0 +1,265 @@
+//! Volumes on their way: what was offered from here, and what is being fetched to here. Imports: host, pack, unpack.
+
+use super::client::Client;
+use super::pack::{Sent, pack};
+use super::unpack::{self, Bounds, Coming, unpack};
+use super::wire::{Offer, Sum};
+use crate::host::swarm::{Engine, Identity, VolumePlace};
+use crate::model::Bytes;
+use crate::model::swarm::{Attestation, Carriage, CarriageOutcome, NodeId, ServiceId};
+use http_body_util::BodyExt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{mpsc, watch};
+
+/// Chunks between two threads.
+const CHUNKS: usize = 8;
+/// Offers and outcomes that are kept.
+const KEPT: usize = 64;
+
+/// Which carriage: service and number.
+type Key = (ServiceId, u64);
+
+/// Carriages of one node.
+pub(super) struct Carriages {
+    engine: Engine,
+    bounds: Bounds,
+    port: u16,
+    offers: Mutex<BTreeMap<Key, Offered>>,
+    fetches: Mutex<BTreeMap<Key, watch::Receiver<Option<CarriageOutcome>>>>,
+}
+
+/// A volume that another node may fetch.
+struct Offered {
+    carriage: Carriage,
+    data: PathBuf,
+    sent: Option<Sent>,
+}
+
+impl Carriages {
+    pub(super) fn new(engine: Engine, bounds: Bounds, port: u16) -> Arc<Carriages> {
+        Arc::new(Carriages { engine, bounds, port, offers: Mutex::default(), fetches: Mutex::default() })
+    }
+
+    /// The carriage's target may fetch the volume from here.
+    ///
+    /// # Errors
+    /// It may be asked again.
+    pub(super) async fn offer(&self, carriage: Carriage, own: &NodeId) -> Result<Offer, String> {
+        if carriage.from != *own {
+            return Ok(Offer::Refused(format!(
+                "the volume is to be carried from {}, and this is {own}",
+                carriage.from
+            )));
+        }
+        match self.engine.attest(&carriage.service).await {
+            Attestation::Gone => {}
+            Attestation::Alive(_) => return Err("the job is alive here: its state is not saved yet".to_owned()),
+            Attestation::Unknown(why) => return Err(why),
+        }
+        let place = match self.engine.volume(&carriage.volume, false).await {
+            Ok(place) => place,
+            Err(why) => return Ok(Offer::Refused(why)),
+        };
+        if let Some(why) = shared_with_others(&place, &carriage) {
+            return Ok(Offer::Refused(why));
+        }
+        unpack::own(&place.data, &carriage.service).map_err(|error| error.to_string())?;
+        let key = (carriage.service.clone(), carriage.number);
+        let mut offers = lock(&self.offers);
+        offers.insert(key, Offered { carriage, data: place.data, sent: None });
+        while offers.len() > KEPT {
+            offers.pop_first();
+        }
+        Ok(Offer::Made)
+    }
+
+    /// The volume as chunks of a tar stream, for the node that it was offered to.
+    ///
+    /// # Errors
+    /// It was not offered to this node.
+    pub(super) fn volume(
+        self: &Arc<Self>,
+        carriage: &Carriage,
+        asks: &NodeId,
+    ) -> Result<mpsc::Receiver<Vec<u8>>, String> {
+        let key = (carriage.service.clone(), carriage.number);
+        let data = {
+            let offers = lock(&self.offers);
+            let offered = offers.get(&key).filter(|offered| offered.carriage == *carriage && carriage.to == *asks);
+            offered.ok_or("no such volume was offered to this node")?.data.clone()
+        };
+        let (out, chunks) = mpsc::channel(CHUNKS);
+        let this = self.clone();
+        tokio::task::spawn_blocking(move || match pack(&data, out) {
+            Ok(sent) => {
+                if let Some(offered) = lock(&this.offers).get_mut(&key) {
+                    offered.sent = Some(sent);
+                }
+            }
+            Err(error) => tracing::warn!(volume = %data.display(), %error, "a volume was not sent whole"),
+        });
+        Ok(chunks)
+    }
+
+    /// What was sent.
+    ///
+    /// # Errors
+    /// Nothing was sent whole to this node.
+    pub(super) fn sum(&self, carriage: &Carriage, asks: &NodeId) -> Result<Sum, String> {
+        let offers = lock(&self.offers);
+        let offered = offers.get(&(carriage.service.clone(), carriage.number));
+        let sent = offered.filter(|_| carriage.to == *asks).and_then(|offered| offered.sent.as_ref());
+        let Sent { bytes, sha256 } = sent.ok_or("the volume was not sent whole")?.clone();
+        Ok(Sum { bytes, sha256: sha256.into() })
+    }
+
+    /// Fetches a volume to here. The same carriage again waits for the same end.
+    pub(super) async fn fetch(
+        self: &Arc<Self>,
+        carriage: Carriage,
+        from: Arc<str>,
+        identity: Arc<Identity>,
+    ) -> CarriageOutcome {
+        let key = (carriage.service.clone(), carriage.number);
+        let mut told = {
+            let mut fetches = lock(&self.fetches);
+            // One that failed may be tried again.
+            fetches.retain(|_, told| {
+                !matches!(*told.borrow(), Some(CarriageOutcome::Failed(_)))
+                    && (told.has_changed().is_ok() || told.borrow().is_some())
+            });
+            while fetches.len() > KEPT {
+                fetches.pop_first();
+            }
+            match fetches.get(&key) {
+                Some(told) => told.clone(),
+                None => {
+                    let (tell, told) = watch::channel(None);
+                    fetches.insert(key, told.clone());
+                    let this = self.clone();
+                    // Goes on when who asked goes away, and is found by who asks again.
+                    tokio::spawn(async move {
+                        let outcome = this.fetched(&carriage, &from, identity).await;
+                        tell.send_replace(Some(outcome));
+                    });
+                    told
+                }
+            }
+        };
+        let ended = told.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
+        ended
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| CarriageOutcome::Failed("the fetch has died; it may be tried again".to_owned()))
+    }
+
+    async fn fetched(&self, carriage: &Carriage, from: &str, identity: Arc<Identity>) -> CarriageOutcome {
+        if carriage.to != identity.own.node {
+            return CarriageOutcome::Impossible(format!(
+                "the volume is for {}, and this is {}",
+                carriage.to, identity.own.node
+            ));
+        }
+        let place = match self.engine.volume(&carriage.volume, true).await {
+            Ok(place) => place,
+            Err(why) => return CarriageOutcome::Failed(why),
+        };
+        if let Some(why) = self.keeps_out(&place, carriage).await {
+            return why;
+        }
+        let source = Client::new(identity, carriage.from.clone(), from, self.port);
+        let body = match source.volume(carriage).await {
+            Ok(body) => body,
+            Err(why) => return CarriageOutcome::Failed(why),
+        };
+        let (out, chunks) = mpsc::channel(CHUNKS);
+        let (data, number, bounds) = (place.data, carriage.number, self.bounds);
+        let taking = tokio::task::spawn_blocking(move || unpack(&data, number, chunks, bounds));
+        let broken = relay(body, out).await;
+        let coming = match taking.await {
+            Ok(Ok(coming)) => coming,
+            Ok(Err(error)) => return failed(&error, broken),
+            Err(error) => return CarriageOutcome::Failed(error.to_string()),
+        };
+        match source.sum(carriage).await {
+            Ok(sum) if sum.bytes == coming.bytes && *sum.sha256 == *coming.sha256 => {}
+            Ok(_) => return CarriageOutcome::Failed("what came is not what was sent".to_owned()),
+            Err(why) => return CarriageOutcome::Failed(why),
+        }
+        self.swap(coming, carriage).await
+    }
+
+    async fn swap(&self, coming: Coming, carriage: &Carriage) -> CarriageOutcome {
+        // A container that began meanwhile would see its files change under it.
+        if !matches!(self.engine.attest(&carriage.service).await, Attestation::Gone) {
+            return CarriageOutcome::Failed("the job is alive on the target".to_owned());
+        }
+        let (size, sha256, service) = (Bytes(coming.bytes), coming.sha256.as_str().into(), carriage.service.clone());
+        match tokio::task::spawn_blocking(move || coming.swap(&service)).await {
+            Ok(Ok(())) => CarriageOutcome::Carried { size, sha256 },
+            Ok(Err(error)) => failed(&error, None),
+            Err(error) => CarriageOutcome::Failed(error.to_string()),
+        }
+    }
+
+    /// Why the volume here must not be overwritten.
+    async fn keeps_out(&self, place: &VolumePlace, carriage: &Carriage) -> Option<CarriageOutcome> {
+        if let Some(why) = shared_with_others(place, carriage) {
+            return Some(CarriageOutcome::Impossible(why));
+        }
+        if !matches!(self.engine.attest(&carriage.service).await, Attestation::Gone) {
+            return Some(CarriageOutcome::Failed("the job is alive on the target".to_owned()));
+        }
+        let is_its_own = place.users.contains(&Some(carriage.service.clone()))
+            || unpack::owner(&place.data).is_some_and(|owner| owner == carriage.service);
+        match unpack::is_empty(&place.data) {
+            Ok(is_empty) if is_empty || is_its_own => None,
+            Ok(_) => Some(CarriageOutcome::Impossible(format!(
+                "a volume {} with files of somebody else's is on the target already: rename one, or `docker volume rm` that",
+                carriage.volume
+            ))),
+            Err(error) => Some(CarriageOutcome::Failed(error.to_string())),
+        }
+    }
+}
+
+/// The volume's other users, in words.
+fn shared_with_others(place: &VolumePlace, carriage: &Carriage) -> Option<String> {
+    let own: BTreeSet<_> = BTreeSet::from([Some(carriage.service.clone())]);
+    let others = place.users.difference(&own).count();
+    (others > 0).then(|| {
+        format!(
+            "the volume {} is used by other containers too ({others}): give the job one of its own",
+            carriage.volume
+        )
+    })
+}
+
+/// What came over the network goes to the thread that unpacks it. Why it broke off, if it did.
+async fn relay(mut body: hyper::body::Incoming, out: mpsc::Sender<Vec<u8>>) -> Option<String> {
+    while let Some(frame) = body.frame().await {
+        match frame.map(hyper::body::Frame::into_data) {
+            Ok(Ok(bytes)) if out.send(bytes.to_vec()).await.is_err() => return None,
+            Ok(_) => {}
+            Err(error) => return Some(format!("the source broke off: {error}")),
+        }
+    }
+    None
+}
+
+fn failed(error: &io::Error, broken: Option<String>) -> CarriageOutcome {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            CarriageOutcome::Impossible(format!("no room on the target: {error}"))
+        }
+        io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidData => CarriageOutcome::Impossible(error.to_string()),
+        _ => CarriageOutcome::Failed(broken.unwrap_or_else(|| error.to_string())),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,260 @@
+//! A tar stream into a local volume, which changes from what it had to what came in one rename.
+//!
+//! ```text
+//! volumes/NAME/_data            what containers see
+//! volumes/NAME/.flowcon-NUMBER  what is coming; taken away if it does not come whole
+//! volumes/NAME/.flowcon-of      the service whose state it is
+//! ```
+//! Nothing is written outside of the new folder: no entry goes through `..` or a link, and devices are left out. Imports: tar.
+
+use super::pack::hexadecimal;
+use crate::model::Bytes;
+use crate::model::swarm::ServiceId;
+use rustix::fs::RenameFlags;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tar::{Archive, EntryType};
+use tokio::sync::mpsc;
+
+/// Before the number of a carriage.
+const COMING: &str = ".flowcon-";
+/// The service whose state a volume holds.
+const OF: &str = ".flowcon-of";
+
+/// What a stream may use up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) most: Bytes,
+    /// Bytes a second.
+    pub(super) rate: Option<Bytes>,
+}
+
+/// A volume with what came, not visible yet.
+pub(super) struct Coming {
+    data: PathBuf,
+    new: PathBuf,
+    pub(super) bytes: u64,
+    pub(super) sha256: String,
+}
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        // After the swap this is what was there before.
+        let _ = fs::remove_dir_all(&self.new);
+    }
+}
+
+/// The service that the volume's state is of, where somebody wrote it down.
+pub(super) fn owner(data: &Path) -> Option<ServiceId> {
+    let text = fs::read_to_string(data.parent()?.join(OF)).ok()?;
+    Some(ServiceId(text.trim().into()))
+}
+
+/// Writes down whose state the volume holds.
+pub(super) fn own(data: &Path, service: &ServiceId) -> io::Result<()> {
+    let folder = data.parent().ok_or_else(|| io::Error::other("a volume without a folder"))?;
+    fs::write(folder.join(OF), service.0.as_bytes())
+}
+
+pub(super) fn is_empty(data: &Path) -> io::Result<bool> {
+    Ok(fs::read_dir(data)?.next().is_none())
+}
+
+/// Takes the stream in beside what the volume has; blocks, so that it belongs on a thread of its own.
+pub(super) fn unpack(data: &Path, number: u64, chunks: mpsc::Receiver<Vec<u8>>, bounds: Bounds) -> io::Result<Coming> {
+    let folder = data.parent().ok_or_else(|| io::Error::other("a volume without a folder"))?;
+    for entry in fs::read_dir(folder)?.filter_map(Result::ok) {
+        let name = entry.file_name();
+        // Left by an agent that was killed.
+        if name.to_str().is_some_and(|name| name.starts_with(COMING) && name != OF) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    let new = folder.join(format!("{COMING}{number}"));
+    fs::create_dir(&new)?;
+    let mut coming = Coming { data: data.to_owned(), new, bytes: 0, sha256: String::new() };
+    let mut stream = Stream::new(chunks, bounds);
+    let mut own = None;
+    let mut archive = Archive::new(&mut stream);
+    archive.set_preserve_permissions(true);
+    archive.set_preserve_ownerships(true);
+    archive.set_preserve_mtime(true);
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let kind = entry.header().entry_type();
+        if entry.path()?.components().all(|part| part == std::path::Component::CurDir) {
+            own = Some((entry.header().uid()?, entry.header().gid()?, entry.header().mode()?));
+        } else if matches!(kind, EntryType::Regular | EntryType::Directory | EntryType::Symlink | EntryType::GNUSparse)
+            && !entry.unpack_in(&coming.new)?
+        {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "an entry leads out of the volume"));
+        }
+    }
+    // What follows the last entry belongs to the stream too.
+    io::copy(&mut stream, &mut io::sink())?;
+    (coming.bytes, coming.sha256) = stream.sum();
+    if let Some((uid, gid, mode)) = own {
+        let number =
+            |id: u64| u32::try_from(id).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "an odd owner"));
+        chown(&coming.new, Some(number(uid)?), Some(number(gid)?))?;
+        fs::set_permissions(&coming.new, fs::Permissions::from_mode(mode & 0o7777))?;
+    }
+    rustix::fs::syncfs(fs::File::open(&coming.new)?)?;
+    Ok(coming)
+}
+
+impl Coming {
+    /// From now on containers see what came.
+    pub(super) fn swap(self, service: &ServiceId) -> io::Result<()> {
+        own(&self.data, service)?;
+        let here = rustix::fs::CWD;
+        rustix::fs::renameat_with(here, &self.new, here, &self.data, RenameFlags::EXCHANGE)?;
+        Ok(rustix::fs::syncfs(fs::File::open(&self.data)?)?)
+    }
+}
+
+/// Chunks as one stream: counted, digested, and no faster than allowed.
+struct Stream {
+    chunks: mpsc::Receiver<Vec<u8>>,
+    rest: Vec<u8>,
+    at: usize,
+    digest: Sha256,
+    bytes: u64,
+    bounds: Bounds,
+    began: Instant,
+}
+
+impl Stream {
+    fn new(chunks: mpsc::Receiver<Vec<u8>>, bounds: Bounds) -> Stream {
+        let (rest, digest, began) = (Vec::new(), Sha256::new(), Instant::now());
+        Stream { chunks, rest, at: 0, digest, bytes: 0, bounds, began }
+    }
+
+    fn sum(self) -> (u64, String) {
+        (self.bytes, hexadecimal(&self.digest.finalize()))
+    }
+
+    fn refill(&mut self) -> io::Result<()> {
+        self.at = 0;
+        self.rest = self.chunks.blocking_recv().unwrap_or_default();
+        self.digest.update(&self.rest);
+        self.bytes += self.rest.len() as u64;
+        if self.bytes > self.bounds.most.0 {
+            let most = self.bounds.most;
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {most} (volume-most)")));
+        }
+        if let Some(rate) = self.bounds.rate {
+            let due = Duration::from_secs_f64(self.bytes as f64 / rate.0.max(1) as f64);
+            std::thread::sleep(due.saturating_sub(self.began.elapsed()));
+        }
+        Ok(())
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.rest.len() {
+            self.refill()?;
+        }
+        let taken = into.len().min(self.rest.len() - self.at);
+        into[..taken].copy_from_slice(&self.rest[self.at..self.at + taken]);
+        self.at += taken;
+        Ok(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pack::pack;
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    const WIDE: Bounds = Bounds { most: Bytes(1 << 30), rate: None };
+
+    fn carried(from: &Path, to: &Path, bounds: Bounds) -> io::Result<Coming> {
+        let (out, chunks) = mpsc::channel(4);
+        let from = from.to_owned();
+        let sending = std::thread::spawn(move || pack(&from, out));
+        let coming = unpack(to, 7, chunks, bounds);
+        let sent = sending.join().expect("no panic");
+        if let (Ok(coming), Ok(sent)) = (&coming, &sent) {
+            assert_eq!((coming.bytes, &coming.sha256), (sent.bytes, &sent.sha256));
+        }
+        coming
+    }
+
+    #[test]
+    fn files_links_modes_and_times_arrive_and_become_visible_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (from, to) = (folder.path().join("from"), folder.path().join("to/_data"));
+        fs::create_dir_all(from.join("deep/er")).expect("made");
+        fs::create_dir_all(&to).expect("made");
+        fs::write(to.join("old"), "old").expect("written");
+        let large = vec![7_u8; 3_000_000];
+        fs::write(from.join("deep/er/model"), &large).expect("written");
+        fs::set_permissions(from.join("deep/er/model"), fs::Permissions::from_mode(0o640)).expect("set");
+        symlink("/etc/passwd", from.join("link")).expect("linked");
+        let name = "x".repeat(180);
+        fs::write(from.join(&name), "long").expect("written");
+        let coming = carried(&from, &to, WIDE).expect("carried");
+        assert!(to.join("old").exists() && !to.join("deep").exists());
+        let service = ServiceId("s".into());
+        coming.swap(&service).expect("swapped");
+        assert_eq!(fs::read(to.join("deep/er/model")).expect("read"), large);
+        assert_eq!(fs::metadata(to.join("deep/er/model")).expect("there").permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_link(to.join("link")).expect("a link"), Path::new("/etc/passwd"));
+        assert_eq!(fs::read_to_string(to.join(name)).expect("read"), "long");
+        assert!(!to.join("old").exists());
+        assert_eq!(owner(&to), Some(service));
+        let left: Vec<_> = fs::read_dir(folder.path().join("to")).expect("read").filter_map(Result::ok).collect();
+        assert_eq!(left.len(), 2, "{left:?}");
+    }
+
+    #[test]
+    fn what_is_too_large_or_broken_off_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (from, to) = (folder.path().join("from"), folder.path().join("to/_data"));
+        fs::create_dir_all(&from).expect("made");
+        fs::create_dir_all(&to).expect("made");
+        fs::write(from.join("model"), vec![1_u8; 1_000_000]).expect("written");
+        let small = Bounds { most: Bytes(100_000), rate: None };
+        assert_eq!(carried(&from, &to, small).err().expect("refused").kind(), io::ErrorKind::FileTooLarge);
+        let (out, chunks) = mpsc::channel(4);
+        let whole = std::thread::spawn(move || pack(&from, out));
+        let (cut, half) = mpsc::channel(4);
+        let cutting = std::thread::spawn(move || {
+            let mut chunks = chunks;
+            let first = chunks.blocking_recv().expect("a chunk");
+            let _ = cut.blocking_send(first[..first.len() / 2].to_vec());
+        });
+        assert!(unpack(&to, 8, half, WIDE).is_err());
+        cutting.join().expect("no panic");
+        let _ = whole.join();
+        let left: Vec<_> = fs::read_dir(folder.path().join("to")).expect("read").filter_map(Result::ok).collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+    }
+
+    #[test]
+    fn no_entry_leads_out_of_the_volume() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let to = folder.path().join("to/_data");
+        fs::create_dir_all(&to).expect("made");
+        let mut tar = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(4);
+        header.set_mode(0o644);
+        header.as_gnu_mut().expect("gnu").name[..9].copy_from_slice(b"../escape");
+        header.set_cksum();
+        tar.append(&header, &b"evil"[..]).expect("appended");
+        let bytes = tar.into_inner().expect("made");
+        let (out, chunks) = mpsc::channel(4);
+        out.try_send(bytes).expect("room");
+        drop(out);
+        assert!(unpack(&to, 1, chunks, WIDE).is_err());
+        assert!(!folder.path().join("to/escape").exists());
+    }
+}

@@ -1,0 +1,19 @@
+//! `flowcoord`: what needs several nodes, on Docker Swarm. It places jobs, moves them, and empties nodes.
+//!
+//! ```text
+//! flowcoord run      machine   events in, effects out: no clock, files or network; all that lasts is labels on Swarm's services
+//!                    run       carries its effects out; publish shows what it says
+//!                    outside   the engine, and the agents of all nodes
+//! flowcoord agent    agent     answers managers for one node: what runs here, whether a job is gone, its saved state
+//! ```
+//! Imports: as its parts.
+
+pub mod agent;
+pub mod machine;
+mod outside;
+mod publish;
+mod run;
+mod settings;
+
+pub use run::{Control, CoordinatorError, run};
+pub use settings::{AgentSettings, CertificateFiles, PORT, Settings, SettingsError};

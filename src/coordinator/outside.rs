@@ -1,0 +1,98 @@
+//! What a coordinator reaches: its own engine, and the agent of each node by mutual TLS. Imports: host, agent.
+
+use super::agent::{Client, Offer};
+use super::settings::Settings;
+use crate::host::swarm::{Certificates, Engine, Identity};
+use crate::model::Millis;
+use crate::model::swarm::{Attestation, Carriage, CarriageOutcome, NodeId, NodeReport, ServiceId, Swarm};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+/// When certificate files changed, and what was in them.
+type Loaded = ([Option<(SystemTime, u64)>; 3], Arc<Identity>);
+
+/// The engine and the agents.
+pub(super) struct Outside {
+    pub(super) engine: Engine,
+    port: u16,
+    certificates: Option<Certificates>,
+    identity: Mutex<Option<Loaded>>,
+    addresses: Mutex<BTreeMap<NodeId, Arc<str>>>,
+}
+
+impl Outside {
+    /// # Errors
+    /// The engine's address is of no kind that is known.
+    pub(super) fn new(settings: &Settings) -> Result<Outside, String> {
+        let given = settings.agent.certificates.clone();
+        Ok(Outside {
+            engine: Engine::at(settings.engine.as_deref())?,
+            port: settings.agent.port,
+            certificates: given.map(|files| Certificates::of_files(files.certificate, files.key, files.authority)),
+            identity: Mutex::default(),
+            addresses: Mutex::default(),
+        })
+    }
+
+    pub(super) async fn look(&self) -> Result<Swarm, String> {
+        let swarm = self.engine.look().await?;
+        let addresses = swarm.nodes.iter().map(|node| (node.id.clone(), node.address.clone())).collect();
+        *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = addresses;
+        Ok(swarm)
+    }
+
+    pub(super) async fn poll(&self, node: &NodeId, leases: &[ServiceId], lease: Millis) -> Result<NodeReport, String> {
+        self.client(node).await?.report(leases, lease).await
+    }
+
+    pub(super) async fn attest(&self, node: &NodeId, service: &ServiceId) -> Attestation {
+        let asked = match self.client(node).await {
+            Ok(client) => client.attest(service).await,
+            Err(error) => Err(error),
+        };
+        asked.unwrap_or_else(Attestation::Unknown)
+    }
+
+    /// The source is told who may fetch the volume, then the target is told to fetch it.
+    pub(super) async fn carry(&self, carriage: &Carriage) -> CarriageOutcome {
+        let carried = async {
+            let from = self.address(&carriage.from)?;
+            let offered = self.client(&carriage.from).await?.offer(carriage).await?;
+            if let Offer::Refused(why) = offered {
+                return Ok(CarriageOutcome::Impossible(why));
+            }
+            self.client(&carriage.to).await?.fetch(carriage, &from).await
+        };
+        carried.await.unwrap_or_else(CarriageOutcome::Failed)
+    }
+
+    async fn client(&self, node: &NodeId) -> Result<Client, String> {
+        let address = self.address(node)?;
+        Ok(Client::new(self.identity().await?, node.clone(), &address, self.port))
+    }
+
+    fn address(&self, node: &NodeId) -> Result<Arc<str>, String> {
+        let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = addresses.get(node).filter(|address| !address.is_empty()).cloned();
+        address.ok_or_else(|| format!("Swarm tells no address of the node {node}"))
+    }
+
+    /// This manager's certificate, read again when it was renewed.
+    async fn identity(&self) -> Result<Arc<Identity>, String> {
+        let certificates = match &self.certificates {
+            Some(certificates) => certificates.clone(),
+            None => Certificates::of_swarm(&self.engine.info().await?.data),
+        };
+        let stamp = certificates.stamp();
+        let mut identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, loaded)) = identity.as_ref()
+            && *of == stamp
+        {
+            return Ok(loaded.clone());
+        }
+        let loaded = Arc::new(certificates.load().map_err(|error| error.to_string())?);
+        *identity = Some((stamp, loaded.clone()));
+        Ok(loaded)
+    }
+}
