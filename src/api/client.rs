@@ -1,6 +1,6 @@
 //! The daemon's client: one request, one connection, one deadline; the event stream, and recordings. Imports: wire types, hyper.
 
-use super::wire::{AdoptionRequest, Done, Event, Gap, PolicyChange, Problem, ProblemDetail};
+use super::wire::{AdoptionRequest, Done, Event, Gap, PolicyChange, Problem, ProblemDetail, Submission};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode, header};
@@ -107,6 +107,12 @@ impl Client {
     pub async fn adopt(&self, name: &str, request: &AdoptionRequest) -> Result<Done, ClientError> {
         let path = format!("/v1/containers/{}/adopt", segment(name));
         let bytes = self.within(self.whole(Method::POST, &path, encoded(request))).await?;
+        self.understood(&bytes)
+    }
+
+    /// Has a coordinator queue a training.
+    pub async fn submit(&self, submission: &Submission) -> Result<Done, ClientError> {
+        let bytes = self.within(self.whole(Method::POST, "/v1/cluster/jobs", encoded(submission))).await?;
         self.understood(&bytes)
     }
 

@@ -3,10 +3,11 @@
 //! Routes become a closed [`Command`]; wire types are versioned and written by hand from `model`. Imports: model only.
 
 pub mod client;
+pub mod cluster;
 mod server;
 pub mod wire;
 
-pub use server::{Access, ApiLimits, BindError, Peer, Right, Socket, bind, serve};
+pub use server::{Access, ApiLimits, BindError, Peer, Right, Socket, bind, serve, serve_cluster};
 
 use crate::model::{Event, HistoryAnswer, HistoryQuery, NodeStatus, PolicyName};
 use hyper::body::Bytes;

@@ -255,7 +255,7 @@ fn yes_or_no(yes: bool) -> String {
     if yes { "yes" } else { "no" }.to_owned()
 }
 
-fn tell<T: Serialize>(screen: &Screen, document: &T, words: &str) -> Result<(), Failure> {
+pub(super) fn tell<T: Serialize>(screen: &Screen, document: &T, words: &str) -> Result<(), Failure> {
     match screen.format {
         Format::Json | Format::Jsonl => Ok(screen.print_json(document)?),
         Format::Table | Format::Wide => {
@@ -265,7 +265,7 @@ fn tell<T: Serialize>(screen: &Screen, document: &T, words: &str) -> Result<(), 
     }
 }
 
-fn show<T: Serialize, R: Serialize>(
+pub(super) fn show<T: Serialize, R: Serialize>(
     screen: &Screen,
     document: &T,
     rows: impl Fn(&T) -> &[R],
@@ -292,7 +292,7 @@ fn show<T: Serialize, R: Serialize>(
 }
 
 /// Once, or until interrupted. A daemon that goes away while one watches is waited for.
-async fn again_and_again(
+pub(super) async fn again_and_again(
     every: Option<Duration>,
     screen: &Screen,
     look: impl AsyncFn() -> Result<String, Failure>,

@@ -1,24 +1,18 @@
 //! The command line of `flowcond`: run the daemon, restore what it changed, check its configuration.
 //!
-//! Imports: config, daemon.
+//! Imports: config, daemon, service.
 
+use super::service::{block_on, log_to_journal_or_stderr};
 use crate::config::{self, ConfigError, OnExit, Settings, Sources};
 use crate::daemon::{self, Control, Restored};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
-use std::future::Future;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 const USUAL_FILE: &str = "/etc/flowcon/flowcond.toml";
-/// The engine's client would log whole answers, and those hold the environments of containers.
-const QUIET: &str = "bollard=warn,hyper=warn,notify=error,zbus=warn";
 
 /// Governs the training jobs of this machine: CPU follows learning
 #[derive(Parser, Debug)]
@@ -168,15 +162,6 @@ fn finish(ended: Result<(), String>) -> ExitCode {
     }
 }
 
-/// Two threads: one for the loop, one for the journal, which blocks on the disk.
-fn block_on<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|error| format!("no threads to run on: {error}"))?;
-    let ended = runtime.block_on(work);
-    runtime.shutdown_background();
-    ended
-}
-
 async fn signals(control: mpsc::Sender<Control>) {
     let caught = (signal(SignalKind::hangup()), signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
     let (Ok(mut hangup), Ok(mut terminate), Ok(mut interrupt)) = caught else {
@@ -193,20 +178,4 @@ async fn signals(control: mpsc::Sender<Control>) {
             return;
         }
     }
-}
-
-/// Under systemd with fields, otherwise as lines on the standard error.
-fn log_to_journal_or_stderr(level: &str) -> Result<(), String> {
-    let filter = EnvFilter::try_new(format!("{level},{QUIET}")).map_err(|error| format!("--log {level}: {error}"))?;
-    let registry = tracing_subscriber::registry().with(filter);
-    if std::env::var_os("JOURNAL_STREAM").is_some()
-        && let Ok(journal) = tracing_journald::layer()
-    {
-        registry.with(journal).init();
-        return Ok(());
-    }
-    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false).with_ansi(colours);
-    registry.with(lines).init();
-    Ok(())
 }

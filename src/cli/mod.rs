@@ -3,6 +3,7 @@
 //! A page is made by a pure function of a wire document; only `screen` prints. Imports: api, chart, config, daemon, host, lab, progress, sim, term.
 
 mod check_log;
+mod cluster;
 mod commands;
 mod completion;
 mod config;
@@ -10,6 +11,7 @@ mod doctor;
 mod events;
 mod explain;
 pub mod flowcond;
+pub mod flowcoord;
 mod help;
 mod history;
 mod job_log;
@@ -20,6 +22,7 @@ mod ps;
 mod record;
 mod report;
 mod run;
+mod service;
 mod status;
 mod top;
 mod usage;
@@ -52,7 +55,7 @@ struct Cli {
 const AFTER_HELP: &str = "\
 Exit codes: 0 ok, 1 failed, 2 usage, 3 no daemon answers, 4 not found, 5 denied, 6 refused, 7 timeout.
 Start with `flowctl status`; `flowctl doctor` finds problems and says how to fix them.
-How it works: `flowctl help labels`, `policy`, `limits`, `operations` and `security`.";
+How it works: `flowctl help labels`, `policy`, `limits`, `operations`, `cluster` and `security`.";
 
 #[derive(clap::Args, Debug)]
 struct Common {
@@ -156,6 +159,8 @@ enum Verb {
     Doctor(doctor::DoctorArgs),
     /// Check or show the daemon's configuration
     Config(config::ConfigArgs),
+    /// Ask the coordinator of a Docker Swarm: place, move and drain
+    Cluster(cluster::ClusterArgs),
     /// Run real trainings with plain sharing, then governed, and compare; needs no daemon
     Demo(demo::DemoArgs),
     /// Compare policies on a list of real jobs
@@ -171,7 +176,7 @@ enum Verb {
     /// Print the names of the governed jobs, for completion scripts
     #[command(name = completion::JOBS, hide = true)]
     Jobs,
-    /// Show help for a command or a topic: labels, policy, limits, operations, security
+    /// Show help for a command or a topic: labels, policy, limits, operations, cluster, security
     Help(help::HelpArgs),
     /// Write the manual pages into a folder, for packages
     #[command(name = "__manual", hide = true)]
@@ -247,6 +252,10 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
         Verb::Manual { folder } => help::write_manual(&folder, usage::command()),
         Verb::Logs(args) => logs::run(&args, &client, screen.format),
         Verb::CheckLog(args) => check_log::run(&args, &client, screen.format),
+        Verb::Cluster(args) => {
+            let client = Client::new(&cluster::socket(&cli.common), cli.common.timeout);
+            block_on(cluster::cluster(&client, &args, &screen))?
+        }
         Verb::Demo(args) => demo::run(&args, &screen),
         Verb::Bench(args) => bench::run(&args, &screen),
         Verb::Train(args) => train::run(&args).map_err(Failure::from),

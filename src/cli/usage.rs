@@ -6,10 +6,11 @@ use clap::{Command, CommandFactory};
 use std::fmt::Write as _;
 
 /// The commands by what one wants; within a group the one that is needed first.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Look", &["status", "top", "ps", "explain", "history", "events", "logs", "report"]),
     ("Control", &["release", "govern", "pin", "unpin", "adopt", "disown", "restore", "policy", "reload"]),
     ("Set up", &["run", "check-log", "doctor", "config", "metrics", "completion", "help"]),
+    ("Several machines", &["cluster"]),
     ("Evaluate", &["demo", "bench", "record"]),
 ];
 

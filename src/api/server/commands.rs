@@ -32,7 +32,8 @@ pub(super) async fn carry_out(api: &Api, peer: &Peer, command: Command) -> Resul
     }
 }
 
-fn permitted(peer: &Peer, deed: &str) -> Result<(), Fault> {
+/// Who may not change anything is told what is not allowed.
+pub(super) fn permitted(peer: &Peer, deed: &str) -> Result<(), Fault> {
     match peer.right {
         Right::Change => Ok(()),
         _ => Err(Fault::Denied(format!("{} may read, but {deed} is not allowed", peer.describe()))),
@@ -90,7 +91,7 @@ pub(super) fn labels_given(body: &[u8]) -> Result<BTreeMap<String, String>, Faul
 }
 
 /// serde would also take an array for a struct, by the order of its fields.
-fn object<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T, Fault> {
+pub(super) fn object<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T, Fault> {
     serde_json::from_slice::<serde_json::Map<_, _>>(body)
         .and_then(|object| serde_json::from_value(object.into()))
         .map_err(|error| Fault::BadRequest(format!("the body is not {what}: {error}")))

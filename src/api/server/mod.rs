@@ -4,6 +4,8 @@
 //! rejections have few places of their own, so that refusing cannot be used to exhaust the daemon. Imports: siblings, hyper.
 
 mod access;
+mod bounded;
+mod cluster;
 mod commands;
 mod events;
 mod history;
@@ -23,12 +25,13 @@ pub use shared::ApiLimits;
 pub use socket::{BindError, Socket, bind};
 
 use super::Feed;
+use super::cluster::ClusterFeed;
 use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use patient::Patient;
 use problem::Fault;
-use shared::Api;
+use shared::{Api, Counters};
 use std::future::Future;
 use std::io;
 use std::pin::pin;
@@ -38,32 +41,68 @@ use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
-/// Serves until `shutdown` completes, then lets open requests finish, takes the socket's file away and returns.
+/// Serves a daemon until `shutdown` completes, then lets open requests finish, takes the socket's file away and returns.
 pub async fn serve(socket: Socket, feed: Feed, access: Access, limits: ApiLimits, shutdown: impl Future<Output = ()>) {
     let (closing, closed) = watch::channel(false);
     let api = Api::new(feed, limits.clone(), closed.clone());
-    let places = Places::new(&limits);
-    let router = routes::router(api.clone());
-    let mut open = JoinSet::new();
-    let mut shutdown = pin!(shutdown);
-    loop {
-        tokio::select! {
-            () = &mut shutdown => break,
-            accepted = socket.listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    let Some((service, place)) = admit(&stream, &access, &places, &router, &api) else { continue };
-                    open.spawn(converse(stream, service, place, limits.clone(), closed.clone()));
-                }
-                Err(error) => rest_after(&error).await,
-            },
-            Some(_) = open.join_next() => {}
+    let counters = api.counters.clone();
+    let door = Door { socket, access, limits, counters, router: routes::router(api) };
+    door.keep(closing, closed, shutdown).await;
+}
+
+/// The same for a coordinator.
+pub async fn serve_cluster(
+    socket: Socket,
+    feed: ClusterFeed,
+    access: Access,
+    limits: ApiLimits,
+    shutdown: impl Future<Output = ()>,
+) {
+    let (closing, closed) = watch::channel(false);
+    let counters = Arc::new(Counters::default());
+    let router = cluster::router(feed, limits.clone(), counters.clone());
+    Door { socket, access, limits, counters, router }.keep(closing, closed, shutdown).await;
+}
+
+/// A socket, who may come in, and what they find.
+struct Door {
+    socket: Socket,
+    access: Access,
+    limits: ApiLimits,
+    counters: Arc<Counters>,
+    router: Router,
+}
+
+impl Door {
+    async fn keep(
+        self,
+        closing: watch::Sender<bool>,
+        closed: watch::Receiver<bool>,
+        shutdown: impl Future<Output = ()>,
+    ) {
+        let Door { socket, access, limits, counters, router } = self;
+        let places = Places::new(&limits);
+        let mut open = JoinSet::new();
+        let mut shutdown = pin!(shutdown);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                accepted = socket.listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        let Some((service, place)) = admit(&stream, &access, &places, &router, &counters) else { continue };
+                        open.spawn(converse(stream, service, place, limits.clone(), closed.clone()));
+                    }
+                    Err(error) => rest_after(&error).await,
+                },
+                Some(_) = open.join_next() => {}
+            }
         }
+        drop(socket);
+        // The receivers live in streams and in the connections; without any there is nobody to tell.
+        let _ = closing.send(true);
+        let _ = tokio::time::timeout(limits.close_time, async { while open.join_next().await.is_some() {} }).await;
+        open.shutdown().await;
     }
-    drop(socket);
-    // The receivers live in `api` and in the connections; without any there is nobody to tell.
-    let _ = closing.send(true);
-    let _ = tokio::time::timeout(limits.close_time, async { while open.join_next().await.is_some() {} }).await;
-    open.shutdown().await;
 }
 
 /// Out of file descriptors: accepting again at once would spin until one is free.
@@ -102,7 +141,7 @@ fn admit(
     access: &Access,
     places: &Places,
     router: &Router,
-    api: &Arc<Api>,
+    counters: &Counters,
 ) -> Option<(Router, OwnedSemaphorePermit)> {
     let peer = access.admit(stream.peer_cred().ok()?);
     let fault = if peer.right == Right::Nothing {
@@ -112,7 +151,7 @@ fn admit(
     } else {
         Fault::Busy("too many connections are open".to_owned())
     };
-    api.counters.refused(&fault);
+    counters.refused(&fault);
     let place = places.rejections.clone().try_acquire_owned().ok()?;
     Some((rejection(fault), place))
 }

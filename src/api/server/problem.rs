@@ -38,6 +38,8 @@ pub enum Fault {
     Stopping,
     /// The daemon refused the command.
     Refused(Refusal),
+    /// The coordinator refused the command.
+    OfACluster(Refusal),
 }
 
 impl From<QueryRejection> for Fault {
@@ -55,6 +57,7 @@ impl From<PathRejection> for Fault {
 impl Fault {
     fn status(&self) -> StatusCode {
         match self {
+            Fault::OfACluster(refusal) => Fault::Refused(refusal.clone()).status(),
             Fault::NoRoute(_)
             | Fault::NoContainer(_)
             | Fault::NotInHistory(_)
@@ -73,6 +76,7 @@ impl Fault {
 
     fn code(&self) -> &'static str {
         match self {
+            Fault::OfACluster(refusal) => Fault::Refused(refusal.clone()).code(),
             Fault::NoRoute(_) => "no-route",
             Fault::WrongMethod(_) => "wrong-method",
             Fault::Denied(_) => "denied",
@@ -103,7 +107,7 @@ impl Fault {
             Fault::Timeout => "the daemon did not answer in time; the command may still be carried out".to_owned(),
             Fault::Busy(why) => why.clone(),
             Fault::Stopping => "the daemon is stopping".to_owned(),
-            Fault::Refused(refusal) => refusal.to_string(),
+            Fault::Refused(refusal) | Fault::OfACluster(refusal) => refusal.to_string(),
         }
     }
 
@@ -118,6 +122,9 @@ impl Fault {
             }
             Fault::Refused(Refusal::NotOnEngine(_)) => "`docker ps` (`podman ps`) lists the running containers",
             Fault::Refused(Refusal::Invalid(_)) => "`flowctl help labels` lists the labels",
+            Fault::OfACluster(_) => {
+                "`flowctl cluster status` shows nodes and jobs; `flowctl help cluster` tells what may be asked"
+            }
             Fault::NotInHistory(_) => "`flowctl history` lists the jobs and times that are kept",
             Fault::Ambiguous(..) => "use one of the ids",
             Fault::BadRequest(_) | Fault::TooLarge(_) => "`GET /openapi.json` describes each request",

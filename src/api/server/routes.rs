@@ -1,24 +1,18 @@
-//! Paths → snapshots, commands and streams. Every answer is JSON, also every refusal; hyper alone answers what is not HTTP.
+//! The daemon's paths → snapshots, commands and streams. Every answer is JSON, also every refusal; hyper alone answers what is not HTTP.
 //!
 //! Imports: siblings, axum.
 
-use super::problem::Fault;
-use super::shared::{Api, ApiLimits};
+use super::bounded::{Bounds, within};
+use super::shared::Api;
 use super::{events, history, metrics, node, openapi, recording};
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::{Method, Uri, header};
-use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::Router;
 use axum::routing::{get, post};
-use axum::{Router, body};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Bytes;
 use std::sync::Arc;
 
 /// All routes. The peer is put in as an extension by whoever accepted the connection.
 pub(super) fn router(api: Arc<Api>) -> Router {
-    Router::new()
+    let bounds = Bounds { limits: api.limits.clone(), counters: api.counters.clone() };
+    let routes = Router::new()
         .route("/v1/status", get(node::status))
         .route("/v1/containers", get(node::containers))
         .route("/v1/containers/{name}", get(node::container))
@@ -44,36 +38,6 @@ pub(super) fn router(api: Arc<Api>) -> Router {
         .route("/v1/recording", get(recording::stream))
         .route("/metrics", get(metrics::scrape))
         .route("/openapi.json", get(openapi::document))
-        .fallback(|uri: Uri| async move { Fault::NoRoute(uri.path().to_owned()) })
-        .method_not_allowed_fallback(|method: Method| async move { Fault::WrongMethod(method.to_string()) })
-        .layer(middleware::from_fn_with_state(api.clone(), bounded))
-        .with_state(api)
-}
-
-/// Takes the body in within its size and time, then gives the handler its own time.
-async fn bounded(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
-    let (head, body) = request.into_parts();
-    let answer = match collected(body, &api.limits).await {
-        Ok(bytes) => {
-            let request = Request::from_parts(head, Body::from(bytes));
-            match tokio::time::timeout(api.limits.request_time, next.run(request)).await {
-                Ok(response) => response,
-                Err(_elapsed) => Fault::Timeout.into_response(),
-            }
-        }
-        // What is left of the body stays unread, so that the connection cannot be used again.
-        Err(fault) => ([(header::CONNECTION, "close")], fault).into_response(),
-    };
-    api.counters.answered(answer.status());
-    answer
-}
-
-async fn collected(body: body::Body, limits: &ApiLimits) -> Result<Bytes, Fault> {
-    let collecting = Limited::new(body, limits.body).collect();
-    match tokio::time::timeout(limits.request_time, collecting).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Fault::TooLarge(limits.body)),
-        Ok(Err(error)) => Err(Fault::BadRequest(format!("the request's body cannot be read: {error}"))),
-        Err(_elapsed) => Err(Fault::BodyTimeout),
-    }
+        .with_state(api);
+    within(bounds, routes)
 }

@@ -56,7 +56,7 @@ pub(super) struct Api {
     pub(super) snapshots: Snapshots,
     pub(super) limits: ApiLimits,
     pub(super) streams: Arc<Semaphore>,
-    pub(super) counters: Counters,
+    pub(super) counters: Arc<Counters>,
     pub(super) closed: watch::Receiver<bool>,
     /// Tells this daemon's events from those of the one before it.
     pub(super) run: u64,
@@ -70,7 +70,7 @@ impl Api {
             feed,
             streams: Arc::new(Semaphore::new(limits.streams)),
             limits,
-            counters: Counters::default(),
+            counters: Arc::default(),
             closed,
             run: u64::try_from(started.as_millis()).unwrap_or_default(),
         })

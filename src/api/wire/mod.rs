@@ -3,6 +3,7 @@
 //! Within one version fields are only added. Every number that may be unknown or not finite is nullable; names carry units
 //! (`_s` seconds, `_bytes`, `_unix_ms`, `_per_…`); shares and pressures are fractions of one. Imports: model, serde, utoipa.
 
+mod cluster;
 mod container;
 mod event;
 mod explanation;
@@ -12,6 +13,8 @@ mod learning;
 mod notice;
 mod status;
 
+pub use cluster::{Cluster, ClusterEvent, ClusterEvents, ClusterJob, ClusterNode, Submission, Why};
+pub(crate) use cluster::{job_state, node_state};
 pub use container::{Container, ContainerList, Hold, Limit, Limits};
 pub use event::{Event, Gap};
 pub use explanation::{ContainerDetail, Decision, Domain, Drift, Explanation, GrowthEfficiency, Use};

@@ -1,7 +1,7 @@
 //! The manual: each program and subcommand as clap describes it, the configuration as its registry describes it, and the topics.
 
 use super::{Part, Topic};
-use crate::cli::flowcond;
+use crate::cli::{flowcond, flowcoord};
 use crate::config::{KEYS, Settings};
 use clap::Command;
 use clap_mangen::Man;
@@ -15,16 +15,20 @@ const SEE_ALSO: &[(&str, &str)] = &[
     ("flowctl", "1"),
     ("flowsim", "1"),
     ("flowcond", "8"),
+    ("flowcoord", "8"),
     ("flowcond.toml", "5"),
     ("flowcon-labels", "7"),
     ("flowcon-policy", "7"),
     ("flowcon-limits", "7"),
     ("flowcon-operations", "7"),
     ("flowcon-security", "7"),
+    ("flowcon-cluster", "7"),
 ];
 
 pub(super) fn write(folder: &Path, flowctl: Command, topics: &[Topic]) -> io::Result<()> {
-    for (command, section) in [(flowctl, "1"), (crate::sim::command(), "1"), (flowcond::command(), "8")] {
+    let programs =
+        [(flowctl, "1"), (crate::sim::command(), "1"), (flowcond::command(), "8"), (flowcoord::command(), "8")];
+    for (command, section) in programs {
         write_command(folder, command, section)?;
     }
     save(folder, "flowcond.toml", "5", &configuration())?;

@@ -1,5 +1,6 @@
 //! The pages about what is no command. Facts that the code holds (labels) are taken from there.
 
+mod cluster;
 mod operations;
 mod security;
 
@@ -7,7 +8,7 @@ use super::{Part, Section, Topic};
 use crate::config::{LABEL_PREFIX, LABELS, Label};
 
 pub(super) fn all() -> Vec<Topic> {
-    vec![labels(), policy(), limits(), operations::operations(), security::security()]
+    vec![labels(), policy(), limits(), operations::operations(), cluster::cluster(), security::security()]
 }
 
 fn labels() -> Topic {

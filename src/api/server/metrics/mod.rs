@@ -4,6 +4,7 @@
 //! Imports: siblings, prometheus-client.
 
 mod classic;
+pub(super) mod cluster;
 mod family;
 mod gpu;
 mod node;
@@ -30,9 +31,14 @@ pub(super) async fn scrape(State(api): State<Arc<Api>>, headers: HeaderMap) -> R
     let mut registry = Registry::default();
     registry.register_collector(Box::new(NodeMetrics(api.snapshots.latest().status.clone())));
     registry.register_collector(Box::new(OwnMetrics(api.clone())));
+    exposition(&registry, &headers)
+}
+
+/// Everything that is registered, as OpenMetrics or in the older text format.
+pub(super) fn exposition(registry: &Registry, headers: &HeaderMap) -> Response {
     let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &registry) {
-        Ok(()) if accepts_open_metrics(&headers) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+    match prometheus_client::encoding::text::encode(&mut text, registry) {
+        Ok(()) if accepts_open_metrics(headers) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
         Ok(()) => ([(header::CONTENT_TYPE, TEXT_FORMAT)], classic::classic(&text)).into_response(),
         // Writing to a string fails only when a label set does, and ours are plain strings.
         Err(Error) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),

@@ -1,0 +1,58 @@
+//! What holds for every request, whatever it asks: its body's size and time, the time of its answer, and an answer to what is no route.
+//!
+//! Imports: siblings, axum.
+
+use super::problem::Fault;
+use super::shared::{ApiLimits, Counters};
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{Method, Uri, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::{Router, body};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Bytes;
+use std::sync::Arc;
+
+/// What requests may use up, and who counts the answers.
+#[derive(Clone)]
+pub(super) struct Bounds {
+    pub(super) limits: ApiLimits,
+    pub(super) counters: Arc<Counters>,
+}
+
+/// The routes within these bounds.
+pub(super) fn within(bounds: Bounds, routes: Router) -> Router {
+    routes
+        .fallback(|uri: Uri| async move { Fault::NoRoute(uri.path().to_owned()) })
+        .method_not_allowed_fallback(|method: Method| async move { Fault::WrongMethod(method.to_string()) })
+        .layer(middleware::from_fn_with_state(bounds, bounded))
+}
+
+/// Takes the body in within its size and time, then gives the handler its own time.
+async fn bounded(State(bounds): State<Bounds>, request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    let answer = match collected(body, &bounds.limits).await {
+        Ok(bytes) => {
+            let request = Request::from_parts(head, Body::from(bytes));
+            match tokio::time::timeout(bounds.limits.request_time, next.run(request)).await {
+                Ok(response) => response,
+                Err(_elapsed) => Fault::Timeout.into_response(),
+            }
+        }
+        // What is left of the body stays unread, so that the connection cannot be used again.
+        Err(fault) => ([(header::CONNECTION, "close")], fault).into_response(),
+    };
+    bounds.counters.answered(answer.status());
+    answer
+}
+
+async fn collected(body: body::Body, limits: &ApiLimits) -> Result<Bytes, Fault> {
+    let collecting = Limited::new(body, limits.body).collect();
+    match tokio::time::timeout(limits.request_time, collecting).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Fault::TooLarge(limits.body)),
+        Ok(Err(error)) => Err(Fault::BadRequest(format!("the request's body cannot be read: {error}"))),
+        Err(_elapsed) => Err(Fault::BodyTimeout),
+    }
+}

@@ -1,0 +1,48 @@
+//! What a coordinator's cluster measures: nodes and jobs by state, moves. Imports: siblings, prometheus-client.
+
+use super::family::{Kind, family, single};
+use crate::api::cluster::ClusterFeed;
+use crate::api::wire::{job_state, node_state};
+use crate::model::cluster::{JobState, NodeState};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use std::fmt::Error;
+
+const NODE_STATES: [NodeState; 4] =
+    [NodeState::Ready, NodeState::Draining, NodeState::Unreachable, NodeState::Ungoverned];
+const JOB_STATES: [JobState; 9] = [
+    JobState::Waiting,
+    JobState::Paused,
+    JobState::Starting,
+    JobState::Running,
+    JobState::Stopping,
+    JobState::Carrying,
+    JobState::Done,
+    JobState::Failed,
+    JobState::Refused,
+];
+
+/// A coordinator's numbers at one instant.
+pub(in crate::api::server) struct ClusterMetrics(pub(in crate::api::server) ClusterFeed);
+
+impl std::fmt::Debug for ClusterMetrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClusterMetrics")
+    }
+}
+
+impl Collector for ClusterMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let out = &mut encoder;
+        let status = self.0.status.borrow().clone();
+        let moves = *self.0.moves.borrow() as f64;
+        single(out, Kind::Gauge, "flowcoord_acts", "1 on Swarm's leader", Some(f64::from(u8::from(status.acts))))?;
+        single(out, Kind::Counter, "flowcoord_moves", "Moves that came to an end", Some(moves))?;
+        let nodes = |state: NodeState| status.nodes.iter().filter(|node| node.state == state).count() as f64;
+        let by_state = NODE_STATES.map(|state| ([("state", node_state(state).to_owned())], nodes(state)));
+        family(out, Kind::Gauge, "flowcoord_nodes", "Nodes by state", by_state)?;
+        let jobs = |state: JobState| status.jobs.iter().filter(|job| job.state == state).count() as f64;
+        let by_state = JOB_STATES.map(|state| ([("state", job_state(state).to_owned())], jobs(state)));
+        family(out, Kind::Gauge, "flowcoord_jobs", "Workers by state", by_state)
+    }
+}

@@ -1,0 +1,191 @@
+//! The pages of `flowctl cluster`. Pure. Imports: wire types, text, table.
+
+use crate::api::wire::{Cluster, ClusterEvent, ClusterJob, ClusterNode};
+use crate::term::screen::{Look, Tone};
+use crate::term::table::{Cell, Column, table};
+use crate::term::{text, when};
+
+/// Nodes, then jobs.
+pub(super) fn status(cluster: &Cluster, look: &Look) -> String {
+    let mut page = String::new();
+    if let Some(why) = cluster.why.as_deref().filter(|_| !cluster.acts) {
+        page.push_str(&format!("{}\n\n", look.wrapped(&text::clean(why), 0)));
+    }
+    let columns = [
+        Column::elastic("NODE", 8),
+        Column::left("STATE"),
+        Column::right("CPU"),
+        Column::right("MEMORY"),
+        Column::right("GPUS"),
+        Column::right("JOBS"),
+        Column::elastic("WHY", 20),
+    ];
+    let rows: Vec<Vec<Cell>> = cluster.nodes.iter().map(node).collect();
+    page.push_str(&table(&columns, &rows, look));
+    page.push('\n');
+    page.push_str(&jobs(&cluster.jobs, look));
+    page
+}
+
+fn node(node: &ClusterNode) -> Vec<Cell> {
+    let tone = match node.state.as_str() {
+        "ready" => Tone::Good,
+        "draining" => Tone::Plain,
+        _ => Tone::Bad,
+    };
+    let cores = match (node.used_cores, node.cores) {
+        (Some(used), Some(cores)) => Some(format!("{used:.1} of {cores:.0}")),
+        (None, Some(cores)) => Some(format!("{cores:.0}")),
+        (_, None) => None,
+    };
+    vec![
+        Cell::plain(&node.name),
+        Cell::new(tone, &node.state),
+        Cell::or_dash(cores),
+        Cell::plain(&text::bytes(node.memory_bytes)),
+        Cell::or_dash((node.gpus > 0).then(|| node.gpus.to_string())),
+        Cell::plain(&node.workers.to_string()),
+        Cell::or_dash(node.why.clone()),
+    ]
+}
+
+/// One line a worker.
+fn jobs(jobs: &[ClusterJob], look: &Look) -> String {
+    if jobs.is_empty() {
+        return "No job yet: `flowctl cluster submit --name NAME --image IMAGE -- COMMAND`\n".to_owned();
+    }
+    let columns = [
+        Column::elastic("JOB", 8),
+        Column::left("STATE"),
+        Column::elastic("NODE", 8),
+        Column::left("PROGRESS"),
+        Column::right("MOVES"),
+        Column::elastic("WHY", 20),
+    ];
+    let rows: Vec<Vec<Cell>> = jobs.iter().map(job).collect();
+    table(&columns, &rows, look)
+}
+
+fn job(job: &ClusterJob) -> Vec<Cell> {
+    let place = match (&job.node, &job.to) {
+        (Some(node), Some(to)) if node != to => Some(format!("{node} → {to}")),
+        (None, Some(to)) => Some(format!("→ {to}")),
+        (node, _) => node.clone(),
+    };
+    vec![
+        Cell::plain(&job.name),
+        Cell::new(tone_of(job), &job.state),
+        Cell::or_dash(place),
+        Cell::or_dash(progress(job)),
+        Cell::or_dash((job.moves > 0).then(|| job.moves.to_string())),
+        Cell::or_dash(why(job)),
+    ]
+}
+
+fn tone_of(job: &ClusterJob) -> Tone {
+    match job.state.as_str() {
+        "running" | "done" => Tone::Good,
+        "failed" | "refused" => Tone::Bad,
+        _ => Tone::Plain,
+    }
+}
+
+fn progress(job: &ClusterJob) -> Option<String> {
+    let units = text::number_text(job.units?);
+    Some(job.total.map_or(units.clone(), |total| format!("{units} of {}", text::number_text(total))))
+}
+
+/// What keeps it, or else why it is where it is.
+fn why(job: &ClusterJob) -> Option<String> {
+    match job.exit_code {
+        Some(code) => Some(format!("exit code {code}")),
+        None => job.why.as_ref().map(|why| why.text.clone()).or_else(|| job.reason.clone()),
+    }
+}
+
+/// The jobs that wait.
+pub(super) fn queue(jobs: &[ClusterJob], look: &Look) -> String {
+    if jobs.is_empty() {
+        return "No job waits\n".to_owned();
+    }
+    let columns = [Column::elastic("JOB", 8), Column::left("STATE"), Column::elastic("WAITS FOR", 30)];
+    let rows: Vec<Vec<Cell>> = jobs
+        .iter()
+        .map(|job| vec![Cell::plain(&job.name), Cell::new(tone_of(job), &job.state), Cell::or_dash(why(job))])
+        .collect();
+    table(&columns, &rows, look)
+}
+
+/// The jobs that ended.
+pub(super) fn ended(jobs: &[ClusterJob], look: &Look) -> String {
+    if jobs.is_empty() {
+        return "No job has ended yet\n".to_owned();
+    }
+    let columns = [
+        Column::elastic("JOB", 8),
+        Column::left("STATE"),
+        Column::right("EXIT CODE"),
+        Column::left("NODE"),
+        Column::left("PROGRESS"),
+        Column::right("MOVES"),
+    ];
+    let rows: Vec<Vec<Cell>> = jobs
+        .iter()
+        .map(|job| {
+            vec![
+                Cell::plain(&job.name),
+                Cell::new(tone_of(job), &job.state),
+                Cell::or_dash(job.exit_code.map(|code| code.to_string())),
+                Cell::or_dash(job.node.clone()),
+                Cell::or_dash(progress(job)),
+                Cell::plain(&job.moves.to_string()),
+            ]
+        })
+        .collect();
+    table(&columns, &rows, look)
+}
+
+/// All that is known of some workers.
+pub(super) fn explain(jobs: &[ClusterJob], look: &Look) -> String {
+    jobs.iter().map(|job| explained(job, look)).collect::<Vec<_>>().join("\n")
+}
+
+fn explained(job: &ClusterJob, look: &Look) -> String {
+    let mut page = format!("{}\n", look.paint(Tone::Bold, &text::clean(&job.name)));
+    let mut line = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            page.push_str(&format!("  {name:<11}{}\n", look.wrapped(&text::clean(&value), 13)));
+        }
+    };
+    line("job", job.gang.clone());
+    line("state", Some(job.state.clone()));
+    line("node", job.node.clone());
+    line("going to", job.to.clone());
+    line("why", job.why.as_ref().map(|why| why.text.clone()));
+    line("decided", job.reason.clone());
+    line("went wrong", job.mark.clone());
+    line("progress", progress(job));
+    line("moves", Some(job.moves.to_string()));
+    line("last move", job.last_move_s.map(|seconds| format!("{} without progress", text::duration(seconds))));
+    line("exit code", job.exit_code.map(|code| code.to_string()));
+    page
+}
+
+/// The jobs that are still on a node that is being drained.
+pub(super) fn left_on(cluster: &Cluster, node: &str) -> String {
+    let there = cluster.jobs.iter().filter(|job| job.node.as_deref() == Some(node) && job.exit_code.is_none());
+    let each = |job: &ClusterJob| {
+        let why = why(job).map_or_else(String::new, |why| format!(": {}", text::clean(&why)));
+        format!("{} is {}{why}\n", text::clean(&job.name), job.state)
+    };
+    there.map(each).collect()
+}
+
+/// One line an event.
+pub(super) fn events(events: &[ClusterEvent]) -> String {
+    let line = |event: &ClusterEvent| {
+        let job = event.job.as_deref().map_or_else(String::new, |job| format!("{}: ", text::clean(job)));
+        format!("{}  {job}{}\n", when::clock(event.unix_ms), text::clean(&event.text))
+    };
+    events.iter().map(line).collect()
+}

@@ -1,0 +1,128 @@
+//! `flowctl cluster submit`: a training becomes a service with 0 replicas, which the coordinator starts when there is room.
+//!
+//! Imports: the API's client.
+
+use crate::api::client::Client;
+use crate::api::wire::Submission;
+use crate::cli::commands::tell;
+use crate::config::{bytes as size, obeyable};
+use crate::term::exit::{Exit, Failure};
+use crate::term::screen::Screen;
+use crate::term::when;
+use clap::Args;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Arguments of `flowctl cluster submit`.
+#[derive(Args, Debug)]
+pub struct SubmitArgs {
+    /// The service's name, unique in the cluster
+    #[arg(long, short)]
+    name: String,
+    /// The image
+    #[arg(long, short)]
+    image: String,
+    /// GPUs that it reserves
+    #[arg(long, default_value_t = 0)]
+    gpus: u32,
+    /// Cores that it reserves
+    #[arg(long, default_value_t = 0.0)]
+    cpus: f64,
+    /// Memory that it reserves, as 8GiB
+    #[arg(long, value_parser = bytes, default_value = "0")]
+    memory: u64,
+    /// How important it is, 1 to 100; or with the part that is lost with time, as 50/0.5
+    #[arg(long)]
+    priority: Option<String>,
+    /// The volume that it saves its state in, and where it sees it: NAME:PATH
+    #[arg(long, value_name = "VOLUME:PATH", value_parser = volume)]
+    checkpoint: Option<(String, String)>,
+    /// Another volume
+    #[arg(long, value_name = "VOLUME:PATH", value_parser = volume)]
+    volume: Vec<(String, String)>,
+    /// It waits until this job is done with exit code 0; may be given several times
+    #[arg(long, value_name = "JOB")]
+    after: Vec<String>,
+    /// The job that it is a worker of: all workers of a gang start together or not at all
+    #[arg(long)]
+    gang: Option<String>,
+    /// How long it may take to save and stop
+    #[arg(long, value_parser = grace, value_name = "DURATION")]
+    stop_grace: Option<Duration>,
+    /// What becomes of it when its node is lost
+    #[arg(long, value_parser = ["wait", "restart"])]
+    on_node_loss: Option<String>,
+    /// Where it may run, in Swarm's words, as node.labels.gpu==a100
+    #[arg(long, value_name = "CONSTRAINT")]
+    constraint: Vec<String>,
+    /// A network by name
+    #[arg(long)]
+    network: Vec<String>,
+    /// NAME=VALUE for its process
+    #[arg(long, short, value_name = "NAME=VALUE")]
+    env: Vec<String>,
+    /// A label of its container, for flowcond, as flowcon.weight=2
+    #[arg(long, short, value_name = "KEY=VALUE", value_parser = crate::cli::run::label)]
+    label: Vec<(String, String)>,
+    /// How often it is started again after a failure
+    #[arg(long, value_name = "NUMBER")]
+    restarts: Option<u64>,
+    /// The command; without it, the image's own
+    #[arg(last = true)]
+    command: Vec<String>,
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    size(text).map(|size| size.0).ok_or_else(|| "expected a size, as 512MiB or 8GiB".to_owned())
+}
+
+fn grace(text: &str) -> Result<Duration, String> {
+    when::duration_within(text, Duration::ZERO, Duration::from_secs(86_400))
+}
+
+fn volume(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((name, path)) if !name.is_empty() && !name.contains('/') && path.starts_with('/') => {
+            Ok((name.to_owned(), path.to_owned()))
+        }
+        _ => Err("expected VOLUME:PATH, a volume's name and where the container sees it, as saved:/saved".to_owned()),
+    }
+}
+
+/// Queues the training.
+pub(super) async fn submit(client: &Client, args: &SubmitArgs, screen: &Screen) -> Result<(), Failure> {
+    let container_labels: BTreeMap<String, String> = args.label.iter().cloned().collect();
+    if let Err(odd) = obeyable(&container_labels) {
+        return Err(Failure::new(Exit::Usage, odd.join("\n"), "`flowctl help labels` lists them"));
+    }
+    let mut labels = BTreeMap::new();
+    let mut label = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            labels.insert(format!("flowcon.{name}"), value);
+        }
+    };
+    label("priority", args.priority.clone());
+    label("gang", args.gang.clone());
+    label("on-node-loss", args.on_node_loss.clone());
+    label("checkpoint", args.checkpoint.as_ref().map(|(name, _)| name.clone()));
+    label("stop-grace", args.stop_grace.map(|grace| format!("{}s", grace.as_secs())));
+    label("after", (!args.after.is_empty()).then(|| args.after.join(",")));
+    let submission = Submission {
+        name: args.name.clone(),
+        image: args.image.clone(),
+        command: args.command.clone(),
+        environment: args.env.clone(),
+        cores: args.cpus,
+        memory_bytes: args.memory,
+        gpus: args.gpus,
+        labels,
+        container_labels,
+        constraints: args.constraint.clone(),
+        volumes: args.checkpoint.iter().chain(&args.volume).cloned().collect(),
+        networks: args.network.clone(),
+        stop_grace_s: args.stop_grace.map(|grace| grace.as_secs_f64()),
+        restarts: args.restarts,
+    };
+    let done = client.submit(&submission).await?;
+    tell(screen, &done, &done.done)
+}

@@ -1,0 +1,129 @@
+//! The command line of `flowcoord`: coordinate, answer for a node, check the configuration. Imports: coordinator, service.
+
+use super::service::{block_on, log_to_journal_or_stderr};
+use crate::coordinator::{self, Control, Settings};
+use clap::{CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+const USUAL_FILE: &str = "/etc/flowcon/flowcoord.toml";
+
+/// Places and moves training jobs on a Docker Swarm
+#[derive(Parser, Debug)]
+#[command(name = "flowcoord", version, max_term_width = 100, arg_required_else_help = true, after_help = AFTER_HELP)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+    /// Configuration file
+    #[arg(long, env = "FLOWCOORD_CONFIG", value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+    /// The engine's socket, as unix:///var/run/docker.sock
+    #[arg(long, value_name = "ADDRESS", global = true)]
+    engine: Option<String>,
+    /// Where the API listens
+    #[arg(long, value_name = "PATH", global = true)]
+    socket: Option<PathBuf>,
+    /// Where this node's flowcond answers
+    #[arg(long, value_name = "PATH", global = true)]
+    flowcond: Option<PathBuf>,
+    /// How much to log: error, warn, info, debug
+    #[arg(long, env = "FLOWCON_LOG", default_value = "info", value_name = "LEVEL", global = true)]
+    log: String,
+}
+
+const AFTER_HELP: &str = "\
+Run `flowcoord run` on the managers of the Swarm and `flowcoord agent` on every node; `flowctl cluster status` asks it.
+Signals: HUP reads the configuration again, TERM and INT end it. Jobs go on; whoever coordinates next goes on from there.";
+
+#[derive(Subcommand, Debug, Clone, Copy)]
+enum Verb {
+    /// Coordinate, on a manager of the Swarm; only the one on Swarm's leader acts
+    Run,
+    /// Answer the managers for this node
+    Agent,
+    /// Say what is wrong with the configuration
+    CheckConfig,
+}
+
+/// The command line, for the manual.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// Runs `flowcoord` with these arguments.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(refusal) => {
+            let _ = refusal.print(); // nobody reads: the exit code tells
+            return if refusal.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+        }
+    };
+    let settings = match settings(&arguments) {
+        Ok(settings) => settings,
+        Err(error) => {
+            eprintln!("flowcoord: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    if matches!(arguments.verb, Verb::CheckConfig) {
+        println!("no mistakes");
+        return ExitCode::SUCCESS;
+    }
+    if let Err(text) = log_to_journal_or_stderr(&arguments.log) {
+        eprintln!("flowcoord: {text}");
+        return ExitCode::from(2);
+    }
+    let ended = block_on(async move {
+        let (control, told) = mpsc::channel(4);
+        tokio::spawn(signals(control));
+        let verb = arguments.verb;
+        let reread = Box::new(move || self::settings(&arguments));
+        let ended = match verb {
+            Verb::Run | Verb::CheckConfig => coordinator::run(settings, reread, told).await,
+            Verb::Agent => coordinator::agent::run(settings, told).await,
+        };
+        ended.map_err(|error| error.to_string())
+    });
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("flowcoord: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn settings(arguments: &Arguments) -> Result<Settings, coordinator::SettingsError> {
+    let file = arguments.config.clone().unwrap_or_else(|| USUAL_FILE.into());
+    let mut settings = Settings::load(&file, arguments.config.is_some())?;
+    if let Some(socket) = &arguments.socket {
+        settings.socket.clone_from(socket);
+    }
+    if let Some(flowcond) = &arguments.flowcond {
+        settings.agent.flowcond.clone_from(flowcond);
+    }
+    settings.engine = arguments.engine.clone().or(settings.engine);
+    Ok(settings)
+}
+
+async fn signals(control: mpsc::Sender<Control>) {
+    let caught = (signal(SignalKind::hangup()), signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    let (Ok(mut hangup), Ok(mut terminate), Ok(mut interrupt)) = caught else {
+        tracing::error!("signals cannot be caught; a kill ends this without harm");
+        return std::future::pending().await; // keeps the channel open: its end would stop the coordinator
+    };
+    loop {
+        let told = tokio::select! {
+            _ = hangup.recv() => Control::Reload,
+            _ = terminate.recv() => Control::Stop,
+            _ = interrupt.recv() => Control::Stop,
+        };
+        if control.send(told).await.is_err() {
+            return;
+        }
+    }
+}
