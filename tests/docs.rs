@@ -50,6 +50,17 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("df /var/lib/flowcon", VM_SYSTEM),
     ("dmesg", VM_SYSTEM),
     ("flowcon-*/install.sh --uninstall", VM_TARBALL),
+    ("docker service create --name resnet --replicas 0 --restart-condition on-failure --restart-max-attempts 3 \\", Test("tests/support/swarm.rs", "--restart-condition")),
+    ("flowcoord agent", Test("tests/support/swarm.rs", ".arg(\"agent\")")),
+    ("flowcoord run", Test("tests/support/swarm.rs", ".arg(\"run\")")),
+    ("flowctl cluster drain NODE --wait", Test("tests/swarm.rs", "[\"drain\", target, \"--wait\"]")),
+    ("flowctl cluster drain node-2 --wait", Test("tests/swarm.rs", "[\"drain\", target, \"--wait\"]")),
+    ("flowctl cluster explain JOB", Test("tests/swarm.rs", "[\"explain\", \"train\"]")),
+    ("flowctl cluster history", Test("tests/swarm.rs", "[\"history\"]")),
+    ("flowctl cluster move JOB NODE", Test("tests/swarm.rs", "[\"move\", \"train\", target]")),
+    ("flowctl cluster node-is-off JOB NODE", Test("tests/swarm.rs", "[\"node-is-off\", \"train\", ")),
+    ("flowctl cluster status", Test("tests/support/swarm.rs", "[\"status\", \"--json\"]")),
+    ("flowctl cluster submit --name resnet --image registry/train:1 --gpus 1 --checkpoint saved:/saved -- python train.py", Test("tests/swarm.rs", "\"submit\", \"--name\"")),
     ("flowctl adopt forgotten --label flowcon.weight=0.5", Test("tests/examples.rs", "forgotten is adopted")),
     ("flowctl demo", Test("tests/demo.rs", "demo(&[")),
     ("flowctl top", Test("tests/top.rs", "keys_look_sort_filter_pause_and_resume_and_q_gives_the_terminal_back")),
@@ -452,6 +463,7 @@ fn what_helps_helps() {
     assert!(machine.does("flowctl help policy", &[]).contains("balanced"));
     assert!(machine.does("flowctl help limits", &[]).contains("cpu.weight"));
     assert!(machine.does("flowctl help operations", &[]).contains("TROUBLESHOOTING"));
+    assert!(machine.does("flowctl help cluster", &[]).contains("WHAT IT NEVER DOES"));
     assert!(machine.does("flowctl help security", &[]).contains("WHO CAN DO WHAT"));
     // What this machine lacks is its own business; the daemon is found.
     let checked = machine.answers("flowctl doctor", &[]);

@@ -6,3 +6,4 @@ pub mod engine;
 pub mod gpu;
 pub mod podman;
 pub mod proxy;
+pub mod swarm;

@@ -43,7 +43,7 @@ const COMMENTED: [&str; 9] = [
     "config/bench",
 ];
 
-const TOPICS: [&str; 5] = ["labels", "policy", "limits", "operations", "security"];
+const TOPICS: [&str; 6] = ["labels", "policy", "limits", "operations", "cluster", "security"];
 
 /// Every command of every text, as it is to be typed; placeholders are words in capitals.
 pub fn commands() -> BTreeSet<String> {
@@ -96,9 +96,9 @@ fn helps() -> Vec<String> {
     names
         .map(|name| {
             let (program, verb) = name.split_once('-').map_or((name.as_str(), None), |(p, verb)| (p, Some(verb)));
-            let verb = verb.map(|verb| match verb.strip_prefix("config-") {
-                Some(second) => vec!["config", second],
-                None => vec![verb],
+            let verb = verb.map(|name| match name.split_once('-') {
+                Some((first @ ("config" | "cluster"), second)) => vec![first, second],
+                _ => vec![name],
             });
             let arguments = [verb.unwrap_or_default(), vec!["--help"]].concat();
             said(&binaries.join(program).to_string_lossy(), &arguments)

@@ -1,0 +1,259 @@
+//! A Docker Swarm for one test: engines in network namespaces, each node with its flowcond and its agent, and a coordinator.
+#![allow(dead_code)] // each test binary uses a part of it
+
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Two Swarms at once would have the same addresses.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// The image of the jobs. Nobody listens at that registry, which the engines learn at once; what they have is used then.
+pub const IMAGE: &str = "localhost:1/job:1";
+
+pub struct TestSwarm {
+    _alone: MutexGuard<'static, ()>,
+    script: Child,
+    pub dir: PathBuf,
+    daemons: Vec<Child>,
+    coordinator: Option<Child>,
+}
+
+impl TestSwarm {
+    /// So many nodes, the first of them a manager, governed and with agents; no coordinator runs yet.
+    pub fn start(nodes: usize) -> TestSwarm {
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut script = Command::new(root().join("integration/cluster/with-swarm"))
+            .arg(nodes.to_string())
+            .args(["sh", "-c", "echo \"$SWARM_DIR\"; read end || true"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("integration/cluster/with-swarm runs: as root, with docker.io, iproute2 and iptables");
+        let mut line = String::new();
+        BufReader::new(script.stdout.as_mut().expect("piped")).read_line(&mut line).expect("the script's folder");
+        assert!(!line.trim().is_empty(), "the Swarm did not come up");
+        let mut swarm =
+            TestSwarm { _alone: alone, script, dir: line.trim().into(), daemons: Vec::new(), coordinator: None };
+        for node in 1..=nodes {
+            swarm.import_image(node);
+            swarm.govern(node);
+        }
+        swarm
+    }
+
+    pub fn folder(&self, node: usize) -> PathBuf {
+        self.dir.join(node.to_string())
+    }
+
+    fn engine(&self, node: usize) -> String {
+        format!("unix://{}/docker.sock", self.folder(node).display())
+    }
+
+    fn import_image(&self, node: usize) {
+        let files = self.dir.join("image");
+        fs::create_dir_all(files.join("bin")).expect("a folder");
+        fs::copy("/bin/busybox", files.join("bin/busybox")).expect("busybox-static");
+        for name in ["sh", "sleep", "cat", "echo", "hostname", "dd"] {
+            let _ = std::os::unix::fs::symlink("busybox", files.join("bin").join(name)); // made for the node before
+        }
+        let tar = Command::new("tar").arg("-C").arg(&files).args(["-c", "."]).stdout(Stdio::piped()).spawn();
+        let tar = tar.expect("tar").stdout.expect("piped");
+        let imported =
+            Command::new("docker").args(["--host", &self.engine(node), "import", "-", IMAGE]).stdin(tar).output();
+        let imported = imported.expect("docker");
+        assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    }
+
+    /// flowcond and the agent of one node.
+    fn govern(&mut self, node: usize) {
+        let folder = self.folder(node);
+        let log = |name: &str| File::create(folder.join(name)).expect("a log");
+        let flowcond = Command::new(env!("CARGO_BIN_EXE_flowcond"))
+            .args(["--config", "/dev/null", "--set", &format!("engine.address={}", self.engine(node))])
+            .args(["--set", "policy.interval=2s"])
+            .arg("--socket")
+            .arg(folder.join("flowcond.sock"))
+            .arg("--state-dir")
+            .arg(folder.join("state"))
+            .stderr(log("flowcond.log"))
+            .spawn();
+        let agent = self.inside(node, env!("CARGO_BIN_EXE_flowcoord")).arg("agent").stderr(log("agent.log")).spawn();
+        self.daemons.extend([flowcond.expect("flowcond"), agent.expect("the agent")]);
+    }
+
+    /// A `flowcoord` in the namespace of a node.
+    fn inside(&self, node: usize, program: &str) -> Command {
+        let folder = self.folder(node);
+        let mut command = Command::new("nsenter");
+        command
+            .arg(format!("--net={}", folder.join("netns").display()))
+            .arg(program)
+            .args(["--engine", &self.engine(node)])
+            .arg("--flowcond")
+            .arg(folder.join("flowcond.sock"))
+            .arg("--socket")
+            .arg(folder.join("coord.sock"));
+        command
+    }
+
+    /// Starts the coordinator on the first node.
+    pub fn coordinate(&mut self) {
+        let log =
+            fs::OpenOptions::new().create(true).append(true).open(self.dir.join("coordinator.log")).expect("a log");
+        let config = self.dir.join("flowcoord.toml");
+        fs::write(&config, "[times]\nlook-every = \"500ms\"\npoll-every = \"1s\"\nheard-within = \"6s\"\n")
+            .expect("written");
+        let mut command = self.inside(1, env!("CARGO_BIN_EXE_flowcoord"));
+        command.arg("run").arg("--config").arg(config).stderr(log);
+        self.coordinator = Some(command.spawn().expect("the coordinator"));
+    }
+
+    /// kill -9.
+    pub fn kill_coordinator(&mut self) {
+        if let Some(mut coordinator) = self.coordinator.take() {
+            coordinator.kill().expect("it ran");
+            coordinator.wait().expect("it ended");
+        }
+    }
+
+    pub fn docker(&self, node: usize, arguments: &[&str]) -> String {
+        let output =
+            Command::new("docker").args(["--host", &self.engine(node)]).args(arguments).output().expect("docker");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
+    }
+
+    /// `flowctl cluster` on the manager.
+    pub fn flowctl(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_flowctl"))
+            .args(["cluster", "--socket"])
+            .arg(self.folder(1).join("coord.sock"))
+            .args(arguments)
+            .output()
+            .expect("flowctl")
+    }
+
+    pub fn done(&self, arguments: &[&str]) -> String {
+        let output = self.flowctl(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    }
+
+    /// One job as `flowctl cluster status` has it; nothing while no coordinator answers.
+    pub fn job(&self, name: &str) -> Option<Value> {
+        let output = self.flowctl(&["status", "--json"]);
+        let status: Value = serde_json::from_slice(&output.stdout).ok()?;
+        status["jobs"].as_array()?.iter().find(|job| job["name"] == name).cloned()
+    }
+
+    /// Waits until a job is as wanted, and returns it.
+    pub fn wait(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let began = Instant::now();
+        let mut last = None;
+        while began.elapsed() < super::daemon::BUSY * Duration::from_secs(30) {
+            last = self.job(name).or(last);
+            if let Some(job) = last.as_ref().filter(|job| is_so(job)) {
+                return job.clone();
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let log = fs::read_to_string(self.dir.join("coordinator.log")).unwrap_or_default();
+        panic!("{name} is not {what}: {last:?}\n{}", log.lines().rev().take(30).collect::<Vec<_>>().join("\n"));
+    }
+
+    pub fn running_on(&self, name: &str, node: &str) -> Value {
+        self.wait(name, &format!("running on {node}"), |job| job["state"] == "running" && job["node"] == node)
+    }
+
+    /// Cuts a node off from the others, or puts it back.
+    pub fn cut(&self, node: usize, is_cut: bool) {
+        let netns = format!("--net={}", self.folder(node).join("netns").display());
+        let state = if is_cut { "down" } else { "up" };
+        let ip = |arguments: &[&str]| {
+            let done = Command::new("nsenter").arg(&netns).arg("ip").args(arguments).status().expect("nsenter");
+            assert!(done.success(), "{arguments:?}");
+        };
+        ip(&["link", "set", "eth0", state]);
+        if !is_cut {
+            ip(&["route", "replace", "default", "via", "10.213.0.254"]);
+        }
+    }
+
+    /// A training that writes a heartbeat for each unit, saves on SIGTERM, and goes on from there.
+    pub fn submit(&self, name: &str, units: u32, labels: &[&str]) -> PathBuf {
+        let beats = self.dir.join("beats");
+        fs::create_dir_all(&beats).expect("a folder");
+        let script = format!(
+            "i=$(cat /saved/i 2>/dev/null || echo 0); trap 'echo $i >/saved/i; exit 143' TERM; \
+             while [ $i -lt {units} ]; do i=$((i+1)); echo \"$(hostname) $i\" >>/beats/{name}; \
+             echo \"epoch $i/{units} loss $((100000-i))\"; sleep 0.2; done"
+        );
+        let (checkpoint, saved) =
+            (format!("flowcon.checkpoint={name}"), format!("type=volume,source={name},target=/saved"));
+        let shared = format!("type=bind,source={},target=/beats", beats.display());
+        let mut arguments =
+            vec!["service", "create", "--detach", "--no-resolve-image", "--name", name, "--replicas", "0"];
+        arguments.extend([
+            "--restart-condition",
+            "on-failure",
+            "--restart-max-attempts",
+            "2",
+            "--stop-grace-period",
+            "20s",
+        ]);
+        arguments.extend([
+            "--label",
+            "flowcon.queue=true",
+            "--label",
+            "flowcon.stop-grace=20s",
+            "--label",
+            &checkpoint,
+        ]);
+        labels.iter().for_each(|label| arguments.extend(["--label", label]));
+        arguments.extend(["--container-label", "flowcon.enable=true", "--mount", &saved, "--mount", &shared]);
+        arguments.extend([IMAGE, "sh", "-c", &script]);
+        self.docker(1, &arguments);
+        beats.join(name)
+    }
+}
+
+/// Heartbeats: never two writers, and no unit lost or done twice.
+pub fn assert_one_writer(beats: &Path) -> u32 {
+    let text = fs::read_to_string(beats).expect("heartbeats");
+    let (mut ended, mut writer, mut last) = (Vec::new(), "", 0);
+    for line in text.lines() {
+        let (who, unit) = line.split_once(' ').expect("a whole line");
+        if who != writer {
+            assert!(!ended.contains(&who), "{who} writes again after {writer}");
+            ended.push(writer);
+            writer = who;
+        }
+        let unit: u32 = unit.parse().expect("a number");
+        assert_eq!(unit, last + 1, "by {who}");
+        last = unit;
+    }
+    last
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+impl Drop for TestSwarm {
+    fn drop(&mut self) {
+        self.kill_coordinator();
+        for daemon in &mut self.daemons {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+        if let Some(mut stdin) = self.script.stdin.take() {
+            let _ = stdin.write_all(b"end\n");
+        }
+        let _ = self.script.wait();
+    }
+}
