@@ -9,6 +9,8 @@
 //! Imports: as its parts.
 
 pub mod agent;
+#[cfg(test)]
+mod disasters;
 pub mod machine;
 mod outside;
 mod publish;

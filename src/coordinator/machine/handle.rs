@@ -148,7 +148,14 @@ impl Machine {
         if self.acts(at) {
             self.poll(at);
             self.categorise(at);
-            self.act(at);
+            self.serve(at);
+            let waits = |seen: &Seen| {
+                let phase = seen.job.as_ref().ok().map(|job| job.record.phase);
+                matches!(phase, Some(JobPhase::Stopping | JobPhase::Carrying)) && seen.memory.pending.is_none()
+            };
+            let waiting: Vec<ServiceId> =
+                self.seen.iter().filter(|(_, seen)| waits(seen)).map(|(id, _)| id.clone()).collect();
+            waiting.iter().for_each(|id| self.step(id, at));
         }
         self.answer_late(at);
     }

@@ -87,7 +87,7 @@ impl Machine {
             state,
             node: job.record.home.clone(),
             to: job.record.to.clone(),
-            why: seen.memory.why.clone().filter(|_| !matches!(state, JobState::Done | JobState::Failed)),
+            why: seen.memory.why.clone(),
             reason: seen.memory.reason.clone(),
             mark: job.record.mark.as_ref().map(ToString::to_string),
             moves: job.record.moves,

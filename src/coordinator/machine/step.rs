@@ -58,7 +58,11 @@ impl Machine {
             JobPhase::Starting | JobPhase::Running => self.step_up(id, job, at),
             JobPhase::Stopping => self.step_stopping(id, job, at),
             JobPhase::Carrying => self.step_carrying(id, job, at),
-            JobPhase::Done => {}
+            JobPhase::Done => {
+                if let Some(seen) = self.seen.get_mut(id) {
+                    seen.memory.why = None;
+                }
+            }
         }
     }
 

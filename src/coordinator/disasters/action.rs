@@ -1,0 +1,250 @@
+//! What may happen, by seed, and how it happens. Imports: coordinators, world, jobs, the machine's commands, model.
+
+use super::coordinator::{Coordinator, name};
+use super::job::JOBS;
+use super::world::{NODES, World, node_id};
+use crate::coordinator::machine::Command;
+use crate::coordinator::machine::labels::MOVABLE;
+use crate::model::swarm::{RestartCondition, ServiceMode};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const ACTIONS: usize = 45;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Action {
+    /// So many things are told to a coordinator, or carried out for it.
+    Steps {
+        coordinator: usize,
+        steps: usize,
+        pick: usize,
+    },
+    /// Milliseconds, with the steps that follow.
+    Passes {
+        milliseconds: u64,
+        steps: usize,
+        pick: usize,
+    },
+    /// Killed and started again; what it asked for last may still arrive.
+    Killed {
+        coordinator: usize,
+        arrives: bool,
+    },
+    LeaderIs(usize),
+    /// Two managers tell that they lead.
+    BothLead(bool),
+    Cut(usize),
+    Healed(usize),
+    AgentDies(usize),
+    /// All containers there die at once.
+    EngineRestarts(usize),
+    DiskFull(usize, bool),
+    NoImage(usize, bool),
+    ClockJumps(i64),
+    Asked {
+        coordinator: usize,
+        what: Asked,
+    },
+    ScaledByHand {
+        job: usize,
+        replicas: u64,
+    },
+    PinnedByHand {
+        job: usize,
+        node: Option<usize>,
+    },
+    /// Another version, and nothing else.
+    UpdatedByHand(usize),
+    DeletedByHand(usize),
+    OddLabel(usize, bool),
+    RestartsAlways(usize, bool),
+    /// Its program crashes as soon as it starts.
+    Crashes {
+        job: usize,
+        from_now_on: bool,
+    },
+    Completes(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Asked {
+    Drain(usize),
+    Undrain(usize),
+    Move { job: usize, node: usize },
+    Pause(usize),
+    Resume(usize),
+}
+
+pub fn schedule(seed: u64) -> Vec<Action> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let begins = Action::Passes { milliseconds: 20_000, steps: 200, pick: 0 };
+    std::iter::once(begins).chain((0..ACTIONS).map(|_| action(&mut random))).collect()
+}
+
+fn action(random: &mut ChaCha8Rng) -> Action {
+    let (job, node, coordinator) =
+        (random.random_range(0..JOBS), random.random_range(0..NODES), random.random_range(0..2));
+    let (pick, yes): (usize, bool) = (random.random_range(0..1000), random.random_bool(0.5));
+    let steps = [1, 2, 3, 5, 8, 13, 30][random.random_range(0..7)];
+    match random.random_range(0..100) {
+        0..18 => Action::Steps { coordinator, steps, pick },
+        18..52 => {
+            let milliseconds = [1000, 1000, 2000, 4000, 8000, 15_000, 40_000][random.random_range(0..7)];
+            Action::Passes { milliseconds, steps: steps * 4, pick }
+        }
+        52..57 => Action::Killed { coordinator, arrives: yes },
+        57..59 => Action::LeaderIs(coordinator),
+        59 => Action::BothLead(yes),
+        60..63 => Action::Cut(node),
+        63..67 => Action::Healed(node),
+        67 => Action::AgentDies(node),
+        68 => Action::EngineRestarts(node),
+        69..71 => Action::DiskFull(node, yes),
+        71..73 => Action::NoImage(node, yes),
+        73 => Action::ClockJumps([-86_400_000, -60_000, 60_000, 86_400_000][pick % 4]),
+        74..77 => Action::Asked { coordinator, what: Asked::Drain(node) },
+        77..80 => Action::Asked { coordinator, what: Asked::Undrain(node) },
+        80..87 => Action::Asked { coordinator, what: Asked::Move { job, node } },
+        87 => Action::Asked { coordinator, what: Asked::Pause(job) },
+        88 => Action::Asked { coordinator, what: Asked::Resume(job) },
+        89..92 => Action::ScaledByHand { job, replicas: u64::from(yes) },
+        92 if pick < 300 => Action::PinnedByHand { job, node: yes.then_some(node) },
+        92 => Action::UpdatedByHand(job),
+        93 if pick < 300 => Action::DeletedByHand(job),
+        93 => Action::OddLabel(job, yes),
+        94 => Action::RestartsAlways(job, yes),
+        95 => Action::Crashes { job, from_now_on: yes && pick < 300 },
+        96 if pick < 300 => Action::Completes(job),
+        _ => Action::Passes { milliseconds: 1000, steps: 60, pick },
+    }
+}
+
+/// Does it.
+pub fn act(coordinators: &mut [Coordinator], world: &mut World, action: Action) -> Result<(), String> {
+    match action {
+        Action::Steps { coordinator, steps, pick } => {
+            for step in 0..steps {
+                coordinators[coordinator].step(world, pick + step * 7)?;
+            }
+        }
+        Action::Passes { milliseconds, steps, pick } => passes(coordinators, world, milliseconds, steps, pick)?,
+        Action::Killed { coordinator, arrives } => coordinators[coordinator].killed(world, arrives),
+        Action::LeaderIs(leader) => world.leader = leader,
+        Action::BothLead(yes) => world.both_lead = yes,
+        Action::Cut(node) => {
+            world.nodes[node].cut = true;
+            // The others elect another leader.
+            if world.leader == node {
+                world.leader = 1 - node;
+            }
+        }
+        Action::Healed(node) => world.nodes[node].cut = false,
+        Action::AgentDies(node) => world.nodes[node].agent_back = world.now + 10_000,
+        Action::EngineRestarts(node) => {
+            let node = &mut world.nodes[node];
+            let died =
+                node.containers.drain(..).map(|container| (container.task, super::node::Ended::Failed(Some(137))));
+            node.untold.extend(died.collect::<Vec<_>>());
+        }
+        Action::DiskFull(node, full) => world.nodes[node].disk_full = full,
+        Action::NoImage(node, none) => world.nodes[node].no_image = none,
+        Action::ClockJumps(by) => world.skew = (world.skew + by).clamp(-864_000_000, 864_000_000),
+        Action::Asked { coordinator, what } => {
+            let job = |job: usize| format!("job-{job}");
+            let command = match what {
+                Asked::Drain(node) => Command::Drain(name(node)),
+                Asked::Undrain(node) => Command::Undrain(name(node)),
+                Asked::Move { job: which, node } => Command::Move { job: job(which), node: name(node) },
+                Asked::Pause(which) => Command::Pause(job(which)),
+                Asked::Resume(which) => Command::Resume(job(which)),
+            };
+            coordinators[coordinator].ask(world, command)?;
+        }
+        Action::ScaledByHand { .. }
+        | Action::PinnedByHand { .. }
+        | Action::UpdatedByHand(_)
+        | Action::DeletedByHand(_)
+        | Action::OddLabel(..)
+        | Action::RestartsAlways(..) => by_hand(world, action),
+        Action::Crashes { job, from_now_on } => {
+            world.kinds[job].crashes = from_now_on;
+            for node in &mut world.nodes {
+                let died = node.containers.extract_if(.., |container| container.service == job && container.writes());
+                let died = died.map(|container| (container.task, super::node::Ended::Failed(Some(1))));
+                node.untold.extend(died.collect::<Vec<_>>());
+            }
+        }
+        Action::Completes(job) => world.kinds[job].total = 0,
+    }
+    Ok(())
+}
+
+/// Time passes, and coordinators go on, a second at a time or four.
+pub fn passes(
+    coordinators: &mut [Coordinator],
+    world: &mut World,
+    milliseconds: u64,
+    steps: usize,
+    pick: usize,
+) -> Result<(), String> {
+    let at_once = if milliseconds > 20_000 {
+        8000
+    } else if milliseconds > 4000 {
+        4000
+    } else {
+        1000
+    };
+    for second in 0..milliseconds.div_ceil(at_once) {
+        world.pass(at_once);
+        for coordinator in coordinators.iter_mut() {
+            coordinator.passed(world)?;
+            for step in 0..steps {
+                if !coordinator.step(world, pick + step * 7 + second as usize)? {
+                    break;
+                }
+            }
+        }
+        if let Some(what) = &world.violation {
+            return Err(what.clone());
+        }
+    }
+    Ok(())
+}
+
+/// What a person does to a service.
+fn by_hand(world: &mut World, action: Action) {
+    let job = match action {
+        Action::ScaledByHand { job, .. } | Action::PinnedByHand { job, .. } => job,
+        Action::UpdatedByHand(job) | Action::DeletedByHand(job) => job,
+        Action::OddLabel(job, _) | Action::RestartsAlways(job, _) => job,
+        _ => return,
+    };
+    let version = world.next();
+    let Some(service) = world.services[job].as_mut() else { return };
+    service.version = version;
+    match action {
+        Action::ScaledByHand { replicas, .. } if service.mode != ServiceMode::Replicated(replicas) => {
+            service.mode = ServiceMode::Replicated(replicas);
+            world.respecified(job, true);
+        }
+        Action::PinnedByHand { node, .. } if service.pin != node.map(node_id) => {
+            service.pin = node.map(node_id);
+            world.respecified(job, true);
+        }
+        Action::DeletedByHand(_) => {
+            world.services[job] = None;
+            world.tasks.iter_mut().filter(|task| task.service == job).for_each(|task| task.wanted = false);
+        }
+        Action::OddLabel(_, odd) => {
+            let usual = super::job::service(job, 0).labels.get(MOVABLE).cloned();
+            match if odd { Some("perhaps".into()) } else { usual } {
+                Some(value) => drop(service.labels.insert(MOVABLE.into(), value)),
+                None => drop(service.labels.remove(MOVABLE)),
+            }
+        }
+        Action::RestartsAlways(_, always) => {
+            service.restart.condition = if always { RestartCondition::Any } else { RestartCondition::OnFailure };
+        }
+        _ => {}
+    }
+}

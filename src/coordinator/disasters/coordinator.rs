@@ -1,0 +1,337 @@
+//! A coordinator: the real machine, what it asked for and was not carried out yet, and what it was not told yet.
+//!
+//! Imports: world, jobs, plants, the machine, model.
+
+use super::node::Is;
+use super::plant::Plant;
+use super::world::{Carrying, World, node_id, node_of, service_of};
+use crate::coordinator::machine::{Asker, At, Command, CoordinatorSettings, Effect, Event, Machine};
+use crate::model::cluster::ClusterStatus;
+use crate::model::swarm::{
+    Attestation, Carriage, CarriageOutcome, ChangeOutcome, NodeChange, NodeReport, ServiceChange, ServiceMode,
+    TaskState, WorkerReport,
+};
+use crate::model::{Estimate, Millis};
+use std::collections::{BTreeSet, VecDeque};
+
+/// Something that was asked for.
+enum Request {
+    Effect(Effect),
+    /// Labels that a planted mistake writes later than the rest.
+    Labels(ServiceChange),
+}
+
+pub struct Coordinator {
+    /// The node that it runs on, by number; and how often it was killed.
+    pub node: usize,
+    pub life: u64,
+    machine: Machine,
+    requests: Vec<(u64, Request)>,
+    inbox: VecDeque<Event>,
+    asking: BTreeSet<Asker>,
+    asked: u64,
+    pub status: ClusterStatus,
+}
+
+pub fn settings() -> CoordinatorSettings {
+    let secs = Millis::from_secs;
+    CoordinatorSettings {
+        look_every: secs(3),
+        poll_every: secs(8),
+        start_within: secs(60),
+        verify_within: secs(60),
+        carry_within: secs(120),
+        lease: secs(20),
+        lease_margin: secs(45),
+        settle: secs(4),
+        retry_after: secs(10),
+        retry_most: secs(80),
+        tries_most: 4,
+        ..CoordinatorSettings::default()
+    }
+}
+
+impl Coordinator {
+    pub fn start(node: usize, life: u64) -> Coordinator {
+        Coordinator {
+            node,
+            life,
+            machine: Machine::new(settings()),
+            requests: Vec::new(),
+            inbox: VecDeque::new(),
+            asking: BTreeSet::new(),
+            asked: 0,
+            status: ClusterStatus::default(),
+        }
+    }
+
+    /// Killed and started again; what was on its way may still arrive, or not.
+    pub fn killed(&mut self, world: &mut World, arrives: bool) {
+        for (_, request) in std::mem::take(&mut self.requests) {
+            if arrives && let Request::Effect(Effect::Change(_) | Effect::Carry(_)) = &request {
+                self.carry_out(world, request, 1);
+            }
+        }
+        *self = Coordinator::start(self.node, self.life + 1);
+    }
+
+    pub fn passed(&mut self, world: &mut World) -> Result<(), String> {
+        self.tell(world, Event::Passed)
+    }
+
+    pub fn ask(&mut self, world: &mut World, command: Command) -> Result<(), String> {
+        self.asked += 1;
+        let asker = Asker(self.asked);
+        self.asking.insert(asker);
+        self.tell(world, Event::Asked(command, asker))
+    }
+
+    pub fn unanswered(&self) -> usize {
+        self.asking.len()
+    }
+
+    fn tell(&mut self, world: &mut World, event: Event) -> Result<(), String> {
+        let at = At { now: Millis(world.now), unix: world.unix() };
+        for effect in self.machine.handle(event, at) {
+            match effect {
+                Effect::Answer { asker, done } => {
+                    if !self.asking.remove(&asker) {
+                        return Err(format!("a command was answered twice: {done:?}"));
+                    }
+                }
+                Effect::Emit { text, .. } if text.starts_with("a plan breaks") => return Err(text),
+                Effect::Emit { .. } => {}
+                Effect::Publish(status) => self.status = *status,
+                request => self.requests.push((world.now, Request::Effect(request))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells it one thing, or carries one thing out; whether there was anything.
+    pub fn step(&mut self, world: &mut World, pick: usize) -> Result<bool, String> {
+        let (node, life) = (self.node, self.life);
+        for (carrying, outcome) in world.carried.extract_if(.., |(carrying, _)| carrying.asker.0 == node) {
+            if carrying.asker.1 == life {
+                let service = crate::model::swarm::ServiceId(format!("s{}", carrying.service).into());
+                self.inbox.push_back(Event::Carried { service, number: carrying.number, outcome });
+            }
+        }
+        if !self.inbox.is_empty() && (pick.is_multiple_of(2) || self.requests.is_empty()) {
+            let event = self.inbox.pop_front().expect("one is there");
+            self.tell(world, event)?;
+            return Ok(true);
+        }
+        if self.requests.is_empty() {
+            return Ok(false);
+        }
+        let (sent, request) = self.requests.remove(pick / 2 % self.requests.len());
+        let answer = match world.now - sent > settings().request_within.0 {
+            true => late(request),
+            false => self.carry_out(world, request, pick),
+        };
+        self.inbox.extend(answer);
+        Ok(true)
+    }
+
+    fn carry_out(&mut self, world: &mut World, request: Request, pick: usize) -> Option<Event> {
+        let is_cut = world.nodes[self.node].cut;
+        Some(match request {
+            Request::Labels(_) if pick.is_multiple_of(4) => return None,
+            Request::Labels(change) => {
+                if let Some(service) = world.services[service_of(&change.service)].as_mut() {
+                    set(&mut service.labels, change.labels);
+                }
+                return None;
+            }
+            Request::Effect(Effect::Look { look }) => {
+                let swarm = if is_cut { Err("no leader".to_owned()) } else { Ok(world.swarm(self.node)) };
+                Event::Looked { look, swarm }
+            }
+            Request::Effect(Effect::Change(change)) => {
+                let (service, version) = (change.service.clone(), change.version);
+                let mut outcome = match is_cut {
+                    true => ChangeOutcome::Unknown("no leader".to_owned()),
+                    false => self.change(world, change),
+                };
+                if pick.is_multiple_of(23) {
+                    outcome = ChangeOutcome::Unknown("no answer".to_owned());
+                }
+                Event::Changed { service, version, outcome }
+            }
+            Request::Effect(Effect::ChangeNode(change)) => {
+                let (node, version) = (change.node.clone(), change.version);
+                let outcome = match is_cut {
+                    true => ChangeOutcome::Unknown("no leader".to_owned()),
+                    false => change_node(world, &change),
+                };
+                Event::NodeChanged { node, version, outcome }
+            }
+            Request::Effect(Effect::Poll { node, leases, .. }) => {
+                let at = node_of(&node).expect("a node");
+                if !self.reaches(world, at) {
+                    return Some(Event::Polled { node, leases, report: Err("no answer".to_owned()) });
+                }
+                for id in &leases {
+                    let now = world.now;
+                    world.nodes[at].leases.insert(service_of(id), now);
+                }
+                Event::Polled { report: Ok(report(world, at)), node, leases }
+            }
+            Request::Effect(Effect::Attest { service, node, version }) => {
+                let attestation = self.attest(world, service_of(&service), node_of(&node).expect("a node"));
+                Event::Attested { service, node, version, attestation }
+            }
+            Request::Effect(Effect::Carry(carriage)) => return self.carry(world, carriage, pick),
+            Request::Effect(_) => return None,
+        })
+    }
+
+    fn reaches(&self, world: &World, node: usize) -> bool {
+        let is_near = node == self.node || !world.nodes[node].cut && !world.nodes[self.node].cut;
+        is_near && world.nodes[node].agent_answers(world.now)
+    }
+
+    fn change(&mut self, world: &mut World, change: ServiceChange) -> ChangeOutcome {
+        let job = service_of(&change.service);
+        let version = world.next();
+        let Some(service) = world.services[job].as_mut() else { return ChangeOutcome::Gone };
+        if service.version != change.version && world.plant != Plant::IgnoresVersions {
+            return ChangeOutcome::OutOfDate;
+        }
+        service.version = version;
+        let is_respecified = change.replicas.is_some() || change.pin.is_some();
+        if let Some(replicas) = change.replicas {
+            service.mode = ServiceMode::Replicated(replicas);
+        }
+        if let Some(pin) = change.pin.clone() {
+            service.pin = pin;
+        }
+        if is_respecified && world.plant == Plant::ActsBeforeTheLabels {
+            self.requests.push((world.now, Request::Labels(change.clone())));
+        } else {
+            set(&mut service.labels, change.labels);
+        }
+        if is_respecified {
+            world.respecified(job, false);
+        }
+        if change.replicas == Some(1)
+            && let Some(node) = (0..world.nodes.len()).find(|node| world.nodes[*node].alive(job) > 0)
+        {
+            world.violate(format!("job {job} is started while something of it lives on node {node}"));
+        }
+        ChangeOutcome::Done
+    }
+
+    fn attest(&self, world: &World, job: usize, node: usize) -> Attestation {
+        if world.plant == Plant::SkipsTheProof {
+            return Attestation::Gone;
+        }
+        if world.plant == Plant::TrustsSwarmsList {
+            let runs = |task: &&super::world::Task| {
+                task.service == job && task.listed && task.wanted && task.state <= TaskState::Running
+            };
+            let count = world.tasks.iter().filter(runs).count();
+            return if count == 0 { Attestation::Gone } else { Attestation::Alive(count) };
+        }
+        if !self.reaches(world, node) {
+            return Attestation::Unknown("no answer".to_owned());
+        }
+        match world.nodes[node].alive(job) {
+            0 => Attestation::Gone,
+            alive => Attestation::Alive(alive),
+        }
+    }
+
+    fn carry(&self, world: &mut World, carriage: Carriage, pick: usize) -> Option<Event> {
+        let Carriage { service, from, to, number, .. } = carriage;
+        let (job, from, to) = (service_of(&service), node_of(&from)?, node_of(&to)?);
+        if !self.reaches(world, from) || !self.reaches(world, to) {
+            let outcome = CarriageOutcome::Failed("no answer".to_owned());
+            return Some(Event::Carried { service, number, outcome });
+        }
+        let saved = world.nodes[from].volumes.get(&job).map_or(0, |volume| volume.saved);
+        let done = world.now + 1000 * (pick as u64 % 40);
+        // Now and then nobody hears of it any more, and it goes on.
+        let is_unheard = pick.is_multiple_of(5);
+        let asker = (self.node, if is_unheard { u64::MAX } else { self.life });
+        world.carryings.push(Carrying { service: job, from, to, number, saved, done, asker });
+        let outcome = CarriageOutcome::Failed("no answer".to_owned());
+        is_unheard.then_some(Event::Carried { service, number, outcome })
+    }
+}
+
+fn set(
+    labels: &mut crate::coordinator::machine::labels::Labels,
+    changes: std::collections::BTreeMap<std::sync::Arc<str>, Option<std::sync::Arc<str>>>,
+) {
+    for (label, value) in changes {
+        match value {
+            Some(value) => drop(labels.insert(label, value)),
+            None => drop(labels.remove(&label)),
+        }
+    }
+}
+
+fn change_node(world: &mut World, change: &NodeChange) -> ChangeOutcome {
+    let version = world.next();
+    let Some(node) = node_of(&change.node).map(|node| &mut world.nodes[node]) else { return ChangeOutcome::Gone };
+    if node.version != change.version {
+        return ChangeOutcome::OutOfDate;
+    }
+    node.version = version;
+    node.drained = change.labels.values().any(Option::is_some);
+    ChangeOutcome::Done
+}
+
+fn report(world: &World, node: usize) -> NodeReport {
+    let running = world.nodes[node].containers.iter().filter(|container| container.is == Is::Running);
+    let worker = |container: &super::node::Container| {
+        let units = container.units as f64 / 1000.0;
+        let likely = 300.0 + 100.0 * container.service as f64;
+        WorkerReport {
+            service: crate::model::swarm::ServiceId(format!("s{}", container.service).into()),
+            task: format!("t{}", container.task).into(),
+            up_s: 1.0,
+            units: world.kinds[container.service].saves.then_some(units),
+            total: Some(1e9),
+            unit_s: Some(1.0),
+            work_left: Some(Estimate { low: likely * 0.9, likely, high: likely * 1.1 }),
+            cores: Some(1.0),
+            value: Some(1.0 / (1.0 + units)),
+        }
+    };
+    NodeReport {
+        version: "1".into(),
+        clock: world.unix(),
+        is_governed: true,
+        used_cores: Some(1.0),
+        workers: running.map(worker).collect(),
+    }
+}
+
+/// It was not sent in time: the answer is that there is none.
+fn late(request: Request) -> Option<Event> {
+    let why = || "no answer in time".to_owned();
+    Some(match request {
+        Request::Effect(Effect::Look { look }) => Event::Looked { look, swarm: Err(why()) },
+        Request::Effect(Effect::Change(ServiceChange { service, version, .. })) => {
+            Event::Changed { service, version, outcome: ChangeOutcome::Unknown(why()) }
+        }
+        Request::Effect(Effect::ChangeNode(NodeChange { node, version, .. })) => {
+            Event::NodeChanged { node, version, outcome: ChangeOutcome::Unknown(why()) }
+        }
+        Request::Effect(Effect::Poll { node, leases, .. }) => Event::Polled { node, leases, report: Err(why()) },
+        Request::Effect(Effect::Attest { service, node, version }) => {
+            Event::Attested { service, node, version, attestation: Attestation::Unknown(why()) }
+        }
+        Request::Effect(Effect::Carry(Carriage { service, number, .. })) => {
+            Event::Carried { service, number, outcome: CarriageOutcome::Failed(why()) }
+        }
+        Request::Effect(_) | Request::Labels(_) => return None,
+    })
+}
+
+pub fn name(node: usize) -> String {
+    node_id(node).to_string()
+}

@@ -1,0 +1,125 @@
+//! What Swarm's managers decide, and what of it reaches the nodes. Imports: world, jobs, nodes, model.
+
+use super::job::JOBS;
+use super::node::{Container, Is};
+use super::world::{NODES, Task, World, node_of};
+use crate::model::swarm::{RestartCondition, ServiceMode, TaskState};
+
+/// What was sent to a node arrives within so long.
+const LAG: u64 = 2000;
+
+impl World {
+    /// What Swarm's managers decide.
+    pub fn orchestrate(&mut self) {
+        for job in 0..JOBS {
+            let service = self.services[job].as_ref();
+            let wants = service.is_some_and(|service| service.mode == ServiceMode::Replicated(1));
+            let pin = service.and_then(|service| service.pin.clone());
+            let pinned = pin.as_ref().and_then(node_of);
+            let condition = service.map(|service| service.restart);
+            for at in 0..self.tasks.len() {
+                let task = &self.tasks[at];
+                if task.service != job || !task.wanted {
+                    continue;
+                }
+                let lost = task.node.is_some_and(|node| !self.is_up(node));
+                let misplaced = pin.is_some() && task.node.is_some() && task.node != pinned;
+                let now = self.now;
+                let task = &mut self.tasks[at];
+                if !wants {
+                    (task.wanted, task.listed) = (false, false);
+                } else if lost || misplaced {
+                    task.wanted = false;
+                    if task.id.is_multiple_of(2) && lost {
+                        (task.state, task.changed) = (TaskState::Shutdown, now);
+                    }
+                }
+            }
+            let any_wanted = self.tasks.iter().any(|task| task.service == job && task.wanted);
+            let attempts = condition.and_then(|rule| rule.attempts).unwrap_or(u64::MAX);
+            let may = condition.is_some_and(|rule| rule.condition != RestartCondition::None);
+            if wants && !any_wanted && may && self.failed[job] <= attempts {
+                self.new_task(job);
+            }
+            for at in 0..self.tasks.len() {
+                let task = &self.tasks[at];
+                if task.service == job && task.wanted && task.node.is_none() {
+                    let free = pinned.filter(|node| self.is_up(*node));
+                    let any = (0..NODES).find(|node| self.is_up(*node)).filter(|_| pin.is_none());
+                    self.tasks[at].node = free.or(any);
+                }
+            }
+        }
+    }
+
+    fn new_task(&mut self, job: usize) {
+        let id = self.next();
+        let (service, by_person) = (job, self.by_person[job]);
+        let is_again = std::mem::replace(&mut self.has_begun[job], true);
+        let is_under_way = |task: &Task| task.sent.is_some() && !task.arrived;
+        let is_kept = |task: &Task| task.service != job || task.listed && task.id + 12 > id || is_under_way(task);
+        self.tasks.retain(is_kept);
+        self.tasks.push(Task {
+            id,
+            service,
+            node: None,
+            state: TaskState::Preparing,
+            wanted: true,
+            listed: true,
+            exit: None,
+            error: None,
+            changed: self.now,
+            sent: None,
+            arrived: false,
+            by_person,
+            is_again,
+        });
+    }
+
+    /// What reaches the nodes: a task that was sent arrives, also when it is not wanted any more.
+    pub fn dispatch(&mut self) {
+        let now = self.now;
+        for task in &mut self.tasks {
+            let Some(at) = task.node.filter(|node| !self.nodes[*node].cut) else { continue };
+            if task.wanted && task.sent.is_none() {
+                task.sent = Some(now + task.id * 619 % LAG);
+            }
+            if task.sent.is_none_or(|arrives| now < arrives) || task.arrived {
+                continue;
+            }
+            task.arrived = true;
+            if self.nodes[at].no_image {
+                (task.state, task.error, task.changed) = (TaskState::Failed, Some("No such image"), now);
+                if task.wanted {
+                    task.wanted = false;
+                    self.failed[task.service] = self.failed[task.service].saturating_add(1);
+                }
+                continue;
+            }
+            let is = Is::Preparing { until: now + task.id * 733 % 4000 };
+            let (service, since, told_from) = (task.service, task.id, now + LAG);
+            let (by_person, is_again) = (task.by_person, task.is_again);
+            self.nodes[at].containers.push(Container {
+                task: task.id,
+                service,
+                by_person,
+                is_again,
+                is,
+                since,
+                told_from,
+                units: 0,
+            });
+        }
+        let World { nodes, tasks, kinds, .. } = self;
+        for node in nodes.iter_mut().filter(|node| !node.cut) {
+            let unwanted = |container: &Container| {
+                let is_wanted = tasks.iter().any(|task| task.id == container.task && task.wanted);
+                !is_wanted && now >= container.told_from
+            };
+            node.containers.retain(|container| container.writes() || !unwanted(container));
+            for container in node.containers.iter_mut().filter(|container| unwanted(container)) {
+                container.stop(now, kinds[container.service].grace);
+            }
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! A simulated Swarm: services with versions, an orchestrator and a dispatcher that lag, nodes that can be cut off, and what must never be.
+//!
+//! Like the real one it drops tasks from its list as soon as they are not wanted, starts another one for one that is on a lost node, and
+//! tells a node only later what it decided. Imports: nodes, jobs, plants, the machine's labels, model.
+
+use super::job::{JOBS, Kind, kinds, service};
+use super::node::{Container, Ended, Is, Node};
+use super::plant::Plant;
+use crate::coordinator::machine::labels::DRAIN;
+use crate::model::cluster::Resources;
+use crate::model::swarm::{
+    Availability, CarriageOutcome, NodeId, ServiceId, Swarm, SwarmNode, SwarmService, SwarmTask, TaskState,
+};
+use crate::model::{Bytes, Millis};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub const NODES: usize = 3;
+/// Swarm calls a node down that it has not heard of for so long.
+const DOWN_AFTER: u64 = 12_000;
+const LEASE: u64 = 20_000;
+
+/// A task.
+pub struct Task {
+    pub id: u64,
+    pub service: usize,
+    pub node: Option<usize>,
+    pub state: TaskState,
+    pub wanted: bool,
+    pub listed: bool,
+    pub exit: Option<i64>,
+    pub error: Option<&'static str>,
+    pub changed: u64,
+    /// It was sent to its node, and arrives then.
+    pub sent: Option<u64>,
+    pub arrived: bool,
+    pub by_person: bool,
+    pub is_again: bool,
+}
+
+/// A carriage under way.
+pub struct Carrying {
+    pub service: usize,
+    pub from: usize,
+    pub to: usize,
+    pub number: u64,
+    pub saved: u64,
+    pub done: u64,
+    /// Who asked for it: which coordinator, and which life of it.
+    pub asker: (usize, u64),
+}
+
+pub struct World {
+    pub now: u64,
+    /// What the wall clocks are ahead, in milliseconds.
+    pub skew: i64,
+    pub nodes: Vec<Node>,
+    /// `None` = deleted.
+    pub services: Vec<Option<SwarmService>>,
+    pub kinds: [Kind; JOBS],
+    pub tasks: Vec<Task>,
+    pub carryings: Vec<Carrying>,
+    /// Carriages that have ended, not told yet.
+    pub carried: Vec<(Carrying, CarriageOutcome)>,
+    /// Whether a person made the last change of replicas or pin.
+    pub by_person: [bool; JOBS],
+    /// Tasks of the present spec that failed, and whether there was any.
+    pub failed: [u64; JOBS],
+    pub has_begun: [bool; JOBS],
+    /// The newest state that was ever saved, of each job.
+    pub best: [u64; JOBS],
+    shared: [u64; JOBS],
+    pub leader: usize,
+    /// Whoever lost the lead does not know it yet.
+    pub both_lead: bool,
+    pub counter: u64,
+    pub plant: Plant,
+    pub violation: Option<String>,
+}
+
+pub fn node_id(node: usize) -> NodeId {
+    NodeId(["n0", "n1", "n2"][node].into())
+}
+
+pub fn node_of(id: &NodeId) -> Option<usize> {
+    (0..NODES).find(|node| *id.0 == *["n0", "n1", "n2"][*node])
+}
+
+pub fn service_of(id: &ServiceId) -> usize {
+    id.0[1..].parse().expect("one of ours")
+}
+
+impl World {
+    pub fn new(plant: Plant) -> World {
+        World {
+            now: 1_000_000,
+            skew: 0,
+            nodes: (0..NODES).map(|_| Node::default()).collect(),
+            services: (0..JOBS).map(|number| Some(service(number, number as u64))).collect(),
+            kinds: kinds(),
+            tasks: Vec::new(),
+            carryings: Vec::new(),
+            carried: Vec::new(),
+            by_person: [false; JOBS],
+            failed: [0; JOBS],
+            has_begun: [false; JOBS],
+            best: [0; JOBS],
+            shared: [0; JOBS],
+            leader: 0,
+            both_lead: false,
+            counter: 100,
+            plant,
+            violation: None,
+        }
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.counter += 1;
+        self.counter
+    }
+
+    pub fn unix(&self) -> Millis {
+        Millis(1_700_000_000_000_u64.saturating_add_signed(self.now as i64 + self.skew))
+    }
+
+    pub fn violate(&mut self, what: String) {
+        self.violation.get_or_insert(what);
+    }
+
+    /// Time passes, in steps that are small enough for everybody.
+    pub fn pass(&mut self, milliseconds: u64) {
+        let step = if milliseconds > 4000 { 4000 } else { 1000 };
+        for _ in 0..milliseconds.div_ceil(step) {
+            self.now += step;
+            self.tick(step);
+        }
+    }
+
+    pub fn is_up(&self, node: usize) -> bool {
+        self.nodes[node].cut_for < DOWN_AFTER
+    }
+
+    fn tick(&mut self, passed: u64) {
+        for node in &mut self.nodes {
+            node.cut_for = if node.cut { node.cut_for + passed } else { 0 };
+        }
+        self.orchestrate();
+        self.dispatch();
+        self.run(passed);
+        self.tell();
+        self.check_writers();
+    }
+
+    /// What runs on the nodes, and what agents do by themselves.
+    fn run(&mut self, passed: u64) {
+        let World { nodes, kinds, shared, best, now, violation, carryings, carried, plant, .. } = self;
+        for (number, node) in nodes.iter_mut().enumerate() {
+            let lost = |container: &Container, found: u64, best: u64| {
+                (found < best && !container.by_person).then(|| {
+                    format!(
+                        "job {} starts on node {number} with {found} saved thousandths of {best}",
+                        container.service
+                    )
+                })
+            };
+            let both = std::cell::RefCell::new((&mut *shared, &mut *best));
+            node.tick(
+                *now,
+                passed,
+                kinds,
+                |volumes, container| {
+                    let (job, (shared, best)) = (container.service, &mut *both.borrow_mut());
+                    let saved = match kinds[job].is_shared {
+                        true => &mut shared[job],
+                        false => &mut volumes.entry(job).or_default().saved,
+                    };
+                    *saved = (*saved).max(container.units);
+                    // What somebody trains elsewhere by hand is a job of their own.
+                    if !container.by_person {
+                        best[job] = best[job].max(*saved);
+                    }
+                },
+                |volumes, container| {
+                    let (job, (shared, best)) = (container.service, &mut *both.borrow_mut());
+                    let found = match kinds[job].is_shared {
+                        true => shared[job],
+                        false => volumes.get(&job).map_or(0, |volume| volume.saved),
+                    };
+                    if let Some(what) = lost(container, found, best[job]) {
+                        violation.get_or_insert(what);
+                    }
+                    found
+                },
+            );
+            if node.agent_answers(*now) && *plant != Plant::BreaksTheLease {
+                for container in &mut node.containers {
+                    let renewed = node.leases.get(&container.service).copied();
+                    if renewed.is_some_and(|renewed| *now >= renewed + LEASE) && container.writes() {
+                        container.stop(*now, kinds[container.service].grace);
+                    }
+                }
+            }
+        }
+        let due: Vec<Carrying> = carryings.extract_if(.., |carrying| *now >= carrying.done).collect();
+        for carrying in due {
+            let (from, to) = (carrying.from, carrying.to);
+            let outcome = if nodes[from].cut || nodes[to].cut {
+                CarriageOutcome::Failed("no answer".to_owned())
+            } else if nodes[to].disk_full {
+                CarriageOutcome::Impossible("disk full".to_owned())
+            } else {
+                let twice = *plant == Plant::CarriesTwice;
+                match nodes[to].carry(carrying.service, carrying.saved, carrying.number, twice) {
+                    Ok(()) => CarriageOutcome::Carried { size: Bytes(1), sha256: "0".into() },
+                    Err(why) => CarriageOutcome::Failed(why),
+                }
+            };
+            carried.push((carrying, outcome));
+        }
+    }
+
+    /// What nodes tell Swarm of their tasks.
+    fn tell(&mut self) {
+        for node in 0..NODES {
+            if self.nodes[node].cut {
+                continue;
+            }
+            for (id, ended) in std::mem::take(&mut self.nodes[node].untold) {
+                let now = self.now;
+                let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) else { continue };
+                (task.state, task.exit) = match ended {
+                    Ended::Complete => (TaskState::Complete, Some(0)),
+                    Ended::Failed(exit) => (TaskState::Failed, exit),
+                    // Stopped by its agent while Swarm wants it, it has failed.
+                    Ended::Stopped if task.wanted => (TaskState::Failed, Some(143)),
+                    Ended::Stopped => (TaskState::Shutdown, Some(143)),
+                };
+                task.changed = now;
+                let (job, was_wanted) = (task.service, std::mem::take(&mut task.wanted));
+                match ended {
+                    Ended::Complete => self.failed[job] = u64::MAX,
+                    _ if was_wanted => self.failed[job] = self.failed[job].saturating_add(1),
+                    _ => {}
+                }
+            }
+            for container in &self.nodes[node].containers {
+                let task = self.tasks.iter_mut().find(|task| task.id == container.task && task.wanted);
+                if let Some(task) = task.filter(|_| container.is == Is::Running) {
+                    task.state = TaskState::Running;
+                }
+            }
+        }
+    }
+
+    /// Never two writers, but where a person or Swarm itself has started one beside another on its node.
+    fn check_writers(&mut self) {
+        for job in 0..JOBS {
+            let writers = || {
+                let all =
+                    self.nodes.iter().enumerate().flat_map(|(at, node)| node.containers.iter().map(move |c| (at, c)));
+                all.filter(move |(_, container)| container.service == job && container.writes())
+            };
+            if writers().count() < 2 {
+                continue;
+            }
+            let Some((at, youngest)) = writers().max_by_key(|(_, container)| container.since) else { continue };
+            let is_only_here = writers().all(|(other, _)| other == at);
+            if !(youngest.by_person || youngest.is_again && is_only_here) {
+                let nodes: Vec<usize> = writers().map(|(at, _)| at).collect();
+                return self.violate(format!("two writers of job {job}, on nodes {nodes:?}"));
+            }
+        }
+    }
+
+    /// The whole Swarm as a manager's engine tells it.
+    pub fn swarm(&self, told_by: usize) -> Swarm {
+        let node = |number: usize| SwarmNode {
+            id: node_id(number),
+            hostname: node_id(number).0,
+            address: "10.0.0.1".into(),
+            version: self.nodes[number].version,
+            is_up: self.is_up(number),
+            availability: Availability::Active,
+            is_manager: true,
+            labels: match self.nodes[number].drained {
+                true => BTreeMap::from([(Arc::from(DRAIN), Arc::from("true"))]),
+                false => BTreeMap::new(),
+            },
+            capacity: Resources { cores: 3.0, memory: Bytes(1 << 30), gpus: 0 },
+            engine: "20.10".into(),
+        };
+        let task = |task: &Task| SwarmTask {
+            id: format!("t{}", task.id).into(),
+            service: ServiceId(format!("s{}", task.service).into()),
+            node: task.node.map(node_id),
+            state: task.state,
+            is_wanted: task.wanted,
+            exit_code: task.exit,
+            error: task.error.map(Into::into),
+            changed: Millis(task.changed.saturating_add_signed(self.skew)),
+        };
+        let is_listed = |task: &&Task| task.listed && self.services[task.service].is_some();
+        Swarm {
+            cluster: "c".into(),
+            told_by: Some(node_id(told_by)),
+            is_leader: self.leader == told_by || self.both_lead,
+            nodes: (0..NODES).map(node).collect(),
+            services: self.services.iter().flatten().cloned().collect(),
+            tasks: self.tasks.iter().filter(is_listed).map(task).collect(),
+        }
+    }
+
+    /// A change of replicas or pin stands.
+    pub fn respecified(&mut self, job: usize, by_person: bool) {
+        self.by_person[job] = by_person;
+        let undecided = self.tasks.iter_mut().filter(|task| task.service == job && task.wanted && task.node.is_none());
+        undecided.for_each(|task| task.by_person |= by_person);
+        self.failed[job] = 0;
+        // A task that waits for a node becomes this start's first.
+        self.has_begun[job] = self.tasks.iter().any(|task| task.service == job && task.wanted);
+    }
+}
