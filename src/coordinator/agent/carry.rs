@@ -12,23 +12,43 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 
 /// Chunks between two threads.
 const CHUNKS: usize = 8;
-/// Offers and outcomes that are kept.
-const KEPT: usize = 64;
-
-/// Which carriage: service and number.
-type Key = (ServiceId, u64);
+/// Offers and outcomes that are kept, one a service.
+const KEPT: usize = 1024;
+/// A source that sends nothing for so long is gone.
+const SILENT_AT_MOST: Duration = Duration::from_secs(60);
 
 /// Carriages of one node.
 pub(super) struct Carriages {
     engine: Engine,
     bounds: Bounds,
     port: u16,
-    offers: Mutex<BTreeMap<Key, Offered>>,
-    fetches: Mutex<BTreeMap<Key, watch::Receiver<Option<CarriageOutcome>>>>,
+    offers: Mutex<BTreeMap<ServiceId, Offered>>,
+    fetches: Mutex<BTreeMap<ServiceId, Fetch>>,
+}
+
+/// The newest fetch of a service's volume.
+struct Fetch {
+    number: u64,
+    told: watch::Receiver<Option<CarriageOutcome>>,
+}
+
+impl Fetch {
+    /// It is under way, or came to an end that stands.
+    fn stands(&self) -> bool {
+        match &*self.told.borrow() {
+            None => self.told.has_changed().is_ok(),
+            Some(outcome) => !matches!(outcome, CarriageOutcome::Failed(_)),
+        }
+    }
+
+    fn is_under_way(&self) -> bool {
+        self.told.borrow().is_none() && self.told.has_changed().is_ok()
+    }
 }
 
 /// A volume that another node may fetch.
@@ -36,6 +56,7 @@ struct Offered {
     carriage: Carriage,
     data: PathBuf,
     sent: Option<Sent>,
+    made: Instant,
 }
 
 impl Carriages {
@@ -67,11 +88,15 @@ impl Carriages {
             return Ok(Offer::Refused(why));
         }
         unpack::own(&place.data, &carriage.service).map_err(|error| error.to_string())?;
-        let key = (carriage.service.clone(), carriage.number);
         let mut offers = lock(&self.offers);
-        offers.insert(key, Offered { carriage, data: place.data, sent: None });
-        while offers.len() > KEPT {
-            offers.pop_first();
+        if offers.get(&carriage.service).is_some_and(|newest| newest.carriage.number > carriage.number) {
+            return Ok(Offer::Refused("a newer carriage of this job was ordered".to_owned()));
+        }
+        let offered = Offered { data: place.data, sent: None, made: Instant::now(), carriage };
+        offers.insert(offered.carriage.service.clone(), offered);
+        if offers.len() > KEPT {
+            let oldest = offers.iter().min_by_key(|(_, offered)| offered.made).map(|(service, _)| service.clone());
+            oldest.and_then(|service| offers.remove(&service));
         }
         Ok(Offer::Made)
     }
@@ -85,19 +110,23 @@ impl Carriages {
         carriage: &Carriage,
         asks: &NodeId,
     ) -> Result<mpsc::Receiver<Vec<u8>>, String> {
-        let key = (carriage.service.clone(), carriage.number);
         let data = {
             let offers = lock(&self.offers);
-            let offered = offers.get(&key).filter(|offered| offered.carriage == *carriage && carriage.to == *asks);
+            let offered = offers.get(&carriage.service);
+            let offered = offered.filter(|offered| offered.carriage == *carriage && carriage.to == *asks);
             offered.ok_or("no such volume was offered to this node")?.data.clone()
         };
         let (out, chunks) = mpsc::channel(CHUNKS);
-        let this = self.clone();
+        // The stream ends once what was sent is known, because the target asks for that next.
+        let (this, carriage, open) = (self.clone(), carriage.clone(), out.clone());
         tokio::task::spawn_blocking(move || match pack(&data, out) {
             Ok(sent) => {
-                if let Some(offered) = lock(&this.offers).get_mut(&key) {
+                let mut offers = lock(&this.offers);
+                if let Some(offered) = offers.get_mut(&carriage.service).filter(|offered| offered.carriage == carriage)
+                {
                     offered.sent = Some(sent);
                 }
+                drop(open);
             }
             Err(error) => tracing::warn!(volume = %data.display(), %error, "a volume was not sent whole"),
         });
@@ -110,38 +139,42 @@ impl Carriages {
     /// Nothing was sent whole to this node.
     pub(super) fn sum(&self, carriage: &Carriage, asks: &NodeId) -> Result<Sum, String> {
         let offers = lock(&self.offers);
-        let offered = offers.get(&(carriage.service.clone(), carriage.number));
+        let offered = offers.get(&carriage.service).filter(|offered| offered.carriage == *carriage);
         let sent = offered.filter(|_| carriage.to == *asks).and_then(|offered| offered.sent.as_ref());
         let Sent { bytes, sha256 } = sent.ok_or("the volume was not sent whole")?.clone();
         Ok(Sum { bytes, sha256: sha256.into() })
     }
 
-    /// Fetches a volume to here. The same carriage again waits for the same end.
+    /// Fetches a volume to here. The same carriage again waits for the same end; an older one than the newest is refused, and a newer one
+    /// begins when the one before has ended, so that no older state can come after a newer one.
     pub(super) async fn fetch(
         self: &Arc<Self>,
         carriage: Carriage,
         from: Arc<str>,
         identity: Arc<Identity>,
     ) -> CarriageOutcome {
-        let key = (carriage.service.clone(), carriage.number);
+        let number = carriage.number;
         let mut told = {
             let mut fetches = lock(&self.fetches);
-            // One that failed may be tried again.
-            fetches.retain(|_, told| {
-                !matches!(*told.borrow(), Some(CarriageOutcome::Failed(_)))
-                    && (told.has_changed().is_ok() || told.borrow().is_some())
-            });
-            while fetches.len() > KEPT {
-                fetches.pop_first();
+            if fetches.len() > KEPT {
+                fetches.retain(|_, fetch| fetch.is_under_way());
             }
-            match fetches.get(&key) {
-                Some(told) => told.clone(),
-                None => {
+            let before = fetches.get(&carriage.service);
+            match before {
+                Some(newest) if newest.number > number => {
+                    return CarriageOutcome::Failed("a newer carriage of this job was ordered".to_owned());
+                }
+                Some(same) if same.number == number && same.stands() => same.told.clone(),
+                before => {
+                    let mut before = before.filter(|fetch| fetch.is_under_way()).map(|fetch| fetch.told.clone());
                     let (tell, told) = watch::channel(None);
-                    fetches.insert(key, told.clone());
+                    fetches.insert(carriage.service.clone(), Fetch { number, told: told.clone() });
                     let this = self.clone();
                     // Goes on when who asked goes away, and is found by who asks again.
                     tokio::spawn(async move {
+                        if let Some(before) = &mut before {
+                            let _ = before.wait_for(Option::is_some).await; // ended, or its task is gone
+                        }
                         let outcome = this.fetched(&carriage, &from, identity).await;
                         tell.send_replace(Some(outcome));
                     });
@@ -240,14 +273,18 @@ fn shared_with_others(place: &VolumePlace, carriage: &Carriage) -> Option<String
 
 /// What came over the network goes to the thread that unpacks it. Why it broke off, if it did.
 async fn relay(mut body: hyper::body::Incoming, out: mpsc::Sender<Vec<u8>>) -> Option<String> {
-    while let Some(frame) = body.frame().await {
+    loop {
+        let frame = match tokio::time::timeout(SILENT_AT_MOST, body.frame()).await {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return None,
+            Err(_elapsed) => return Some(format!("the source sent nothing for {} s", SILENT_AT_MOST.as_secs())),
+        };
         match frame.map(hyper::body::Frame::into_data) {
             Ok(Ok(bytes)) if out.send(bytes.to_vec()).await.is_err() => return None,
             Ok(_) => {}
             Err(error) => return Some(format!("the source broke off: {error}")),
         }
     }
-    None
 }
 
 fn failed(error: &io::Error, broken: Option<String>) -> CarriageOutcome {

@@ -24,12 +24,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 
-/// Connections at once; whoever comes when all places are taken waits in the kernel's queue.
+/// Connections of nodes of this Swarm at once; beyond, they wait.
 const PLACES: usize = 64;
+/// Handshakes at once; beyond, a connection is closed: whoever has no certificate keeps nobody else out for long.
+const HANDSHAKES: usize = 256;
 /// A handshake and a request's head take no longer.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
 /// A request's body: leases of a thousand jobs are a tenth of it.
@@ -80,7 +82,7 @@ pub async fn run(settings: Settings, mut control: mpsc::Receiver<Control>) -> Re
         leases: Mutex::new(Leases::open(folder.join("flowcoord-leases.json"))),
     });
     let keeper = tokio::spawn(keep_leases(agent.clone()));
-    let places = Arc::new(Semaphore::new(PLACES));
+    let (places, handshakes) = (Arc::new(Semaphore::new(PLACES)), Arc::new(Semaphore::new(HANDSHAKES)));
     let mut stamp = certificates.stamp();
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -92,12 +94,8 @@ pub async fn run(settings: Settings, mut control: mpsc::Receiver<Control>) -> Re
             },
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let Ok(place) = places.clone().acquire_owned().await else { break };
-                    let agent = agent.clone();
-                    tokio::spawn(async move {
-                        converse(stream, agent).await;
-                        drop(place);
-                    });
+                    let Ok(handshake) = handshakes.clone().try_acquire_owned() else { continue };
+                    tokio::spawn(converse(stream, agent.clone(), handshake, places.clone()));
                 }
                 // Out of file descriptors: accepting again at once would spin until one is free.
                 Err(error) => {
@@ -161,7 +159,12 @@ async fn found(settings: &Settings, engine: &Engine) -> Result<(Certificates, Id
     Ok((certificates, identity, info.address.to_string()))
 }
 
-async fn converse(stream: TcpStream, agent: Arc<Agent>) {
+/// When the connection came, which is before any of its requests was sent: what a lease counts from.
+#[derive(Clone, Copy)]
+struct Came(Millis);
+
+async fn converse(stream: TcpStream, agent: Arc<Agent>, handshake: OwnedSemaphorePermit, places: Arc<Semaphore>) {
+    let came = Came(boot_clock());
     let identity = agent.identity();
     let Ok(config) = identity.server() else { return };
     let accepting = TlsAcceptor::from(config).accept(stream);
@@ -179,7 +182,9 @@ async fn converse(stream: TcpStream, agent: Arc<Agent>) {
         tracing::warn!(cluster = %peer.cluster, node = %peer.node, "a node of another Swarm was refused");
         return;
     }
-    let routes = router(agent).layer(Extension(Arc::new(peer)));
+    drop(handshake);
+    let Ok(_place) = places.acquire_owned().await else { return };
+    let routes = router(agent).layer(Extension(Arc::new(peer))).layer(Extension(came));
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HELLO_WITHIN)
@@ -219,12 +224,13 @@ fn unavailable(why: String) -> Denied {
 async fn answer_report(
     State(agent): State<Arc<Agent>>,
     Extension(peer): Asks,
+    Extension(Came(came)): Extension<Came>,
     Json(asked): Json<ReportRequest>,
 ) -> Result<Response, Denied> {
     managers_only(&peer)?;
     let renewed = {
         let mut leases = agent.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        leases.renew(&asked.leases, asked.lease, boot_clock())
+        leases.renew(&asked.leases, asked.lease, came)
     };
     renewed.map_err(unavailable)?;
     Ok(json(&report(&agent.engine, &agent.flowcond).await))
