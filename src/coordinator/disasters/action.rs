@@ -9,7 +9,7 @@ use crate::model::swarm::{RestartCondition, ServiceMode};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-const ACTIONS: usize = 45;
+const ACTIONS: usize = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Action {
@@ -64,6 +64,8 @@ pub enum Action {
         from_now_on: bool,
     },
     Completes(usize),
+    /// Its program saves when it is told to stop, or does not care.
+    IgnoresStop(usize, bool),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -113,6 +115,7 @@ fn action(random: &mut ChaCha8Rng) -> Action {
         93 if pick < 300 => Action::DeletedByHand(job),
         93 => Action::OddLabel(job, yes),
         94 => Action::RestartsAlways(job, yes),
+        95 if pick >= 500 => Action::IgnoresStop(job, yes),
         95 => Action::Crashes { job, from_now_on: yes && pick < 300 },
         96 if pick < 300 => Action::Completes(job),
         _ => Action::Passes { milliseconds: 1000, steps: 60, pick },
@@ -174,6 +177,7 @@ pub fn act(coordinators: &mut [Coordinator], world: &mut World, action: Action) 
                 node.untold.extend(died.collect::<Vec<_>>());
             }
         }
+        Action::IgnoresStop(job, ignores) => world.kinds[job].ignores_term = ignores,
         Action::Completes(job) => world.kinds[job].total = 0,
     }
     Ok(())

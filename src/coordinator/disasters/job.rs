@@ -6,7 +6,7 @@ use crate::model::cluster::Resources;
 use crate::model::swarm::{MountedVolume, RestartCondition, RestartRule, ServiceId, ServiceMode, SwarmService};
 use std::collections::BTreeMap;
 
-pub const JOBS: usize = 4;
+pub const JOBS: usize = 3;
 
 /// How a job's program behaves.
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +25,7 @@ pub struct Kind {
 pub fn kinds() -> [Kind; JOBS] {
     let usual =
         Kind { saves: true, is_shared: false, ignores_term: false, crashes: false, total: u64::MAX, grace: 10_000 };
-    [
-        usual,
-        Kind { is_shared: true, ..usual },
-        Kind { saves: false, ignores_term: true, grace: 30_000, ..usual },
-        Kind { ignores_term: true, ..usual },
-    ]
+    [usual, Kind { is_shared: true, ..usual }, Kind { saves: false, ignores_term: true, grace: 30_000, ..usual }]
 }
 
 pub fn service(number: usize, version: u64) -> SwarmService {
