@@ -117,6 +117,8 @@ fn job(number: usize, placed: Vec<Worker>, cores: f64) -> ClusterJob {
         workers: WorkerRange::ONE,
         constraints: Vec::new(),
         work: None,
+        deadline: None,
+        takes_s: None,
         movable: true,
         moves: 0,
         placed,

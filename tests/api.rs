@@ -5,7 +5,7 @@ mod served;
 use flowcon::api::{self, ApiLimits};
 use flowcon::model::Millis;
 use proptest::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 use served::{READERS, Served, as_user, busy_node, idle_node, job, public_flowctl};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -72,6 +72,9 @@ fn status_is_what_the_daemon_published_last() {
     assert_eq!(status["node"]["policy"]["policy"], "flowcon");
     assert_eq!(status["node"]["next_decision_in_s"], 12.0);
     assert_eq!(status["containers"][0]["progress"]["remaining_s"]["likely"], 260.0);
+    let work_left = &status["containers"][0]["work_left_cpu_s"];
+    assert_eq!(*work_left, json!({"low": 40.0, "likely": 52.0, "high": null}));
+    assert_eq!(status["containers"][1]["work_left_cpu_s"], Value::Null);
     assert_eq!(status["containers"][2]["hold"]["kind"], "foreign");
 
     let mut later = busy_node();
@@ -171,6 +174,52 @@ fn an_adoption_is_understood_whole_or_not_at_all() {
     let labels = [("flowcon.weight".to_owned(), "2".to_owned())].into();
     let adopt = |labels| api::Command::Adopt { name: "train".to_owned(), labels };
     assert_eq!(asked, [adopt(std::collections::BTreeMap::new()), adopt(labels)]);
+}
+
+/// Asks with `curl`, as another user where that is told.
+fn curl(served: &Served, user: Option<u32>, arguments: &[&str]) -> u16 {
+    let socket = served.socket.to_str().expect("UTF-8");
+    let words = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", socket];
+    let words = [&words[..], arguments].concat();
+    let mut command = match user {
+        Some(user) => as_user(user, READERS, None, &words),
+        None => {
+            let mut command = std::process::Command::new(words[0]);
+            command.args(&words[1..]);
+            command
+        }
+    };
+    let answered = command.output().expect("curl");
+    String::from_utf8_lossy(&answered.stdout).parse().unwrap_or_else(|_| panic!("{answered:?}"))
+}
+
+#[test]
+fn a_record_of_a_job_is_for_those_who_may_change_things_and_has_a_size_of_its_own() {
+    let served = Served::new(idle_node());
+    let path = "/v1/services/wp9p2yqmszq0v7ctx4kc3jmrv/record";
+    let of = |size: usize| format!(r#"{{"version":1,"checkpoint":"{}"}}"#, "x".repeat(size));
+    assert_eq!(ask(&served, "PUT", path, &of(50 * 1024)).status, 200, "larger than other bodies");
+    assert_eq!(ask(&served, "PUT", path, &of(64 * 1024)).status, 413);
+    assert_eq!(get(&served, path).status, 200);
+    assert_eq!(served.commands.lock().expect("lock").len(), 2);
+    for (method, path, body, status) in [
+        ("PUT", path, "[1]", 400),
+        ("PUT", path, "", 400),
+        ("PUT", "/v1/services/a%2Fb/record", "{}", 400),
+        ("GET", "/v1/services/%FF/record", "", 400),
+        ("POST", path, "{}", 405),
+    ] {
+        assert_eq!(ask(&served, method, path, body).status, status, "{method} {path} {body}");
+    }
+    let long = format!("/v1/services/{}/record", "a".repeat(65));
+    assert_eq!(get(&served, &long).status, 400);
+
+    let url = format!("http://localhost{path}");
+    let reader = |arguments: &[&str]| curl(&served, Some(12_345), &[arguments, &[&url]].concat());
+    assert_eq!((reader(&[]), reader(&["-T", "/dev/null"])), (403, 400));
+    assert_eq!(reader(&["-X", "PUT", "-d", "{}"]), 403);
+    assert_eq!(reader(&["-X", "PUT", "-d", &of(20 * 1024)]), 413, "a reader may not even send one");
+    assert_eq!(served.commands.lock().expect("lock").len(), 2);
 }
 
 #[test]

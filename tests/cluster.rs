@@ -4,7 +4,7 @@
 
 use assert_cmd::Command;
 use flowcon::model::PolicySettings;
-use flowcon::sim::cluster::{ClusterContender, ClusterScenario, ClusterSummary, compare};
+use flowcon::sim::cluster::{ClusterContender, ClusterScenario, ClusterSummary, Costs, compare, simulate};
 use serde_json::Value;
 
 /// Rules were looked at on seeds from 0 on; these decide.
@@ -110,4 +110,44 @@ fn complaints_say_what_there_is() {
     assert!(complaint(&["procon-20x4-sideways"]).contains("unknown ending `-sideways`"));
     assert!(complaint(&["procon-20x4", "--policy", "best"]).contains("unknown policy `best`; expected one of swarm"));
     assert!(complaint(&["dragon-3", "--set", "node.cores=2"]).contains("wait for ever"));
+}
+
+#[test]
+fn where_a_job_trained_is_told_without_gaps_but_its_moves() {
+    let scenario = ClusterScenario::open("procon-20x4", None).unwrap();
+    let contender = ClusterContender::named("default", &PolicySettings::default()).unwrap();
+    let costs = Costs::default();
+    let (mut seen, mut begun) = (0, 0);
+    for seed in UNSEEN..UNSEEN + 4 {
+        let submissions = scenario.draw(seed);
+        let run = simulate(scenario.nodes, scenario.node, &submissions, &contender, costs, seed).unwrap();
+        begun += run.moves;
+        for (job, (submission, completion)) in submissions.iter().zip(&run.completions_s).enumerate() {
+            let stays: Vec<_> = run.stays.iter().filter(|stay| stay.job == job).collect();
+            let start = submission.job.plan.start_s;
+            assert!(stays[0].span_s.0 >= start, "{stays:?}");
+            assert!((stays[stays.len() - 1].span_s.1 - start - completion).abs() < 1e-3, "{stays:?} {completion}");
+            for pair in stays.windows(2) {
+                let gap = pair[1].span_s.0 - pair[0].span_s.1;
+                assert!(pair[0].node != pair[1].node && (gap - costs.move_s).abs() < 1e-3, "{stays:?}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 0 && seen == begun, "{seen} of {begun}");
+}
+
+#[test]
+fn the_report_shows_every_node_and_needs_neither_scripts_nor_the_network() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let mut command = Command::cargo_bin("flowsim").unwrap();
+    command.args(["cluster", "procon-20x4", "--policy", "swarm,default", "--seeds", "1", "--report"]).arg(&page);
+    command.assert().success();
+    let html = std::fs::read_to_string(page).unwrap();
+    assert!(!html.contains("<script") && !html.contains("http://") && !html.contains("https://"));
+    for text in ["mean completion, s", ">node 1<", ">node 4<", "A bar is a job on a node"] {
+        assert_eq!(html.matches(text).count(), if text.starts_with("mean") { 1 } else { 2 }, "{text}");
+    }
+    assert!(html.matches("<rect class=\"bar").count() >= 2 * 20);
 }

@@ -2,13 +2,24 @@
 
 mod served;
 
+use flowcon::api::cluster::ClusterFeed;
+use flowcon::api::{self, Access, ApiLimits};
+use flowcon::model::cluster::{ClusterJobStatus, ClusterNodeStatus, ClusterStatus, JobState, NodeState, Resources};
+use flowcon::model::swarm::{NodeId, ServiceId};
 use served::{Served, busy_node, idle_node};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, watch};
 
 /// What bash would offer for the last of these words.
 fn offered(socket: &Path, words: &[&str]) -> Vec<String> {
+    offered_by("FLOWCON_SOCKET", socket, words)
+}
+
+/// The same of whoever listens at a socket that this variable names.
+fn offered_by(variable: &str, socket: &Path, words: &[&str]) -> Vec<String> {
     let flowctl = Path::new(env!("CARGO_BIN_EXE_flowctl"));
     let path = format!("{}:{}", flowctl.parent().expect("a folder").display(), std::env::var("PATH").expect("a PATH"));
     let script = r#"
@@ -18,7 +29,7 @@ fn offered(socket: &Path, words: &[&str]) -> Vec<String> {
         "$function" flowctl "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
         [ ${#COMPREPLY[@]} = 0 ] || printf '%s\n' "${COMPREPLY[@]}""#;
     let mut bash = Command::new("bash");
-    bash.args(["--norc", "-c", script, "bash"]).args(words).env("PATH", path).env("FLOWCON_SOCKET", socket);
+    bash.args(["--norc", "-c", script, "bash"]).args(words).env("PATH", path).env(variable, socket);
     let output = bash.output().expect("bash runs");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && errors.is_empty(), "{words:?}: {errors}");
@@ -46,6 +57,82 @@ fn a_name_that_means_something_to_a_shell_is_offered_as_its_id() {
     node.jobs = vec![served::job("4f2a9c01d3e7aa55", "$(touch /tmp/x) a")];
     let served = Served::new(node);
     assert_eq!(offered(&served.socket, &["flowctl", "explain", ""]), ["4f2a9c01d3e7"]);
+}
+
+fn cluster_job(name: &str, gang: Option<&str>) -> ClusterJobStatus {
+    ClusterJobStatus {
+        service: ServiceId(format!("id-of-{}", name.len()).into()),
+        name: name.into(),
+        gang: gang.map(Into::into),
+        state: JobState::Running,
+        node: None,
+        to: None,
+        why: None,
+        reason: None,
+        mark: None,
+        moves: 0,
+        units: None,
+        total: None,
+        last_move_s: None,
+        exit_code: None,
+        deadline: None,
+        expected_end: None,
+    }
+}
+
+/// A coordinator's API at this socket until the test ends.
+fn serve_cluster(socket: &Path) {
+    let node = |name: &str| ClusterNodeStatus {
+        id: NodeId(format!("id-of-{name}").into()),
+        name: name.into(),
+        state: NodeState::Ready,
+        why: None,
+        capacity: Resources::default(),
+        used_cores: None,
+        workers: 0,
+        agent: None,
+    };
+    let status = ClusterStatus {
+        nodes: ["gpu-1", "gpu-2", "cpu-1"].map(node).to_vec(),
+        jobs: vec![cluster_job("resnet", None), cluster_job("bert-w1", Some("bert")), cluster_job("$(reboot)", None)],
+        ..ClusterStatus::default()
+    };
+    let (ready, bound) = std::sync::mpsc::channel();
+    let path = socket.to_owned();
+    std::thread::spawn(move || {
+        let (status, moves) = (watch::channel(Arc::new(status)), watch::channel(0));
+        let feed = ClusterFeed {
+            status: status.1,
+            recent: Arc::default(),
+            moves: moves.1,
+            commands: mpsc::channel(1).0, // nobody commands here
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("runtime").block_on(async move {
+            let socket = api::bind(&path, None, 0o666).expect("bound");
+            ready.send(()).expect("the test waits");
+            api::serve_cluster(socket, feed, Access::new([], None), ApiLimits::default(), std::future::pending()).await;
+        });
+    });
+    bound.recv().expect("the server binds");
+}
+
+#[test]
+fn jobs_and_nodes_of_the_cluster_are_completed_where_they_are_expected() {
+    let folder = tempfile::tempdir().expect("folder");
+    let socket = folder.path().join("flowcoord.sock");
+    serve_cluster(&socket);
+    let offered = |words: &[&str]| offered_by("FLOWCOORD_SOCKET", &socket, &[&["flowctl", "cluster"], words].concat());
+    for verb in ["explain", "move", "pause", "resume", "node-is-off"] {
+        assert_eq!(offered(&[verb, ""]), ["bert", "bert-w1", "id-of-9", "resnet"], "{verb}");
+        assert_eq!(offered(&[verb, "res"]), ["resnet"], "{verb}");
+    }
+    for verb in ["drain", "undrain"] {
+        assert_eq!(offered(&[verb, ""]), ["cpu-1", "gpu-1", "gpu-2"], "{verb}");
+    }
+    assert_eq!(offered(&["move", "resnet", "gpu"]), ["gpu-1", "gpu-2"]);
+    assert_eq!(offered(&["mov"]), ["move"]);
+    assert!(offered(&["status", ""]).iter().all(|word| word.starts_with('-')));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use assert_cmd::Command;
+use flowcon::policy::cluster::deadlines::LearnedTime;
 use flowcon::sim::deadlines::{Instance, Solver, Tables, read, simulate};
 use serde_json::Value;
 use std::fs;
@@ -25,6 +26,7 @@ fn instances(jobs: &str, times: &str, prices: &str) -> Vec<Instance> {
     read(&Tables {
         jobs: ("jobs", jobs),
         times: ("times", times),
+        learned: &[],
         prices: ("prices", prices),
         gpu_types: &[],
         nodes: None,
@@ -103,6 +105,7 @@ fn a_restart_costs_what_it_is_told() {
     let tables = Tables {
         jobs: ("jobs", jobs),
         times: ("times", TIMES),
+        learned: &[],
         prices: ("prices", PRICES),
         gpu_types: &[],
         nodes: Some(1),
@@ -125,6 +128,7 @@ fn at_most_one_arrival_is_taken_at_an_event_and_time_jumps_over_gaps() {
     let tables = Tables {
         jobs: ("jobs", jobs),
         times: ("times", TIMES),
+        learned: &[],
         prices: ("prices", PRICES),
         gpu_types: &[],
         nodes: Some(2),
@@ -277,4 +281,54 @@ fn complaints_say_where_and_what_to_do() {
     assert!(complaint(&["odd.csv", "--gpu-types", "all"]).contains("give --nodes"));
     fs::remove_file(folder.path().join("vm_costs.csv")).unwrap();
     assert!(complaint(&all).contains("name the file with --prices"));
+}
+
+#[test]
+fn run_times_that_nodes_have_learned_fill_the_gaps_of_the_table() {
+    let learned = |class: &str, gpus: usize, seconds: f64| LearnedTime {
+        class: class.into(),
+        gpu_type: "G".into(),
+        gpus,
+        seconds,
+        runs: 1,
+    };
+    let read_with = |times: &str, learned: &[LearnedTime]| {
+        let tables = Tables {
+            jobs: ("jobs", JOBS),
+            times: ("times", times),
+            learned,
+            prices: ("prices", PRICES),
+            gpu_types: &[],
+            nodes: None,
+        };
+        read(&tables)
+    };
+    let only_a = "job_class,gpu_type,num_gpus,exec_time_s\nA,G,1,100\n";
+    assert!(read_with(only_a, &[]).unwrap_err().contains("no run times"), "B is unknown");
+    let instance =
+        &read_with(only_a, &[learned("A", 1, 7.0), learned("A", 2, 55.0), learned("B", 1, 40.0)]).unwrap()[0];
+    let [a, _, b, _] = instance.jobs.as_slice() else { panic!("four jobs") };
+    assert_eq!((a.times.seconds(0, 1), a.times.seconds(0, 2)), (Some(100.0), Some(55.0)), "the table comes first");
+    assert_eq!((b.times.seconds(0, 1), b.times.seconds(0, 2)), (Some(40.0), None));
+}
+
+#[test]
+fn a_nodes_history_is_taken_as_a_table() {
+    let folder = folder();
+    fs::remove_file(folder.path().join("exec_times.csv")).unwrap();
+    let job = |class: &str, seconds: u64| {
+        format!(
+            "{{\"name\":\"{class}.1.x\",\"started_unix_ms\":0,\"ended_unix_ms\":{},\"exit_code\":0,\"total\":null,\"latest\":null}}",
+            1000 * seconds
+        )
+    };
+    fs::write(folder.path().join("node.json"), format!("[{},{}]", job("A", 100), job("B", 40))).unwrap();
+    let arguments = ["jobs.csv", "--gpu-types", "G", "--policy", "fifo", "--learned", "G=node.json", "--json"];
+    let output = flowsim(folder.path(), &arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // One after the other on one GPU: 280 s at 0.001.
+    assert!(near(json["policies"]["fifo"]["vm_cost"].as_f64().unwrap(), 0.28), "{json}");
+    let wrong = flowsim(folder.path(), &["jobs.csv", "--learned", "G=jobs.csv"]);
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("flowctl history --since 30d --json"));
 }

@@ -50,11 +50,21 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("df /var/lib/flowcon", VM_SYSTEM),
     ("dmesg", VM_SYSTEM),
     ("flowcon-*/install.sh --uninstall", VM_TARBALL),
+    (
+        "docker node update --label-add flowcon.rented=true --label-add flowcon.price=2.50 NODE",
+        Test("tests/swarm_queue.rs", "\"flowcon.rented=true\""),
+    ),
     ("docker service create --name resnet --replicas 0 --restart-condition on-failure --restart-max-attempts 3 \\", Test("tests/support/swarm.rs", "--restart-condition")),
+    (
+        "FLOWCOORD_IMAGE=registry.example/flowcoord:1 docker stack deploy --compose-file flowcoord-agents.yaml flowcon",
+        Test("tests/swarm_agents.rs", "\"stack\", \"deploy\""),
+    ),
     ("flowcoord agent", Test("tests/support/swarm.rs", ".arg(\"agent\")")),
+    ("flowcoord demo", Test("tests/cluster_demo.rs", "\"demo\", \"--nodes\"")),
     ("flowcoord run", Test("tests/support/swarm.rs", ".arg(\"run\")")),
     ("flowctl cluster drain NODE --wait", Test("tests/swarm.rs", "[\"drain\", target, \"--wait\"]")),
     ("flowctl cluster drain node-2 --wait", Test("tests/swarm.rs", "[\"drain\", target, \"--wait\"]")),
+    ("flowctl cluster doctor", Test("tests/support/swarm.rs", "[\"cluster\", \"doctor\"")),
     ("flowctl cluster explain JOB", Test("tests/swarm.rs", "[\"explain\", \"train\"]")),
     ("flowctl cluster history", Test("tests/swarm.rs", "[\"history\"]")),
     ("flowctl cluster move JOB NODE", Test("tests/swarm.rs", "[\"move\", \"train\", target]")),
@@ -276,6 +286,8 @@ fn jobs_are_started_with_their_labels_and_logs_are_understood() {
     );
     let _plain = machine.begins("flowctl run -- COMMAND", &[("COMMAND", "python train.py")]);
     let _same = machine.begins("flowctl run -- python train.py", &[]);
+    let no_mps = machine.fails("flowctl run --gpu-share 40% -- python train.py", &[]);
+    assert!(no_mps.contains("no MPS control daemon runs"), "{no_mps}");
     machine.daemon.job_that("weighty", "it is read", SOON, |job| job["metric"]["name"] == "loss");
     assert_eq!(machine.explained("weighty")["weight"], 2.0);
     let scopes = eventually("the commands are read", SOON, || {
@@ -424,6 +436,9 @@ fn whoever_looks_sees_the_jobs_and_what_was_decided() {
         let told = machine.does("flowctl history", &[]);
         (told.contains("one") && told.contains("two")).then_some(())
     });
+    // What `flowsim deadlines --learned` reads.
+    let jobs = json(&machine.does("flowctl history --since 30d --json", &[]));
+    assert!(jobs[0]["name"].is_string() && jobs[0]["started_unix_ms"].is_u64(), "{jobs}");
     let now = this_instant(&machine);
     assert!(
         machine.does("flowctl explain JOB --at TIME", &[("JOB", "one"), ("TIME", &now)]).contains("Decision in force")
@@ -463,6 +478,7 @@ fn what_helps_helps() {
     assert!(machine.does("flowctl help policy", &[]).contains("balanced"));
     assert!(machine.does("flowctl help limits", &[]).contains("cpu.weight"));
     assert!(machine.does("flowctl help operations", &[]).contains("TROUBLESHOOTING"));
+    assert!(machine.does("flowctl help gpu", &[]).contains("NOT YET TRIED"));
     assert!(machine.does("flowctl help cluster", &[]).contains("WHAT IT NEVER DOES"));
     assert!(machine.does("flowctl help security", &[]).contains("WHO CAN DO WHAT"));
     // What this machine lacks is its own business; the daemon is found.

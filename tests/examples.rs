@@ -51,6 +51,8 @@ fn the_docker_run_examples_are_governed_as_their_labels_say() {
         let job = is_read(&daemon, name, "loss");
         assert!(job["notices"].as_array().unwrap().is_empty(), "{job:#?}");
     }
+    let is_foreseen = |job: &Value| job["work_left_cpu_s"]["likely"].as_f64().is_some_and(|left| left > 0.0);
+    daemon.job_that("first", "its work left is foreseen", SOON, is_foreseen);
     assert_eq!(daemon.job("urgent").unwrap()["min_share"], 0.25);
     assert_eq!(daemon.job("forgotten").unwrap()["adopted"]["labels"]["flowcon.weight"], "0.5");
 }

@@ -269,3 +269,22 @@ fn published_figures_stand_beside_simulated_ones() {
         assert!(html.contains("Not reproduced, and why") && !html.contains("<script"), "{html}");
     }
 }
+
+#[test]
+fn published_ends_are_repeated_from_tables_and_a_missing_one_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let tables = folder.path().display().to_string();
+    let missing = refused(&["paper", "pollux", "--tables", &tables]);
+    assert!(missing.contains("pollux_throughput.csv") && missing.contains("--tables"), "{missing}");
+    let steps = "application,source,placement,num_nodes,num_gpus,local_bsz,step_time_s,sync_time_s\n\
+                 ncf,placement,1,1,1,32768,0.5,0.1\n";
+    written(folder.path(), "pollux_throughput.csv", steps);
+    let jobs = "load,workload,job,submit_s,application,num_replicas,batch_size\n\
+                0.5,1,ncf-0,50,ncf,1,32768\n0.5,1,ncf-1,70,ncf,1,32768\n";
+    written(folder.path(), "pollux_workloads.csv", jobs);
+    // From 60 s and 120 s on: 30 s for the start, and 47 s.
+    let ends = "policy,load,workload,job,jct_s\ntiresias,0.5,1,ncf-0,87\ntiresias,0.5,1,ncf-1,127\n";
+    written(folder.path(), "pollux_published_jct.csv", ends);
+    let text = stdout(&["paper", "pollux", "--tables", &tables]);
+    assert!(text.contains("107 s (0.0 %)") && text.contains("100 % of the jobs"), "{text}");
+}

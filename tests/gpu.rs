@@ -311,3 +311,29 @@ fn a_library_that_was_named_and_does_not_load_is_told_of_once() {
     let job = Job::start(&daemon, "governed-all-the-same");
     assert!(daemon.job(&job.name).is_some());
 }
+
+#[test]
+fn a_command_has_its_part_for_mps_where_its_daemon_is_found_and_the_doctor_tells_of_it() {
+    let pipes = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start("off", &["gpu.library=off", "gpu.control=mps"]);
+    let asked = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+        command.arg("--socket").arg(daemon.socket()).args(words).env("CUDA_MPS_PIPE_DIRECTORY", pipes.path());
+        let output = command.output().unwrap();
+        (
+            output.status.code(),
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)),
+        )
+    };
+    let run = ["run", "--gpu-share", "40%", "--", "sh", "-c", "echo it has ${CUDA_MPS_ACTIVE_THREAD_PERCENTAGE-all}"];
+    let (code, told) = asked(&run);
+    assert!(code == Some(1) && told.contains("no MPS control daemon runs"), "{code:?} {told}");
+    assert!(unwrapped(&asked(&["doctor"]).1).contains("no MPS control daemon runs"));
+    fs::write(pipes.path().join("control"), "").unwrap();
+    assert_eq!(asked(&run), (Some(0), "it has 40\n".to_owned()));
+    assert!(unwrapped(&asked(&["doctor"]).1).contains("the MPS control daemon runs"));
+    let (code, told) = asked(&["run", "--gpu-share", "400%", "--", "true"]);
+    assert!(code == Some(2) && told.contains("from 1% to 100%"), "{code:?} {told}");
+    let plain = ["run", "--", "sh", "-c", "echo it has ${CUDA_MPS_ACTIVE_THREAD_PERCENTAGE-all}"];
+    assert_eq!(asked(&plain), (Some(0), "it has all\n".to_owned()));
+}

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use support::daemon::{Daemon, eventually};
@@ -72,20 +72,48 @@ fn query(port: u16, expression: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// A coordinator whose engine does not answer: it acts on nothing, and says so.
+fn coordinator(folder: &Path) -> (Running, PathBuf) {
+    let socket = folder.join("flowcoord.sock");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flowcoord"));
+    command.arg("run").arg("--engine").arg(format!("unix://{}", folder.join("none.sock").display()));
+    command.arg("--socket").arg(&socket).stderr(Stdio::null());
+    let coordinator = Running(command.spawn().unwrap());
+    eventually("the coordinator answers", SOON, || socket.exists().then_some(()));
+    (coordinator, socket)
+}
+
+/// `flowctl --socket … metrics --listen …`, and where it listens.
+fn exporter(socket: &Path) -> (Running, String) {
+    let mut exporter = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+    exporter.arg("--socket").arg(socket).args(["metrics", "--listen", "127.0.0.1:0"]);
+    let mut exporter = Running(exporter.stderr(Stdio::piped()).spawn().unwrap());
+    let mut said = String::new();
+    BufReader::new(exporter.0.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    (exporter, said.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned())
+}
+
+fn scraped(target: &str) -> String {
+    let output = Command::new("curl").args(["-sf", &format!("http://{target}/metrics")]).output().unwrap();
+    assert!(output.status.success(), "{target}: {:?}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
 #[test]
 fn a_real_prometheus_scrapes_it_and_every_panel_finds_its_numbers() {
     let (daemon, job) = governed();
     promtool(&["check", "metrics"], &daemon.told(&["metrics"]));
 
-    let mut exporter = Command::new(env!("CARGO_BIN_EXE_flowctl"));
-    exporter.arg("--socket").arg(daemon.socket()).args(["metrics", "--listen", "127.0.0.1:0"]);
-    let mut exporter = Running(exporter.stderr(Stdio::piped()).spawn().unwrap());
-    let mut said = String::new();
-    BufReader::new(exporter.0.stderr.take().unwrap()).read_line(&mut said).unwrap();
-    let target = said.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
-
     let folder = tempfile::tempdir().unwrap();
+    let (_coordinator, socket) = coordinator(folder.path());
+    let (_exporter, target) = exporter(&daemon.socket());
+    let (_of_the_cluster, of_the_cluster) = exporter(&socket);
+    promtool(&["check", "metrics"], &scraped(&of_the_cluster));
+
     let config = fs::read_to_string(root("config/prometheus/scrape.yml")).unwrap().replace("127.0.0.1:9713", &target);
+    let cluster = fs::read_to_string(root("config/prometheus/scrape-cluster.yml")).unwrap();
+    let (_, cluster) = cluster.split_once("scrape_configs:\n").unwrap();
+    let config = config + &cluster.replace("127.0.0.1:9714", &of_the_cluster);
     let rules = format!("rule_files: [\"{}\"]\n", root("config/prometheus/flowcon-rules.yml"));
     let file = folder.path().join("prometheus.yml");
     fs::write(&file, format!("global: {{scrape_interval: 1s}}\n{rules}{config}")).unwrap();
@@ -101,21 +129,28 @@ fn a_real_prometheus_scrapes_it_and_every_panel_finds_its_numbers() {
             .spawn()
             .expect("apt-get install prometheus"),
     );
-    eventually("the target is up", SOON, || {
+    eventually("the targets are up", SOON, || {
         let targets = ask(port, "/api/v1/targets");
-        (targets["data"]["activeTargets"][0]["health"] == "up").then_some(())
+        let targets = targets["data"]["activeTargets"].as_array()?;
+        (targets.len() == 2 && targets.iter().all(|target| target["health"] == "up")).then_some(())
     });
 
-    let dashboard: Value =
-        serde_json::from_str(&fs::read_to_string(root("config/grafana/flowcon.json")).unwrap()).unwrap();
-    let panels = dashboard["panels"].as_array().unwrap();
-    assert!(panels.len() > 10);
+    let panels = |dashboard: &str| {
+        let dashboard: Value = serde_json::from_str(&fs::read_to_string(root(dashboard)).unwrap()).unwrap();
+        dashboard["panels"].as_array().unwrap().clone()
+    };
+    let (node, cluster) = (panels("config/grafana/flowcon.json"), panels("config/grafana/flowcoord.json"));
+    assert!(node.len() > 10 && cluster.len() > 5);
     // Where the kernel has no pressure file there is no pressure.
     let known = |title: &str| title != "Pressure" || Path::new("/proc/pressure/cpu").exists();
-    for panel in panels.iter().filter(|panel| known(panel["title"].as_str().unwrap())) {
+    for panel in node.iter().chain(&cluster).filter(|panel| known(panel["title"].as_str().unwrap())) {
         for target in panel["targets"].as_array().unwrap() {
             let expression = target["expr"].as_str().unwrap();
-            let expression = expression.replace("$instance", ".*").replace("$job", ".*").replace("[5m]", "[10s]");
+            let expression = expression
+                .replace("$instance", ".*")
+                .replace("$job", ".*")
+                .replace("[5m]", "[10s]")
+                .replace("[1h]", "[10s]");
             eventually(&format!("{}: {expression}", panel["title"]), SOON, || {
                 let answer = query(port, &expression);
                 assert_eq!(answer["status"], "success", "{expression}: {answer}");

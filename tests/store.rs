@@ -209,7 +209,10 @@ fn a_later_versions_database_is_refused_and_kept() {
     let error = Store::open(dir.path()).unwrap_err();
     assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error}");
     let older = "ALTER TABLE original DROP COLUMN engine_id; ALTER TABLE original DROP COLUMN engine_socket";
-    sql(dir.path(), &format!("{older}; DROP TABLE adopted; DROP TABLE precedent; PRAGMA user_version = 1"));
+    sql(
+        dir.path(),
+        &format!("{older}; DROP TABLE adopted; DROP TABLE precedent; DROP TABLE freezable; PRAGMA user_version = 1"),
+    );
     let unmarked = Original { mark: None, ..original("a") };
     assert_eq!(open(dir.path()).originals().unwrap().readable, [unmarked]);
 }

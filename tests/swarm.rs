@@ -5,12 +5,14 @@
 mod support;
 
 use flowcon::coordinator::{PORT, agent::Client};
-use flowcon::host::swarm::Certificates;
+use flowcon::host::swarm::{Certificates, Identity};
 use flowcon::model::Millis;
-use flowcon::model::swarm::NodeId;
+use flowcon::model::swarm::{Attestation, NodeId, ServiceId};
+use rustix::thread::LinkNameSpaceType;
+use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::swarm::{IMAGE, TestSwarm, assert_one_writer};
 
 const LONG: u32 = 100_000;
@@ -30,11 +32,17 @@ fn jobs_are_placed_moved_with_their_state_and_drained() {
     let theirs = swarm.docker(1, &["service", "inspect", "theirs"]);
     swarm.coordinate();
     let placed = swarm.wait("train", "running", |job| job["state"] == "running");
-    let target = other(placed["node"].as_str().unwrap());
+    let source = placed["node"].as_str().unwrap();
+    let target = other(source);
+    let read_there = swarm.evaluations("train", source, 50);
     swarm.done(&["move", "train", target]);
     let moved = swarm.running_on("train", target);
     assert_eq!((moved["moves"].as_u64(), moved["mark"].as_str()), (Some(1), None));
     assert!(assert_one_writer(&beats) > moved["units"].as_f64().unwrap_or(1.0) as u32 / 2);
+    // Its evaluations before the move are known on the target, those that it printed there besides.
+    let known = swarm.evaluations("train", target, read_there + 1);
+    let printed = last_writers_beats(&beats);
+    assert!(known > printed, "{known} evaluations are known, and {printed} were printed there");
 
     swarm.done(&["drain", target, "--wait"]);
     let away = swarm.wait("train", "elsewhere", |job| job["state"] == "running" && job["node"] != target);
@@ -70,6 +78,55 @@ fn jobs_are_placed_moved_with_their_state_and_drained() {
     assert!(swarm.done(&["events"]).contains("train"));
 }
 
+/// How many units the last writer has done.
+fn last_writers_beats(beats: &std::path::Path) -> u64 {
+    let text = std::fs::read_to_string(beats).unwrap();
+    let writers = text.lines().rev().filter_map(|line| line.split_once(' ')).map(|(writer, _)| writer);
+    let last = writers.clone().next();
+    writers.take_while(|writer| Some(*writer) == last).count() as u64
+}
+
+#[test]
+fn what_services_that_are_no_jobs_reserve_is_not_free() {
+    let mut swarm = TestSwarm::start(2);
+    let nanos = swarm.docker(1, &["node", "inspect", "self", "--format", "{{.Description.Resources.NanoCPUs}}"]);
+    let cores = nanos.parse::<f64>().unwrap() / 1e9;
+    let reserve = |part: f64| format!("--reserve-cpu={:.2}", part * cores);
+    // One that runs for ever, and one that is to complete.
+    for (mode, part) in [("global", 0.5), ("global-job", 0.4)] {
+        let options = ["--detach", "--no-resolve-image", "--name", mode, "--mode", mode, &reserve(part)];
+        swarm.docker(1, &[&["service", "create"][..], &options, &[IMAGE, "sleep", "1000"]].concat());
+    }
+    let beats = swarm.submit_with("train", LONG, &[], &[&reserve(0.2)]);
+    swarm.coordinate();
+    let waits = swarm.wait("train", "waiting for room", |job| job["why"]["kind"] == "no-place");
+    assert_eq!(waits["state"], "waiting");
+    // Docker 20.10 leaves the task of a removed global-job running: what that reserves stays taken.
+    swarm.docker(1, &["service", "rm", "global"]);
+    swarm.wait("train", "running", |job| job["state"] == "running");
+    assert!(assert_one_writer(&beats) > 0);
+}
+
+#[test]
+fn a_service_made_by_hand_has_the_time_to_save_that_its_label_asks_for() {
+    let mut swarm = TestSwarm::start(1);
+    let beats = swarm.dir.join("beats");
+    std::fs::create_dir_all(&beats).unwrap();
+    // It saves for longer than the 10 s after which Swarm kills unless told.
+    let script = "trap 'sleep 14; echo saved >/beats/slow; exit 143' TERM; i=0; \
+        while true; do i=$((i+1)); echo \"epoch $i/100000 loss $((100000-i))\"; sleep 0.2; done";
+    let shared = format!("type=bind,source={},target=/beats", beats.display());
+    let options = ["--detach", "--no-resolve-image", "--name", "slow", "--replicas", "0", "--mount", &shared];
+    let labels = ["--label", "flowcon.queue=true", "--label", "flowcon.stop-grace=40s"];
+    let rest = ["--restart-condition", "on-failure", "--container-label", "flowcon.enable=true", IMAGE];
+    swarm.docker(1, &[&["service", "create"][..], &options, &labels, &rest, &["sh", "-c", script]].concat());
+    swarm.coordinate();
+    swarm.wait("slow", "running", |job| job["state"] == "running");
+    swarm.done(&["pause", "slow"]);
+    swarm.wait("slow", "paused", |job| job["state"] == "paused");
+    assert_eq!(std::fs::read_to_string(beats.join("slow")).unwrap(), "saved\n");
+}
+
 #[test]
 fn a_coordinator_that_dies_in_any_phase_is_continued_by_the_next() {
     let mut swarm = TestSwarm::start(3);
@@ -93,7 +150,15 @@ fn a_coordinator_that_dies_in_any_phase_is_continued_by_the_next() {
 fn a_node_that_is_cut_off_keeps_its_job_and_nobody_else_gets_it() {
     let mut swarm = TestSwarm::start(3);
     let beats = swarm.submit("train", LONG, &["flowcon.priority=10"]);
+    assert!(!swarm.doctor(1).0, "no coordinator runs yet");
     swarm.coordinate();
+    swarm.wait("train", "placed", |job| job["state"] == "running");
+    let (is_content, checks) = swarm.doctor(1);
+    let names: Vec<&str> = checks.iter().filter_map(|check| check["name"].as_str()).collect();
+    assert!(is_content, "{checks:#?}");
+    assert_eq!(names, ["swarm", "coordinator", "certificate", "agent", "agent", "agent"]);
+    let (_, of_a_worker) = swarm.doctor(2);
+    assert_eq!(of_a_worker.last().map(|check| &check["found"]), Some(&"answers here, to managers only".into()));
     let placed = swarm.wait("train", "running", |job| job["state"] == "running");
     let mut node = placed["node"].as_str().unwrap().to_owned();
     if node == "node-1" {
@@ -106,6 +171,9 @@ fn a_node_that_is_cut_off_keeps_its_job_and_nobody_else_gets_it() {
         job["state"] != "running" && job["why"]["text"].as_str().is_some_and(|why| why.contains(&node))
     });
     assert!(lost["to"].is_null() || lost["to"] == node.as_str(), "{lost}");
+    let (is_content, checks) = swarm.doctor(1);
+    let failed = checks.iter().find(|check| check["verdict"] == "fail").unwrap();
+    assert!(!is_content && failed["found"].as_str().unwrap().contains(&node), "{checks:#?}");
     // An operator's word that a node is off is not taken for one that answers.
     assert_eq!(swarm.flowctl(&["node-is-off", "train", "node-1"]).status.code(), Some(6));
     swarm.cut(number, false);
@@ -130,15 +198,67 @@ fn forged(folder: &std::path::Path, cluster: &str) -> Certificates {
     Certificates::of_files(certificate.clone(), key, certificate)
 }
 
+/// Asks an agent from the manager. The Swarm's network is nobody else's: whoever asks enters it.
+fn ask<T: Send>(
+    swarm: &TestSwarm,
+    identity: Identity,
+    node: NodeId,
+    address: &str,
+    what: impl AsyncFnOnce(Client) -> T + Send,
+) -> T {
+    let manager = std::fs::File::open(swarm.folder(1).join("netns")).unwrap();
+    let ask = || {
+        rustix::thread::move_into_link_name_space(manager.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        let client = Client::new(Arc::new(identity), node, address, PORT);
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(what(client))
+    };
+    std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
+}
+
+#[test]
+fn what_does_not_care_that_it_is_told_to_stop_is_alive_until_it_is_killed() {
+    const GRACE: Duration = Duration::from_secs(3);
+    let swarm = TestSwarm::start(1);
+    let beats = swarm.dir.join("deaf");
+    std::fs::create_dir_all(&beats).unwrap();
+    let shared = format!("type=bind,source={},target=/beats", beats.display());
+    let grace = format!("{}s", GRACE.as_secs());
+    let script = "trap '' TERM; while :; do echo beat >>/beats/deaf; sleep 0.05; done";
+    let create = ["service", "create", "--detach", "--no-resolve-image", "--name", "deaf", "--mount", &shared];
+    let deaf = [&create[..], &["--stop-grace-period", &grace, IMAGE, "sh", "-c", script]].concat();
+    let service = ServiceId(swarm.docker(1, &deaf).into());
+    let length = || std::fs::metadata(beats.join("deaf")).map_or(0, |found| found.len());
+    let node = NodeId(swarm.docker(1, &["info", "--format", "{{.Swarm.NodeID}}"]).into());
+    let attest = |patience| {
+        let identity = Certificates::of_swarm(&swarm.folder(1).join("data")).load().unwrap();
+        let (service, node) = (service.clone(), node.clone());
+        ask(&swarm, identity, node, "10.213.0.1", async move |client| client.attest(&service, None, patience).await)
+    };
+    let lives = (0..300).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        length() > 0 && attest(Millis(0)) == Ok(Attestation::Alive(1))
+    });
+    assert!(lives, "{:?}", attest(Millis(0)));
+    swarm.docker(1, &["service", "scale", "--detach", "deaf=0"]);
+    let told = Instant::now();
+    while told.elapsed() < GRACE / 2 {
+        assert_eq!(attest(Millis(0)), Ok(Attestation::Alive(1)), "{:?} after it was told", told.elapsed());
+    }
+    // Asked again while it lives, an agent waits for its end.
+    let gone = (0..10).any(|_| attest(Millis::from_secs(5)) == Ok(Attestation::Gone));
+    let (waited, written) = (told.elapsed(), length());
+    assert!(gone && waited >= GRACE, "{waited:?}");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(length(), written, "it writes after it was attested to be gone");
+}
+
 #[test]
 fn agents_answer_managers_of_their_own_swarm_only() {
     let swarm = TestSwarm::start(2);
     let id = |node: usize| NodeId(swarm.docker(node, &["info", "--format", "{{.Swarm.NodeID}}"]).into());
     let of = |node: usize| Certificates::of_swarm(&swarm.folder(node).join("data")).load().unwrap();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
     let asked = |identity, node: NodeId, address: &str| {
-        let client = Client::new(Arc::new(identity), node, address, PORT);
-        runtime.block_on(client.report(&[], Millis::from_secs(60)))
+        ask(&swarm, identity, node, address, async |client| client.report(&[], Millis::from_secs(60)).await)
     };
     let answered = (0..100).find_map(|_| {
         std::thread::sleep(Duration::from_millis(200));

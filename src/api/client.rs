@@ -118,8 +118,12 @@ impl Client {
 
     /// Changes the policy.
     pub async fn set_policy(&self, change: &PolicyChange) -> Result<Done, ClientError> {
-        let body = encoded(change);
-        let bytes = self.within(self.whole(Method::PUT, "/v1/policy", body)).await?;
+        self.put("/v1/policy", change).await
+    }
+
+    /// Puts a document at `path`.
+    pub async fn put(&self, path: &str, document: &impl Serialize) -> Result<Done, ClientError> {
+        let bytes = self.within(self.whole(Method::PUT, path, encoded(document))).await?;
         self.understood(&bytes)
     }
 

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-/// Everything that a client may ask the daemon to do. Reading is not a command: it is served from [`Feed`].
+/// Everything that a client may ask the daemon to do. Reading is not a command: it is served from [`Feed`], but for what only the loop knows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Leave one container (name, id or id prefix) or all of them alone, with their original limits.
@@ -40,6 +40,18 @@ pub enum Command {
     },
     /// Put the original limits of an adopted container back and forget it.
     Disown(String),
+    /// Tell what is known of the learning of a Swarm service's job, also of one that ended a while ago, as JSON.
+    Record {
+        /// The service's id.
+        service: String,
+    },
+    /// Keep what another node's daemon knew of a Swarm service's job until its container begins here.
+    Expect {
+        /// The service's id.
+        service: String,
+        /// What that daemon told, as JSON.
+        record: String,
+    },
     /// Put every original limit back and pause everything.
     Restore,
     /// Use another policy until the next reload.

@@ -1,28 +1,79 @@
-//! `flowctl completion SHELL`: clap's script, taught the names of the jobs that are governed at the moment.
+//! `flowctl completion SHELL`: clap's script, taught the names of jobs and nodes that there are at the moment.
 //!
-//! Where a command takes a job, its argument has [`JOB`] as its hint, and the script asks `flowctl __jobs`. Imports: the API's
-//! client, screen.
+//! Where a command takes one, its argument has [`JOB`], [`CLUSTER_JOB`] or [`NODE`] as its hint, and the script asks `flowctl __jobs`.
+//! Imports: the API's client, screen.
 
 use crate::api::client::Client;
-use crate::api::wire::ContainerList;
+use crate::api::wire::{Cluster, ContainerList};
 use crate::term::exit::Failure;
 use crate::term::screen::Screen;
-use clap::{Command, ValueHint};
+use clap::{Arg, Command, ValueEnum, ValueHint};
 use clap_complete::Shell;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The hint of an argument that is a job: no file, nothing else that a shell knows.
 pub(super) const JOB: ValueHint = ValueHint::Other;
+/// The hint of an argument that is a job of the cluster. Nothing here takes a user's name, which it is elsewhere.
+pub(super) const CLUSTER_JOB: ValueHint = ValueHint::Username;
+/// The hint of an argument that is a node of the cluster.
+pub(super) const NODE: ValueHint = ValueHint::Hostname;
 
 /// The hidden subcommand that the scripts ask.
 pub(super) const JOBS: &str = "__jobs";
 
+/// The subcommand whose own subcommands are about the cluster.
+const CLUSTER: &str = "cluster";
+
 /// Nobody waits longer for a name.
 const AT_MOST: Duration = Duration::from_millis(700);
 
+/// Whose names a script asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Names {
+    /// The governed jobs.
+    Jobs,
+    /// The jobs of the cluster, and their gangs.
+    ClusterJobs,
+    /// The nodes of the cluster.
+    Nodes,
+}
+
+impl Names {
+    fn of(argument: &Arg) -> Option<Names> {
+        match argument.get_value_hint() {
+            JOB => Some(Names::Jobs),
+            CLUSTER_JOB => Some(Names::ClusterJobs),
+            NODE => Some(Names::Nodes),
+            _ => None,
+        }
+    }
+
+    /// As the scripts say it.
+    fn word(self) -> &'static str {
+        match self {
+            Names::Jobs => "jobs",
+            Names::ClusterJobs => "cluster-jobs",
+            Names::Nodes => "nodes",
+        }
+    }
+
+    pub(super) fn is_of_the_cluster(self) -> bool {
+        self != Names::Jobs
+    }
+}
+
+/// A verb after which names are offered: for each of its positional arguments which, the last for all further ones.
+struct Named {
+    /// It is a subcommand of `flowctl cluster`.
+    is_of_cluster: bool,
+    verb: String,
+    names: Vec<Names>,
+}
+
 /// Prints the script for a shell.
 pub(super) fn script(shell: Shell, mut command: Command, screen: &Screen) -> Result<(), Failure> {
-    let verbs = verbs_about_jobs(&command);
+    let verbs = verbs_about_names(&command);
     let mut plain = Vec::new();
     clap_complete::generate(shell, &mut command, "flowctl", &mut plain);
     let plain = String::from_utf8_lossy(&plain);
@@ -35,12 +86,29 @@ pub(super) fn script(shell: Shell, mut command: Command, screen: &Screen) -> Res
     Ok(screen.print(&script)?)
 }
 
-/// Prints the names of the governed jobs, one a line; nothing where no daemon answers at once.
-pub(super) async fn jobs(client: &Client, screen: &Screen) -> Result<(), Failure> {
-    let Ok(list) = client.hurried(AT_MOST).get::<ContainerList>("/v1/containers").await else { return Ok(()) };
-    let words = list.containers.iter().map(|job| if is_plain(&job.name) { &job.name } else { &job.short_id });
-    let lines: String = words.filter(|word| is_plain(word)).map(|word| format!("{word}\n")).collect();
+/// Prints names, one a line; nothing where nobody answers at once.
+pub(super) async fn names(client: &Client, of: Names, screen: &Screen) -> Result<(), Failure> {
+    let client = client.hurried(AT_MOST);
+    let words: BTreeSet<String> = if of.is_of_the_cluster() {
+        let Ok(cluster) = client.get::<Cluster>("/v1/cluster").await else { return Ok(()) };
+        match of {
+            Names::Nodes => cluster.nodes.into_iter().map(|node| plain(node.name, &node.id)).collect(),
+            _ => {
+                let gangs: Vec<String> = cluster.jobs.iter().filter_map(|job| job.gang.clone()).collect();
+                cluster.jobs.into_iter().map(|job| plain(job.name, &job.id)).chain(gangs).collect()
+            }
+        }
+    } else {
+        let Ok(list) = client.get::<ContainerList>("/v1/containers").await else { return Ok(()) };
+        list.containers.into_iter().map(|job| plain(job.name, &job.short_id)).collect()
+    };
+    let lines: String = words.iter().filter(|word| is_plain(word)).map(|word| format!("{word}\n")).collect();
     Ok(screen.print(&lines)?)
+}
+
+/// The name, or the id where a shell could take the name for more.
+fn plain(name: String, id: &str) -> String {
+    if is_plain(&name) { name } else { id.to_owned() }
 }
 
 /// A shell sees these: strangers name containers, and nothing of theirs may mean anything to it.
@@ -49,22 +117,41 @@ fn is_plain(name: &str) -> bool {
     begins && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
 }
 
-fn verbs_about_jobs(command: &Command) -> Vec<String> {
-    let takes_job = |verb: &&Command| verb.get_positionals().any(|argument| argument.get_value_hint() == JOB);
-    command.get_subcommands().filter(takes_job).map(|verb| verb.get_name().to_owned()).collect()
+fn verbs_about_names(command: &Command) -> Vec<Named> {
+    let named = |is_of_cluster: bool| {
+        move |verb: &Command| {
+            let names: Vec<Names> = verb.get_positionals().filter_map(Names::of).collect();
+            (!names.is_empty()).then(|| Named { is_of_cluster, verb: verb.get_name().to_owned(), names })
+        }
+    };
+    let cluster = command.find_subcommand(CLUSTER).into_iter().flat_map(Command::get_subcommands);
+    command.get_subcommands().filter_map(named(false)).chain(cluster.filter_map(named(true))).collect()
 }
 
-/// A function before clap's: after a verb about jobs, what is no option and follows none is a job.
-fn for_bash(plain: &str, verbs: &[String]) -> String {
-    let own = plain.replace("complete -F _flowctl ", "complete -F _flowctl_or_jobs ");
-    let verbs = verbs.join("|");
+/// A function before clap's: after a verb about names, what is no option and follows none is a name.
+fn for_bash(plain: &str, verbs: &[Named]) -> String {
+    let own = plain.replace("complete -F _flowctl ", "complete -F _flowctl_or_names ");
+    let arms: String = verbs
+        .iter()
+        .map(|Named { is_of_cluster, verb, names }| {
+            let of = if *is_of_cluster { format!("'{CLUSTER} '{verb}") } else { verb.clone() };
+            let names: Vec<&str> = names.iter().map(|names| names.word()).collect();
+            format!("            {of}) names=({}) ;;\n", names.join(" "))
+        })
+        .collect();
     format!(
-        r#"_flowctl_or_jobs() {{
-    local word verb="" current="${{COMP_WORDS[COMP_CWORD]}}"
+        r#"_flowctl_or_names() {{
+    local word of="" at=0 names=() current="${{COMP_WORDS[COMP_CWORD]}}"
     for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
-        case "$word" in {verbs}) verb=$word; break ;; esac
+        if [[ ${{#names[@]}} != 0 ]]; then
+            [[ $word == -* || $at -ge $((${{#names[@]}} - 1)) ]] || at=$((at + 1))
+            continue
+        fi
+        case "$of$word" in
+            {CLUSTER}) of="{CLUSTER} " ;;
+{arms}        esac
     done
-    if [[ -z $verb || $current == -* || ${{COMP_WORDS[COMP_CWORD-1]}} == -* ]]; then
+    if [[ ${{#names[@]}} == 0 || $current == -* || ${{COMP_WORDS[COMP_CWORD-1]}} == -* ]]; then
         _flowctl "$@"
         return
     fi
@@ -72,7 +159,7 @@ fn for_bash(plain: &str, verbs: &[String]) -> String {
     compopt +o default +o bashdefault 2>/dev/null
     while IFS= read -r word; do
         [[ $word == "$current"* ]] && COMPREPLY+=("$word")
-    done < <("${{COMP_WORDS[0]}}" {JOBS} 2>/dev/null)
+    done < <("${{COMP_WORDS[0]}}" {JOBS} "${{names[at]}}" 2>/dev/null)
     return 0
 }}
 
@@ -80,20 +167,30 @@ fn for_bash(plain: &str, verbs: &[String]) -> String {
     )
 }
 
-/// clap writes no action for an argument with the hint [`JOB`].
+/// clap writes no action for an argument with the hint [`JOB`], and its own for the others.
 fn for_zsh(plain: &str) -> String {
-    let function = format!(
-        "_flowctl_jobs() {{\n    local -a jobs\n    jobs=(${{(f)\"$(_call_program jobs flowctl {JOBS} 2>/dev/null)\"}})\n    \
-         compadd -a jobs\n}}\n\n_flowctl() {{\n"
-    );
-    plain.replace(":' \\\n", ":_flowctl_jobs' \\\n").replacen("_flowctl() {\n", &function, 1)
+    let mut script = plain.to_owned();
+    for (names, action) in [(Names::Jobs, ""), (Names::ClusterJobs, "_users"), (Names::Nodes, "_hosts")] {
+        let word = names.word();
+        let function = format!(
+            "_flowctl_{word}() {{\n    local -a names\n    names=(${{(f)\"$(_call_program names flowctl {JOBS} {word} 2>/dev/null)\"}})\n    \
+             compadd -a names\n}}\n\n_flowctl() {{\n"
+        );
+        script = script.replace(&format!(":{action}' \\\n"), &format!(":_flowctl_{word}' \\\n"));
+        script = script.replacen("_flowctl() {\n", &function, 1);
+    }
+    script
 }
 
-fn for_fish(plain: &str, verbs: &[String]) -> String {
-    let lines = verbs.iter().map(|verb| {
-        format!(
-            "complete -c flowctl -n \"__fish_flowctl_using_subcommand {verb}\" -f -a \"(flowctl {JOBS} 2>/dev/null)\"\n"
-        )
+fn for_fish(plain: &str, verbs: &[Named]) -> String {
+    let lines = verbs.iter().map(|Named { is_of_cluster, verb, names }| {
+        let condition = match is_of_cluster {
+            true => format!("__fish_flowctl_using_subcommand {CLUSTER}; and __fish_seen_subcommand_from {verb}"),
+            false => format!("__fish_flowctl_using_subcommand {verb}"),
+        };
+        let asked: Vec<String> =
+            names.iter().map(|names| format!("(flowctl {JOBS} {} 2>/dev/null)", names.word())).collect();
+        format!("complete -c flowctl -n \"{condition}\" -f -a \"{}\"\n", asked.join(" "))
     });
     format!("{plain}{}", lines.collect::<String>())
 }
@@ -104,24 +201,34 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn zsh_and_fish_ask_for_jobs_where_bash_does() {
+    fn zsh_and_fish_ask_for_names_where_bash_does() {
         let command = || super::super::Cli::command();
-        let verbs = verbs_about_jobs(&command());
-        assert_eq!(verbs, ["explain", "history", "release", "govern", "pin", "unpin", "disown", "logs"]);
+        let verbs = verbs_about_names(&command());
+        let of = |cluster: bool| verbs.iter().filter(move |verb| verb.is_of_cluster == cluster);
+        let words = |cluster: bool| of(cluster).map(|verb| verb.verb.as_str()).collect::<Vec<_>>();
+        assert_eq!(words(false), ["explain", "history", "release", "govern", "pin", "unpin", "disown", "logs"]);
+        assert_eq!(words(true), ["explain", "move", "drain", "undrain", "pause", "resume", "node-is-off"]);
         let plain = |shell: Shell| {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut command(), "flowctl", &mut script);
             String::from_utf8(script).expect("UTF-8")
         };
-        let zsh = for_zsh(&plain(Shell::Zsh));
-        // Once more for each other name of a verb.
-        let names: usize = verbs
-            .iter()
-            .map(|verb| 1 + command().find_subcommand(verb).map_or(0, |verb| verb.get_visible_aliases().count()))
-            .sum();
-        assert_eq!(zsh.matches(":_flowctl_jobs' \\\n").count(), names);
-        assert_eq!(zsh.matches("_flowctl_jobs() {").count(), 1);
-        assert_eq!(for_fish(&plain(Shell::Fish), &verbs).matches("(flowctl __jobs").count(), verbs.len());
+        let (zsh, fish) = (for_zsh(&plain(Shell::Zsh)), for_fish(&plain(Shell::Fish), &verbs));
+        for names in [Names::Jobs, Names::ClusterJobs, Names::Nodes] {
+            let takes = |verb: &&Named| verb.names.contains(&names);
+            // Once more for each other name of a verb.
+            let spellings = |verb: &Named| {
+                let command = command();
+                let parent = if verb.is_of_cluster { command.find_subcommand(CLUSTER) } else { Some(&command) };
+                let verb = parent.and_then(|parent| parent.find_subcommand(&verb.verb)).expect("a verb");
+                1 + verb.get_visible_aliases().count()
+            };
+            let (word, places) = (names.word(), verbs.iter().filter(takes));
+            let spelled: usize = places.clone().map(spellings).sum();
+            assert_eq!(zsh.matches(&format!(":_flowctl_{word}' \\\n")).count(), spelled, "{word}");
+            assert_eq!(zsh.matches(&format!("_flowctl_{word}() {{")).count(), 1);
+            assert_eq!(fish.matches(&format!("(flowctl __jobs {word} ")).count(), places.count(), "{word}");
+        }
     }
 
     #[test]

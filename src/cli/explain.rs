@@ -2,8 +2,10 @@
 //!
 //! Pure. Imports: wire types, text, table.
 
+mod gpu;
+
 use crate::api::wire::{
-    Claim, Container, ContainerDetail, Domain, Estimate, Explanation, GpuUse, GrowthEfficiency, Limit, Limits, Trend,
+    Claim, Container, ContainerDetail, Domain, Estimate, Explanation, GrowthEfficiency, Limit, Limits, Trend,
 };
 use crate::term::screen::{Look, Tone};
 use crate::term::table::{Cell, Column, table};
@@ -70,6 +72,9 @@ fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanatio
     match &explanation.decision {
         Some(decision) => page.line("why", &decision.story),
         None => page.line("why", "nothing was decided for it yet"),
+    }
+    if let Some(words) = gpu::limited_by(container, explanation) {
+        page.line("limited by", words);
     }
     page.line("policy", &explanation.policy);
     page.line("list", container.list.as_deref().unwrap_or("none"));
@@ -156,7 +161,7 @@ fn bounds(explanation: &Explanation) -> String {
 
 fn growth(page: &mut Page<'_>, explanation: &Explanation) {
     page.section("Growth efficiency (evaluation gained per resource used)");
-    let GrowthEfficiency { per_node_cpu_s, per_node_memory_s, per_block_io_gib, per_network_io_gib } =
+    let GrowthEfficiency { per_node_cpu_s, per_node_memory_s, per_block_io_gib, per_network_io_gib, per_gpu_s } =
         explanation.growth;
     let cpu = match per_node_cpu_s {
         Some(growth) => {
@@ -174,6 +179,7 @@ fn growth(page: &mut Page<'_>, explanation: &Explanation) {
     };
     page.line("CPU", &cpu);
     let each = [
+        ("GPU", per_gpu_s, "per GPU-second"),
         ("memory", per_node_memory_s, "per second with all the node's memory"),
         ("block I/O", per_block_io_gib, "per GiB read or written"),
         ("network", per_network_io_gib, "per GiB received or sent"),
@@ -361,22 +367,17 @@ fn used(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
         }
     }
     for part in &container.gpus {
-        page.line(&format!("GPU {}", part.place()), &gpu(part));
+        page.line(&format!("GPU {}", part.place()), &gpu::used(part));
     }
-}
-
-/// `45% of its time, 3.2G of its memory, by 2 processes (GPU-5d…)`.
-fn gpu(part: &GpuUse) -> String {
-    let share = part.share.map_or_else(
-        || "an unknown part of its time".to_owned(),
-        |share| format!("{} of its time", text::percent(share)),
-    );
-    let memory = part.memory_bytes.map_or_else(
-        || "an unknown part of its memory".to_owned(),
-        |bytes| format!("{} of its memory", text::bytes(bytes)),
-    );
-    let processes = if part.processes == 1 { "1 process".to_owned() } else { format!("{} processes", part.processes) };
-    format!("{share}, {memory}, by {processes} ({})", part.uuid)
+    for no_room in &explanation.no_room {
+        page.line("no room", &gpu::no_room(no_room));
+    }
+    if let Some(frozen) = container.frozen_share {
+        page.line(
+            "frozen",
+            &format!("{} of the time, so that another job on its GPU keeps its speed", text::percent(frozen)),
+        );
+    }
 }
 
 fn notices(page: &mut Page<'_>, container: &Container) {

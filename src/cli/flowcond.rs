@@ -1,12 +1,14 @@
 //! The command line of `flowcond`: run the daemon, restore what it changed, check its configuration.
 //!
-//! Imports: config, daemon, service.
+//! Imports: config, daemon, host's freezer, service.
 
 use super::service::{block_on, log_to_journal_or_stderr};
 use crate::config::{self, ConfigError, OnExit, Settings, Sources};
 use crate::daemon::{self, Control, Restored};
+use crate::host::freezer;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
+use std::io::{BufReader, stdin, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
@@ -51,6 +53,9 @@ enum Verb {
     },
     /// Say what is wrong with the configuration: file, line and key
     CheckConfig,
+    /// Freeze and thaw as the daemon says, and thaw everything when it is gone; the daemon starts it
+    #[command(hide = true)]
+    Freezer,
 }
 
 /// The command line, for the manual.
@@ -67,6 +72,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return if refusal.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
         }
     };
+    if let Some(Verb::Freezer) = arguments.verb {
+        return finish(freezer::run(BufReader::new(stdin()), stdout()).map_err(|error| error.to_string()));
+    }
     let settings = match config::load(&sources(&arguments)) {
         Ok(settings) => settings,
         Err(mistakes) => return refused(&mistakes),
@@ -75,13 +83,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         None => govern(&arguments, settings),
         Some(Verb::Restore { as_configured: true }) if settings.on_exit == OnExit::Keep => {
             println!("on-exit = \"keep\": the limits stay for the next daemon");
-            ExitCode::SUCCESS
+            thaw(&settings)
         }
         Some(Verb::Restore { .. }) => restore(&settings),
         Some(Verb::CheckConfig) => {
             println!("{}: no mistakes", arguments.config.as_deref().unwrap_or(Path::new(USUAL_FILE)).display());
             ExitCode::SUCCESS
         }
+        Some(Verb::Freezer) => ExitCode::SUCCESS, // it has run
     }
 }
 
@@ -138,6 +147,12 @@ fn govern(arguments: &Arguments, settings: Settings) -> ExitCode {
 fn restore(settings: &Settings) -> ExitCode {
     let restored = block_on(async { daemon::restore(settings).await.map_err(|error| error.to_string()) });
     finish(restored.and_then(|restored| report(&restored)))
+}
+
+/// Nothing may stay frozen, whatever happens to the limits.
+fn thaw(settings: &Settings) -> ExitCode {
+    let failed = block_on(async { daemon::thaw(settings).await.map_err(|error| error.to_string()) });
+    finish(failed.and_then(|failed| if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }))
 }
 
 fn report(restored: &Restored) -> Result<(), String> {

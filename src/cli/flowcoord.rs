@@ -1,7 +1,11 @@
-//! The command line of `flowcoord`: coordinate, answer for a node, check the configuration. Imports: coordinator, service.
+//! The command line of `flowcoord`: coordinate, answer for a node, check the configuration. Imports: coordinator, lab, service.
 
 use super::service::{block_on, log_to_journal_or_stderr};
 use crate::coordinator::{self, Control, Settings};
+use crate::lab::cluster as demo;
+use crate::lab::train::{self, TrainArgs};
+use crate::term::exit::Failure;
+use crate::term::screen::{ColorChoice, Format, Screen};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,7 +13,11 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-const USUAL_FILE: &str = "/etc/flowcon/flowcoord.toml";
+/// The demo's nodes have a flowcond each, and this program is all that is sure to be there.
+pub const FLOWCOND: &str = "__flowcond";
+
+/// Where the configuration lies unless told otherwise.
+pub(super) const USUAL_FILE: &str = "/etc/flowcon/flowcoord.toml";
 
 /// Places and moves training jobs on a Docker Swarm
 #[derive(Parser, Debug)]
@@ -38,7 +46,7 @@ const AFTER_HELP: &str = "\
 Run `flowcoord run` on the managers of the Swarm and `flowcoord agent` on every node; `flowctl cluster status` asks it.
 Signals: HUP reads the configuration again, TERM and INT end it. Jobs go on; whoever coordinates next goes on from there.";
 
-#[derive(Subcommand, Debug, Clone, Copy)]
+#[derive(Subcommand, Debug, Clone)]
 enum Verb {
     /// Coordinate, on a manager of the Swarm; only the one on Swarm's leader acts
     Run,
@@ -46,6 +54,11 @@ enum Verb {
     Agent,
     /// Say what is wrong with the configuration
     CheckConfig,
+    /// Make a small Swarm on this machine, run real trainings on it plainly, then governed, and compare; needs root and Docker
+    Demo(demo::ClusterDemoArgs),
+    /// Run one of the built-in trainings
+    #[command(hide = true)]
+    Train(TrainArgs),
 }
 
 /// The command line, for the manual.
@@ -55,6 +68,10 @@ pub fn command() -> clap::Command {
 
 /// Runs `flowcoord` with these arguments.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if arguments.get(1).is_some_and(|verb| verb == FLOWCOND) {
+        return super::flowcond::run(arguments.into_iter().skip(1));
+    }
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(refusal) => {
@@ -62,6 +79,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return if refusal.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
         }
     };
+    match &arguments.verb {
+        Verb::Demo(args) => return ended(demo::run(args, &Screen::new(Format::Table, ColorChoice::Auto))),
+        Verb::Train(args) => return ended(train::run(args).map_err(Failure::from)),
+        Verb::Run | Verb::Agent | Verb::CheckConfig => {}
+    }
     let settings = match settings(&arguments) {
         Ok(settings) => settings,
         Err(error) => {
@@ -80,11 +102,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ended = block_on(async move {
         let (control, told) = mpsc::channel(4);
         tokio::spawn(signals(control));
-        let verb = arguments.verb;
+        let is_agent = matches!(arguments.verb, Verb::Agent);
         let reread = Box::new(move || self::settings(&arguments));
-        let ended = match verb {
-            Verb::Run | Verb::CheckConfig => coordinator::run(settings, reread, told).await,
-            Verb::Agent => coordinator::agent::run(settings, told).await,
+        let ended = match is_agent {
+            true => coordinator::agent::run(settings, told).await,
+            false => coordinator::run(settings, reread, told).await,
         };
         ended.map_err(|error| error.to_string())
     });
@@ -93,6 +115,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(text) => {
             eprintln!("flowcoord: {text}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+fn ended(done: Result<(), Failure>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("flowcoord: {}\nnext: {}", failure.message, failure.next);
+            failure.exit.into()
         }
     }
 }

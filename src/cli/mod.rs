@@ -173,9 +173,12 @@ enum Verb {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the names of the governed jobs, for completion scripts
+    /// Print the names of the governed jobs, or of what the cluster has, for completion scripts
     #[command(name = completion::JOBS, hide = true)]
-    Jobs,
+    Jobs {
+        #[arg(default_value = "jobs")]
+        of: completion::Names,
+    },
     /// Show help for a command or a topic: labels, policy, limits, operations, cluster, security
     Help(help::HelpArgs),
     /// Write the manual pages into a folder, for packages
@@ -247,14 +250,17 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
         Verb::Doctor(args) => return block_on(doctor::doctor(&client, &args, &screen))?.map(ExitCode::from),
         Verb::Config(args) => config::run(&args, &client, &screen),
         Verb::Completion { shell } => completion::script(shell, usage::command(), &screen),
-        Verb::Jobs => block_on(completion::jobs(&client, &screen))?,
+        Verb::Jobs { of } => {
+            let socket = if of.is_of_the_cluster() { cluster::socket(&cli.common) } else { socket };
+            block_on(completion::names(&Client::new(&socket, cli.common.timeout), of, &screen))?
+        }
         Verb::Help(args) => help::run(&args, usage::command(), &screen),
         Verb::Manual { folder } => help::write_manual(&folder, usage::command()),
         Verb::Logs(args) => logs::run(&args, &client, screen.format),
         Verb::CheckLog(args) => check_log::run(&args, &client, screen.format),
         Verb::Cluster(args) => {
             let client = Client::new(&cluster::socket(&cli.common), cli.common.timeout);
-            block_on(cluster::cluster(&client, &args, &screen))?
+            return block_on(cluster::cluster(&client, &args, &screen))?.map(ExitCode::from);
         }
         Verb::Demo(args) => demo::run(&args, &screen),
         Verb::Bench(args) => bench::run(&args, &screen),

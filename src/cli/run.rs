@@ -1,6 +1,6 @@
 //! `flowctl run`: a command in a governed cgroup of its own, with its output shown, signals passed on and its exit code returned.
 //!
-//! Imports: config's labels, host (cgroup, scope, systemd, node).
+//! Imports: config's labels, host (cgroup, GPU, scope, systemd, node).
 
 mod detached;
 mod registered;
@@ -9,6 +9,7 @@ mod signals;
 
 use crate::config;
 use crate::host::cgroup::{self, CgroupError, Home};
+use crate::host::gpu::mps::{self, Mps};
 use crate::host::scope::protocol::Registration;
 use crate::host::scope::{self, Admitted, HandshakeSocket, Output, ScopeError, ScopeName};
 use crate::host::{node, systemd::Systemd};
@@ -42,6 +43,9 @@ pub struct RunArgs {
     /// A label, as a container has them; flowcon.enable=true goes without saying
     #[arg(long = "label", short = 'l', value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
+    /// Part of a GPU's processors that it may use, 40%, where NVIDIA's MPS divides the GPU; set at its start and for good
+    #[arg(long, value_name = "SHARE", value_parser = gpu_share)]
+    gpu_share: Option<GpuShare>,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -59,6 +63,20 @@ pub struct EnterArgs {
 
 /// The hidden subcommand that [`EnterArgs`] belongs to.
 pub const ENTER: &str = "__enter";
+
+/// Percent of a GPU's processors.
+#[derive(Clone, Copy, Debug)]
+struct GpuShare(u8);
+
+/// `40%` or `0.4`, as MPS takes it: whole percents.
+fn gpu_share(text: &str) -> Result<GpuShare, String> {
+    let percent = match text.strip_suffix('%') {
+        Some(number) => number.trim().parse::<f64>().ok(),
+        None => text.parse::<f64>().ok().map(|part| part * 100.0),
+    };
+    let percent = percent.map(f64::round).filter(|percent| (1.0..=100.0).contains(percent));
+    percent.map(|percent| GpuShare(percent as u8)).ok_or_else(|| "expected a part from 1% to 100%".to_owned())
+}
 
 pub(super) fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
@@ -94,6 +112,16 @@ fn check(args: &RunArgs) -> Result<(), Failure> {
     if let Some(word) = args.command.first().filter(|word| word.as_encoded_bytes().starts_with(b"-")) {
         let message = format!("{} is no option of `flowctl run -- COMMAND`, and no command", word.to_string_lossy());
         return usage(message, "`flowctl run --help` lists the options; they stand before the command");
+    }
+    if args.gpu_share.is_some() {
+        let found = Mps::of_environment();
+        if !matches!(found, Mps::Reachable(_)) {
+            let next = format!(
+                "start it as the user of the jobs, nvidia-cuda-mps-control -d, or name its pipes with {}",
+                mps::PIPES
+            );
+            return Err(Failure::new(Exit::Failed, format!("--gpu-share needs NVIDIA's MPS: {found}"), next));
+        }
     }
     match config::labels::meant(&args.labels.iter().cloned().collect()) {
         Ok(()) => Ok(()),
@@ -138,7 +166,7 @@ async fn run_in(place: &Place, name: &ScopeName, args: &RunArgs, socket: &Path) 
     let output = Output::create(OUTPUT_KEPT).context("making room for the command's output")?;
     let handshake = HandshakeSocket::open()?;
     let mut signals = Signals::listen()?;
-    let mut child = exec_wrapper(&handshake, &args.command, &signals).context("starting a process")?;
+    let mut child = exec_wrapper(&handshake, args, &signals).context("starting a process")?;
     let pid = child.id().context("the new process ended at once; try `flowctl doctor`")?;
     let (admitted, registered) = match prepare(place, (name, args, socket), &output, handshake, pid).await {
         Ok(prepared) => prepared,
@@ -168,12 +196,22 @@ async fn run_in(place: &Place, name: &ScopeName, args: &RunArgs, socket: &Path) 
 }
 
 /// This program again, to become the command once it is in its cgroup.
-fn exec_wrapper(handshake: &HandshakeSocket, command: &[OsString], signals: &Signals) -> io::Result<Child> {
+fn exec_wrapper(handshake: &HandshakeSocket, args: &RunArgs, signals: &Signals) -> io::Result<Child> {
     let mut wrapper = std::process::Command::new("/proc/self/exe");
-    wrapper.arg(ENTER).arg(handshake.name()).arg("--").args(command).stdout(Stdio::piped()).stderr(Stdio::piped());
+    wrapper
+        .arg(ENTER)
+        .arg(handshake.name())
+        .arg("--")
+        .args(&args.command)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     wrapper.env_remove(detached::IN_BACKGROUND);
     if std::env::var_os("PYTHONUNBUFFERED").is_none() {
         wrapper.env("PYTHONUNBUFFERED", "1");
+    }
+    if let Some(GpuShare(percent)) = args.gpu_share {
+        // The pipes are found by the environment that it has from us, or in the usual place.
+        wrapper.env(mps::SHARE, percent.to_string());
     }
     if signals.own_group() {
         wrapper.process_group(0);

@@ -266,7 +266,12 @@ fn why(container: &Container, detail: Detail) -> Cell {
         let tone = if hold.kind == "settling" { Tone::Dim } else { Tone::Warn };
         return Cell::new(tone, if matches!(detail, Detail::Wide { .. }) { &hold.why } else { hold_words(&hold.kind) });
     }
-    let words = if detail == Detail::Short { rule_words(container) } else { &container.why };
+    let frozen = container.frozen_share.map(|share| format!("frozen {}", text::percent(share)));
+    let words = match &frozen {
+        Some(words) if detail == Detail::Short => words,
+        None if detail == Detail::Short => rule_words(container),
+        _ => &container.why,
+    };
     if container.notices.iter().any(Notice::is_warning) {
         Cell::new(Tone::Warn, &format!("! {words}"))
     } else {

@@ -1,6 +1,6 @@
 //! The registry: every key that exists, what it means, how it is read and how it is shown.
 
-use super::settings::{EngineChoice, OnExit, Settings};
+use super::settings::{EngineChoice, GpuControl, OnExit, Settings};
 use super::value::{Value, days, megabytes, seconds};
 use crate::model::{Bytes, Enforcement, Millis, Objective, Quota, Share};
 
@@ -18,6 +18,8 @@ pub struct Key {
 
 const ENFORCEMENTS: &[(&str, Enforcement)] = &[("weight", Enforcement::Weight), ("quota", Enforcement::Quota)];
 const EXITS: &[(&str, OnExit)] = &[("restore", OnExit::Restore), ("keep", OnExit::Keep)];
+const GPU_CONTROLS: &[(&str, GpuControl)] =
+    &[("off", GpuControl::Off), ("duty-cycle", GpuControl::DutyCycle), ("mps", GpuControl::Mps)];
 const OBJECTIVES: &[(&str, f64)] =
     &[("quality", Objective::QUALITY.0), ("balanced", Objective::BALANCED.0), ("completion", Objective::COMPLETION.0)];
 
@@ -206,6 +208,18 @@ pub const KEYS: &[Key] = &[
         help: "the library of the NVIDIA driver by which GPUs are looked at, a name or a path; \"off\" = they are not",
         set: |s, v| v.text().map(|name| s.gpu_library = (name != "off").then(|| name.into())),
         show: |s| quoted(&s.gpu_library.as_ref().map_or("off".into(), |name| name.to_string_lossy())),
+    },
+    Key {
+        name: "gpu.control",
+        help: "jobs that share a GPU: \"off\" (looked at only), \"duty-cycle\" (all but the favoured one are frozen for parts of the time), \"mps\" (NVIDIA's MPS divides it, by --gpu-share of flowctl run)",
+        set: |s, v| v.word(GPU_CONTROLS).map(|word| s.gpu_control = word),
+        show: |s| quoted(word_of(GPU_CONTROLS, s.gpu_control)),
+    },
+    Key {
+        name: "gpu.freeze-at-most",
+        help: "under \"duty-cycle\", no job is frozen for longer at a time; its turn comes once in as long",
+        set: |s, v| v.duration(Millis(20), Millis::from_secs(60)).map(|time| s.freeze_at_most = time),
+        show: |s| quoted(&seconds(s.freeze_at_most)),
     },
     Key {
         name: "history.enabled",

@@ -14,5 +14,5 @@ pub use entry::{ConfigError, Entry, Origin};
 pub use keys::{KEYS, Key, shown};
 pub use labels::{LABEL_PREFIX, LABELS, Label, directives, obeyable};
 pub use load::{Sources, from_text, load};
-pub use settings::{EngineChoice, HistorySettings, OnExit, Settings};
+pub use settings::{EngineChoice, GpuControl, HistorySettings, OnExit, Settings};
 pub use value::bytes;

@@ -23,6 +23,17 @@ pub enum OnExit {
     Keep,
 }
 
+/// What may be done so that jobs which share a GPU share it well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GpuControl {
+    /// Nothing: GPUs are only looked at.
+    Off,
+    /// Jobs are frozen for parts of each period, so that the favoured one keeps its speed.
+    DutyCycle,
+    /// NVIDIA's MPS divides them, by what jobs asked for at their start; nothing is frozen.
+    Mps,
+}
+
 /// How much of the past is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistorySettings {
@@ -67,6 +78,10 @@ pub struct Settings {
     pub admins: Vec<String>,
     /// By which library GPUs are looked at, a name or a path; `None` = they are not.
     pub gpu_library: Option<PathBuf>,
+    /// What may be done about GPUs.
+    pub gpu_control: GpuControl,
+    /// No job is frozen for longer at a time.
+    pub freeze_at_most: Millis,
     /// How much of the past is kept.
     pub history: HistorySettings,
 }
@@ -106,6 +121,8 @@ impl Default for Settings {
             group: Some("flowcon".to_owned()),
             admins: Vec::new(),
             gpu_library: Some("libnvidia-ml.so.1".into()),
+            gpu_control: GpuControl::Off,
+            freeze_at_most: Millis(500),
             history: HistorySettings::default(),
         }
     }

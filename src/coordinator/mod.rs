@@ -3,7 +3,7 @@
 //! ```text
 //! flowcoord run      machine   events in, effects out: no clock, files or network; all that lasts is labels on Swarm's services
 //!                    run       carries its effects out; publish shows what it says
-//!                    outside   the engine, and the agents of all nodes
+//!                    outside   the engine, and the agents of all nodes; hook runs the commands that open and close nodes
 //! flowcoord agent    agent     answers managers for one node: what runs here, whether a job is gone, its saved state
 //! ```
 //! Imports: as its parts.
@@ -11,6 +11,7 @@
 pub mod agent;
 #[cfg(test)]
 mod disasters;
+mod hook;
 pub mod machine;
 mod outside;
 mod publish;

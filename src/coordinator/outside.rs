@@ -1,6 +1,7 @@
-//! What a coordinator reaches: its own engine, and the agent of each node by mutual TLS. Imports: host, agent.
+//! What a coordinator reaches: its own engine, and the agent of each node by mutual TLS. Imports: host, agent, machine.
 
-use super::agent::{Client, Offer};
+use super::agent::{Client, Kept, Offer};
+use super::machine::Question;
 use super::settings::Settings;
 use crate::host::swarm::{Certificates, Engine, Identity};
 use crate::model::Millis;
@@ -8,6 +9,9 @@ use crate::model::swarm::{Attestation, Carriage, CarriageOutcome, NodeId, NodeRe
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
+
+/// An agent may wait so long for the end of what lives, instead of being asked again and again.
+const PATIENCE: Millis = Millis::from_secs(5);
 
 /// When certificate files changed, and what was in them.
 type Loaded = ([Option<(SystemTime, u64)>; 3], Arc<Identity>);
@@ -17,6 +21,9 @@ pub(super) struct Outside {
     pub(super) engine: Engine,
     port: u16,
     certificates: Option<Certificates>,
+    /// Where the engine's are, once it has told: asking for it costs more than a report.
+    found: Mutex<Option<Certificates>>,
+    kept: Arc<Kept>,
     identity: Mutex<Option<Loaded>>,
     addresses: Mutex<BTreeMap<NodeId, Arc<str>>>,
 }
@@ -30,6 +37,8 @@ impl Outside {
             engine: Engine::at(settings.engine.as_deref())?,
             port: settings.agent.port,
             certificates: given.map(|files| Certificates::of_files(files.certificate, files.key, files.authority)),
+            found: Mutex::default(),
+            kept: Arc::default(),
             identity: Mutex::default(),
             addresses: Mutex::default(),
         })
@@ -37,7 +46,9 @@ impl Outside {
 
     pub(super) async fn look(&self) -> Result<Swarm, String> {
         let swarm = self.engine.look().await?;
-        let addresses = swarm.nodes.iter().map(|node| (node.id.clone(), node.address.clone())).collect();
+        let addresses: BTreeMap<_, _> =
+            swarm.nodes.iter().map(|node| (node.id.clone(), node.address.clone())).collect();
+        self.kept.retain(|node| addresses.contains_key(node));
         *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = addresses;
         Ok(swarm)
     }
@@ -46,9 +57,9 @@ impl Outside {
         self.client(node).await?.report(leases, lease).await
     }
 
-    pub(super) async fn attest(&self, node: &NodeId, service: &ServiceId) -> Attestation {
-        let asked = match self.client(node).await {
-            Ok(client) => client.attest(service).await,
+    pub(super) async fn attest(&self, question: &Question) -> Attestation {
+        let asked = match self.client(&question.node).await {
+            Ok(client) => client.attest(&question.service, question.carried, PATIENCE).await,
             Err(error) => Err(error),
         };
         asked.unwrap_or_else(Attestation::Unknown)
@@ -69,7 +80,7 @@ impl Outside {
 
     async fn client(&self, node: &NodeId) -> Result<Client, String> {
         let address = self.address(node)?;
-        Ok(Client::new(self.identity().await?, node.clone(), &address, self.port))
+        Ok(Client::new(self.identity().await?, node.clone(), &address, self.port).keeping(self.kept.clone()))
     }
 
     fn address(&self, node: &NodeId) -> Result<Arc<str>, String> {
@@ -80,10 +91,13 @@ impl Outside {
 
     /// This manager's certificate, read again when it was renewed.
     async fn identity(&self) -> Result<Arc<Identity>, String> {
-        let certificates = match &self.certificates {
-            Some(certificates) => certificates.clone(),
+        let found = || self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.certificates.clone().or_else(|| found().clone());
+        let certificates = match known {
+            Some(certificates) => certificates,
             None => Certificates::of_swarm(&self.engine.info().await?.data),
         };
+        *found() = Some(certificates.clone());
         let stamp = certificates.stamp();
         let mut identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, loaded)) = identity.as_ref()
@@ -91,7 +105,11 @@ impl Outside {
         {
             return Ok(loaded.clone());
         }
-        let loaded = Arc::new(certificates.load().map_err(|error| error.to_string())?);
+        let loaded = certificates.load().map_err(|error| {
+            *found() = None;
+            error.to_string()
+        });
+        let loaded = Arc::new(loaded?);
         *identity = Some((stamp, loaded.clone()));
         Ok(loaded)
     }

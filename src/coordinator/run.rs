@@ -3,6 +3,7 @@
 //! One task loops; each request to the engine or an agent is a task of its own with a deadline, and ends in one event. Imports: api, host,
 //! machine.
 
+use super::hook;
 use super::machine::{Asker, At, Effect, Event, Machine};
 use super::outside::Outside;
 use super::publish::Publisher;
@@ -19,12 +20,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::MissedTickBehavior;
+use tokio::time::Instant;
 
 /// Commands that may wait; beyond, a client is told to come again.
 const COMMANDS_AT_MOST: usize = 32;
 const SOCKET_MODE: u32 = 0o660;
-const TICK: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_millis(250);
+/// While a job waits for the proof that it is gone, which is time without progress.
+const TICK_IN_A_MOVE: Duration = Duration::from_millis(50);
 
 /// What a coordinator is told from outside.
 #[derive(Debug)]
@@ -85,9 +88,9 @@ pub async fn run(
     let access = Access::new(admins, group);
     let mut server = tokio::spawn(api::serve_cluster(socket, publisher.feed(), access, ApiLimits::default(), until));
     let mut runner = Runner::new(settings, publisher)?;
-    let mut tick = tokio::time::interval(TICK);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut ticked = Instant::now();
     loop {
+        let tick = if runner.machine.proves() { TICK_IN_A_MOVE } else { TICK };
         tokio::select! {
             told = control.recv() => match told {
                 Some(Control::Reload) => runner.reload(&reread),
@@ -104,7 +107,10 @@ pub async fn run(
                 // The machine goes on by its own deadlines.
                 Err(error) => tracing::error!(%error, "a request has died; please report it"),
             },
-            _ = tick.tick() => runner.tell(Event::Passed),
+            () = tokio::time::sleep_until(ticked + tick) => {
+                ticked = Instant::now();
+                runner.tell(Event::Passed);
+            }
         }
     }
     drop(stop);
@@ -220,10 +226,13 @@ impl Runner {
                 let report = bounded(within, outside.poll(&node, &leases, lease)).await.unwrap_or_else(Err);
                 Event::Polled { node, leases, report }
             }),
-            Effect::Attest { service, node, version } => self.spawn(async move {
-                let said = bounded(within, outside.attest(&node, &service)).await;
-                let attestation = said.unwrap_or_else(Attestation::Unknown);
-                Event::Attested { service, node, version, attestation }
+            Effect::Attest(question) => self.spawn(async move {
+                let said = bounded(within, outside.attest(&question)).await;
+                Event::Attested(question, said.unwrap_or_else(Attestation::Unknown))
+            }),
+            Effect::RunHook { node, command, within } => self.spawn(async move {
+                let outcome = hook::run(&command, &node, Duration::from_millis(within.0)).await;
+                Event::HookEnded { node, outcome }
             }),
             Effect::Carry(carriage) => {
                 let within = Duration::from_millis(self.settings.machine.carry_within.0);

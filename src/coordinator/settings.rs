@@ -2,7 +2,7 @@
 //!
 //! Imports: machine, config, model.
 
-use super::machine::CoordinatorSettings;
+use super::machine::{CoordinatorSettings, RentSettings};
 use crate::model::cluster::{Admission, ClusterSettings, MoveRule, PlacementRule, QueueRule};
 use crate::model::time::duration;
 use crate::model::{Bytes, Millis};
@@ -135,6 +135,7 @@ struct File {
     engine: Option<String>,
     cluster: Cluster,
     times: Times,
+    nodes: Nodes,
     agent: Agent,
 }
 
@@ -144,6 +145,7 @@ struct Cluster {
     placement: Option<PlacementRule>,
     moves: Option<MoveRule>,
     queue: Option<QueueRule>,
+    reclaim: Option<bool>,
     admission: Option<Admission>,
     moves_per_node: Option<usize>,
     moves_at_once: Option<usize>,
@@ -162,6 +164,15 @@ struct Times {
     lease: Option<Span>,
     lease_margin: Option<Span>,
     retry_after: Option<Span>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct Nodes {
+    close_after: Option<Span>,
+    open_command: Option<Vec<String>>,
+    close_command: Option<Vec<String>>,
+    command_within: Option<Span>,
 }
 
 #[derive(Default, Deserialize)]
@@ -214,12 +225,14 @@ impl File {
                 );
             }
         };
-        let Cluster { placement, moves, queue, admission, moves_per_node, moves_at_once, overtaken_for } = self.cluster;
+        let Cluster { placement, moves, queue, reclaim, admission, moves_per_node, moves_at_once, overtaken_for } =
+            self.cluster;
         let rules = usual.machine.cluster;
         let cluster = ClusterSettings {
             placement: placement.unwrap_or(rules.placement),
             moves: moves.unwrap_or(rules.moves),
             queue: queue.unwrap_or(rules.queue),
+            reclaim: reclaim.unwrap_or(rules.reclaim),
             admission: admission.unwrap_or(rules.admission),
             moves_a_node: moves_per_node.unwrap_or(rules.moves_a_node),
             moves_in_all: moves_at_once.unwrap_or(rules.moves_in_all),
@@ -237,10 +250,14 @@ impl File {
             lease: span(times.lease, machine.lease),
             lease_margin: span(times.lease_margin, machine.lease_margin),
             retry_after: span(times.retry_after, machine.retry_after),
+            rent: self.nodes.settings()?,
             ..machine
         };
-        if machine.lease <= machine.poll_every {
-            return Err("[times]: lease must be longer than poll-every, or leases end while all is well".to_owned());
+        // A lease counts from the answer before the one that renews it.
+        if machine.lease.0 <= 2 * machine.poll_every.0 {
+            return Err(
+                "[times]: lease must be longer than two of poll-every, or leases end while all is well".to_owned()
+            );
         }
         if machine.heard_within <= machine.poll_every {
             return Err("[times]: heard-within must be longer than poll-every".to_owned());
@@ -260,6 +277,22 @@ impl File {
                 carry_rate: self.agent.carry_rate.map(|size| size.0),
             },
         })
+    }
+}
+
+impl Nodes {
+    /// Without `close-after` no node is opened or closed.
+    fn settings(self) -> Result<Option<RentSettings>, String> {
+        let Nodes { close_after, open_command, close_command, command_within } = self;
+        let Some(Span(close_after)) = close_after else {
+            return match open_command.or(close_command) {
+                Some(_) => Err("[nodes]: the commands are run only with close-after, as \"30m\"".to_owned()),
+                None => Ok(None),
+            };
+        };
+        let (open_command, close_command) = (open_command.unwrap_or_default(), close_command.unwrap_or_default());
+        let command_within = span(command_within, Millis::from_secs(300));
+        Ok(Some(RentSettings { close_after, open_command, close_command, command_within }))
     }
 }
 
@@ -291,8 +324,10 @@ mod tests {
             ("[cluster]\nplacement = \"best\"\n", "line 2"),
             ("[cluster]\nspeed = 3\n", "unknown field `speed`"),
             ("[times]\nlease = \"soon\"\n", "expected a duration"),
-            ("[times]\nlease = \"2s\"\n", "lease must be longer than poll-every"),
+            ("[times]\nlease = \"2s\"\n", "lease must be longer than two of poll-every"),
             ("[agent]\nkey = \"/a\"\n", "belong together"),
+            ("[nodes]\nopen-command = [\"/bin/rent\"]\n", "only with close-after"),
+            ("[nodes]\nclose-after = \"1h\"\nopen-command = \"rent\"\n", "line 3"),
             ("[agent]\nvolume-most = \"big\"\n", "expected a size"),
         ] {
             let mistake = Settings::parse(text).unwrap_err();

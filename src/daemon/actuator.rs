@@ -4,17 +4,18 @@
 //! written that is not journalled; an order for limits always ends in one [`Event::Actuated`] or [`Event::Restored`]; every call has
 //! a time limit.
 
-use super::event::Event;
+use super::event::{Event, Part};
 use super::hands::Hands;
 use super::journal::Journal;
 use super::piece::Piece;
 use super::pulse::Pulse;
 use super::restore;
 use super::target::Target;
+use super::thaw;
 use super::writer::{Connected, Writer};
 use crate::host::docker::{Engine, EngineInfo};
 use crate::host::node;
-use crate::host::store::ReadPosition;
+use crate::host::store::{Freezable, ReadPosition};
 use crate::limits::machine::{self, Came, WORK_AT_MOST, Work};
 use crate::limits::{End, Outcome, Return};
 use crate::model::{ContainerId, TrainingId};
@@ -39,6 +40,12 @@ pub(super) enum Order {
     Learnt(TrainingId, String),
     /// Drop the positions of all containers but these.
     KeepPositions(Vec<ContainerId>),
+    /// Make it durable that a job may be frozen, or that its engine has paused it.
+    MayFreeze(Freezable),
+    /// It is thawed and will not be frozen.
+    Thawed(ContainerId),
+    /// Thaw whatever the journal says may be frozen: an earlier daemon's.
+    Thaw,
 }
 
 /// Handles on cgroups.
@@ -104,6 +111,19 @@ impl Task {
                 Order::KeepPositions(kept) => {
                     block_in_place(|| journal.keep_positions(&kept));
                     None
+                }
+                Order::MayFreeze(job) => {
+                    let problem = block_in_place(|| journal.note_freezable(&job)).err();
+                    Some(Event::MayFreeze(job, problem))
+                }
+                Order::Thawed(id) => {
+                    // Noted in vain, it is thawed once more at the end.
+                    let _ = block_in_place(|| journal.forget_freezable(&id));
+                    None
+                }
+                Order::Thaw => {
+                    let failed = thaw::everything(&mut self.hands).await;
+                    Some(Event::Health(Part::Thaw, (!failed.is_empty()).then(|| failed.join("; "))))
                 }
             };
             self.hands.pulse.rests(); // the loop may take its time

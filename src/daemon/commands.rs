@@ -1,10 +1,12 @@
 //! What an operator may ask, carried out by the loop.
 
 use super::governing::{Governing, Waiter};
+use super::job::Job;
 use crate::api::{Command, Request};
 use crate::config;
 use crate::limits::machine;
 use crate::model::{ContainerId, Objective, Refusal};
+use crate::progress::LearningRecord;
 
 impl Governing {
     /// Carries out a command; the answer says in words what was done.
@@ -21,6 +23,11 @@ impl Governing {
             Command::Disown(name) => return self.ask_limits(machine::Command::Disown(name), waiter),
             Command::Pause(name) => return self.ask_limits(machine::Command::Pause(name), waiter),
             Command::Resume(name) => return self.ask_limits(machine::Command::Resume(name), waiter),
+            Command::Record { service } => {
+                let _ = waiter.reply.send(self.record_of(&service)); // the client hung up
+                return;
+            }
+            Command::Expect { service, record } => (None, self.expect(&service, &record)),
             Command::Restore => return self.ask_limits(machine::Command::Restore, waiter),
             Command::Pin { name, share } => self.pin(&name, share),
             Command::Unpin(name) => self.unpin(&name),
@@ -34,6 +41,32 @@ impl Governing {
             Command::Reload => (None, self.reload().map_err(Refusal::Failed)),
         };
         self.answer(waiter, about, done);
+    }
+
+    /// What is known of a service's job, as JSON: of one that runs, or else of the one that ended last.
+    fn record_of(&self, service: &str) -> Result<String, Refusal> {
+        let now = crate::host::node::now();
+        let is_of = |job: &&Job| job.service.as_deref() == Some(service);
+        let running = self.jobs.values().map(Box::as_ref).filter(is_of).max_by_key(|job| job.started);
+        let read = running.or_else(|| self.departed.jobs().filter(is_of).max_by_key(|job| job.started));
+        let record = match read {
+            Some(job) => job.record(now),
+            None => self.carried.of(service).cloned(),
+        };
+        let nothing = || Refusal::NotFound(format!("nothing is known of a job of the service {service}"));
+        record.ok_or_else(nothing)?.to_json().map_err(|error| Refusal::Failed(error.to_string()))
+    }
+
+    /// Keeps what another node knew of a service's job until its container begins here.
+    fn expect(&mut self, service: &str, record: &str) -> Result<String, Refusal> {
+        if self.jobs.values().any(|job| job.service.as_deref() == Some(service)) {
+            return Err(Refusal::Refused(format!(
+                "the service {service} has a container that is governed here already"
+            )));
+        }
+        let record = LearningRecord::parse(record).map_err(Refusal::Invalid)?;
+        self.carried.expect(service, record, crate::host::node::now());
+        Ok(format!("what another node knew of the service {service} is kept until its container begins"))
     }
 
     fn pin(&mut self, name: &str, share: Option<f64>) -> Done {
@@ -71,6 +104,8 @@ impl Governing {
                 self.settings = crate::config::Settings {
                     on_exit: settings.on_exit,
                     history: settings.history,
+                    gpu_control: settings.gpu_control,
+                    freeze_at_most: settings.freeze_at_most,
                     ..self.settings.clone()
                 };
                 self.publisher.reconfigured(&self.settings);

@@ -36,6 +36,11 @@ impl Departed {
         self.reading.get_mut(id).map(|reading| reading.job.as_mut())
     }
 
+    /// Those whose logs are still read.
+    pub fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.reading.values().map(|reading| reading.job.as_ref())
+    }
+
     /// Those of which enough was read by now.
     pub fn done_by(&mut self, now: Millis) -> Vec<(Box<Job>, Option<i32>)> {
         let ids: Vec<ContainerId> =

@@ -2,7 +2,7 @@
 //! progress's claims.
 
 use crate::host::docker::EngineEvent;
-use crate::host::store::{LogPlace, ScopeRecord};
+use crate::host::store::{Freezable, LogPlace, ScopeRecord};
 use crate::limits::machine::{Asker, Came, Candidate, Restored, Run};
 use crate::model::{Adoption, ContainerId, LogOrigin, Refusal};
 use crate::progress::claim::Claim;
@@ -34,6 +34,8 @@ pub(super) enum Event {
     Adopted { id: ContainerId, adoption: Adoption, problem: Option<String> },
     /// A container has its originals and is no longer adopted, unless there was a problem.
     Disowned { id: ContainerId, problem: Option<String> },
+    /// The journal knows that a job may be frozen, unless there was a problem.
+    MayFreeze(Freezable, Option<String>),
     /// What is wrong with a part of the daemon now; `None` = it is well again.
     Health(Part, Option<String>),
 }
@@ -50,6 +52,10 @@ pub(super) enum Part {
     Gpu(u32),
     /// The GPU of this number: what broke on it.
     GpuFault(u32),
+    /// What an earlier daemon left frozen.
+    Thaw,
+    /// Freezing jobs.
+    Freeze,
 }
 
 /// Bytes that a job wrote.

@@ -1,8 +1,10 @@
 //! The loop: owns the governor and the jobs, reacts to events, decides, asks the actuator, publishes.
 
 use super::actuator::Actuator;
+use super::carried::Carried;
 use super::claims::ClaimReader;
 use super::departed::Departed;
+use super::duty::{self, Duty};
 use super::error::DaemonError;
 use super::event::Event;
 use super::gpus::Gpus;
@@ -83,15 +85,18 @@ pub(super) struct Governing {
     pub(super) positions: BTreeMap<ContainerId, ReadPosition>,
     pub(super) library: Library,
     pub(super) departed: Departed,
+    /// What is known of jobs that move.
+    pub(super) carried: Carried,
     pub(super) actuator: Actuator,
     pub(super) publisher: Publisher,
     pub(super) asks: Asks,
     /// The journal has positions of containers that ended.
     pub(super) positions_outlive_jobs: bool,
-    governor: Governor,
+    pub(super) governor: Governor,
     pub(super) logs: LogReader,
     pub(super) claims: ClaimReader,
     pub(super) gpus: Gpus,
+    pub(super) duty: Duty,
     pub(super) engine: Option<EngineInfo>,
     /// How the engine is, in words.
     pub(super) engine_state: String,
@@ -126,6 +131,7 @@ impl Governing {
         asks: Asks,
         mut publisher: Publisher,
     ) -> Governing {
+        publisher.reconfigured(&settings);
         remembered.notices.iter().for_each(|text| publisher.warn(text));
         let now = node::now();
         let engine_off = settings.engine == EngineChoice::Off;
@@ -144,6 +150,7 @@ impl Governing {
             positions: remembered.positions,
             library: Library::of(remembered.precedents),
             departed: Departed::default(),
+            carried: Carried::default(),
             actuator,
             publisher,
             asks,
@@ -151,6 +158,7 @@ impl Governing {
             logs,
             claims,
             gpus,
+            duty: Duty::default(),
             engine: None,
             engine_state: engine_state.to_owned(),
             lost: None,
@@ -176,6 +184,8 @@ impl Governing {
     ) -> Result<(), DaemonError> {
         let mut saving = interval(positions::LOOK_EVERY);
         saving.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut turning = interval(duty::EVERY);
+        turning.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let watchdog = systemd::watchdog_interval().unwrap_or(Duration::from_secs(3600));
         let mut alive = interval(watchdog);
         let ready_at = Instant::now() + READY_AT_LATEST;
@@ -201,6 +211,7 @@ impl Governing {
             tokio::select! {
                 biased;
                 _ = alive.tick() => systemd::notify(&systemd::Notice::Alive),
+                _ = turning.tick() => self.share_gpus(),
                 () = sleep_until(ready_at), if !is_ready => {}
                 () = sleep_until(tick_at), if self.limits.is_at_rest() => self.tick_in_its_time(),
                 () = sleep_until(look_at) => self.look(),
@@ -280,6 +291,7 @@ impl Governing {
                 self.tell_limits(machine::Event::Adopted { id, adoption, problem });
             }
             Event::Disowned { id, problem } => self.tell_limits(machine::Event::Disowned { id, problem }),
+            Event::MayFreeze(job, problem) => self.may_freeze(job, problem),
             Event::Health(part, problem) => self.publisher.health(part, problem),
         }
     }

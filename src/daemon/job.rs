@@ -10,13 +10,14 @@ use crate::host::cgroup::{Cgroup, StartTime};
 use crate::host::docker::{EngineContainer, EngineInfo, LogSource};
 use crate::host::node;
 use crate::host::store::{LogPlace, ReadPosition, ScopeRecord};
+use crate::host::swarm::SERVICE_LABEL;
 use crate::host::tail::{ContainerFile, Source};
 use crate::limits::machine::{Found, Run};
 use crate::model::{
     Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Learning, LogOrigin, Millis,
     Notice, NoticeLevel, Place, RunState, Runtime, Share, TrainingId, Usage,
 };
-use crate::progress::Tracker;
+use crate::progress::{LearningRecord, Tracker};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,6 +49,11 @@ pub(super) struct Job {
     pub asking: Asking,
     /// What it is a run of.
     pub training: Option<TrainingId>,
+    /// The Swarm service that it is a container of.
+    pub service: Option<Arc<str>>,
+    /// CPU-seconds of a progress unit on the node from which it moved, and as last foreseen here.
+    price_elsewhere: Option<f64>,
+    pub price: Option<f64>,
     /// Whose command it is; `None` for a container.
     pub owner: Option<u32>,
     /// Where it may run.
@@ -65,11 +71,17 @@ pub(super) struct Job {
     /// Cores used between them.
     pub cores_used: Option<f64>,
     pub plan: Option<ContainerPlan>,
+    /// Part of the time lately for which it was frozen.
+    pub frozen: Option<f64>,
     pub log_source: String,
     pub log_origin: Option<LogOrigin>,
     pub notices: Vec<Notice>,
+    /// Its engine runs commands in it, which must not find it frozen: one that fails again and again can end it.
+    pub has_health_check: bool,
     /// What is wrong with its log now, as a notice says it.
     log_problem: Option<String>,
+    /// What is wrong with its GPU.
+    gpu_problem: Option<String>,
     /// To recognise another run of the same container.
     pub run: Run,
     /// A snapshot had it.
@@ -94,6 +106,8 @@ impl Job {
         let mut job = Job::new(target, Some(container.limits), &labels);
         job.adopted = adopted.cloned();
         job.training = Some(container.training);
+        job.service = container.labels.get(SERVICE_LABEL).map(|id| Arc::from(id.as_str()));
+        job.has_health_check = container.has_health_check;
         let age = super::journal::unix_ms().saturating_sub(container.started_unix_ms);
         job.started = Millis(node::now().0.saturating_sub(age));
         job.state = if container.paused { RunState::Paused } else { RunState::Running };
@@ -155,16 +169,22 @@ impl Job {
             cpu_sample: None,
             cores_used: None,
             plan: None,
+            frozen: None,
             log_source: "none".to_owned(),
             log_origin: None,
             notices: Vec::new(),
+            has_health_check: false,
             log_problem: None,
+            gpu_problem: None,
             run: (0, 0),
             was_published: false,
             directives: Arc::new(directives),
             pinned: None,
             adopted: None,
             training: None,
+            service: None,
+            price_elsewhere: None,
+            price: None,
             owner: None,
             tracker,
             asking: Asking::default(),
@@ -219,13 +239,24 @@ impl Job {
 
     /// Says what is wrong with its log now, and no longer what was.
     pub fn log_health(&mut self, problem: Option<String>) {
-        if let Some(before) = self.log_problem.take() {
+        let before = self.log_problem.take();
+        self.log_problem = self.turn(before, problem);
+    }
+
+    /// Says what is wrong with its GPU now, and no longer what was.
+    pub fn gpu_health(&mut self, problem: Option<String>) {
+        let before = self.gpu_problem.take();
+        self.gpu_problem = self.turn(before, problem);
+    }
+
+    fn turn(&mut self, before: Option<String>, problem: Option<String>) -> Option<String> {
+        if let Some(before) = before.filter(|before| problem.as_ref() != Some(before)) {
             self.notices.retain(|notice| notice.text != before);
         }
         if let Some(text) = &problem {
             self.say(NoticeLevel::Warning, text);
         }
-        self.log_problem = problem;
+        problem
     }
 
     /// Its log answers: if this was what was wrong with it, it is no longer.
@@ -242,6 +273,30 @@ impl Job {
         if let Some(checkpoint) = checkpoint {
             self.tracker = Tracker::resume(&self.directives, &checkpoint);
         }
+    }
+
+    /// Goes on with what another node knew of it.
+    ///
+    /// # Errors
+    /// It does not fit this container; nothing has changed.
+    pub fn go_on_from(&mut self, record: &LearningRecord, now: Millis) -> Result<(), String> {
+        self.tracker = record.resume(&self.directives, now)?;
+        self.price_elsewhere = record.cpu_per_unit();
+        Ok(())
+    }
+
+    /// CPU-seconds of a progress unit, of a job that began on another node.
+    pub fn price_of_moved(&self) -> Option<f64> {
+        self.price_elsewhere.map(|elsewhere| self.price.unwrap_or(elsewhere))
+    }
+
+    /// What is known of it, for the node to which it moves; `None` while that is nothing.
+    pub fn record(&self, now: Millis) -> Option<LearningRecord> {
+        let done = self.tracker.progress().map(|progress| progress.current);
+        // All that it has used holds the start too, which is better than nothing.
+        let used = || Some(self.usage.cpu?.as_secs_f64() / done?).filter(|price| price.is_finite() && *price > 0.0);
+        let price = self.price.or(self.price_elsewhere).or_else(used);
+        LearningRecord::of(&self.tracker, &self.directives, price, now)
     }
 
     /// What the machine of limits has to know of it. `ran_before`: before the daemon did.
@@ -307,7 +362,8 @@ impl Job {
 
     /// What is known of its learning; `close` ends the interval, which a tick does and nobody else.
     pub fn learning(&mut self, now: Millis, close: bool) -> Learning {
-        if close { self.tracker.close_interval(now) } else { self.tracker.peek(now) }
+        let learning = if close { self.tracker.close_interval(now) } else { self.tracker.peek(now) };
+        Learning { earlier_price: learning.earlier_price.or(self.price_elsewhere), ..learning }
     }
 
     pub fn memory_floor(&self) -> Option<Bytes> {

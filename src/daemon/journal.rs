@@ -4,7 +4,7 @@
 
 use super::target::Target;
 use crate::host::node;
-use crate::host::store::{LogPlace, Original, ReadPosition, Store, StoreError};
+use crate::host::store::{Freezable, LogPlace, Original, ReadPosition, Store, StoreError};
 use crate::host::tail::Position;
 use crate::limits::Promised;
 use crate::limits::machine::{self, Memory};
@@ -27,6 +27,8 @@ pub(super) struct Remembered {
     pub positions: BTreeMap<ContainerId, ReadPosition>,
     /// Curves of trainings that came to their end, the oldest first.
     pub precedents: Vec<(TrainingId, String)>,
+    /// Some jobs may be frozen.
+    pub may_be_frozen: bool,
     /// What an operator must know about it.
     pub notices: Vec<String>,
 }
@@ -98,6 +100,24 @@ impl Journal {
         store.forget(id).map_err(|error| error.to_string())
     }
 
+    /// Makes it durable that a job may be frozen, or that its engine has paused it.
+    pub fn note_freezable(&mut self, job: &Freezable) -> Result<(), String> {
+        let store = self.store.as_mut().map_err(|why| why.clone())?;
+        store.note_freezable(job).map_err(|error| error.to_string())
+    }
+
+    /// Forgets one that is thawed and will not be frozen.
+    pub fn forget_freezable(&mut self, id: &ContainerId) -> Result<(), String> {
+        let store = self.store.as_mut().map_err(|why| why.clone())?;
+        store.forget_freezable(id).map_err(|error| error.to_string())
+    }
+
+    /// What may be frozen.
+    pub fn freezable(&self) -> Result<Vec<Freezable>, String> {
+        let store = self.store.as_ref().map_err(|why| why.clone())?;
+        store.freezable().map_err(|error| error.to_string())
+    }
+
     /// Containers without the label that are governed.
     #[cfg(test)]
     pub fn adopted(&self) -> Result<BTreeMap<ContainerId, Adoption>, String> {
@@ -165,6 +185,7 @@ fn recall(store: &Store, remembered: &mut Remembered) -> Result<(), StoreError> 
     remembered.limits.adopted = store.adopted()?;
     remembered.positions = store.positions()?;
     remembered.precedents = store.precedents()?;
+    remembered.may_be_frozen = !store.freezable()?.is_empty();
     Ok(())
 }
 

@@ -46,9 +46,11 @@ impl Library {
             None => exit_code == Some(0),
         };
         let (training, precedent) = job.training.zip(job.tracker.precedent().filter(|_| is_whole))?;
-        let precedent = match job.usage.cpu {
-            Some(cpu) => precedent.costing(cpu.as_secs_f64()),
-            None => precedent,
+        let precedent = match (job.price_of_moved(), job.usage.cpu) {
+            // What it used here was for a part of its units.
+            (Some(price), _) => precedent.at_price(price),
+            (None, Some(cpu)) => precedent.costing(cpu.as_secs_f64()),
+            (None, None) => precedent,
         };
         let curve = serde_json::to_string(&precedent).ok();
         self.add(training, precedent);

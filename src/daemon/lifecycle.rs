@@ -39,9 +39,13 @@ impl Governing {
         if let Some((earlier, exit_code)) = self.departed.done(id) {
             self.learn_from(&earlier, exit_code);
         }
-        if let Some(position) = self.positions.remove(id) {
-            job.read_on_from(&position);
-        }
+        let goes_on = match self.positions.remove(id) {
+            Some(position) => {
+                job.read_on_from(&position);
+                false
+            }
+            None => self.go_on(&mut job),
+        };
         job.place = job.place.or(self.departed.place(id));
         job.tracker.lean_on(job.training.map(|training| self.library.runs_of(training)).unwrap_or_default());
         if let Some(feed) = feed {
@@ -51,8 +55,20 @@ impl Governing {
         let name = job.target.name.clone();
         let found = job.found(job.target.started_unix_ms < self.since_unix_ms);
         self.jobs.insert(id.clone(), Box::new(job));
-        self.publisher.tell(EventKind::Started, Some((id.as_str(), &name)), format!("{name} is governed"));
+        let known = if goes_on { "; what another node knew of it is known here" } else { "" };
+        self.publisher.tell(EventKind::Started, Some((id.as_str(), &name)), format!("{name} is governed{known}"));
         self.tell_limits(machine::Event::Found(Box::new(found)));
+    }
+
+    /// Goes on with what another node knew of the job; whether that was sent and fits.
+    fn go_on(&mut self, job: &mut Job) -> bool {
+        let record = job.service.as_ref().and_then(|service| self.carried.take(service));
+        let Some(went_on) = record.map(|record| job.go_on_from(&record, node::now())) else { return false };
+        if let Err(why) = &went_on {
+            let name = &job.target.name;
+            tracing::warn!(id = %job.id(), name, "what another node knew of it is not used, and it begins anew: {why}");
+        }
+        went_on.is_ok()
     }
 
     /// Forgets a container that ended, but not what it taught.
@@ -80,6 +96,7 @@ impl Governing {
 
     /// What is done every second.
     pub(super) fn learn_and_save(&mut self, now: Millis) {
+        self.carried.forget_old(now);
         self.learn_from_departed(now);
         // A daemon that just began has not found everything yet.
         if self.positions_outlive_jobs && now.since(self.since) >= SAVED_AFTER {
@@ -105,8 +122,12 @@ impl Governing {
 
     fn learn_from(&mut self, job: &Job, exit_code: Option<i32>) {
         self.logs.unfollow(job.id());
-        self.publisher.read_to_end(job.id(), job.tracker.peek(node::now()));
-        if let Some((training, curve)) = self.library.learn_from(job, exit_code, node::now())
+        let now = node::now();
+        self.publisher.read_to_end(job.id(), job.tracker.peek(now));
+        if let Some((service, record)) = job.service.as_ref().zip(job.record(now)) {
+            self.carried.left(service, record, now);
+        }
+        if let Some((training, curve)) = self.library.learn_from(job, exit_code, now)
             && !self.actuator.order(Order::Learnt(training, curve))
         {
             tracing::warn!(id = %job.id(), "the curve of an ended training is not saved; only this daemon knows it");

@@ -11,11 +11,15 @@
 
 mod actuator;
 mod asking;
+mod carried;
+#[cfg(test)]
+mod carried_tests;
 mod claims;
 mod commands;
 mod departed;
 #[cfg(test)]
 mod disasters;
+mod duty;
 mod effects;
 mod error;
 mod event;
@@ -41,25 +45,27 @@ mod record;
 mod restore;
 mod runtimes;
 mod scopes;
+mod share_gpus;
 mod snapshots;
 mod stop;
 mod supervise;
 mod target;
 #[cfg(test)]
 mod testing;
+mod thaw;
 mod writer;
 
 pub use crate::limits::machine::Restored;
 pub use error::DaemonError;
 pub use governing::{Control, Reread};
-pub use restore::restore;
+pub use restore::{restore, thaw};
 
 use crate::api::{self, Access, ApiLimits};
 use crate::config::{EngineChoice, Settings};
 use crate::host::docker::{AddressError, Engine, EngineAddress};
 use crate::host::scope;
 use crate::host::{docker, node, users};
-use actuator::Actuator;
+use actuator::{Actuator, Order};
 use claims::ClaimReader;
 use event::Event;
 use governing::{Asked, Asks, Governing};
@@ -121,6 +127,9 @@ pub async fn run(
     }
     let (actuator, acting) = Actuator::start(journal, engine.clone(), events.clone());
     tasks.watch("the actuator", acting);
+    if remembered.may_be_frozen {
+        actuator.order(Order::Thaw); // an earlier daemon's
+    }
     let claims = ClaimReader::new(events.clone());
     let logs = LogReader::start(engine);
     let gpus = Gpus::start(settings.gpu_library.as_deref(), events.clone());

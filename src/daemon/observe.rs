@@ -5,7 +5,9 @@ use super::job::{Job, Jobs};
 use crate::host::{cgroup, node};
 use crate::limits::Ledger;
 use crate::limits::machine::Machine;
-use crate::model::{Bytes, ContainerObservation, JobStatus, LimitDrift, Millis, NodeObservation, RunState, Share};
+use crate::model::{
+    Bytes, ContainerObservation, CpuTime, JobStatus, LimitDrift, Millis, NodeObservation, RunState, Share, WorkForecast,
+};
 use std::sync::Arc;
 
 /// What of the node does not change from tick to tick.
@@ -67,12 +69,21 @@ fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, cl
 }
 
 /// One job for the snapshot.
-pub(super) fn status_of(job: &Job, drifts: Vec<LimitDrift>, observed: ContainerObservation, cores: f64) -> JobStatus {
+pub(super) fn status_of(
+    job: &Job,
+    drifts: Vec<LimitDrift>,
+    observed: ContainerObservation,
+    forecast: Option<WorkForecast>,
+    cores: f64,
+) -> JobStatus {
     let running = observed.state == RunState::Running;
+    let used = observed.usage.cpu.map(CpuTime::as_secs_f64);
     JobStatus {
         observed,
         plan: job.plan.clone(),
+        forecast: forecast.zip(used).map(|(forecast, used)| forecast.after(used)),
         cpu_used: job.cores_used.filter(|_| running).map(|used| Share::clamped(used / cores).fraction()),
+        frozen: job.frozen,
         recent: job.tracker.recent(),
         line: job.tracker.line().map(str::to_owned),
         log_source: job.log_source.clone(),

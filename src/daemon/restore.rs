@@ -4,10 +4,11 @@
 //! that is neither what we wrote nor the original belongs to somebody else and is left alone.
 
 use super::hands::Hands;
-use super::journal::{Journal, promised_of};
+use super::journal::{Journal, Remembered, promised_of};
 use super::piece::Piece;
 use super::pulse::Pulse;
 use super::target::{Target, unit, unit_of_scope};
+use super::thaw::everything as thaw_everything;
 use super::writer::{Connected, Writer, of_another_engine};
 use crate::config::{EngineChoice, Settings};
 use crate::host::cgroup::Cgroup;
@@ -26,8 +27,36 @@ use tokio::time::{Instant, timeout_at};
 /// # Errors
 /// [`StoreError`] when the directory cannot be opened; a daemon that runs holds it: ask that one (`flowctl restore`).
 pub async fn restore(settings: &Settings) -> Result<Restored, StoreError> {
-    if !Journal::is_there(&settings.state_dir) {
+    let Some((mut hands, remembered)) = hands_on(settings)? else {
         return Ok(Restored::default()); // nothing was ever changed
+    };
+    let frozen = thaw_everything(&mut hands).await;
+    let needed = remembered.limits.originals.values().any(|known| known.runtime == Runtime::Docker);
+    if let (Some(engine), true) = (&hands.writer.engine, needed)
+        && let Ok(info) = engine.info().await
+    {
+        hands.writer.connected.lock().unwrap_or_else(std::sync::PoisonError::into_inner).replace(info);
+    }
+    let mut restored = everything(&mut hands, None).await;
+    restored.failed.extend(frozen.into_iter().chain(remembered.notices));
+    Ok(restored)
+}
+
+/// Thaws what a daemon left frozen, and leaves limits as they are; the answer is what could not be thawed.
+///
+/// # Errors
+/// As [`restore`].
+pub async fn thaw(settings: &Settings) -> Result<Vec<String>, StoreError> {
+    match hands_on(settings)? {
+        Some((mut hands, _)) => Ok(thaw_everything(&mut hands).await),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Hands on a state directory that no daemon uses; `None` where nothing was ever changed.
+fn hands_on(settings: &Settings) -> Result<Option<(Hands, Remembered)>, StoreError> {
+    if !Journal::is_there(&settings.state_dir) {
+        return Ok(None);
     }
     let (journal, remembered) = Journal::open(&settings.state_dir)?;
     let address = match &settings.engine {
@@ -35,18 +64,8 @@ pub async fn restore(settings: &Settings) -> Result<Restored, StoreError> {
         EngineChoice::Auto => EngineAddress::from_config(None).ok(),
         EngineChoice::At(address) => EngineAddress::from_config(Some(address)).ok(),
     };
-    let engine = address.map(Engine::new);
-    let connected = Connected::default();
-    let needed = remembered.limits.originals.values().any(|known| known.runtime == Runtime::Docker);
-    if let (Some(engine), true) = (&engine, needed)
-        && let Ok(info) = engine.info().await
-    {
-        connected.lock().unwrap_or_else(std::sync::PoisonError::into_inner).replace(info);
-    }
-    let mut hands = Hands { journal, writer: Writer::new(engine, connected), pulse: Pulse::default() };
-    let mut restored = everything(&mut hands, None).await;
-    restored.failed.extend(remembered.notices);
-    Ok(restored)
+    let writer = Writer::new(address.map(Engine::new), Connected::default());
+    Ok(Some((Hands { journal, writer, pulse: Pulse::default() }, remembered)))
 }
 
 /// Restores everything in the journal. What is not done `until` then has failed, and stays in it.

@@ -98,6 +98,7 @@ impl Governing {
         if job.state != state {
             job.state = state;
             self.tick_now();
+            self.paused_by_engine(id, paused);
         }
     }
 

@@ -6,7 +6,7 @@ use super::journal::unix_ms;
 use super::observe::{observe, status_of};
 use crate::host::node;
 use crate::host::systemd;
-use crate::model::{ContainerObservation, EventKind, Millis, NodeObservation, NodeStatus};
+use crate::model::{self, ContainerObservation, EventKind, GpuUse, Millis, NodeObservation, NodeStatus};
 
 impl Governing {
     /// Everything that the governor may know at `now`, with the block of time. `close` is for a tick, which also tells of the block.
@@ -21,7 +21,21 @@ impl Governing {
         if let Some(problem) = self.gpus.turned() {
             self.publisher.health(Part::GpuDriver, problem);
         }
-        NodeObservation { holdback, ..observe(self.node, &mut self.jobs, (&self.limits, &self.gpus), now, close) }
+        let observed = observe(self.node, &mut self.jobs, (&self.limits, &self.gpus), now, close);
+        self.tell_of_gpu_memory(&observed);
+        NodeObservation { holdback, ..observed }
+    }
+
+    /// Whose GPU is nearly full, before somebody fails for it.
+    fn tell_of_gpu_memory(&mut self, node: &NodeObservation) {
+        for container in &node.containers {
+            let others = node.containers.iter().filter(|other| other.id != container.id);
+            let others = others.map(|other| -> &[GpuUse] { &other.gpus });
+            let full = model::nearly_full(&container.gpus, others, &node.gpus);
+            if let Some(job) = self.jobs.get_mut(&container.id) {
+                job.gpu_health(full);
+            }
+        }
     }
 
     pub(super) fn publish(&mut self) {
@@ -31,12 +45,14 @@ impl Governing {
 
     pub(super) fn publish_observed(&mut self, observation: NodeObservation) {
         let NodeObservation { now, cores, pressure, holdback, gpus, containers, .. } = observation;
-        let (all, limits) = (&mut self.jobs, &self.limits);
+        let (all, limits, governor) = (&mut self.jobs, &self.limits, &self.governor);
         let with_job = |observed: ContainerObservation| {
             let drifts = limits.ledger(&observed.id)?.drifts();
             let job = all.get_mut(&observed.id)?;
             job.was_published = true;
-            Some(status_of(job, drifts, observed, cores))
+            let forecast = governor.forecast(&observed.id);
+            job.price = forecast.map(|forecast| forecast.per_unit).or(job.price);
+            Some(status_of(job, drifts, observed, forecast, cores))
         };
         let mut jobs: Vec<_> = containers.into_iter().filter_map(with_job).collect();
         jobs.sort_by(|a, b| (a.observed.started, &a.observed.id).cmp(&(b.observed.started, &b.observed.id)));

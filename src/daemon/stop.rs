@@ -20,8 +20,10 @@ impl Governing {
     /// Saves what was read and restores, as configured. Whoever has something to tell is heard meanwhile.
     pub(super) async fn stop(&mut self, inbox: &mut mpsc::Receiver<Event>, alive: &mut Interval) {
         systemd::notify(&systemd::Notice::Stopping);
+        self.duty.end();
         self.learn_from_departed(Millis(u64::MAX));
-        let mut orders: Vec<Order> = positions::unsaved(&self.jobs).into_iter().map(Order::Positions).collect();
+        let mut orders: Vec<Order> = vec![Order::Thaw];
+        orders.extend(positions::unsaved(&self.jobs).into_iter().map(Order::Positions));
         let mut stopped = false;
         let restore = self.settings.on_exit == OnExit::Restore;
         for effect in self.limits.handle(machine::Event::Stop { restore }, moment()) {

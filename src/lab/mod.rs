@@ -1,8 +1,9 @@
-//! Real trainings, and what compares policies on them: `flowctl demo`, `flowctl bench`, and the trainings that both run.
+//! Real trainings, and what compares policies on them: `flowctl demo`, `flowcoord demo`, `flowctl bench`, and the trainings that both run.
 //!
 //! Imports: api, chart, config, daemon, host, progress, term.
 
 pub mod bench;
+pub mod cluster;
 pub mod demo;
 pub mod train;
 mod trial;

@@ -154,7 +154,7 @@ pub struct Learning {
     pub confidence: f64,
     /// The latest value, as printed.
     pub latest: Option<Evaluation>,
-    /// Evaluations read since the container was found.
+    /// Evaluations read since the container was found, and before on another node, if it moved with what was known of it.
     pub evaluations: u64,
     /// Gain since the previous interval with data; `None` = no data in this interval, which is unknown and not zero.
     pub gain: Option<Gain>,
@@ -170,10 +170,13 @@ pub struct Learning {
     /// Earlier runs of the same training that the curve leans on.
     #[serde(default)]
     pub earlier_runs: usize,
-    /// CPU-seconds of a progress unit in the latest of them, what the start cost included.
+    /// CPU-seconds of a progress unit in the latest of them, what the start cost included; or else on the node from which it moved.
     #[serde(default)]
     pub earlier_price: Option<f64>,
     /// The total that the job's command claims, where its log does not say one and the job has not run past it.
     #[serde(default)]
     pub claim: Option<TotalClaim>,
+    /// All of it is as another node's daemon knew it when the job left there: nothing was read here yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_carried: bool,
 }

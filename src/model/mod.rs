@@ -8,6 +8,7 @@ mod container;
 mod event;
 mod forecast;
 mod gpu;
+mod gpu_memory;
 mod history;
 mod holdback;
 mod learning;
@@ -32,6 +33,7 @@ pub use container::{Adoption, Bounds, ContainerId, Directives, EngineLimits, Eng
 pub use event::{Event, EventKind};
 pub use forecast::WorkForecast;
 pub use gpu::{Gpu, GpuInstance, GpuUse};
+pub use gpu_memory::{NoRoom, nearly_full, no_room};
 pub use history::{
     BlockWork, HistoryAnswer, HistoryQuery, Moment, PastBlock, PastDecision, PastInstant, PastJob, PastNode, Span,
 };
@@ -42,7 +44,7 @@ pub use learning::{
 pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};
 pub use pattern::{Found, Pattern};
 pub use place::{InvalidNumbers, Numbers, Place};
-pub use plan::{ContainerPlan, Contention, GrowthEfficiency, List, NodePlan, PlannedLimits};
+pub use plan::{ContainerPlan, Contention, GpuPlan, GrowthEfficiency, List, NodePlan, PlannedLimits};
 pub use reason::Reason;
 pub use recording::{RECORDING_VERSION, RecordedTick, RecordingHeader, RecordingLine};
 pub use refusal::Refusal;

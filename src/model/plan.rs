@@ -26,6 +26,9 @@ pub struct GrowthEfficiency {
     pub block_io: Option<f64>,
     /// Per GiB received or sent.
     pub network_io: Option<f64>,
+    /// Per GPU-second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<f64>,
 }
 
 /// Decisions for the whole node.
@@ -59,8 +62,26 @@ pub struct ContainerPlan {
     pub share: Share,
     /// What must stand in the cgroup; `None` = leave everything as it is.
     pub limits: Option<PlannedLimits>,
+    /// What it gets of its GPUs, under the default policy; empty = it has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<GpuPlan>,
     /// Why.
     pub reason: Reason,
+}
+
+/// A container's part of one GPU, or of one instance of it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GpuPlan {
+    /// The GPU's number.
+    pub gpu: u32,
+    /// The instance's number, on a divided GPU.
+    pub instance: Option<u32>,
+    /// Part of the GPU's time that it should have where all want more. Only what can share a GPU's time out makes it so.
+    pub share: Share,
+    /// Its place among those that this GPU limits, from 1; `None` = something else limits it, or nothing is known of its work.
+    pub rank: Option<usize>,
+    /// How many this GPU limits.
+    pub of: usize,
 }
 
 /// A container's contention domain: those that compete with it.

@@ -72,6 +72,19 @@ pub enum Reason {
         /// How many were ranked.
         of: usize,
     },
+    /// Its GPU limits it: ranked by credit per GPU-second among those on the same GPU (the default policy).
+    RankedOnGpu {
+        /// The GPU's number.
+        gpu: u32,
+        /// The milestone that is worth most per GPU-second.
+        milestone: Cow<'static, str>,
+        /// GPU-seconds of work to it.
+        work: f64,
+        /// Place among the containers on the GPU, from 1.
+        rank: usize,
+        /// How many were ranked there.
+        of: usize,
+    },
 }
 
 /// The milestone of a job's end, as the default policy names it.
@@ -100,12 +113,16 @@ impl fmt::Display for Reason {
             Reason::Bounded { wanted, bound } => write!(f, "bounded to {bound} (wanted {wanted})"),
             Reason::Held { why } => write!(f, "left alone: {}", shortened(why, 28)),
             Reason::Ranked { milestone, work, rank, of } => {
-                let work_left = cpu_time(*work);
+                let work_left = time(*work, "CPU");
                 match milestone.as_ref() {
                     COMPLETION if *work < NEARLY_DONE_S => write!(f, "nearly done: {work_left} left ({rank}/{of})"),
                     COMPLETION => write!(f, "to completion: {work_left} ({rank}/{of})"),
                     _ => write!(f, "learning: {work_left} to 95 % ({rank}/{of})"),
                 }
+            }
+            Reason::RankedOnGpu { gpu, milestone, work, rank, of } => {
+                let goal = if milestone == COMPLETION { "done" } else { "95 %" };
+                write!(f, "GPU {gpu}: {} to {goal} ({rank}/{of})", time(*work, "GPU"))
             }
         }
     }
@@ -163,18 +180,23 @@ impl Reason {
             Reason::Ranked { milestone, work, rank, of } => format!(
                 "Its best credit is \"{milestone}\", after about {} of work. Credit divided by work ranks it {rank} of {of}; \
                  the better the rank, the larger the share.",
-                cpu_time(*work)
+                time(*work, "CPU")
+            ),
+            Reason::RankedOnGpu { gpu, milestone, work, rank, of } => format!(
+                "GPU {gpu} limits it, not the CPU: it has its equal share of the CPU, so that the GPU does not wait for it. Its best credit is \
+                 \"{milestone}\", after about {} of work. Credit divided by work ranks it {rank} of {of} on this GPU.",
+                time(*work, "GPU")
             ),
         }
     }
 }
 
-/// CPU work with three significant places at most: `42 CPU-s`, `12 CPU-min`, `30 CPU-h`.
-fn cpu_time(seconds: f64) -> String {
+/// Work with three significant places at most: `42 CPU-s`, `12 CPU-min`, `30 GPU-h`.
+fn time(seconds: f64, of: &str) -> String {
     match seconds {
-        s if s < 600.0 => format!("{s:.0} CPU-s"),
-        s if s < 36_000.0 => format!("{:.0} CPU-min", s / 60.0),
-        s => format!("{:.0} CPU-h", s / 3600.0),
+        s if s < 600.0 => format!("{s:.0} {of}-s"),
+        s if s < 36_000.0 => format!("{:.0} {of}-min", s / 60.0),
+        s => format!("{:.0} {of}-h", s / 3600.0),
     }
 }
 
@@ -211,6 +233,7 @@ mod tests {
             Reason::Held { why: "somebody else set cpu.weight to 40 where 73 was ours".to_owned() },
             Reason::Ranked { milestone: "95 % quality".into(), work: 35_999.0, rank: 128, of: 1000 },
             Reason::Ranked { milestone: COMPLETION.into(), work: 35_999.0, rank: 1000, of: 1000 },
+            Reason::RankedOnGpu { gpu: 15, milestone: COMPLETION.into(), work: 35_999.0, rank: 1000, of: 1000 },
         ];
         for reason in reasons {
             let text = reason.to_string();

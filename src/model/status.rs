@@ -2,7 +2,7 @@
 
 use super::{
     Adoption, ContainerObservation, ContainerPlan, Directives, Gpu, HoldbackBlock, Millis, PolicySettings, Pressure,
-    Share,
+    Share, WorkForecast,
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -50,8 +50,13 @@ pub struct JobStatus {
     pub observed: ContainerObservation,
     /// The decision in force, once there was one.
     pub plan: Option<ContainerPlan>,
+    /// What is ahead of it, as the policy foresees it now.
+    pub forecast: Option<WorkForecast>,
     /// Part of the node's CPU used over the last few seconds, 0 ..= 1.
     pub cpu_used: Option<f64>,
+    /// Part of the time over the last minute for which it was frozen, so that a job which shares its GPU keeps its speed, 0 ..= 1; `None` =
+    /// it is not.
+    pub frozen: Option<f64>,
     /// Recent values of the metric, oldest first, for a sparkline.
     pub recent: Vec<f64>,
     /// The log line that the latest evaluation was read from, shortened.

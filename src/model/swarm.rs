@@ -29,7 +29,7 @@ impl fmt::Display for ServiceId {
     }
 }
 
-/// The Swarm as one manager's engine tells it: nodes, services and tasks of one instant, as near as three requests can be to one instant.
+/// The Swarm as one manager's engine tells it: nodes, services and tasks of one instant, as near as a few requests can be to one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Swarm {
     /// The cluster's id: the organisation in its certificates.
@@ -67,6 +67,9 @@ pub struct SwarmNode {
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Cores, memory, and GPUs as a generic resource.
     pub capacity: Resources,
+    /// What tasks of services that are no jobs reserve of that.
+    #[serde(default)]
+    pub reserved: Resources,
     /// Version of its engine.
     pub engine: Arc<str>,
 }
@@ -110,7 +113,7 @@ pub struct SwarmService {
     pub request: Resources,
     /// When Swarm starts a task again.
     pub restart: RestartRule,
-    /// How long a task may take to stop.
+    /// How long a task may take to stop; `None` = nobody said, and Swarm waits 10 s.
     pub stop_grace: Option<Millis>,
     /// Volumes that its tasks mount.
     pub volumes: Vec<MountedVolume>,
@@ -208,11 +211,13 @@ pub struct ServiceChange {
     pub replicas: Option<u64>,
     /// The pin from now on; `None` = as it is, `Some(None)` = none.
     pub pin: Option<Option<NodeId>>,
+    /// How long its tasks may take to stop from now on; `None` = as it is. Swarm keeps to what stood when a task was made.
+    pub stop_grace: Option<Millis>,
     /// Labels to set, or with `None` to take away.
     pub labels: BTreeMap<Arc<str>, Option<Arc<str>>>,
 }
 
-/// One change of a node's labels, and only if the node still has this version.
+/// One change of a node's labels and availability, and only if the node still has this version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeChange {
     /// Which.
@@ -221,6 +226,8 @@ pub struct NodeChange {
     pub version: u64,
     /// Labels to set, or with `None` to take away.
     pub labels: BTreeMap<Arc<str>, Option<Arc<str>>>,
+    /// Its availability from now on; `None` = as it is.
+    pub availability: Option<Availability>,
 }
 
 /// What became of a [`ServiceChange`] or a [`NodeChange`].
@@ -245,6 +252,8 @@ pub enum ChangeOutcome {
 pub enum Attestation {
     /// No container of the service is alive on the node, and none is on its way.
     Gone,
+    /// Neither, but the saved state there is not, or not for certain, the one that was carried.
+    Changed,
     /// So many are.
     Alive(usize),
     /// Nobody could tell, and why.
@@ -292,6 +301,9 @@ pub struct NodeReport {
     pub clock: Millis,
     /// Whether `flowcond` answers there.
     pub is_governed: bool,
+    /// Cores that `flowcond` may plan with: fewer than the machine's where a quota lies above it.
+    #[serde(default)]
+    pub cores: Option<f64>,
     /// Cores in use, whoever uses them.
     pub used_cores: Option<f64>,
     /// Jobs of the node that belong to a service.
@@ -317,6 +329,9 @@ pub struct WorkerReport {
     pub work_left: Option<Estimate>,
     /// Cores that it has used lately.
     pub cores: Option<f64>,
+    /// CPU-seconds that it has used since its process started.
+    #[serde(default)]
+    pub cpu_time_s: Option<f64>,
     /// Its newest evaluation value.
     pub value: Option<f64>,
 }

@@ -6,4 +6,4 @@
 pub mod cluster;
 mod node;
 
-pub use node::{Governor, Holdback, Violation, check, diff, leave_out};
+pub use node::{Contender, Favour, Governor, Holdback, Violation, check, diff, leave_out};

@@ -6,10 +6,14 @@ pub mod claim;
 mod curve;
 #[cfg(test)]
 mod formats_tests;
+mod plausible;
 mod precedent;
 #[cfg(test)]
 mod properties_tests;
 mod reader;
+mod record;
+#[cfg(test)]
+mod record_tests;
 mod survey;
 mod tracker;
 #[cfg(test)]
@@ -17,5 +21,6 @@ mod tracker_tests;
 mod wishes;
 
 pub use precedent::Precedent;
+pub use record::LearningRecord;
 pub use survey::{LogReading, Observation, PrintedProgress, RankedSeries, Survey};
 pub use tracker::{Checkpoint, Tracker};

@@ -58,8 +58,13 @@ impl Precedent {
 
     /// With the CPU-seconds that the whole run took.
     pub fn costing(self, cpu_s: f64) -> Precedent {
-        let cpu_per_unit = Some(cpu_s / self.end()).filter(|price| price.is_finite() && *price > 0.0);
-        Precedent { cpu_per_unit, ..self }
+        let cpu_per_unit = cpu_s / self.end();
+        self.at_price(cpu_per_unit)
+    }
+
+    /// With the CPU-seconds of a unit.
+    pub fn at_price(self, cpu_per_unit: f64) -> Precedent {
+        Precedent { cpu_per_unit: Some(cpu_per_unit).filter(|price| price.is_finite() && *price > 0.0), ..self }
     }
 
     /// Whether what was stored can be used: rising from 0 to 1.

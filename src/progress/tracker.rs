@@ -22,6 +22,30 @@ pub struct Checkpoint {
     history: History,
 }
 
+impl Checkpoint {
+    /// With ages at `now` in place of instants, for another clock.
+    pub(super) fn with_ages(self, now: Millis) -> Checkpoint {
+        Checkpoint { history: self.history.with_ages(now), ..self }
+    }
+
+    /// With instants of this clock in place of ages at `now`.
+    pub(super) fn with_instants(self, now: Millis) -> Checkpoint {
+        Checkpoint { history: self.history.with_instants(now), ..self }
+    }
+
+    pub(super) fn has_progress(&self) -> bool {
+        self.history.progress().is_some()
+    }
+
+    /// What is wrong with one that has ages and came from elsewhere.
+    pub(super) fn flaw(&self) -> Option<&'static str> {
+        match &self.reader {
+            Some(reader) if !reader.is_plausible() => Some("what it says of its lines"),
+            _ => self.history.flaw(),
+        }
+    }
+}
+
 /// Follows one job's log. Memory is bounded whatever the log contains.
 pub struct Tracker {
     reader: Reader,

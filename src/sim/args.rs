@@ -42,8 +42,8 @@ pub enum Command {
 pub struct RunArguments {
     /// A built-in scenario (see `flowsim list`) or a TOML file.
     pub scenario: String,
-    /// Policies to compare, separated by commas.
-    #[arg(long, short, value_delimiter = ',', default_value = "fair,flowcon,las,srpt,balanced")]
+    /// Policies to compare, separated by commas; by default fair,flowcon,las,srpt,balanced, and duty-cycle where jobs use a GPU.
+    #[arg(long, short, value_delimiter = ',')]
     pub policy: Vec<String>,
     /// Compares all policies there are.
     #[arg(long, conflicts_with = "policy")]

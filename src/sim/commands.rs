@@ -19,6 +19,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+/// What is compared unless the command line names others.
+const BY_DEFAULT: [&str; 5] = ["fair", "flowcon", "las", "srpt", "balanced"];
+
 /// The command line, for the manual.
 pub fn command() -> clap::Command {
     Arguments::command()
@@ -60,8 +63,10 @@ fn run_scenario(arguments: &RunArguments) -> Result<String, String> {
     for assignment in &arguments.set {
         overrides::apply(assignment, &mut settings, &mut scenario.node)?;
     }
-    let contenders: Result<Vec<_>, _> =
-        policy_names(arguments).into_iter().map(|name| Contender::named(name, &settings)).collect();
+    let contenders: Result<Vec<_>, _> = policy_names(arguments, scenario.uses_gpus())
+        .into_iter()
+        .map(|name| Contender::named(name, &settings))
+        .collect();
     let contenders = contenders?;
     if let Some(path) = &arguments.record {
         write_whole(path, recording(&scenario, &contenders)?.as_bytes())?;
@@ -79,9 +84,13 @@ fn run_scenario(arguments: &RunArguments) -> Result<String, String> {
     Ok(json + "\n")
 }
 
-fn policy_names(arguments: &RunArguments) -> Vec<&str> {
+fn policy_names(arguments: &RunArguments, uses_gpus: bool) -> Vec<&str> {
     if arguments.compare {
         return CONTENDERS.iter().map(|(name, _)| *name).collect();
+    }
+    if arguments.policy.is_empty() {
+        let duty_cycle = uses_gpus.then_some("duty-cycle");
+        return BY_DEFAULT.into_iter().chain(duty_cycle).collect();
     }
     arguments.policy.iter().map(String::as_str).collect()
 }

@@ -91,7 +91,7 @@ pub fn compare(scenario: &Scenario, contenders: &[Contender], seeds: u64) -> Com
 
 /// Plain sharing, the yardstick.
 pub fn plain_sharing() -> Contender {
-    Contender { name: "fair".to_owned(), decider: Decider::Rule(Rule::Fair) }
+    Contender { name: "fair".to_owned(), decider: Decider::Rule(Rule::Fair), duty_cycle: false }
 }
 
 /// Maps the seeds `0 .. seeds` in parallel; results in order.

@@ -11,6 +11,8 @@ pub struct Contender {
     pub name: String,
     /// What decides.
     pub decider: Decider,
+    /// Jobs that share a GPU are frozen in turn, as with `gpu.control = "duty-cycle"`.
+    pub duty_cycle: bool,
 }
 
 /// What decides about the CPU.
@@ -41,7 +43,7 @@ pub enum Rule {
 }
 
 /// Names of all contenders with what they are.
-pub const CONTENDERS: [(&str, &str); 11] = [
+pub const CONTENDERS: [(&str, &str); 12] = [
     ("fair", "plain sharing"),
     ("fifo", "first come, first served"),
     ("las", "least attained service first"),
@@ -53,6 +55,7 @@ pub const CONTENDERS: [(&str, &str); 11] = [
     ("balanced", "the default policy"),
     ("completion", "the default policy, objective = \"completion\""),
     ("quality", "the default policy, objective = \"quality\""),
+    ("duty-cycle", "the default policy, gpu.control = \"duty-cycle\""),
 ];
 
 impl Contender {
@@ -71,7 +74,7 @@ impl Contender {
             "oracle-balanced" => Decider::Rule(Rule::Oracle(Objective::BALANCED.0)),
             "oracle-quality" => Decider::Rule(Rule::Oracle(Objective::QUALITY.0)),
             "flowcon" => governed(PolicyName::Flowcon, settings.objective),
-            "balanced" => governed(PolicyName::Balanced, settings.objective),
+            "balanced" | "duty-cycle" => governed(PolicyName::Balanced, settings.objective),
             "completion" => governed(PolicyName::Balanced, Objective::COMPLETION),
             "quality" => governed(PolicyName::Balanced, Objective::QUALITY),
             other => {
@@ -79,6 +82,6 @@ impl Contender {
                 return Err(format!("unknown policy `{other}`; expected one of {names}"));
             }
         };
-        Ok(Contender { name: name.to_owned(), decider })
+        Ok(Contender { name: name.to_owned(), decider, duty_cycle: name == "duty-cycle" })
     }
 }

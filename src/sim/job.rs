@@ -54,6 +54,17 @@ pub struct Waits {
     pub seconds: f64,
 }
 
+/// Kernels that alternate with the work on the cores: the next one is queued when the last is done and its batch is made ready.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GpuLoad {
+    /// Which of the node's GPUs.
+    pub device: usize,
+    /// Core-seconds of work between two kernels.
+    pub every: f64,
+    /// GPU-seconds of what is queued at once.
+    pub kernel_s: f64,
+}
+
 /// What a job is, before its noise is drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobPlan {
@@ -85,6 +96,8 @@ pub struct JobPlan {
     pub startup_s: f64,
     /// Regular waits.
     pub waits: Option<Waits>,
+    /// What it does on a GPU.
+    pub gpu: Option<GpuLoad>,
     /// Progress units (epochs, steps) in the whole work; a line is printed at the end of each.
     pub units: usize,
     /// Standard deviation of one unit's work, as a part of the mean.

@@ -17,6 +17,8 @@ pub struct JobOutcome {
     pub quality_s: f64,
     /// Core-seconds that it occupied.
     pub cpu_s: f64,
+    /// GPU-seconds that it had.
+    pub gpu_s: f64,
 }
 
 impl JobOutcome {

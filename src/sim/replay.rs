@@ -152,7 +152,8 @@ mod tests {
 
     fn ticks(policy: PolicyName) -> Vec<RecordedTick> {
         let scenario = Scenario::built_in("random-5-mixed-io").unwrap().unwrap();
-        let contender = Contender { name: "recorded".to_owned(), decider: Decider::Governor(settings(policy)) };
+        let contender =
+            Contender { name: "recorded".to_owned(), decider: Decider::Governor(settings(policy)), duty_cycle: false };
         let keep = Keep { recording: true, ..Keep::default() };
         simulate(&scenario.node, &scenario.draw(4), &contender, keep).recording
     }

@@ -122,10 +122,11 @@ static void look(void) {
     }
 
 #ifndef OLD
+/* Begins a day before the machine, so that it can be set back on one that has just booted. */
 static u64 now_us(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (u64)((long long)now.tv_sec * 1000000 + now.tv_nsec / 1000 + shift);
+    return (u64)((long long)(now.tv_sec + 86400) * 1000000 + now.tv_nsec / 1000 + shift);
 }
 #endif
 

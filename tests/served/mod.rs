@@ -224,7 +224,9 @@ pub fn job(id: &str, name: &str) -> JobStatus {
     JobStatus {
         observed,
         plan: None,
+        forecast: None,
         cpu_used: Some(0.45),
+        frozen: None,
         recent: Vec::new(),
         line: None,
         log_source: "json-file".to_owned(),
@@ -246,6 +248,7 @@ fn planned(job: &mut JobStatus, list: List, growth: f64, limit: f64, share: f64,
         limit: Share::clamped(limit),
         share: Share::clamped(share),
         limits: Some(PlannedLimits { cpu_weight: Some(CpuWeight::clamped(weight)), ..PlannedLimits::default() }),
+        gpus: Vec::new(),
         reason,
     });
     job.observed.limits.cpu_weight = Some(CpuWeight::clamped(weight));
@@ -275,6 +278,7 @@ fn learned(metric: &str, direction: Direction, value: f64, phase: Phase) -> Lear
         earlier_runs: 0,
         earlier_price: None,
         claim: None,
+        is_carried: false,
     }
 }
 
@@ -283,6 +287,8 @@ fn growing() -> JobStatus {
     job.observed.learning = learned("loss", Direction::Down, 0.123_456, Phase::Improving);
     job.recent = vec![0.5, 0.3, 0.2, 0.123_456];
     job.line = Some("Epoch 37/50 - loss: 0.123456".to_owned());
+    let to_end = Estimate { low: 40.0, likely: 52.0, high: f64::INFINITY };
+    job.forecast = Some(WorkForecast { to_end, used: 1296.0, per_unit: 4.0 });
     let reason = Reason::Growing { growth: 0.031, part: Share::clamped(0.63) };
     planned(&mut job, List::New, 0.031, 0.63, 0.63, 252.0, reason);
     job

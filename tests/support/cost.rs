@@ -21,3 +21,10 @@ pub fn resident(pid: u32) -> f64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1024.0
 }
+
+/// MiB that no other process shares.
+pub fn private(pid: u32) -> f64 {
+    let maps = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+    let lines = maps.lines().filter(|line| line.starts_with("Private_"));
+    lines.map(|line| line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap()).sum::<f64>() / 1024.0
+}

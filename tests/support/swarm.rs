@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Two Swarms at once would have the same addresses.
+/// Two Swarms at once would make each other slow.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// The image of the jobs. Nobody listens at that registry, which the engines learn at once; what they have is used then.
@@ -26,6 +26,17 @@ pub struct TestSwarm {
 impl TestSwarm {
     /// So many nodes, the first of them a manager, governed and with agents; no coordinator runs yet.
     pub fn start(nodes: usize) -> TestSwarm {
+        let mut swarm = TestSwarm::without_agents(nodes);
+        for node in 1..=nodes {
+            let mut agent = swarm.inside(node, env!("CARGO_BIN_EXE_flowcoord"));
+            let log = File::create(swarm.folder(node).join("agent.log")).expect("a log");
+            swarm.daemons.push(agent.arg("agent").stderr(log).spawn().expect("the agent"));
+        }
+        swarm
+    }
+
+    /// The same with no agents.
+    pub fn without_agents(nodes: usize) -> TestSwarm {
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let mut script = Command::new(root().join("integration/cluster/with-swarm"))
             .arg(nodes.to_string())
@@ -33,7 +44,7 @@ impl TestSwarm {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .expect("integration/cluster/with-swarm runs: as root, with docker.io, iproute2 and iptables");
+            .expect("integration/cluster/with-swarm runs: as root, with docker.io and iproute2");
         let mut line = String::new();
         BufReader::new(script.stdout.as_mut().expect("piped")).read_line(&mut line).expect("the script's folder");
         assert!(!line.trim().is_empty(), "the Swarm did not come up");
@@ -50,7 +61,7 @@ impl TestSwarm {
         self.dir.join(node.to_string())
     }
 
-    fn engine(&self, node: usize) -> String {
+    pub fn engine(&self, node: usize) -> String {
         format!("unix://{}/docker.sock", self.folder(node).display())
     }
 
@@ -61,18 +72,23 @@ impl TestSwarm {
         for name in ["sh", "sleep", "cat", "echo", "hostname", "dd"] {
             let _ = std::os::unix::fs::symlink("busybox", files.join("bin").join(name)); // made for the node before
         }
-        let tar = Command::new("tar").arg("-C").arg(&files).args(["-c", "."]).stdout(Stdio::piped()).spawn();
+        self.import(node, &files, IMAGE);
+    }
+
+    /// Makes an image of a folder.
+    pub fn import(&self, node: usize, files: &Path, image: &str) {
+        let tar = Command::new("tar").arg("-C").arg(files).args(["-c", "."]).stdout(Stdio::piped()).spawn();
         let tar = tar.expect("tar").stdout.expect("piped");
         let imported =
-            Command::new("docker").args(["--host", &self.engine(node), "import", "-", IMAGE]).stdin(tar).output();
+            Command::new("docker").args(["--host", &self.engine(node), "import", "-", image]).stdin(tar).output();
         let imported = imported.expect("docker");
         assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
     }
 
-    /// flowcond and the agent of one node.
+    /// flowcond of one node.
     fn govern(&mut self, node: usize) {
         let folder = self.folder(node);
-        let log = |name: &str| File::create(folder.join(name)).expect("a log");
+        let log = File::create(folder.join("flowcond.log")).expect("a log");
         let flowcond = Command::new(env!("CARGO_BIN_EXE_flowcond"))
             .args(["--config", "/dev/null", "--set", &format!("engine.address={}", self.engine(node))])
             .args(["--set", "policy.interval=2s"])
@@ -80,10 +96,9 @@ impl TestSwarm {
             .arg(folder.join("flowcond.sock"))
             .arg("--state-dir")
             .arg(folder.join("state"))
-            .stderr(log("flowcond.log"))
+            .stderr(log)
             .spawn();
-        let agent = self.inside(node, env!("CARGO_BIN_EXE_flowcoord")).arg("agent").stderr(log("agent.log")).spawn();
-        self.daemons.extend([flowcond.expect("flowcond"), agent.expect("the agent")]);
+        self.daemons.push(flowcond.expect("flowcond"));
     }
 
     /// A `flowcoord` in the namespace of a node.
@@ -103,11 +118,16 @@ impl TestSwarm {
 
     /// Starts the coordinator on the first node.
     pub fn coordinate(&mut self) {
+        self.coordinate_with("");
+    }
+
+    /// The same with more lines in its configuration.
+    pub fn coordinate_with(&mut self, lines: &str) {
         let log =
             fs::OpenOptions::new().create(true).append(true).open(self.dir.join("coordinator.log")).expect("a log");
         let config = self.dir.join("flowcoord.toml");
-        fs::write(&config, "[times]\nlook-every = \"500ms\"\npoll-every = \"1s\"\nheard-within = \"6s\"\n")
-            .expect("written");
+        let times = "[times]\nlook-every = \"500ms\"\npoll-every = \"1s\"\nheard-within = \"6s\"\n";
+        fs::write(&config, format!("{times}{lines}")).expect("written");
         let mut command = self.inside(1, env!("CARGO_BIN_EXE_flowcoord"));
         command.arg("run").arg("--config").arg(config).stderr(log);
         self.coordinator = Some(command.spawn().expect("the coordinator"));
@@ -138,6 +158,20 @@ impl TestSwarm {
             .expect("flowctl")
     }
 
+    /// What `flowctl cluster doctor` finds on a node, and whether it is content.
+    pub fn doctor(&self, node: usize) -> (bool, Vec<Value>) {
+        let folder = self.folder(node);
+        let output = Command::new("nsenter")
+            .arg(format!("--net={}", folder.join("netns").display()))
+            .arg(env!("CARGO_BIN_EXE_flowctl"))
+            .args(["cluster", "doctor", "--json", "--engine", &self.engine(node), "--socket"])
+            .arg(folder.join("coord.sock"))
+            .output()
+            .expect("nsenter");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+        (output.status.success(), report["checks"].as_array().expect("checks").clone())
+    }
+
     pub fn done(&self, arguments: &[&str]) -> String {
         let output = self.flowctl(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -146,9 +180,7 @@ impl TestSwarm {
 
     /// One job as `flowctl cluster status` has it; nothing while no coordinator answers.
     pub fn job(&self, name: &str) -> Option<Value> {
-        let output = self.flowctl(&["status", "--json"]);
-        let status: Value = serde_json::from_slice(&output.stdout).ok()?;
-        status["jobs"].as_array()?.iter().find(|job| job["name"] == name).cloned()
+        self.jobs().into_iter().find(|job| job["name"] == name)
     }
 
     /// Waits until a job is as wanted, and returns it.
@@ -170,6 +202,35 @@ impl TestSwarm {
         self.wait(name, &format!("running on {node}"), |job| job["state"] == "running" && job["node"] == node)
     }
 
+    /// How many evaluations of a job the flowcond of a node like `node-2` knows; waits until there are so many.
+    pub fn evaluations(&self, name: &str, node: &str, at_least: u64) -> u64 {
+        let number = node.trim_start_matches("node-").parse().expect("node-N");
+        let socket = self.folder(number).join("flowcond.sock");
+        let ask = |arguments: &[&str]| {
+            let flowctl =
+                Command::new(env!("CARGO_BIN_EXE_flowctl")).arg("--socket").arg(&socket).args(arguments).output();
+            serde_json::from_slice::<Value>(&flowctl.expect("flowctl").stdout).ok()
+        };
+        let known = || {
+            let containers = ask(&["ps", "-o", "json"])?;
+            let containers = containers.get("containers").unwrap_or(&containers).as_array()?.clone();
+            let is_it = |job: &&Value| job["name"].as_str().is_some_and(|full| full.starts_with(&format!("{name}.")));
+            let detail = ask(&["explain", containers.iter().find(is_it)?["id"].as_str()?, "-o", "json"])?;
+            detail["explanation"]["reading"]["evaluations"].as_u64()
+        };
+        let began = Instant::now();
+        let mut last = None;
+        while began.elapsed() < super::daemon::BUSY * Duration::from_secs(30) {
+            last = known().or(last);
+            if let Some(known) = last.filter(|known| *known >= at_least) {
+                return known;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let log = fs::read_to_string(self.folder(number).join("flowcond.log")).unwrap_or_default();
+        panic!("{node} knows {last:?} evaluations of {name}, not {at_least}\n{log}");
+    }
+
     /// Cuts a node off from the others, or puts it back.
     pub fn cut(&self, node: usize, is_cut: bool) {
         let netns = format!("--net={}", self.folder(node).join("netns").display());
@@ -186,6 +247,11 @@ impl TestSwarm {
 
     /// A training that writes a heartbeat for each unit, saves on SIGTERM, and goes on from there.
     pub fn submit(&self, name: &str, units: u32, labels: &[&str]) -> PathBuf {
+        self.submit_with(name, units, labels, &[])
+    }
+
+    /// The same with more options of `docker service create`.
+    pub fn submit_with(&self, name: &str, units: u32, labels: &[&str], options: &[&str]) -> PathBuf {
         let beats = self.dir.join("beats");
         fs::create_dir_all(&beats).expect("a folder");
         let script = format!(
@@ -216,9 +282,44 @@ impl TestSwarm {
         ]);
         labels.iter().for_each(|label| arguments.extend(["--label", label]));
         arguments.extend(["--container-label", "flowcon.enable=true", "--mount", &saved, "--mount", &shared]);
+        arguments.extend(options);
         arguments.extend([IMAGE, "sh", "-c", &script]);
         self.docker(1, &arguments);
         beats.join(name)
+    }
+
+    /// All jobs as `flowctl cluster status` has them; none while no coordinator answers.
+    pub fn jobs(&self) -> Vec<Value> {
+        self.status("jobs")
+    }
+
+    fn status(&self, what: &str) -> Vec<Value> {
+        let output = self.flowctl(&["status", "--json"]);
+        let status = serde_json::from_slice::<Value>(&output.stdout).ok();
+        status.and_then(|status| status[what].as_array().cloned()).unwrap_or_default()
+    }
+
+    /// Waits until all jobs together are as wanted.
+    pub fn wait_for_all(&self, what: &str, is_so: impl Fn(&[Value]) -> bool) {
+        self.wait_until("jobs", what, is_so);
+    }
+
+    /// Waits until all nodes together are as wanted.
+    pub fn wait_for_nodes(&self, what: &str, is_so: impl Fn(&[Value]) -> bool) {
+        self.wait_until("nodes", what, is_so);
+    }
+
+    fn wait_until(&self, of: &str, what: &str, is_so: impl Fn(&[Value]) -> bool) {
+        let began = Instant::now();
+        while began.elapsed() < super::daemon::BUSY * Duration::from_secs(30) {
+            if is_so(&self.status(of)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let log = fs::read_to_string(self.dir.join("coordinator.log")).unwrap_or_default();
+        let log = log.lines().rev().take(40).collect::<Vec<_>>().join("\n");
+        panic!("not {what}: {:#?}\n{log}", self.status(of));
     }
 }
 

@@ -43,7 +43,7 @@ const COMMENTED: [&str; 9] = [
     "config/bench",
 ];
 
-const TOPICS: [&str; 6] = ["labels", "policy", "limits", "operations", "cluster", "security"];
+const TOPICS: [&str; 7] = ["labels", "policy", "limits", "operations", "gpu", "cluster", "security"];
 
 /// Every command of every text, as it is to be typed; placeholders are words in capitals.
 pub fn commands() -> BTreeSet<String> {

@@ -3,6 +3,7 @@
 //! Imports: siblings, axum.
 
 use super::problem::Fault;
+use super::services;
 use super::shared::{ApiLimits, Counters};
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -32,7 +33,8 @@ pub(super) fn within(bounds: Bounds, routes: Router) -> Router {
 /// Takes the body in within its size and time, then gives the handler its own time.
 async fn bounded(State(bounds): State<Bounds>, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
-    let answer = match collected(body, &bounds.limits).await {
+    let at_most = services::body_at_most(&head).unwrap_or(bounds.limits.body);
+    let answer = match collected(body, at_most, &bounds.limits).await {
         Ok(bytes) => {
             let request = Request::from_parts(head, Body::from(bytes));
             match tokio::time::timeout(bounds.limits.request_time, next.run(request)).await {
@@ -47,11 +49,11 @@ async fn bounded(State(bounds): State<Bounds>, request: Request, next: Next) -> 
     answer
 }
 
-async fn collected(body: body::Body, limits: &ApiLimits) -> Result<Bytes, Fault> {
-    let collecting = Limited::new(body, limits.body).collect();
+async fn collected(body: body::Body, at_most: usize, limits: &ApiLimits) -> Result<Bytes, Fault> {
+    let collecting = Limited::new(body, at_most).collect();
     match tokio::time::timeout(limits.request_time, collecting).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Fault::TooLarge(limits.body)),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Fault::TooLarge(at_most)),
         Ok(Err(error)) => Err(Fault::BadRequest(format!("the request's body cannot be read: {error}"))),
         Err(_elapsed) => Err(Fault::BodyTimeout),
     }

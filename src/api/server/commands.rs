@@ -19,6 +19,12 @@ use utoipa::IntoParams;
 
 /// Asks the daemon and waits for its answer; the caller's time limit applies.
 pub(super) async fn carry_out(api: &Api, peer: &Peer, command: Command) -> Result<Response, Fault> {
+    let done = answered(api, peer, command).await?;
+    Ok(json_response(json(&Done { done })))
+}
+
+/// The same, for what is told in place of what was done.
+pub(super) async fn answered(api: &Api, peer: &Peer, command: Command) -> Result<String, Fault> {
     permitted(peer, describe(&command))?;
     let (reply, answer) = oneshot::channel();
     api.feed.commands.try_send(Request { command, asked_by: peer.describe(), reply }).map_err(|error| match error {
@@ -26,7 +32,7 @@ pub(super) async fn carry_out(api: &Api, peer: &Peer, command: Command) -> Resul
         TrySendError::Closed(_) => Fault::Stopping,
     })?;
     match answer.await {
-        Ok(Ok(done)) => Ok(json_response(json(&Done { done }))),
+        Ok(Ok(answer)) => Ok(answer),
         Ok(Err(refusal)) => Err(Fault::Refused(refusal)),
         Err(_dropped) => Err(Fault::Stopping),
     }

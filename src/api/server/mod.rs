@@ -16,6 +16,7 @@ mod patient;
 mod problem;
 mod recording;
 mod routes;
+mod services;
 mod shared;
 mod snapshot;
 mod socket;

@@ -2,7 +2,7 @@
 
 use super::shared::json_response;
 use super::snapshot::json;
-use super::{events, history, metrics, node, recording};
+use super::{events, history, metrics, node, recording, services};
 use crate::api::wire;
 use axum::response::Response;
 use hyper::body::Bytes;
@@ -39,6 +39,8 @@ use utoipa::OpenApi;
         history::blocks,
         history::events,
         history::at,
+        services::record,
+        services::expect,
         recording::stream,
         metrics::scrape,
         document

@@ -161,6 +161,8 @@ pub(super) fn describe(command: &Command) -> &'static str {
         Command::Unpin(_) => "unpinning a share",
         Command::Adopt { .. } => "adopting a container",
         Command::Disown(_) => "disowning a container",
+        Command::Record { .. } => "taking a record of what is known of a job",
+        Command::Expect { .. } => "leaving a record of what is known of a job",
         Command::Restore => "restoring the original limits",
         Command::SetPolicy { .. } => "changing the policy",
         Command::Reload => "reloading the configuration",

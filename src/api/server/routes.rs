@@ -4,7 +4,7 @@
 
 use super::bounded::{Bounds, within};
 use super::shared::Api;
-use super::{events, history, metrics, node, openapi, recording};
+use super::{events, history, metrics, node, openapi, recording, services};
 use axum::Router;
 use axum::routing::{get, post};
 use std::sync::Arc;
@@ -35,6 +35,7 @@ pub(super) fn router(api: Arc<Api>) -> Router {
         .route("/v1/history/blocks", get(history::blocks))
         .route("/v1/history/events", get(history::events))
         .route("/v1/history/at", get(history::at))
+        .route("/v1/services/{service}/record", get(services::record).put(services::expect))
         .route("/v1/recording", get(recording::stream))
         .route("/metrics", get(metrics::scrape))
         .route("/openapi.json", get(openapi::document))

@@ -34,7 +34,7 @@ pub struct ClusterNode {
     pub id: String,
     /// Its hostname.
     pub name: String,
-    /// `ready`, `draining`, `unreachable` or `ungoverned`.
+    /// `ready`, `draining`, `unreachable`, `ungoverned` or `closed`.
     pub state: String,
     /// Why it gets no jobs.
     pub why: Option<String>,
@@ -81,6 +81,12 @@ pub struct ClusterJob {
     pub total: Option<f64>,
     /// Seconds without progress that its last move took.
     pub last_move_s: Option<f64>,
+    /// When it should end (`flowcon.deadline`), Unix time in milliseconds.
+    pub deadline_unix_ms: Option<u64>,
+    /// When it is expected to end, where the plan foresees that: with `queue = "deadlines"`.
+    pub expected_end_unix_ms: Option<u64>,
+    /// Whether it is or will be late; null where it has no deadline, has ended, or nobody knows.
+    pub late: Option<bool>,
     /// Its exit code, if it has ended.
     pub exit_code: Option<i64>,
 }
@@ -174,7 +180,7 @@ impl Cluster {
             acts: status.acts,
             why: status.why.clone(),
             nodes: status.nodes.iter().map(ClusterNode::of).collect(),
-            jobs: status.jobs.iter().map(|job| ClusterJob::of(job, name)).collect(),
+            jobs: status.jobs.iter().map(|job| ClusterJob::of(job, status.at, name)).collect(),
         }
     }
 }
@@ -198,7 +204,7 @@ impl ClusterNode {
 }
 
 impl ClusterJob {
-    fn of(job: &ClusterJobStatus, name: impl Fn(&NodeId) -> String) -> ClusterJob {
+    fn of(job: &ClusterJobStatus, at: Millis, name: impl Fn(&NodeId) -> String) -> ClusterJob {
         ClusterJob {
             id: job.service.to_string(),
             name: job.name.to_string(),
@@ -213,6 +219,9 @@ impl ClusterJob {
             units: job.units.and_then(finite),
             total: job.total.and_then(finite),
             last_move_s: job.last_move_s.and_then(finite),
+            deadline_unix_ms: job.deadline.map(|at| at.0),
+            expected_end_unix_ms: job.expected_end.map(|at| at.0),
+            late: job.is_late(at),
             exit_code: job.exit_code,
         }
     }
@@ -277,6 +286,7 @@ pub(crate) fn node_state(state: NodeState) -> &'static str {
         NodeState::Draining => "draining",
         NodeState::Unreachable => "unreachable",
         NodeState::Ungoverned => "ungoverned",
+        NodeState::Closed => "closed",
     }
 }
 

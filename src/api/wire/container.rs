@@ -1,6 +1,6 @@
 //! One governed container as the lists show it, and its limits. Imports: model, sibling wire types.
 
-use super::{Adoption, GpuUse, Metric, Notice, Progress, finite, finite_option, word};
+use super::{Adoption, Estimate, GpuUse, Metric, Notice, Progress, finite, finite_option, word};
 use crate::model::{self, JobStatus, NodeStatus, PlannedLimits, PolicyName, Reason};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -33,6 +33,12 @@ pub struct Container {
     pub metric: Option<Metric>,
     /// How far the job says it is.
     pub progress: Option<Progress>,
+    /// Metric and progress are as another node's daemon knew them when the job left there: nothing was read here yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_carried: bool,
+    /// CPU-seconds to its end, as the policy foresees them; null under every policy but `balanced`, and while nobody knows what a unit costs.
+    #[serde(default)]
+    pub work_left_cpu_s: Option<Estimate>,
     /// The part of the node that it gets when every container wants more; null before the first decision.
     pub share: Option<f64>,
     /// The limit in the policy's own terms: 1 = free competition.
@@ -53,11 +59,18 @@ pub struct Container {
     pub growth: Option<f64>,
     /// Part of the node's CPU used over the last few seconds.
     pub cpu_used: Option<f64>,
+    /// CPU-seconds used since it started.
+    #[serde(default)]
+    pub cpu_time_s: Option<f64>,
     /// Memory charged now.
     pub memory_bytes: Option<u64>,
     /// What it has of which GPUs; left out where it has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuUse>,
+    /// Part of the time over the last minute for which it was frozen, so that another job on its GPU keeps its speed; left out where it is
+    /// not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen_share: Option<f64>,
     /// The CPU weight that stands, on the scale of `cpu.weight`.
     pub cpu_weight: Option<u32>,
     /// The rule that decided, for programs.
@@ -91,6 +104,8 @@ impl Container {
             list: plan.and_then(|plan| plan.list).map(word),
             metric: Metric::of(job),
             progress: Progress::of(&observed.learning),
+            is_carried: observed.learning.is_carried,
+            work_left_cpu_s: job.forecast.and_then(|forecast| Estimate::of(forecast.to_end, 1.0)),
             share: plan.map(|plan| plan.share.fraction()),
             limit: plan.map(|plan| plan.limit.fraction()),
             min_share: job.directives.bounds.min.fraction(),
@@ -99,8 +114,10 @@ impl Container {
             adopted: job.adopted.as_ref().map(Adoption::of),
             growth: plan.and_then(|plan| finite_option(plan.growth.cpu)),
             cpu_used: finite_option(job.cpu_used),
+            cpu_time_s: observed.usage.cpu.map(model::CpuTime::as_secs_f64),
             memory_bytes: observed.usage.memory.map(|bytes| bytes.0),
             gpus: observed.gpus.iter().map(GpuUse::of).collect(),
+            frozen_share: finite_option(job.frozen),
             cpu_weight: observed.limits.cpu_weight.map(|weight| weight.number()),
             rule: plan.map(|plan| super::explanation::spelled(&plan.reason).0.to_owned()),
             why: why(job, status),
@@ -110,8 +127,17 @@ impl Container {
     }
 }
 
-/// Why it has its share, in words. A pin that decides says so, and where it does not decide, why not.
+/// Why it has its share, in words, and that it is frozen for parts of the time.
 fn why(job: &JobStatus, status: &NodeStatus) -> String {
+    let why = why_its_share(job, status);
+    match finite_option(job.frozen) {
+        Some(frozen) => format!("{why}; frozen {:.0} % of the time for another on its GPU", 100.0 * frozen),
+        None => why,
+    }
+}
+
+/// Why it has its share, in words. A pin that decides says so, and where it does not decide, why not.
+fn why_its_share(job: &JobStatus, status: &NodeStatus) -> String {
     let Some(plan) = &job.plan else { return "not decided yet".to_owned() };
     let Some(pin) = job.pinned.filter(|_| job.observed.hold.is_none()) else { return plan.reason.to_string() };
     let short = plan.share.fraction() < pin.fraction() - 0.005;

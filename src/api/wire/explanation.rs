@@ -57,6 +57,9 @@ pub struct Explanation {
     pub memory_floor_bytes: Option<u64>,
     /// Seconds from now until it should be done (`flowcon.deadline`); zero when that is past.
     pub deadline_in_s: Option<f64>,
+    /// Beside whom it would not fit on one GPU; left out where that is nobody.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub no_room: Vec<NoRoom>,
     /// What it has used.
     pub used: Use,
     /// The present interval between decisions.
@@ -89,6 +92,7 @@ impl Explanation {
             weight: finite(observed.weight).unwrap_or(1.0),
             memory_floor_bytes: observed.memory_floor.map(|bytes| bytes.0),
             deadline_in_s: observed.deadline.map(|deadline| deadline.since(status.now).as_secs_f64()),
+            no_room: NoRoom::of(job, status),
             used: Use::of(&observed.usage),
             interval_s: status.interval.as_secs_f64(),
             next_decision_unix_ms: status.unix_ms.saturating_add(ahead.0),
@@ -130,7 +134,7 @@ impl Domain {
 /// The rule that decided, with the numbers that it used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
-    /// `not-measured`, `silent`, `paused`, `growing`, `watching`, `converged`, `all-converged`, `observe-only`, `bounded`, `held`, `plain-block`, `ranked` or `unranked`.
+    /// `not-measured`, `silent`, `paused`, `growing`, `watching`, `converged`, `all-converged`, `observe-only`, `bounded`, `held`, `plain-block`, `ranked`, `ranked-on-gpu` or `unranked`.
     pub rule: String,
     /// In a few words.
     pub text: String,
@@ -179,6 +183,11 @@ pub(super) fn spelled(reason: &Reason) -> (&'static str, Vec<(&'static str, f64)
         Reason::Ranked { work, rank, of, .. } => {
             ("ranked", vec![("work_cpu_s", *work), ("rank", *rank as f64), ("ranked", *of as f64)])
         }
+        Reason::RankedOnGpu { gpu, work, rank, of, .. } => {
+            let ranks =
+                [("gpu", f64::from(*gpu)), ("work_gpu_s", *work), ("rank", *rank as f64), ("ranked", *of as f64)];
+            ("ranked-on-gpu", ranks.to_vec())
+        }
     }
 }
 
@@ -210,6 +219,9 @@ pub struct GrowthEfficiency {
     pub per_block_io_gib: Option<f64>,
     /// Per GiB received or sent.
     pub per_network_io_gib: Option<f64>,
+    /// Per GPU-second; left out where it uses no GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_gpu_s: Option<f64>,
 }
 
 impl GrowthEfficiency {
@@ -219,7 +231,35 @@ impl GrowthEfficiency {
             per_node_memory_s: finite_option(growth.memory),
             per_block_io_gib: finite_option(growth.block_io),
             per_network_io_gib: finite_option(growth.network_io),
+            per_gpu_s: finite_option(growth.gpu),
         }
+    }
+}
+
+/// Another job that it would not fit beside on one GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NoRoom {
+    /// The other job.
+    pub beside: String,
+    /// The number of the other job's GPU.
+    pub gpu: u32,
+    /// GPU memory that both hold together.
+    pub together_bytes: u64,
+    /// Memory that the GPU, or the instance of it, has.
+    pub total_bytes: u64,
+}
+
+impl NoRoom {
+    fn of(job: &JobStatus, status: &NodeStatus) -> Vec<NoRoom> {
+        let others = status.jobs.iter().map(|other| &other.observed).filter(|other| other.id != job.observed.id);
+        let others = others.map(|other| (other.name.as_str(), other.gpus.as_slice()));
+        let told = |model::NoRoom { beside, gpu, together, total }| NoRoom {
+            beside,
+            gpu,
+            together_bytes: together.0,
+            total_bytes: total.0,
+        };
+        model::no_room(&job.observed.gpus, others, &status.gpus).into_iter().map(told).collect()
     }
 }
 

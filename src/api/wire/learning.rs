@@ -214,7 +214,7 @@ pub struct Reading {
     pub labels: BTreeMap<String, String>,
     /// The line that the latest evaluation stood on, shortened.
     pub line: Option<String>,
-    /// Evaluations read since the container was found.
+    /// Evaluations read since the container was found, and before on the node from which it moved.
     pub evaluations: u64,
     /// Age of the latest evaluation.
     pub latest_age_s: Option<f64>,

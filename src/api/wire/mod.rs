@@ -17,7 +17,7 @@ pub use cluster::{Cluster, ClusterEvent, ClusterEvents, ClusterJob, ClusterNode,
 pub(crate) use cluster::{job_state, node_state};
 pub use container::{Container, ContainerList, Hold, Limit, Limits};
 pub use event::{Event, Gap};
-pub use explanation::{ContainerDetail, Decision, Domain, Drift, Explanation, GrowthEfficiency, Use};
+pub use explanation::{ContainerDetail, Decision, Domain, Drift, Explanation, GrowthEfficiency, NoRoom, Use};
 pub use gpu::{Gpu, GpuInstance, GpuUse};
 pub use history::{
     BlockWork, Moment, Moments, PastBlock, PastBlocks, PastEvents, PastInstant, PastJob, PastJobs, PastNode, PastNodes,

@@ -1,9 +1,12 @@
 //! `flowctl cluster`: what the coordinator of a Docker Swarm is asked. Imports: the API's client, pages.
 
+mod doctor;
+mod health;
 mod pages;
 mod submit;
 
 use super::commands::{again_and_again, give, show, tell};
+use super::completion::{CLUSTER_JOB, NODE};
 use super::{Common, Repeat};
 use crate::api::client::{Client, segment};
 use crate::api::wire::{Cluster, ClusterEvents, ClusterJob};
@@ -38,6 +41,7 @@ enum Verb {
     #[command(visible_aliases = ["describe", "inspect"])]
     Explain {
         /// The service's name, its id, or the gang
+        #[arg(value_hint = CLUSTER_JOB)]
         job: String,
     },
     /// Queue a training
@@ -45,13 +49,16 @@ enum Verb {
     /// Move a job to another node
     Move {
         /// The service's name, its id, or the gang
+        #[arg(value_hint = CLUSTER_JOB)]
         job: String,
         /// Hostname or id
+        #[arg(value_hint = NODE)]
         node: String,
     },
     /// Empty a node for maintenance: its jobs move away, and it gets none
     Drain {
         /// Hostname or id
+        #[arg(value_hint = NODE)]
         node: String,
         /// Return when no job is left there
         #[arg(long)]
@@ -60,23 +67,28 @@ enum Verb {
     /// Give a drained node jobs again
     Undrain {
         /// Hostname or id
+        #[arg(value_hint = NODE)]
         node: String,
     },
     /// Stop a job until it is resumed; it saves its state first
     Pause {
         /// The service's name, its id, or the gang
+        #[arg(value_hint = CLUSTER_JOB)]
         job: String,
     },
     /// Let a paused job go on, or one that was given up
     Resume {
         /// The service's name, its id, or the gang
+        #[arg(value_hint = CLUSTER_JOB)]
         job: String,
     },
     /// Say that a node is switched off for good, so that its job may start elsewhere
     NodeIsOff {
         /// The service's name, its id, or the gang
+        #[arg(value_hint = CLUSTER_JOB)]
         job: String,
         /// Hostname or id
+        #[arg(value_hint = NODE)]
         node: String,
     },
     /// Show what the coordinator did and noticed
@@ -87,6 +99,8 @@ enum Verb {
     },
     /// Show the jobs that ended
     History,
+    /// Check coordinator, certificates, agents and clocks, and say how to fix them; on a manager, as root
+    Doctor(doctor::DoctorArgs),
 }
 
 /// The socket that was named, or the usual one.
@@ -96,7 +110,7 @@ pub(super) fn socket(common: &Common) -> PathBuf {
 }
 
 /// `flowctl cluster`.
-pub async fn cluster(client: &Client, args: &ClusterArgs, screen: &Screen) -> Result<(), Failure> {
+pub async fn cluster(client: &Client, args: &ClusterArgs, screen: &Screen) -> Result<Exit, Failure> {
     let jobs = |job: &str, deed: &str| format!("/v1/cluster/jobs/{}/{deed}", segment(job));
     let nodes = |node: &str, deed: &str| format!("/v1/cluster/nodes/{}/{deed}", segment(node));
     let done = match &args.verb {
@@ -117,8 +131,9 @@ pub async fn cluster(client: &Client, args: &ClusterArgs, screen: &Screen) -> Re
         }
         Verb::Events { follow } => events(client, *follow, screen).await,
         Verb::History => history(client, screen).await,
+        Verb::Doctor(args) => return doctor::doctor(client, args, screen).await,
     };
-    done.map_err(of_a_cluster)
+    done.map(|()| Exit::Ok).map_err(of_a_cluster)
 }
 
 /// Where no coordinator answers, the next step is not the node's daemon.

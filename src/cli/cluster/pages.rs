@@ -164,11 +164,24 @@ fn explained(job: &ClusterJob, look: &Look) -> String {
     line("why", job.why.as_ref().map(|why| why.text.clone()));
     line("decided", job.reason.clone());
     line("went wrong", job.mark.clone());
+    line("deadline", job.deadline_unix_ms.map(when::clock));
+    line("ends", job.expected_end_unix_ms.map(|end| format!("{}, as foreseen", when::clock(end))));
+    line("in time", job.late.map(|late| in_time(job, late)));
     line("progress", progress(job));
     line("moves", Some(job.moves.to_string()));
     line("last move", job.last_move_s.map(|seconds| format!("{} without progress", text::duration(seconds))));
     line("exit code", job.exit_code.map(|code| code.to_string()));
     page
+}
+
+fn in_time(job: &ClusterJob, late: bool) -> String {
+    match (late, job.deadline_unix_ms.zip(job.expected_end_unix_ms)) {
+        (true, Some((deadline, end))) if end > deadline => {
+            format!("no: {} late", text::duration((end - deadline) as f64 / 1000.0))
+        }
+        (true, _) => "no: the deadline has passed".to_owned(),
+        (false, _) => "yes".to_owned(),
+    }
 }
 
 /// The jobs that are still on a node that is being drained.

@@ -6,6 +6,7 @@ use crate::api::client::Client;
 use crate::api::wire::Submission;
 use crate::cli::commands::tell;
 use crate::config::{bytes as size, obeyable};
+use crate::model::time::{duration, utc};
 use crate::term::exit::{Exit, Failure};
 use crate::term::screen::Screen;
 use crate::term::when;
@@ -34,6 +35,12 @@ pub struct SubmitArgs {
     /// How important it is, 1 to 100; or with the part that is lost with time, as 50/0.5
     #[arg(long)]
     priority: Option<String>,
+    /// When it should have ended: 2h from now, or a local time as 2026-01-31T18:00; counts with queue = "deadlines"
+    #[arg(long, value_name = "TIME", value_parser = deadline)]
+    deadline: Option<String>,
+    /// How long it takes on what it reserves, as you believe, as 90m
+    #[arg(long, value_name = "DURATION", value_parser = takes)]
+    duration: Option<String>,
     /// The volume that it saves its state in, and where it sees it: NAME:PATH
     #[arg(long, value_name = "VOLUME:PATH", value_parser = volume)]
     checkpoint: Option<(String, String)>,
@@ -80,6 +87,22 @@ fn grace(text: &str) -> Result<Duration, String> {
     when::duration_within(text, Duration::ZERO, Duration::from_secs(86_400))
 }
 
+fn takes(text: &str) -> Result<String, String> {
+    let longest = Duration::from_secs(31_536_000);
+    when::duration_within(text, Duration::from_secs(1), longest).map(|_| text.trim().to_owned())
+}
+
+/// The label's value: a duration as it is, a local time in UTC.
+fn deadline(text: &str) -> Result<String, String> {
+    if duration(text).is_some() {
+        return takes(text);
+    }
+    match when::instant(text)? {
+        at if at > when::now_unix_ms() => Ok(utc(at)),
+        _ => Err(format!("`{text}` is past: give 2h, or a time to come as 2026-01-31T18:00")),
+    }
+}
+
 fn volume(text: &str) -> Result<(String, String), String> {
     match text.split_once(':') {
         Some((name, path)) if !name.is_empty() && !name.contains('/') && path.starts_with('/') => {
@@ -102,6 +125,8 @@ pub(super) async fn submit(client: &Client, args: &SubmitArgs, screen: &Screen) 
         }
     };
     label("priority", args.priority.clone());
+    label("deadline", args.deadline.clone());
+    label("duration", args.duration.clone());
     label("gang", args.gang.clone());
     label("on-node-loss", args.on_node_loss.clone());
     label("checkpoint", args.checkpoint.as_ref().map(|(name, _)| name.clone()));

@@ -4,7 +4,7 @@ use super::Check;
 use super::judge::{self, Inotify, Socket, StateDir};
 use crate::api::client::{Client, ClientError};
 use crate::api::wire::{Configuration, Status};
-use crate::config::{self, EngineChoice, Settings};
+use crate::config::{self, EngineChoice, GpuControl, Settings};
 use crate::host::cgroup::{Version, node_pressure};
 use crate::host::docker::{Engine, EngineAddress, EngineError, EngineInfo};
 use crate::host::gpu;
@@ -36,6 +36,9 @@ pub(super) async fn checks(client: &Client, state_dir: Option<&Path>) -> Vec<Che
     let mut checks = vec![judge::daemon(&daemon)];
     checks.extend(engine(&settings.engine).await);
     checks.extend(judge::driver_of_gpus(daemon.as_ref().ok(), &nvidia(&settings).await));
+    if settings.gpu_control == GpuControl::Mps {
+        checks.push(judge::mps(&gpu::mps::Mps::of_environment()));
+    }
     checks.extend(cgroups());
     checks.push(judge::pressure(&node_pressure()));
     checks.push(judge::inotify(&inotify()));

@@ -24,7 +24,7 @@ pub struct DoctorArgs {
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Verdict {
+pub(in crate::cli) enum Verdict {
     /// As it should be.
     Ok,
     /// Works, with less than there could be.
@@ -35,24 +35,24 @@ enum Verdict {
 
 /// One thing looked at.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-struct Check {
-    name: &'static str,
-    verdict: Verdict,
-    found: String,
+pub(in crate::cli) struct Check {
+    pub(in crate::cli) name: &'static str,
+    pub(in crate::cli) verdict: Verdict,
+    pub(in crate::cli) found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    mend: Option<String>,
+    pub(in crate::cli) mend: Option<String>,
 }
 
 impl Check {
-    fn ok(name: &'static str, found: impl Into<String>) -> Check {
+    pub(in crate::cli) fn ok(name: &'static str, found: impl Into<String>) -> Check {
         Check { name, verdict: Verdict::Ok, found: found.into(), mend: None }
     }
 
-    fn warn(name: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Check {
+    pub(in crate::cli) fn warn(name: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Check {
         Check { name, verdict: Verdict::Warn, found: found.into(), mend: Some(mend.into()) }
     }
 
-    fn fail(name: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Check {
+    pub(in crate::cli) fn fail(name: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Check {
         Check { name, verdict: Verdict::Fail, found: found.into(), mend: Some(mend.into()) }
     }
 }
@@ -64,11 +64,15 @@ struct Report<'a> {
 
 /// Looks at everything and prints it; fails when a check did.
 pub async fn doctor(client: &Client, args: &DoctorArgs, screen: &Screen) -> Result<Exit, Failure> {
-    let checks = gather::checks(client, args.state_dir.as_deref()).await;
+    told(&gather::checks(client, args.state_dir.as_deref()).await, screen)
+}
+
+/// Prints what was found; fails when a check did.
+pub(in crate::cli) fn told(checks: &[Check], screen: &Screen) -> Result<Exit, Failure> {
     match screen.format {
-        Format::Json => screen.print_json(&Report { checks: &checks })?,
+        Format::Json => screen.print_json(&Report { checks })?,
         Format::Jsonl => checks.iter().try_for_each(|check| screen.print_json(check))?,
-        Format::Table | Format::Wide => screen.print(&page(&checks, &screen.look()))?,
+        Format::Table | Format::Wide => screen.print(&page(checks, &screen.look()))?,
     }
     let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
     Ok(if failed { Exit::Failed } else { Exit::Ok })

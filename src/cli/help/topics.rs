@@ -1,6 +1,7 @@
 //! The pages about what is no command. Facts that the code holds (labels) are taken from there.
 
 mod cluster;
+mod gpu;
 mod operations;
 mod security;
 
@@ -8,7 +9,7 @@ use super::{Part, Section, Topic};
 use crate::config::{LABEL_PREFIX, LABELS, Label};
 
 pub(super) fn all() -> Vec<Topic> {
-    vec![labels(), policy(), limits(), operations::operations(), cluster::cluster(), security::security()]
+    vec![labels(), policy(), limits(), operations::operations(), gpu::gpu(), cluster::cluster(), security::security()]
 }
 
 fn labels() -> Topic {

@@ -1,7 +1,7 @@
 //! `flowctl run -d`: this program once more, in a session of its own, which tells on its error output how beginning went and then
 //! closes it.
 
-use super::RunArgs;
+use super::{GpuShare, RunArgs};
 use crate::cli::{Exit, Failure};
 use crate::host::scope::ScopeName;
 use std::fs::File;
@@ -27,6 +27,9 @@ pub(super) fn begin(args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
     command.arg("--socket").arg(socket).args(["run", "--name", &name]);
     for (key, value) in &args.labels {
         command.arg("--label").arg(format!("{key}={value}"));
+    }
+    if let Some(GpuShare(percent)) = args.gpu_share {
+        command.arg("--gpu-share").arg(format!("{percent}%"));
     }
     command.arg("--").args(&args.command).env(IN_BACKGROUND, "1");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());

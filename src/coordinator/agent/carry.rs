@@ -1,7 +1,8 @@
-//! Volumes on their way: what was offered from here, and what is being fetched to here. Imports: host, pack, unpack.
+//! Volumes on their way: what was offered from here, and what is being fetched to here. Imports: host, pack, unpack, record.
 
 use super::client::Client;
-use super::pack::{Sent, pack};
+use super::pack::{Sent, State, pack, state_of};
+use super::record;
 use super::unpack::{self, Bounds, Coming, unpack};
 use super::wire::{Offer, Sum};
 use crate::host::swarm::{Engine, Identity, VolumePlace};
@@ -27,6 +28,7 @@ pub(super) struct Carriages {
     engine: Engine,
     bounds: Bounds,
     port: u16,
+    flowcond: PathBuf,
     offers: Mutex<BTreeMap<ServiceId, Offered>>,
     fetches: Mutex<BTreeMap<ServiceId, Fetch>>,
 }
@@ -56,12 +58,14 @@ struct Offered {
     carriage: Carriage,
     data: PathBuf,
     sent: Option<Sent>,
+    /// The volume's state before it was sent.
+    state: Option<State>,
     made: Instant,
 }
 
 impl Carriages {
-    pub(super) fn new(engine: Engine, bounds: Bounds, port: u16) -> Arc<Carriages> {
-        Arc::new(Carriages { engine, bounds, port, offers: Mutex::default(), fetches: Mutex::default() })
+    pub(super) fn new(engine: Engine, bounds: Bounds, port: u16, flowcond: PathBuf) -> Arc<Carriages> {
+        Arc::new(Carriages { engine, bounds, port, flowcond, offers: Mutex::default(), fetches: Mutex::default() })
     }
 
     /// The carriage's target may fetch the volume from here.
@@ -77,7 +81,9 @@ impl Carriages {
         }
         match self.engine.attest(&carriage.service).await {
             Attestation::Gone => {}
-            Attestation::Alive(_) => return Err("the job is alive here: its state is not saved yet".to_owned()),
+            Attestation::Alive(_) | Attestation::Changed => {
+                return Err("the job is alive here: its state is not saved yet".to_owned());
+            }
             Attestation::Unknown(why) => return Err(why),
         }
         let place = match self.engine.volume(&carriage.volume, false).await {
@@ -92,7 +98,10 @@ impl Carriages {
         if offers.get(&carriage.service).is_some_and(|newest| newest.carriage.number > carriage.number) {
             return Ok(Offer::Refused("a newer carriage of this job was ordered".to_owned()));
         }
-        let offered = Offered { data: place.data, sent: None, made: Instant::now(), carriage };
+        if offers.get(&carriage.service).is_some_and(|same| same.carriage == carriage) {
+            return Ok(Offer::Made);
+        }
+        let offered = Offered { data: place.data, sent: None, state: None, made: Instant::now(), carriage };
         offers.insert(offered.carriage.service.clone(), offered);
         if offers.len() > KEPT {
             let oldest = offers.iter().min_by_key(|(_, offered)| offered.made).map(|(service, _)| service.clone());
@@ -119,12 +128,12 @@ impl Carriages {
         let (out, chunks) = mpsc::channel(CHUNKS);
         // The stream ends once what was sent is known, because the target asks for that next.
         let (this, carriage, open) = (self.clone(), carriage.clone(), out.clone());
-        tokio::task::spawn_blocking(move || match pack(&data, out) {
-            Ok(sent) => {
+        tokio::task::spawn_blocking(move || match state_of(&data).and_then(|state| Ok((state, pack(&data, out)?))) {
+            Ok((state, sent)) => {
                 let mut offers = lock(&this.offers);
                 if let Some(offered) = offers.get_mut(&carriage.service).filter(|offered| offered.carriage == carriage)
                 {
-                    offered.sent = Some(sent);
+                    (offered.sent, offered.state) = (Some(sent), Some(state));
                 }
                 drop(open);
             }
@@ -133,16 +142,36 @@ impl Carriages {
         Ok(chunks)
     }
 
-    /// What was sent.
+    /// What was sent, and what flowcond here knows of the job.
     ///
     /// # Errors
     /// Nothing was sent whole to this node.
-    pub(super) fn sum(&self, carriage: &Carriage, asks: &NodeId) -> Result<Sum, String> {
-        let offers = lock(&self.offers);
-        let offered = offers.get(&carriage.service).filter(|offered| offered.carriage == *carriage);
-        let sent = offered.filter(|_| carriage.to == *asks).and_then(|offered| offered.sent.as_ref());
-        let Sent { bytes, sha256 } = sent.ok_or("the volume was not sent whole")?.clone();
-        Ok(Sum { bytes, sha256: sha256.into() })
+    pub(super) async fn sum(&self, carriage: &Carriage, asks: &NodeId) -> Result<Sum, String> {
+        let Sent { bytes, sha256 } = {
+            let offers = lock(&self.offers);
+            let offered = offers.get(&carriage.service).filter(|offered| offered.carriage == *carriage);
+            let sent = offered.filter(|_| carriage.to == *asks).and_then(|offered| offered.sent.as_ref());
+            sent.ok_or("the volume was not sent whole")?.clone()
+        };
+        let record = record::known_of(&carriage.service, &self.flowcond).await;
+        Ok(Sum { bytes, sha256: sha256.into(), record })
+    }
+
+    /// Nothing of the service lives here: whether its state is still the one that this carriage took.
+    pub(super) async fn attest(&self, service: &ServiceId, number: u64) -> Attestation {
+        let took = {
+            let offers = lock(&self.offers);
+            let offered = offers.get(service).filter(|offered| offered.carriage.number == number);
+            offered.and_then(|offered| Some((offered.data.clone(), offered.state.clone()?)))
+        };
+        // An agent that was started since does not know.
+        let Some((data, state)) = took else { return Attestation::Changed };
+        match tokio::task::spawn_blocking(move || state_of(&data)).await {
+            Ok(Ok(now)) if now == state => Attestation::Gone,
+            Ok(Ok(_)) => Attestation::Changed,
+            Ok(Err(error)) => Attestation::Unknown(error.to_string()),
+            Err(error) => Attestation::Unknown(error.to_string()),
+        }
     }
 
     /// Fetches a volume to here. The same carriage again waits for the same end; an older one than the newest is refused, and a newer one
@@ -217,12 +246,16 @@ impl Carriages {
             Ok(Err(error)) => return failed(&error, broken),
             Err(error) => return CarriageOutcome::Failed(error.to_string()),
         };
-        match source.sum(carriage).await {
-            Ok(sum) if sum.bytes == coming.bytes && *sum.sha256 == *coming.sha256 => {}
+        let record = match source.sum(carriage).await {
+            Ok(sum) if sum.bytes == coming.bytes && *sum.sha256 == *coming.sha256 => sum.record,
             Ok(_) => return CarriageOutcome::Failed("what came is not what was sent".to_owned()),
             Err(why) => return CarriageOutcome::Failed(why),
+        };
+        let outcome = self.swap(coming, carriage).await;
+        if let (CarriageOutcome::Carried { .. }, Some(record)) = (&outcome, record) {
+            record::expect(&carriage.service, &record, &self.flowcond).await;
         }
-        self.swap(coming, carriage).await
+        outcome
     }
 
     async fn swap(&self, coming: Coming, carriage: &Carriage) -> CarriageOutcome {

@@ -54,6 +54,11 @@ impl Leases {
         self.write()
     }
 
+    /// Nothing was promised.
+    pub(super) fn is_empty(&self) -> bool {
+        self.kept.until.is_empty()
+    }
+
     /// Those that have ended.
     pub(super) fn ended(&self, now: Millis) -> Vec<ServiceId> {
         self.kept.until.iter().filter(|(_, until)| **until <= now).map(|(service, _)| service.clone()).collect()

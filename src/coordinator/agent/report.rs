@@ -25,6 +25,7 @@ pub(super) async fn report(engine: &Engine, flowcond: &Path) -> NodeReport {
     let Ok(status) = Client::new(flowcond, WITHIN).get::<Status>("/v1/status").await else { return report };
     report.is_governed = true;
     let cores = status.node.cores;
+    report.cores = Some(cores);
     let used = status.containers.iter().filter_map(|container| container.cpu_used);
     report.used_cores = Some(cores * used.fold(0.0, |sum, part| sum + part));
     // Without the engine's word nobody knows whose a container is; its jobs are then told by nobody.
@@ -38,21 +39,83 @@ pub(super) async fn report(engine: &Engine, flowcond: &Path) -> NodeReport {
 fn told(container: &Container, worker: &LocalWorker, cores: f64) -> WorkerReport {
     let cores = container.cpu_used.map(|part| part * cores);
     let progress = container.progress.as_ref();
+    // A move is over when it makes progress here, not when it made some elsewhere.
+    let read_here = progress.filter(|_| !container.is_carried);
     WorkerReport {
         service: worker.service.clone(),
         task: worker.task.clone(),
         up_s: container.uptime_s,
-        units: progress.and_then(|progress| progress.current),
+        units: read_here.and_then(|progress| progress.current),
         total: progress.and_then(|progress| progress.total),
         unit_s: progress.and_then(|progress| progress.units_per_s).map(|rate| 1.0 / rate),
-        work_left: progress.and_then(|progress| progress.remaining_s.as_ref()).zip(cores).map(work_left),
+        work_left: work_left(container, cores),
         cores,
-        value: container.metric.as_ref().and_then(|metric| metric.value),
+        cpu_time_s: container.cpu_time_s,
+        value: container.metric.as_ref().filter(|_| !container.is_carried).and_then(|metric| metric.value),
     }
 }
 
-/// CPU-seconds: the seconds that are left at the present rate, on the cores that it has now.
-fn work_left((left, cores): (&wire::Estimate, f64)) -> Estimate {
+/// CPU-seconds as flowcond foresees them; where it does not (an older one, another policy), the seconds that are left at the present rate, on
+/// the cores that it has now.
+fn work_left(container: &Container, cores: Option<f64>) -> Option<Estimate> {
+    if let Some(foreseen) = &container.work_left_cpu_s {
+        return Some(estimate(foreseen, 1.0));
+    }
+    Some(estimate(container.progress.as_ref()?.remaining_s.as_ref()?, cores?))
+}
+
+fn estimate(left: &wire::Estimate, scale: f64) -> Estimate {
     let high = left.high.unwrap_or(UNBOUNDED * left.likely);
-    Estimate { low: cores * left.low, likely: cores * left.likely, high: cores * high }
+    Estimate { low: scale * left.low, likely: scale * left.likely, high: scale * high }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::swarm::ServiceId;
+    use serde_json::{Value, json};
+
+    fn told_of(container: Value) -> WorkerReport {
+        let container: Container = serde_json::from_value(container).expect("a container as flowcond tells it");
+        let service = ServiceId("s".into());
+        told(&container, &LocalWorker { service, task: "t".into(), container: "c".into(), has_ended: false }, 8.0)
+    }
+
+    /// What a flowcond of the first version with a coordinator tells: 100 s at the present rate, on a quarter of 8 cores.
+    fn of_an_older_one() -> Value {
+        json!({
+            "id": "c", "short_id": "c", "name": "a", "runtime": "docker", "state": "running", "uptime_s": 60.0, "list": null, "metric": null,
+            "progress": {
+                "unit": "epoch", "current": 10.0, "total": 30.0, "fraction": 0.3, "units_per_s": 0.2,
+                "remaining_s": {"low": 80.0, "likely": 100.0, "high": null}
+            },
+            "share": null, "limit": null, "growth": null, "cpu_used": 0.25, "memory_bytes": null, "cpu_weight": null, "rule": null,
+            "why": "", "hold": null, "notices": []
+        })
+    }
+
+    #[test]
+    fn what_is_known_from_another_node_is_no_progress_here_and_says_what_is_left() {
+        let mut container = of_an_older_one();
+        assert_eq!(told_of(container.clone()).units, Some(10.0));
+        container["is_carried"] = json!(true);
+        let told = told_of(container);
+        assert_eq!((told.units, told.value, told.work_left.map(|left| left.likely)), (None, None, Some(200.0)));
+    }
+
+    #[test]
+    fn the_nodes_own_forecast_counts_and_an_older_flowcond_is_taken_at_its_rate() {
+        let mut container = of_an_older_one();
+        assert_eq!(told_of(container.clone()).work_left, Some(Estimate { low: 160.0, likely: 200.0, high: 800.0 }));
+        container["work_left_cpu_s"] = json!({"low": 30.0, "likely": 50.0, "high": 90.0});
+        assert_eq!(told_of(container.clone()).work_left, Some(Estimate { low: 30.0, likely: 50.0, high: 90.0 }));
+        (container["progress"], container["cpu_used"]) = (Value::Null, Value::Null);
+        assert_eq!(
+            told_of(container.clone()).work_left.map(|left| left.likely),
+            Some(50.0),
+            "also before a rate is known"
+        );
+        container["work_left_cpu_s"] = Value::Null;
+        assert_eq!(told_of(container).work_left, None);
+    }
 }

@@ -1,6 +1,7 @@
 //! Listens for managers of this Swarm: TLS, who asks, and a closed list of requests. Imports: host, siblings.
 
 use super::carry::Carriages;
+use super::connection::{RENEWED_AFTER, watch};
 use super::lease::{self, Leases};
 use super::report::report;
 use super::unpack::Bounds;
@@ -9,7 +10,7 @@ use crate::coordinator::settings::Settings;
 use crate::coordinator::{Control, CoordinatorError};
 use crate::host::swarm::{Certificates, Engine, Identity, Peer, Role, peer_of};
 use crate::model::Millis;
-use crate::model::swarm::Carriage;
+use crate::model::swarm::{Attestation, Carriage};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Extension, Json, State};
@@ -21,8 +22,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde::Serialize;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::MissedTickBehavior;
@@ -34,10 +36,16 @@ const PLACES: usize = 64;
 const HANDSHAKES: usize = 256;
 /// A handshake and a request's head take no longer.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
+/// A manager asks again within this, or its place is free.
+const IDLE_AT_MOST: Duration = Duration::from_secs(60);
 /// A request's body: leases of a thousand jobs are a tenth of it.
 const BODY_AT_MOST: usize = 1024 * 1024;
 /// Between two looks at leases and certificates.
 const TICK: Duration = Duration::from_secs(1);
+/// Questions for a proof that wait for the end of what lives; further ones are answered at once.
+const HELD: usize = 16;
+const HOLD_AT_MOST: Duration = Duration::from_secs(10);
+const BETWEEN_ATTESTATIONS: Duration = Duration::from_millis(25);
 /// Between two tries to find the engine and its Swarm.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -48,6 +56,8 @@ struct Agent {
     identity: Mutex<Arc<Identity>>,
     carriages: Arc<Carriages>,
     leases: Mutex<Leases>,
+    /// Places for questions that wait.
+    held: Semaphore,
 }
 
 impl Agent {
@@ -75,11 +85,12 @@ pub async fn run(settings: Settings, mut control: mpsc::Receiver<Control>) -> Re
     let folder = settings.socket.parent().map_or_else(|| PathBuf::from("/run/flowcon"), std::path::Path::to_owned);
     let bounds = Bounds { most: settings.agent.volume_most, rate: settings.agent.carry_rate };
     let agent = Arc::new(Agent {
-        carriages: Carriages::new(engine.clone(), bounds, settings.agent.port),
+        carriages: Carriages::new(engine.clone(), bounds, settings.agent.port, settings.agent.flowcond.clone()),
         engine,
         flowcond: settings.agent.flowcond.clone(),
         identity: Mutex::new(Arc::new(identity)),
         leases: Mutex::new(Leases::open(folder.join("flowcoord-leases.json"))),
+        held: Semaphore::new(HELD),
     });
     let keeper = tokio::spawn(keep_leases(agent.clone()));
     let (places, handshakes) = (Arc::new(Semaphore::new(PLACES)), Arc::new(Semaphore::new(HANDSHAKES)));
@@ -146,6 +157,8 @@ async fn joined(
 }
 
 async fn found(settings: &Settings, engine: &Engine) -> Result<(Certificates, Identity, String), String> {
+    // Before anything is attested or a lease promised: who sees no process would take each for gone.
+    engine.shows_its_processes().await?;
     let info = engine.info().await?;
     if info.node.is_none() {
         return Err("this engine is in no Swarm; `docker swarm join` makes it one".to_owned());
@@ -159,12 +172,16 @@ async fn found(settings: &Settings, engine: &Engine) -> Result<(Certificates, Id
     Ok((certificates, identity, info.address.to_string()))
 }
 
-/// When the connection came, which is before any of its requests was sent: what a lease counts from.
-#[derive(Clone, Copy)]
-struct Came(Millis);
+/// What a lease counts from: an instant before its request was sent, however long that was on its way or lay here unread. That is when the
+/// connection came, and later when the answer before was given, because a manager sends nothing until it has that.
+#[derive(Clone)]
+struct Since(Arc<AtomicU64>);
 
 async fn converse(stream: TcpStream, agent: Arc<Agent>, handshake: OwnedSemaphorePermit, places: Arc<Semaphore>) {
-    let came = Came(boot_clock());
+    let since = Since(Arc::new(boot_clock().0.into()));
+    if watch(&stream).is_err() {
+        return; // it has gone already
+    }
     let identity = agent.identity();
     let Ok(config) = identity.server() else { return };
     let accepting = TlsAcceptor::from(config).accept(stream);
@@ -184,13 +201,18 @@ async fn converse(stream: TcpStream, agent: Arc<Agent>, handshake: OwnedSemaphor
     }
     drop(handshake);
     let Ok(_place) = places.acquire_owned().await else { return };
-    let routes = router(agent).layer(Extension(Arc::new(peer))).layer(Extension(came));
+    let idle = if peer.role == Role::Manager { IDLE_AT_MOST } else { HELLO_WITHIN };
+    let routes = router(agent).layer(Extension(Arc::new(peer))).layer(Extension(since));
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HELLO_WITHIN)
+        .header_read_timeout(idle)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+    let mut connection = std::pin::pin!(connection);
     // An error here is the client's: it went away, or did not speak HTTP and was told so.
-    let _ = connection.await;
+    if tokio::time::timeout(2 * RENEWED_AFTER, connection.as_mut()).await.is_err() {
+        connection.as_mut().graceful_shutdown();
+        let _ = connection.await;
+    }
 }
 
 fn router(agent: Arc<Agent>) -> Router {
@@ -224,16 +246,18 @@ fn unavailable(why: String) -> Denied {
 async fn answer_report(
     State(agent): State<Arc<Agent>>,
     Extension(peer): Asks,
-    Extension(Came(came)): Extension<Came>,
+    Extension(Since(since)): Extension<Since>,
     Json(asked): Json<ReportRequest>,
 ) -> Result<Response, Denied> {
     managers_only(&peer)?;
     let renewed = {
         let mut leases = agent.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        leases.renew(&asked.leases, asked.lease, came)
+        leases.renew(&asked.leases, asked.lease, Millis(since.load(Ordering::Relaxed)))
     };
     renewed.map_err(unavailable)?;
-    Ok(json(&report(&agent.engine, &agent.flowcond).await))
+    let answer = json(&report(&agent.engine, &agent.flowcond).await);
+    since.store(boot_clock().0, Ordering::Relaxed);
+    Ok(answer)
 }
 
 async fn answer_attest(
@@ -242,7 +266,19 @@ async fn answer_attest(
     Json(asked): Json<AttestRequest>,
 ) -> Result<Response, Denied> {
     managers_only(&peer)?;
-    Ok(json(&agent.engine.attest(&asked.service).await))
+    let until = Instant::now() + Duration::from_millis(asked.patience.0).min(HOLD_AT_MOST);
+    let held = agent.held.try_acquire();
+    loop {
+        let said = agent.engine.attest(&asked.service).await;
+        if held.is_ok() && matches!(said, Attestation::Alive(_)) && Instant::now() < until {
+            tokio::time::sleep(BETWEEN_ATTESTATIONS).await;
+            continue;
+        }
+        return Ok(json(&match (said, asked.carried) {
+            (Attestation::Gone, Some(number)) => agent.carriages.attest(&asked.service, number).await,
+            (said, _) => said,
+        }));
+    }
 }
 
 async fn answer_offer(
@@ -284,7 +320,7 @@ async fn answer_sum(
     Extension(peer): Asks,
     Json(carriage): Json<Carriage>,
 ) -> Result<Response, Denied> {
-    let sum = agent.carriages.sum(&carriage, &peer.node).map_err(|why| (StatusCode::CONFLICT, why))?;
+    let sum = agent.carriages.sum(&carriage, &peer.node).await.map_err(|why| (StatusCode::CONFLICT, why))?;
     Ok(json(&sum))
 }
 
@@ -299,7 +335,13 @@ async fn keep_leases(agent: Arc<Agent>) {
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         tick.tick().await;
-        let ended = agent.leases.lock().unwrap_or_else(PoisonError::into_inner).ended(boot_clock());
+        let ended = {
+            let leases = agent.leases.lock().unwrap_or_else(PoisonError::into_inner);
+            if leases.is_empty() {
+                continue;
+            }
+            leases.ended(boot_clock())
+        };
         if let Ok(Ok(workers)) = tokio::time::timeout(AGAIN, agent.engine.workers()).await {
             known = workers;
         }

@@ -7,6 +7,7 @@
 //! ```
 //! Nothing is written outside of the new folder: no entry goes through `..` or a link, and devices are left out. Imports: tar.
 
+use super::attributes::Attributes;
 use super::pack::hexadecimal;
 use crate::model::Bytes;
 use crate::model::swarm::ServiceId;
@@ -15,7 +16,7 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 use tar::{Archive, EntryType};
 use tokio::sync::mpsc;
@@ -83,15 +84,26 @@ pub(super) fn unpack(data: &Path, number: u64, chunks: mpsc::Receiver<Vec<u8>>, 
     archive.set_preserve_permissions(true);
     archive.set_preserve_ownerships(true);
     archive.set_preserve_mtime(true);
+    // A folder's time changes with each file that is put into it.
+    let mut folders = Vec::new();
     for entry in archive.entries()? {
         let mut entry = entry?;
         let kind = entry.header().entry_type();
-        if entry.path()?.components().all(|part| part == std::path::Component::CurDir) {
+        let attributes = attributes(&mut entry)?;
+        let name = entry.path()?.into_owned();
+        if name.components().all(|part| part == Component::CurDir) {
             own = Some((entry.header().uid()?, entry.header().gid()?, entry.header().mode()?));
+            folders.push((coming.new.clone(), attributes));
         } else if matches!(kind, EntryType::Regular | EntryType::Directory | EntryType::Symlink | EntryType::GNUSparse)
-            && !entry.unpack_in(&coming.new)?
         {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "an entry leads out of the volume"));
+            if !entry.unpack_in(&coming.new)? {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "an entry leads out of the volume"));
+            }
+            let place = place(&coming.new, &name);
+            match kind {
+                EntryType::Directory => folders.push((place, attributes)),
+                _ => attributes.give_to(&place)?,
+            }
         }
     }
     // What follows the last entry belongs to the stream too.
@@ -103,8 +115,22 @@ pub(super) fn unpack(data: &Path, number: u64, chunks: mpsc::Receiver<Vec<u8>>, 
         chown(&coming.new, Some(number(uid)?), Some(number(gid)?))?;
         fs::set_permissions(&coming.new, fs::Permissions::from_mode(mode & 0o7777))?;
     }
+    for (folder, attributes) in folders.iter().rev() {
+        attributes.give_to(folder)?;
+    }
     rustix::fs::syncfs(fs::File::open(&coming.new)?)?;
     Ok(coming)
+}
+
+/// Where `unpack_in` has put it: below the folder also with a `/` before it. A name that leads out has been refused.
+fn place(folder: &Path, name: &Path) -> PathBuf {
+    folder.join(name.components().filter(|part| matches!(part, Component::Normal(_))).collect::<PathBuf>())
+}
+
+fn attributes<R: Read>(entry: &mut tar::Entry<'_, R>) -> io::Result<Attributes> {
+    let Some(records) = entry.pax_extensions()? else { return Ok(Attributes::default()) };
+    let records = records.collect::<io::Result<Vec<_>>>()?;
+    Ok(Attributes::read(records.iter().map(|record| (record.key_bytes(), record.value_bytes()))))
 }
 
 impl Coming {
@@ -198,6 +224,13 @@ mod tests {
         fs::write(from.join("deep/er/model"), &large).expect("written");
         fs::set_permissions(from.join("deep/er/model"), fs::Permissions::from_mode(0o640)).expect("set");
         symlink("/etc/passwd", from.join("link")).expect("linked");
+        let precise = |path: &Path, seconds: u64| {
+            let time = std::time::UNIX_EPOCH + Duration::new(seconds, 123_456_789);
+            fs::File::open(path).and_then(|file| file.set_modified(time)).expect("set");
+            time
+        };
+        let (file_time, folder_time) =
+            (precise(&from.join("deep/er/model"), 1_000_000), precise(&from.join("deep"), 2_000_000));
         let name = "x".repeat(180);
         fs::write(from.join(&name), "long").expect("written");
         let coming = carried(&from, &to, WIDE).expect("carried");
@@ -206,6 +239,8 @@ mod tests {
         coming.swap(&service).expect("swapped");
         assert_eq!(fs::read(to.join("deep/er/model")).expect("read"), large);
         assert_eq!(fs::metadata(to.join("deep/er/model")).expect("there").permissions().mode() & 0o777, 0o640);
+        let modified = |name: &str| fs::metadata(to.join(name)).and_then(|file| file.modified()).expect("there");
+        assert_eq!((modified("deep/er/model"), modified("deep")), (file_time, folder_time));
         assert_eq!(fs::read_link(to.join("link")).expect("a link"), Path::new("/etc/passwd"));
         assert_eq!(fs::read_to_string(to.join(name)).expect("read"), "long");
         assert!(!to.join("old").exists());
@@ -256,5 +291,34 @@ mod tests {
         drop(out);
         assert!(unpack(&to, 1, chunks, WIDE).is_err());
         assert!(!folder.path().join("to/escape").exists());
+    }
+
+    #[test]
+    fn attributes_of_an_absolute_name_stay_in_the_volume() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (to, outside) = (folder.path().join("to/_data"), folder.path().join("outside"));
+        fs::create_dir_all(&to).expect("made");
+        fs::write(&outside, "theirs").expect("written");
+        let before = fs::metadata(&outside).and_then(|file| file.modified()).expect("there");
+        let mut tar = tar::Builder::new(Vec::new());
+        tar.append_pax_extensions([("mtime", &b"1000.5"[..])]).expect("appended");
+        let mut header = tar::Header::new_gnu();
+        header.set_size(4);
+        header.set_mode(0o644);
+        // Ours: whoever runs this may not give files away.
+        header.set_uid(u64::from(rustix::process::getuid().as_raw()));
+        header.set_gid(u64::from(rustix::process::getgid().as_raw()));
+        let name = outside.to_str().expect("a plain name").as_bytes();
+        header.as_gnu_mut().expect("gnu").name[..name.len()].copy_from_slice(name);
+        header.set_cksum();
+        tar.append(&header, &b"evil"[..]).expect("appended");
+        let (out, chunks) = mpsc::channel(4);
+        out.try_send(tar.into_inner().expect("made")).expect("room");
+        drop(out);
+        let coming = unpack(&to, 1, chunks, WIDE).expect("below the volume");
+        let inside = fs::metadata(place(&coming.new, &outside)).and_then(|file| file.modified()).expect("there");
+        assert_eq!(inside, std::time::UNIX_EPOCH + Duration::from_millis(1_000_500));
+        assert_eq!(fs::metadata(&outside).and_then(|file| file.modified()).expect("there"), before);
+        assert_eq!(fs::read_to_string(&outside).expect("there"), "theirs");
     }
 }

@@ -3,6 +3,7 @@
 use crate::model::Millis;
 use crate::model::swarm::{Carriage, ServiceId};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// How the node is; managers only. Renews leases.
@@ -33,6 +34,10 @@ pub(super) struct ReportRequest {
 #[serde(deny_unknown_fields)]
 pub(super) struct AttestRequest {
     pub(super) service: ServiceId,
+    /// Is the state here still the one that this carriage took?
+    pub(super) carried: Option<u64>,
+    /// While something lives the answer may wait for so long.
+    pub(super) patience: Millis,
 }
 
 /// The body of [`FETCH`].
@@ -54,11 +59,27 @@ pub enum Offer {
     Refused(String),
 }
 
-/// The answer to [`SUM`].
+/// The answer to [`SUM`]. Who does not know a field of it does without.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sum {
     /// Bytes of the stream.
     pub(super) bytes: u64,
     /// Their SHA-256 in hexadecimal.
     pub(super) sha256: Arc<str>,
+    /// What the source's flowcond knows of the job, for the target's; an older agent does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) record: Option<Value>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn agents_of_before_and_after_understand_each_others_sums() {
+        let old = json!({"bytes": 3, "sha256": "00"});
+        let sum: Sum = serde_json::from_value(old.clone()).expect("of an older agent");
+        assert_eq!((sum.record.as_ref(), serde_json::to_value(&sum).ok()), (None, Some(old)));
+    }
 }

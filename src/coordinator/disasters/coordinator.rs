@@ -2,16 +2,18 @@
 //!
 //! Imports: world, jobs, plants, the machine, model.
 
+use super::managers::LAG;
 use super::node::Is;
 use super::plant::Plant;
 use super::world::{Carrying, World, node_id, node_of, service_of};
-use crate::coordinator::machine::{Asker, At, Command, CoordinatorSettings, Effect, Event, Machine};
+use crate::coordinator::machine::labels::{AFTER, OURS};
+use crate::coordinator::machine::{Asker, At, Command, CoordinatorSettings, Effect, Event, Machine, Question};
 use crate::model::cluster::ClusterStatus;
 use crate::model::swarm::{
     Attestation, Carriage, CarriageOutcome, ChangeOutcome, NodeChange, NodeReport, ServiceChange, ServiceMode,
     TaskState, WorkerReport,
 };
-use crate::model::{Estimate, Millis};
+use crate::model::{Bytes, Estimate, Millis};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Something that was asked for.
@@ -43,7 +45,7 @@ pub fn settings() -> CoordinatorSettings {
         carry_within: secs(120),
         lease: secs(20),
         lease_margin: secs(45),
-        settle: secs(4),
+        settle: Millis(LAG),
         retry_after: secs(10),
         retry_most: secs(80),
         tries_most: 4,
@@ -52,11 +54,12 @@ pub fn settings() -> CoordinatorSettings {
 }
 
 impl Coordinator {
-    pub fn start(node: usize, life: u64) -> Coordinator {
+    pub fn start(node: usize, life: u64, plant: Plant) -> Coordinator {
+        let settle = if plant == Plant::DoesNotSettle { Millis(0) } else { settings().settle };
         Coordinator {
             node,
             life,
-            machine: Machine::new(settings()),
+            machine: Machine::new(CoordinatorSettings { settle, ..settings() }),
             requests: Vec::new(),
             inbox: VecDeque::new(),
             asking: BTreeSet::new(),
@@ -72,7 +75,7 @@ impl Coordinator {
                 self.carry_out(world, request, 1);
             }
         }
-        *self = Coordinator::start(self.node, self.life + 1);
+        *self = Coordinator::start(self.node, self.life + 1, world.plant);
     }
 
     pub fn passed(&mut self, world: &mut World) -> Result<(), String> {
@@ -178,9 +181,9 @@ impl Coordinator {
                 }
                 Event::Polled { report: Ok(report(world, at)), node, leases }
             }
-            Request::Effect(Effect::Attest { service, node, version }) => {
-                let attestation = self.attest(world, service_of(&service), node_of(&node).expect("a node"));
-                Event::Attested { service, node, version, attestation }
+            Request::Effect(Effect::Attest(question)) => {
+                let attestation = self.attest(world, &question);
+                Event::Attested(question, attestation)
             }
             Request::Effect(Effect::Carry(carriage)) => return self.carry(world, carriage, pick),
             Request::Effect(_) => return None,
@@ -201,6 +204,15 @@ impl Coordinator {
         }
         service.version = version;
         let is_respecified = change.replicas.is_some() || change.pin.is_some();
+        let gives_up = change.labels.get(format!("{OURS}home").as_str()).is_some_and(Option::is_none);
+        if gives_up && !world.kinds[job].is_shared {
+            // An operator has given up what lay on a node that is off.
+            world.best[job] = 0;
+        }
+        // Who was started by hand once does not wait any more.
+        let is_first = !service.labels.contains_key(format!("{OURS}home").as_str());
+        let comes_after = is_first && service.labels.contains_key(AFTER);
+        let comes_too_soon = change.replicas == Some(1) && comes_after && !world.is_complete[0];
         if let Some(replicas) = change.replicas {
             service.mode = ServiceMode::Replicated(replicas);
         }
@@ -215,6 +227,9 @@ impl Coordinator {
         if is_respecified {
             world.respecified(job, false);
         }
+        if comes_too_soon {
+            world.violate(format!("job {job} is started before what it comes after is done"));
+        }
         if change.replicas == Some(1)
             && let Some(node) = (0..world.nodes.len()).find(|node| world.nodes[*node].alive(job) > 0)
         {
@@ -223,8 +238,10 @@ impl Coordinator {
         ChangeOutcome::Done
     }
 
-    fn attest(&self, world: &World, job: usize, node: usize) -> Attestation {
-        if world.plant == Plant::SkipsTheProof {
+    fn attest(&self, world: &World, question: &Question) -> Attestation {
+        let (job, node) = (service_of(&question.service), node_of(&question.node).expect("a node"));
+        let is_second = question.carried.is_some();
+        if world.plant == Plant::SkipsTheProof || is_second && world.plant == Plant::SkipsTheSecondProof {
             return Attestation::Gone;
         }
         if world.plant == Plant::TrustsSwarmsList {
@@ -237,8 +254,12 @@ impl Coordinator {
         if !self.reaches(world, node) {
             return Attestation::Unknown("no answer".to_owned());
         }
-        match world.nodes[node].alive(job) {
-            0 => Attestation::Gone,
+        let state = &world.nodes[node];
+        match state.alive(job) {
+            0 => match question.carried.map(|number| state.still_has(job, number)) {
+                Some(false) if world.plant != Plant::StartsWithAnEarlierState => Attestation::Changed,
+                _ => Attestation::Gone,
+            },
             alive => Attestation::Alive(alive),
         }
     }
@@ -250,12 +271,24 @@ impl Coordinator {
             let outcome = CarriageOutcome::Failed("no answer".to_owned());
             return Some(Event::Carried { service, number, outcome });
         }
-        let saved = world.nodes[from].volumes.get(&job).map_or(0, |volume| volume.saved);
-        let done = world.now + 1000 * (pick as u64 % 40);
         // Now and then nobody hears of it any more, and it goes on.
         let is_unheard = pick.is_multiple_of(5);
         let asker = (self.node, if is_unheard { u64::MAX } else { self.life });
-        world.carryings.push(Carrying { service: job, from, to, number, saved, done, asker });
+        let twice = world.plant == Plant::CarriesTwice;
+        let is_same = |other: &&mut Carrying| !twice && (other.service, other.to, other.number) == (job, to, number);
+        match world.carryings.iter_mut().find(is_same) {
+            Some(same) => same.asker = asker,
+            // Whoever asks again for what has come is told so.
+            None if !twice && world.nodes[to].volumes.get(&job).is_some_and(|volume| volume.number == number) => {
+                let outcome = CarriageOutcome::Carried { size: Bytes(1), sha256: "0".into() };
+                return Some(Event::Carried { service, number, outcome });
+            }
+            None => {
+                let saved = world.nodes[from].send(job, number);
+                let done = world.now + 1000 * (pick as u64 % 40);
+                world.carryings.push(Carrying { service: job, from, to, number, saved, done, asker });
+            }
+        }
         let outcome = CarriageOutcome::Failed("no answer".to_owned());
         is_unheard.then_some(Event::Carried { service, number, outcome })
     }
@@ -298,6 +331,7 @@ fn report(world: &World, node: usize) -> NodeReport {
             unit_s: Some(1.0),
             work_left: Some(Estimate { low: likely * 0.9, likely, high: likely * 1.1 }),
             cores: Some(1.0),
+            cpu_time_s: Some(100.0),
             value: Some(1.0 / (1.0 + units)),
         }
     };
@@ -305,6 +339,7 @@ fn report(world: &World, node: usize) -> NodeReport {
         version: "1".into(),
         clock: world.unix(),
         is_governed: true,
+        cores: None,
         used_cores: Some(1.0),
         workers: running.map(worker).collect(),
     }
@@ -322,9 +357,7 @@ fn late(request: Request) -> Option<Event> {
             Event::NodeChanged { node, version, outcome: ChangeOutcome::Unknown(why()) }
         }
         Request::Effect(Effect::Poll { node, leases, .. }) => Event::Polled { node, leases, report: Err(why()) },
-        Request::Effect(Effect::Attest { service, node, version }) => {
-            Event::Attested { service, node, version, attestation: Attestation::Unknown(why()) }
-        }
+        Request::Effect(Effect::Attest(question)) => Event::Attested(question, Attestation::Unknown(why())),
         Request::Effect(Effect::Carry(Carriage { service, number, .. })) => {
             Event::Carried { service, number, outcome: CarriageOutcome::Failed(why()) }
         }

@@ -1,12 +1,14 @@
 //! The simulated jobs: services as people write them, and how their programs behave. Imports: labels, model.
 
-use crate::coordinator::machine::labels::{CHECKPOINT, Labels, MOVABLE, ON_NODE_LOSS, QUEUE, STOP_GRACE};
+use crate::coordinator::machine::labels::{AFTER, CHECKPOINT, GANG, Labels, MOVABLE, ON_NODE_LOSS, QUEUE, STOP_GRACE};
 use crate::model::Millis;
 use crate::model::cluster::Resources;
 use crate::model::swarm::{MountedVolume, RestartCondition, RestartRule, ServiceId, ServiceMode, SwarmService};
 use std::collections::BTreeMap;
 
-pub const JOBS: usize = 3;
+/// Three of their own, two of one gang, and one that comes after the first.
+pub const JOBS: usize = 6;
+pub const ALONE: usize = 3;
 
 /// How a job's program behaves.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +27,8 @@ pub struct Kind {
 pub fn kinds() -> [Kind; JOBS] {
     let usual =
         Kind { saves: true, is_shared: false, ignores_term: false, crashes: false, total: u64::MAX, grace: 10_000 };
-    [usual, Kind { is_shared: true, ..usual }, Kind { saves: false, ignores_term: true, grace: 30_000, ..usual }]
+    let shared = Kind { is_shared: true, ..usual };
+    [usual, shared, Kind { saves: false, ignores_term: true, grace: 30_000, ..usual }, usual, shared, usual]
 }
 
 pub fn service(number: usize, version: u64) -> SwarmService {
@@ -39,6 +42,11 @@ pub fn service(number: usize, version: u64) -> SwarmService {
     labels.insert(STOP_GRACE.into(), format!("{}s", kind.grace / 1000).into());
     if kind.is_shared {
         labels.insert(ON_NODE_LOSS.into(), "restart".into());
+    }
+    match number {
+        3 | 4 => drop(labels.insert(GANG.into(), "gang".into())),
+        5 => drop(labels.insert(AFTER.into(), "job-0".into())),
+        _ => {}
     }
     let volume = MountedVolume { name: "saved".into(), target: "/saved".into(), is_local: !kind.is_shared };
     SwarmService {

@@ -1,12 +1,12 @@
 //! What Swarm's managers decide, and what of it reaches the nodes. Imports: world, jobs, nodes, model.
 
 use super::job::JOBS;
-use super::node::{Container, Is};
+use super::node::{Container, Ended, Is};
 use super::world::{NODES, Task, World, node_of};
 use crate::model::swarm::{RestartCondition, ServiceMode, TaskState};
 
 /// What was sent to a node arrives within so long.
-const LAG: u64 = 2000;
+pub const LAG: u64 = 2000;
 
 impl World {
     /// What Swarm's managers decide.
@@ -18,16 +18,20 @@ impl World {
             let pinned = pin.as_ref().and_then(node_of);
             let condition = service.map(|service| service.restart);
             for at in 0..self.tasks.len() {
-                let task = &self.tasks[at];
+                let task = &mut self.tasks[at];
+                if task.service == job && !wants && task.state != TaskState::Complete {
+                    task.listed &= task.sent.is_some() && !task.is_over;
+                }
                 if task.service != job || !task.wanted {
                     continue;
                 }
+                let task = &self.tasks[at];
                 let lost = task.node.is_some_and(|node| !self.is_up(node));
                 let misplaced = pin.is_some() && task.node.is_some() && task.node != pinned;
                 let now = self.now;
                 let task = &mut self.tasks[at];
                 if !wants {
-                    (task.wanted, task.listed) = (false, false);
+                    task.wanted = false;
                 } else if lost || misplaced {
                     task.wanted = false;
                     if task.id.is_multiple_of(2) && lost {
@@ -52,6 +56,16 @@ impl World {
         }
     }
 
+    /// Power off: what was on its way there never arrives.
+    pub fn switch_off(&mut self, node: usize) {
+        self.nodes[node].kill_all();
+        let on_its_way = |task: &&mut Task| task.node == Some(node) && task.sent.is_some() && !task.arrived;
+        for task in self.tasks.iter_mut().filter(on_its_way) {
+            task.arrived = true;
+            self.nodes[node].untold.push((task.id, Ended::Failed(None)));
+        }
+    }
+
     fn new_task(&mut self, job: usize) {
         let id = self.next();
         let (service, by_person) = (job, self.by_person[job]);
@@ -66,6 +80,7 @@ impl World {
             state: TaskState::Preparing,
             wanted: true,
             listed: true,
+            is_over: false,
             exit: None,
             error: None,
             changed: self.now,
@@ -90,6 +105,7 @@ impl World {
             task.arrived = true;
             if self.nodes[at].no_image {
                 (task.state, task.error, task.changed) = (TaskState::Failed, Some("No such image"), now);
+                task.is_over = true;
                 if task.wanted {
                     task.wanted = false;
                     self.failed[task.service] = self.failed[task.service].saturating_add(1);
@@ -116,7 +132,9 @@ impl World {
                 let is_wanted = tasks.iter().any(|task| task.id == container.task && task.wanted);
                 !is_wanted && now >= container.told_from
             };
-            node.containers.retain(|container| container.writes() || !unwanted(container));
+            let dropped = node.containers.extract_if(.., |container| !container.writes() && unwanted(container));
+            let dropped: Vec<_> = dropped.map(|container| (container.task, Ended::Stopped)).collect();
+            node.untold.extend(dropped);
             for container in node.containers.iter_mut().filter(|container| unwanted(container)) {
                 container.stop(now, kinds[container.service].grace);
             }

@@ -27,7 +27,7 @@ const ROUNDS: usize = 24;
 /// One schedule on a new world.
 fn run(actions: &[Action], plant: Plant) -> Result<(), String> {
     let mut world = World::new(plant);
-    let mut coordinators = [0, 1].map(|node| Coordinator::start(node, 0));
+    let mut coordinators = [0, 1].map(|node| Coordinator::start(node, 0, plant));
     for action in actions {
         act(&mut coordinators, &mut world, *action)?;
         if let Some(what) = world.violation {
@@ -51,6 +51,7 @@ fn epilogue(coordinators: &mut [Coordinator], world: &mut World) -> Result<(), S
         world.kinds[job].crashes = false;
         act(coordinators, world, Action::OddLabel(job, false))?;
         act(coordinators, world, Action::RestartsAlways(job, false))?;
+        act(coordinators, world, Action::ComesAfterNothing(job))?;
     }
     for round in 0..ROUNDS {
         passes(coordinators, world, 40_000, 400, 1)?;
@@ -188,8 +189,11 @@ fn mistakes_that_are_planted_are_found() {
         Plant::IgnoresVersions,
         Plant::CarriesTwice,
         Plant::BreaksTheLease,
+        Plant::DoesNotSettle,
+        Plant::SkipsTheSecondProof,
+        Plant::StartsWithAnEarlierState,
     ] {
-        let found = first_violation(0..500, plant);
+        let found = first_violation(0..20_000, plant);
         println!("{plant:?}: {found:?}");
         assert!(found.is_some(), "{plant:?} is not found");
     }

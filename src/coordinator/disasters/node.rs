@@ -24,6 +24,8 @@ pub struct Node {
     pub volumes: BTreeMap<usize, Volume>,
     /// When the lease of each service was last renewed; outlives the agent.
     pub leases: BTreeMap<usize, u64>,
+    /// The last carriage of each job from here, and the state that it took; lost with the agent.
+    pub sent: BTreeMap<usize, (u64, u64)>,
     /// What became of tasks, not told to Swarm yet.
     pub untold: Vec<(u64, Ended)>,
 }
@@ -99,6 +101,28 @@ impl Node {
             *volume = Volume { saved, number };
         }
         Ok(())
+    }
+
+    /// The state that a carriage takes.
+    pub fn send(&mut self, service: usize, number: u64) -> u64 {
+        let saved = self.saved(service);
+        self.sent.insert(service, (number, saved));
+        saved
+    }
+
+    /// Whether the state is certainly the one that a carriage took.
+    pub fn still_has(&self, service: usize, number: u64) -> bool {
+        self.sent.get(&service) == Some(&(number, self.saved(service)))
+    }
+
+    fn saved(&self, service: usize) -> u64 {
+        self.volumes.get(&service).map_or(0, |volume| volume.saved)
+    }
+
+    /// All containers die at once.
+    pub fn kill_all(&mut self) {
+        let died = self.containers.drain(..).map(|container| (container.task, Ended::Failed(Some(137))));
+        self.untold.extend(died);
     }
 
     pub fn agent_answers(&self, now: u64) -> bool {

@@ -16,4 +16,10 @@ pub enum Plant {
     CarriesTwice,
     /// Agents promise to stop what has no lease, and do not.
     BreaksTheLease,
+    /// What was on its way to a node at the fence is not waited for.
+    DoesNotSettle,
+    /// Nobody is asked again after a carriage.
+    SkipsTheSecondProof,
+    /// Whoever is asked again tells what lives, and not that the state has changed since it was carried.
+    StartsWithAnEarlierState,
 }

@@ -1,7 +1,7 @@
 //! A simulated Swarm: services with versions, an orchestrator and a dispatcher that lag, nodes that can be cut off, and what must never be.
 //!
-//! Like the real one it drops tasks from its list as soon as they are not wanted, starts another one for one that is on a lost node, and
-//! tells a node only later what it decided. Imports: nodes, jobs, plants, the machine's labels, model.
+//! Like the real one it drops tasks of a service that is scaled to 0 from its list when their nodes have told their ends, starts another
+//! one for one that failed or is on a lost node, and tells a node only later what it decided. Imports: nodes, jobs, plants, the machine's labels, model.
 
 use super::job::{JOBS, Kind, kinds, service};
 use super::node::{Container, Ended, Is, Node};
@@ -28,6 +28,8 @@ pub struct Task {
     pub state: TaskState,
     pub wanted: bool,
     pub listed: bool,
+    /// Its node has told its end.
+    pub is_over: bool,
     pub exit: Option<i64>,
     pub error: Option<&'static str>,
     pub changed: u64,
@@ -67,6 +69,8 @@ pub struct World {
     /// Tasks of the present spec that failed, and whether there was any.
     pub failed: [u64; JOBS],
     pub has_begun: [bool; JOBS],
+    /// Whether Swarm was ever told that it ended with exit code 0.
+    pub is_complete: [bool; JOBS],
     /// The newest state that was ever saved, of each job.
     pub best: [u64; JOBS],
     shared: [u64; JOBS],
@@ -104,6 +108,7 @@ impl World {
             by_person: [false; JOBS],
             failed: [0; JOBS],
             has_begun: [false; JOBS],
+            is_complete: [false; JOBS],
             best: [0; JOBS],
             shared: [0; JOBS],
             leader: 0,
@@ -228,6 +233,7 @@ impl World {
             for (id, ended) in std::mem::take(&mut self.nodes[node].untold) {
                 let now = self.now;
                 let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) else { continue };
+                task.is_over = true;
                 (task.state, task.exit) = match ended {
                     Ended::Complete => (TaskState::Complete, Some(0)),
                     Ended::Failed(exit) => (TaskState::Failed, exit),
@@ -238,7 +244,7 @@ impl World {
                 task.changed = now;
                 let (job, was_wanted) = (task.service, std::mem::take(&mut task.wanted));
                 match ended {
-                    Ended::Complete => self.failed[job] = u64::MAX,
+                    Ended::Complete => (self.failed[job], self.is_complete[job]) = (u64::MAX, true),
                     _ if was_wanted => self.failed[job] = self.failed[job].saturating_add(1),
                     _ => {}
                 }
@@ -286,7 +292,8 @@ impl World {
                 true => BTreeMap::from([(Arc::from(DRAIN), Arc::from("true"))]),
                 false => BTreeMap::new(),
             },
-            capacity: Resources { cores: 3.0, memory: Bytes(1 << 30), gpus: 0 },
+            capacity: Resources { cores: JOBS as f64, memory: Bytes(1 << 30), gpus: 0 },
+            reserved: Resources::default(),
             engine: "20.10".into(),
         };
         let task = |task: &Task| SwarmTask {

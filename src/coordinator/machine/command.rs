@@ -231,7 +231,7 @@ impl Machine {
                 ask.asked = Some(node.version);
                 let value: Option<Arc<str>> = ask.drains.then(|| "true".into());
                 let labels = BTreeMap::from([(Arc::from(DRAIN), value)]);
-                let change = NodeChange { node: node.id.clone(), version: node.version, labels };
+                let change = NodeChange { node: node.id.clone(), version: node.version, labels, availability: None };
                 self.effects.push(Effect::ChangeNode(change));
             }
             self.node_asks.push(ask);
@@ -241,6 +241,7 @@ impl Machine {
     /// What came of it: the next look tells whether it stands.
     pub(super) fn node_changed(&mut self, node: &NodeId, version: u64, outcome: &ChangeOutcome, at: At) {
         self.looks.due = at.now;
+        self.stage_written(node, version, outcome);
         for ask in self.node_asks.iter_mut().filter(|ask| ask.node == *node && ask.asked == Some(version)) {
             if *outcome != ChangeOutcome::Done {
                 ask.asked = None;

@@ -21,6 +21,21 @@ pub struct At {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asker(pub u64);
 
+/// Whether anything of a service lives on a node, and whether what was carried from there is still its newest state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Which service.
+    pub service: ServiceId,
+    /// Which node.
+    pub node: NodeId,
+    /// The version of the service for which it is asked.
+    pub version: u64,
+    /// When it is asked, on the machine's clock: no answer tells of anything earlier.
+    pub asked: Millis,
+    /// Number of the carriage from there.
+    pub carried: Option<u64>,
+}
+
 /// Something happened outside.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -58,16 +73,14 @@ pub enum Event {
         /// What came of it.
         outcome: ChangeOutcome,
     },
-    /// What came of [`Effect::Attest`].
-    Attested {
-        /// Which service.
-        service: ServiceId,
-        /// Which node's agent.
+    /// What came of [`Effect::Attest`]. No answer is [`Attestation::Unknown`].
+    Attested(Question, Attestation),
+    /// What came of [`Effect::RunHook`].
+    HookEnded {
+        /// For which node.
         node: NodeId,
-        /// The version of the service for which it was asked.
-        version: u64,
-        /// What it said. No answer is [`Attestation::Unknown`].
-        attestation: Attestation,
+        /// Why it failed.
+        outcome: Result<(), String>,
     },
     /// What came of [`Effect::Carry`].
     Carried {
@@ -106,17 +119,19 @@ pub enum Effect {
     },
     /// Change a service: answered by [`Event::Changed`].
     Change(ServiceChange),
-    /// Change a node's labels: answered by [`Event::NodeChanged`].
-    ChangeNode(NodeChange),
-    /// Ask a node's agent whether anything of a service lives there: answered by [`Event::Attested`].
-    Attest {
-        /// Which service.
-        service: ServiceId,
+    /// Run a command for a node, no longer than `within`: answered by [`Event::HookEnded`].
+    RunHook {
         /// Which node.
         node: NodeId,
-        /// The version of the service for which it is asked.
-        version: u64,
+        /// Program and arguments, the last of them the node's name.
+        command: Vec<String>,
+        /// It is killed after that.
+        within: Millis,
     },
+    /// Change a node's labels and availability: answered by [`Event::NodeChanged`].
+    ChangeNode(NodeChange),
+    /// Ask a node's agent whether anything of a service lives there: answered by [`Event::Attested`].
+    Attest(Question),
     /// Carry a volume: answered by [`Event::Carried`].
     Carry(Carriage),
     /// Answer a command, once each.
@@ -137,6 +152,19 @@ pub enum Effect {
     Publish(Box<ClusterStatus>),
 }
 
+/// How rented nodes are opened and closed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RentSettings {
+    /// A node that was idle for so long is closed.
+    pub close_after: Millis,
+    /// Program and arguments that open a node; empty = none.
+    pub open_command: Vec<String>,
+    /// Program and arguments that close a node; empty = none.
+    pub close_command: Vec<String>,
+    /// A command takes no longer.
+    pub command_within: Millis,
+}
+
 /// Everything that the coordinator may be told.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoordinatorSettings {
@@ -154,7 +182,7 @@ pub struct CoordinatorSettings {
     pub request_within: Millis,
     /// A carriage takes no longer.
     pub carry_within: Millis,
-    /// A proof is asked no earlier after a fence: what was on its way to the node then has arrived.
+    /// What was on its way to a node at a fence has arrived by now, if Swarm does not tell it earlier: nothing starts on an earlier proof.
     pub settle: Millis,
     /// Between two questions for the same proof.
     pub attest_every: Millis,
@@ -180,6 +208,8 @@ pub struct CoordinatorSettings {
     pub stays: Millis,
     /// Seconds without progress that a move costs, before one was measured.
     pub move_s: f64,
+    /// Rented nodes are opened and closed; `None` = they are left as they are.
+    pub rent: Option<RentSettings>,
     /// SpeCon: between two categorisations.
     pub categorise_every: Millis,
     /// SpeCon [α].
@@ -197,7 +227,7 @@ impl Default for CoordinatorSettings {
             request_within: Millis::from_secs(15),
             carry_within: Millis::from_secs(3600),
             settle: Millis::from_secs(2),
-            attest_every: Millis::from_secs(1),
+            attest_every: Millis(250),
             start_within: Millis::from_secs(600),
             verify_within: Millis::from_secs(300),
             lease: Millis::from_secs(60),
@@ -209,6 +239,7 @@ impl Default for CoordinatorSettings {
             changes_most: 32,
             stays: Millis::from_secs(600),
             move_s: 30.0,
+            rent: None,
             categorise_every: Millis::from_secs(60),
             categorise_threshold: 0.05,
         }

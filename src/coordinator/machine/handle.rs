@@ -1,11 +1,12 @@
 //! Takes note of what happened, and does what follows from it.
 //!
-//! Imports: event, state, job, labels, record, model.
+//! Imports: event, state, job, labels, record, rental, model.
 
 use super::event::{At, Effect, Event};
 use super::job::Job;
 use super::labels::{bounded, is_queued};
 use super::record::JobPhase;
+use super::rental::Rental;
 use super::state::{Machine, Memory, Seen, SeenNode, Whole};
 use crate::model::Millis;
 use crate::model::swarm::{NodeId, NodeReport, ServiceId, Swarm, SwarmService, SwarmTask};
@@ -21,10 +22,11 @@ impl Machine {
             Event::Polled { node, leases, report } => self.polled(&node, &leases, report, at),
             Event::Changed { service, version, outcome } => self.changed(&service, version, &outcome, at),
             Event::NodeChanged { node, version, outcome } => self.node_changed(&node, version, &outcome, at),
-            Event::Attested { service, node, version, attestation } => {
-                self.attested(&service, &node, version, attestation, at);
-                self.act_on(&service, at);
+            Event::Attested(question, attestation) => {
+                self.attested(&question, attestation, at);
+                self.act_on(&question.service, at);
             }
+            Event::HookEnded { node, outcome } => self.hook_ended(&node, outcome, at),
             Event::Carried { service, number, outcome } => {
                 self.carried(&service, number, outcome, at);
                 self.act_on(&service, at);
@@ -35,6 +37,12 @@ impl Machine {
         }
         self.look_if_due(at);
         std::mem::take(&mut self.effects)
+    }
+
+    /// Whether a job stands still until it is proven gone: time should be told to pass more often.
+    #[must_use]
+    pub fn proves(&self) -> bool {
+        self.seen.values().any(is_to_prove)
     }
 
     fn looked(&mut self, look: u64, swarm: Result<Swarm, String>, at: At) {
@@ -75,8 +83,12 @@ impl Machine {
             let known = before.remove(&node.id);
             self.has_news |= known.as_ref().is_none_or(|known| known.node != node);
             let seen = match known {
-                Some(known) => SeenNode { node, ..known },
-                None => SeenNode { node, report: None, silence: None, poll_due: at.now },
+                Some(mut seen) => {
+                    let before = std::mem::replace(&mut seen.node, node);
+                    seen.rental.remember_stage(&before, &seen.node, at);
+                    seen
+                }
+                None => SeenNode { node, report: None, silence: None, poll_due: at.now, rental: Rental::default() },
             };
             self.nodes.insert(seen.node.id.clone(), seen);
         }
@@ -149,10 +161,7 @@ impl Machine {
             self.poll(at);
             self.categorise(at);
             self.serve(at);
-            let waits = |seen: &Seen| {
-                let phase = seen.job.as_ref().ok().map(|job| job.record.phase);
-                matches!(phase, Some(JobPhase::Stopping | JobPhase::Carrying)) && seen.memory.pending.is_none()
-            };
+            let waits = |seen: &Seen| is_to_prove(seen) && seen.memory.pending.is_none();
             let waiting: Vec<ServiceId> =
                 self.seen.iter().filter(|(_, seen)| waits(seen)).map(|(id, _)| id.clone()).collect();
             waiting.iter().for_each(|id| self.step(id, at));
@@ -163,6 +172,7 @@ impl Machine {
     /// The next act of each job, and of those who asked for something.
     fn act(&mut self, at: At) {
         self.serve(at);
+        self.step_nodes(at);
         let ids: Vec<ServiceId> = self.seen.keys().cloned().collect();
         ids.iter().for_each(|id| self.step(id, at));
     }
@@ -209,6 +219,11 @@ impl Machine {
         self.looks.due = at.now.after(Millis(every));
         self.effects.push(Effect::Look { look: self.looks.last });
     }
+}
+
+fn is_to_prove(seen: &Seen) -> bool {
+    let phase = seen.job.as_ref().ok().map(|job| job.record.phase);
+    matches!(phase, Some(JobPhase::Stopping | JobPhase::Carrying))
 }
 
 /// A service as a look shows it; what is under way stays as it was decided, until a later look shows what came of it.

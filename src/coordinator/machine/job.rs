@@ -4,6 +4,7 @@
 
 use super::labels::{self, Wishes};
 use super::record::{JobPhase, Record};
+use crate::model::Millis;
 use crate::model::cluster::Constraint;
 use crate::model::swarm::{NodeId, RestartCondition, ServiceMode, SwarmService, SwarmTask, TaskState};
 use std::collections::BTreeSet;
@@ -73,6 +74,15 @@ impl Job {
             _ => {
                 "it names no volume for its saved state: set flowcon.checkpoint=VOLUME, or flowcon.movable=true if nothing is lost"
             }
+        }
+    }
+
+    /// What its service must say so that Swarm waits until it is saved; `None` = it says that, or more. What somebody said is never shortened.
+    pub(super) fn lacks_grace(&self, service: &SwarmService) -> Option<Millis> {
+        match (self.wishes.stop_grace, service.stop_grace) {
+            (Some(wanted), said) => said.is_none_or(|said| said < wanted).then_some(wanted),
+            (None, None) => self.wishes.checkpoint.is_some().then_some(labels::GRACE),
+            (None, Some(_)) => None,
         }
     }
 

@@ -5,7 +5,7 @@
 use crate::config::LABELS;
 use crate::model::Millis;
 use crate::model::cluster::Priority;
-use crate::model::time::duration;
+use crate::model::time::{duration, of_utc};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -30,19 +30,42 @@ pub const CHECKPOINT: &str = "flowcon.checkpoint";
 pub const ON_NODE_LOSS: &str = "flowcon.on-node-loss";
 /// Jobs that must be done with exit code 0 before it starts, by the names of services or gangs, separated by commas.
 pub const AFTER: &str = "flowcon.after";
+/// When it should have ended: a duration from its submission, or an instant as RFC 3339 has it.
+pub const DEADLINE: &str = "flowcon.deadline";
+/// How long it takes as its owner believes.
+pub const DURATION: &str = "flowcon.duration";
 /// Labels that begin so are the coordinator's own.
 pub const OURS: &str = "flowcon.cluster.";
 /// On a node: it is being emptied. Not Swarm's availability `drain`, which stops jobs without a proof and without their state.
 pub const DRAIN: &str = "flowcon.drain";
 
+/// On a node that is no manager, `true`: it may be closed when nobody needs it, and opened again.
+pub const RENTED: &str = "flowcon.rented";
+/// On a rented node, the coordinator's own: how far it is with closing or opening it.
+pub const STAGE: &str = "flowcon.rented.stage";
+
 /// What people may set on a service.
-const THEIRS: [&str; 10] =
-    [QUEUE, GANG, WORKERS_MIN, WORKERS_MAX, PRIORITY, MOVABLE, STOP_GRACE, CHECKPOINT, ON_NODE_LOSS, AFTER];
+const THEIRS: [&str; 12] = [
+    QUEUE,
+    GANG,
+    WORKERS_MIN,
+    WORKERS_MAX,
+    PRIORITY,
+    MOVABLE,
+    STOP_GRACE,
+    CHECKPOINT,
+    ON_NODE_LOSS,
+    AFTER,
+    DEADLINE,
+    DURATION,
+];
 const PREFIX: &str = "flowcon.";
 const WORKERS_MOST: u32 = 1000;
 const AFTER_MOST: usize = 64;
+const SPANS: std::ops::RangeInclusive<Millis> = Millis::from_secs(1)..=Millis::from_secs(31_536_000);
 const GRACE_LONGEST: Millis = Millis::from_secs(86_400);
-const GRACE: Millis = Millis::from_secs(120);
+/// How long a job may take to save and stop unless told.
+pub(super) const GRACE: Millis = Millis::from_secs(120);
 const SHOWN_MOST: usize = 60;
 
 /// The labels of an object of Swarm's.
@@ -61,14 +84,37 @@ pub struct Wishes {
     pub priority: Priority,
     /// It may be moved, or must not be; `None` = as it saves its state or not.
     pub movable: Option<bool>,
-    /// How long it may take to save and stop.
-    pub stop_grace: Millis,
+    /// How long it may take to save and stop; `None` = nobody said.
+    pub stop_grace: Option<Millis>,
     /// The volume that it saves its state in.
     pub checkpoint: Option<Arc<str>>,
     /// It starts elsewhere when its node is lost for certain.
     pub restarts_on_loss: bool,
     /// Jobs that must be done before.
     pub after: Vec<Arc<str>>,
+    /// When it should have ended.
+    pub deadline: Option<Deadline>,
+    /// How long the whole of it takes.
+    pub duration: Option<Millis>,
+}
+
+/// When a job should have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadline {
+    /// So long after its submission.
+    In(Millis),
+    /// At this instant.
+    At(Millis),
+}
+
+impl Deadline {
+    /// The instant, for a job that was submitted then.
+    pub fn of(self, submitted: Millis) -> Millis {
+        match self {
+            Deadline::In(span) => submitted.after(span),
+            Deadline::At(instant) => instant,
+        }
+    }
 }
 
 /// Whether a service wants to be a job.
@@ -99,7 +145,7 @@ pub fn wishes(labels: &Labels) -> Result<Wishes, String> {
         )?
         .unwrap_or_default(),
         movable: parsed(labels, MOVABLE, "true or false", |value| value.parse().ok())?,
-        stop_grace: parsed(labels, STOP_GRACE, "a duration up to a day, as 2m or 90s", grace)?.unwrap_or(GRACE),
+        stop_grace: parsed(labels, STOP_GRACE, "a duration up to a day, as 2m or 90s", grace)?,
         checkpoint: text(labels, CHECKPOINT)?,
         restarts_on_loss: parsed(labels, ON_NODE_LOSS, "wait or restart", |value| match value {
             "wait" => Some(false),
@@ -108,6 +154,13 @@ pub fn wishes(labels: &Labels) -> Result<Wishes, String> {
         })?
         .unwrap_or(false),
         after: parsed(labels, AFTER, "at most 64 names of jobs, separated by commas", names)?.unwrap_or_default(),
+        deadline: parsed(
+            labels,
+            DEADLINE,
+            "a duration from its submission up to a year, as 2h, or an instant, as 2026-01-31T18:00Z",
+            deadline,
+        )?,
+        duration: parsed(labels, DURATION, "a duration from 1s to a year, as 90m", span)?,
     };
     if let (Some(min), Some(max)) = (wishes.workers_min, wishes.workers_max)
         && min > max
@@ -181,6 +234,15 @@ fn priority(value: &str) -> Option<Priority> {
     ((1.0..=100.0).contains(&level) && (0.0..=1.0).contains(&decay)).then_some(Priority { level, decay })
 }
 
+fn span(value: &str) -> Option<Millis> {
+    let span = Millis(u64::try_from(duration(value)?.as_millis()).ok()?);
+    SPANS.contains(&span).then_some(span)
+}
+
+fn deadline(value: &str) -> Option<Deadline> {
+    span(value).map(Deadline::In).or_else(|| of_utc(value).map(|at| Deadline::At(Millis(at))))
+}
+
 fn grace(value: &str) -> Option<Millis> {
     let grace = Millis(u64::try_from(duration(value)?.as_millis()).ok()?);
     (grace <= GRACE_LONGEST).then_some(grace)
@@ -197,7 +259,7 @@ mod tests {
     #[test]
     fn a_job_may_say_nothing_but_that_it_is_one() {
         let wishes = wishes(&labelled(&[(QUEUE, "true"), ("com.docker.stack.namespace", "x")])).unwrap();
-        assert_eq!((wishes.stop_grace, wishes.movable, wishes.gang), (Millis::from_secs(120), None, None));
+        assert_eq!((wishes.stop_grace, wishes.movable, wishes.gang), (None, None, None));
     }
 
     #[test]
@@ -212,12 +274,22 @@ mod tests {
             (STOP_GRACE, "5m"),
             (CHECKPOINT, "saved"),
             (ON_NODE_LOSS, "restart"),
+            (DEADLINE, "2026-01-31T18:00+01:00"),
+            (DURATION, "1h30m"),
         ]))
         .unwrap();
         assert_eq!(wishes.priority, Priority { level: 50.0, decay: 0.5 });
         assert_eq!((wishes.workers_min, wishes.workers_max), (Some(2), Some(8)));
         assert!(wishes.restarts_on_loss && wishes.movable == Some(true));
-        assert_eq!(wishes.stop_grace, Millis::from_secs(300));
+        assert_eq!(wishes.stop_grace, Some(Millis::from_secs(300)));
+        assert_eq!(wishes.deadline.map(|deadline| deadline.of(Millis(7))), Some(Millis(1_769_878_800_000)));
+        assert_eq!(wishes.duration, Some(Millis::from_secs(5400)));
+        let soon = super::wishes(&labelled(&[(QUEUE, "true"), (DEADLINE, "2h")])).unwrap();
+        assert_eq!(
+            soon.deadline.map(|deadline| deadline.of(Millis(7))),
+            Some(Millis(7_200_007)),
+            "from its submission"
+        );
     }
 
     #[test]
@@ -231,6 +303,9 @@ mod tests {
             (STOP_GRACE, "25h", "label flowcon.stop-grace=25h: expected"),
             (CHECKPOINT, " ", "label flowcon.checkpoint= : expected a name"),
             (AFTER, "a,,b", "label flowcon.after=a,,b: expected at most 64 names"),
+            (DEADLINE, "soon", "label flowcon.deadline=soon: expected a duration from its submission"),
+            (DEADLINE, "0s", "label flowcon.deadline=0s: expected"),
+            (DURATION, "2026-01-31", "label flowcon.duration=2026-01-31: expected a duration from 1s to a year"),
             (ON_NODE_LOSS, "reboot", "label flowcon.on-node-loss=reboot: expected wait or restart"),
             ("flowcon.movabel", "false", "label flowcon.movabel: there is no such label"),
         ] {

@@ -9,6 +9,7 @@
 //! jobs      services → jobs: labels and spec, or why it cannot be a job          labels, job
 //! step      each job's next act, from its labels alone                           step, proof, carry, by_hand, writes
 //! plan      what the policy wants: starts, stops, moves                          observe, plan
+//! rent      opens rented nodes for who waits, and closes idle ones                rented, rental
 //! publish   why each job is where it is                                          status
 //! ```
 //!
@@ -26,6 +27,8 @@ mod observe;
 mod plan;
 mod proof;
 mod record;
+mod rental;
+mod rented;
 mod state;
 mod status;
 mod step;
@@ -33,7 +36,7 @@ mod step;
 mod tests;
 mod writes;
 
-pub use event::{Asker, At, Command, CoordinatorSettings, Effect, Event};
+pub use event::{Asker, At, Command, CoordinatorSettings, Effect, Event, Question, RentSettings};
 pub use job::{Job, Unfit};
 pub use record::{Goal, JobPhase, Record};
 pub use state::Machine;

@@ -1,18 +1,19 @@
 //! What the policy sees: services, nodes and agents' reports as one observation.
 //!
 //! A job is a service, or all services of a gang. Workers that are nowhere and cannot start now are left out, so that no plan counts on
-//! them; what services that are no jobs occupy is taken off their nodes. Imports: state, job, labels, record, model.
+//! them; what services that are no jobs reserve is taken off their nodes. Imports: state, job, labels, record, model.
 
 use super::event::At;
 use super::job::{Job, NODE_HOSTNAME, NODE_ID, NODE_ROLE};
+use super::labels::{GANG, Wishes};
 use super::record::{Goal, JobPhase};
-use super::state::{Machine, Seen, SeenNode};
+use super::state::{Machine, Memory, Seen, SeenNode};
+use crate::model::Millis;
 use crate::model::cluster::{
     ClusterJob, ClusterNode, ClusterObservation, Constraint, NodeState, Phase, Report, Resources, WhyKind, Worker,
     WorkerRange,
 };
 use crate::model::swarm::{NodeId, ServiceId, SwarmTask, WorkerReport};
-use crate::model::{Bytes, Millis};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -32,7 +33,22 @@ struct Members<'a> {
     here: Vec<(&'a ServiceId, &'a Seen, &'a Job)>,
     done: u32,
     /// Cannot start now, with nobody's plan.
-    absent: Vec<&'a ServiceId>,
+    absent: u32,
+    /// Are left alone for what their labels say.
+    odd: u32,
+}
+
+impl Members<'_> {
+    /// What its owner says of the whole gang may stand at any of its services.
+    fn wish<T>(&self, of: impl Fn(&Wishes) -> Option<T>) -> Option<T> {
+        self.here.iter().find_map(|(_, _, job)| of(&job.wishes))
+    }
+
+    /// Workers without which the job cannot begin.
+    fn least(&self) -> u32 {
+        let all = self.here.len() as u32 + self.absent + self.odd;
+        self.wish(|wishes| wishes.workers_min).map_or(all, |min| min.saturating_sub(self.done)).max(1)
+    }
 }
 
 impl Machine {
@@ -52,15 +68,17 @@ impl Machine {
         for (id, seen) in &self.seen {
             let Ok(job) = &seen.job else {
                 self.occupy(seen, &places, &mut observation.nodes);
+                if let Some(gang) = seen.service.labels.get(GANG) {
+                    gangs.entry(gang.clone()).or_default().odd += 1;
+                }
                 continue;
             };
             let members = gangs.entry(job.wishes.gang.clone().unwrap_or_else(|| id.0.clone())).or_default();
             match job.record.phase {
                 JobPhase::Done => members.done += 1,
-                JobPhase::Waiting if !seen.memory.is_startable => members.absent.push(id),
-                JobPhase::Waiting => members.here.push((id, seen, job)),
-                _ if self.placement(job, &places).is_some() => members.here.push((id, seen, job)),
-                _ => {}
+                JobPhase::Waiting if seen.memory.is_startable => members.here.push((id, seen, job)),
+                _ if self.placement(seen, job, &places).is_some() => members.here.push((id, seen, job)),
+                _ => members.absent += 1,
             }
         }
         let (mut jobs, mut short) = (Vec::new(), Vec::new());
@@ -71,12 +89,15 @@ impl Machine {
                     observation.jobs.push(job);
                     jobs.push(members.here.iter().map(|(id, _, _)| (*id).clone()).collect());
                 }
-                None => short.extend(members.here.iter().map(|(id, _, _)| ((*id).clone(), members.absent.len()))),
+                None => {
+                    let (least, can) = (members.least(), members.here.len());
+                    short.extend(members.here.iter().map(|(id, _, _)| ((*id).clone(), least, can)));
+                }
             }
         }
         drop(places);
-        for (id, absent) in short {
-            let text = format!("its gang needs more workers than can start now: {absent} cannot");
+        for (id, least, can) in short {
+            let text = format!("its gang starts with {least} workers or not at all, and {can} can start now");
             self.set_why(&id, WhyKind::Gang, text);
         }
         Observed { observation, nodes, jobs }
@@ -88,11 +109,12 @@ impl Machine {
         labels.insert(NODE_ID.into(), node.id.0.clone());
         labels.insert(NODE_HOSTNAME.into(), node.hostname.clone());
         labels.insert(NODE_ROLE.into(), if node.is_manager { "manager" } else { "worker" }.into());
+        let report = seen.report.as_ref().map(|(_, report)| report);
         ClusterNode {
             name: node.id.0.clone(),
             state: self.state_of(seen).0,
-            capacity: node.capacity,
-            used_cores: seen.report.as_ref().and_then(|(_, report)| report.used_cores),
+            capacity: seen.capacity().without(node.reserved),
+            used_cores: report.and_then(|report| report.used_cores),
             labels,
         }
     }
@@ -101,20 +123,19 @@ impl Machine {
     fn occupy(&self, seen: &Seen, places: &BTreeMap<&NodeId, usize>, nodes: &mut [ClusterNode]) {
         let there = |task: &SwarmTask| places.get(task.node.as_ref().filter(|_| task.is_wanted)?).copied();
         for place in seen.tasks.iter().filter_map(there) {
-            let (capacity, request) = (&mut nodes[place].capacity, seen.service.request);
-            capacity.cores = (capacity.cores - request.cores).max(0.0);
-            capacity.memory = Bytes(capacity.memory.0.saturating_sub(request.memory.0));
-            capacity.gpus = capacity.gpus.saturating_sub(request.gpus);
+            nodes[place].capacity = nodes[place].capacity.without(seen.service.request);
         }
     }
 
     /// Where a worker is and what it is doing there; `None` if its node is unknown, or it waits.
-    fn placement(&self, job: &Job, places: &BTreeMap<&NodeId, usize>) -> Option<(usize, Phase)> {
+    fn placement(&self, seen: &Seen, job: &Job, places: &BTreeMap<&NodeId, usize>) -> Option<(usize, Phase)> {
         let record = &job.record;
         let home = places.get(record.home.as_ref()?).copied();
         let to = record.to.as_ref().and_then(|to| places.get(to).copied());
         let goes = matches!(record.goal, Some(Goal::Move | Goal::Return));
         match record.phase {
+            // It has just stopped: whether it can start again is known in a moment.
+            JobPhase::Waiting if seen.is_settling() => Some((home?, Phase::Stopping)),
             JobPhase::Waiting | JobPhase::Done => None,
             JobPhase::Starting => Some((home?, Phase::Starting)),
             JobPhase::Running => Some((home?, Phase::Running)),
@@ -130,19 +151,19 @@ impl Machine {
     fn job(&self, members: &Members, places: &BTreeMap<&NodeId, usize>, at: At) -> Option<ClusterJob> {
         let (_, first, leader) = members.here.first()?;
         let here = members.here.len() as u32;
-        let all = here + members.absent.len() as u32;
-        let min = leader.wishes.workers_min.map_or(all, |min| min.saturating_sub(members.done)).max(1);
-        let max =
-            leader.wishes.workers_max.map_or(all, |max| max.saturating_sub(members.done)).clamp(min, min.max(all));
         let placed: Vec<Worker> = (0..)
             .zip(&members.here)
             .filter_map(|(number, (id, seen, job))| self.worker(number, id, seen, job, places))
             .collect();
-        if placed.is_empty() && here < min {
+        if placed.is_empty() && here < members.least() {
             return None;
         }
-        let is_elastic = leader.wishes.workers_min.is_some() && min < max;
-        let workers = WorkerRange { min, initial: if is_elastic { min } else { max }, max: max.min(here.max(min)) };
+        // Who runs beside one that became odd is left alone with it.
+        let min = if placed.is_empty() { members.least() } else { members.least().saturating_sub(members.odd).max(1) };
+        let max = members.wish(|wishes| wishes.workers_max).map_or(here, |max| max.saturating_sub(members.done));
+        let max = max.clamp(min.min(here), here);
+        let is_elastic = members.wish(|wishes| wishes.workers_min).is_some() && min < max;
+        let workers = WorkerRange { min, initial: if is_elastic { min } else { max }, max };
         let mut constraints: Vec<Constraint> = Vec::new();
         for (_, seen, job) in &members.here {
             let all = job.constraints.iter().cloned().chain(self.own_constraints(seen, job, at));
@@ -153,17 +174,20 @@ impl Machine {
             }
         }
         let is_movable = |(_, seen, job): &(&ServiceId, &Seen, &Job)| self.is_movable_now(seen, job, at);
+        let arrived = members.here.iter().map(|(_, seen, _)| seen.service.created).min().unwrap_or_default();
         Some(ClusterJob {
             name: leader.wishes.gang.clone().unwrap_or_else(|| first.service.name.clone()),
-            arrived: members.here.iter().map(|(_, seen, _)| seen.service.created).min().unwrap_or_default(),
+            arrived,
             priority: leader.wishes.priority,
             request: members
                 .here
                 .iter()
                 .fold(Resources::default(), |most, (_, seen, _)| larger(most, seen.service.request)),
-            workers: WorkerRange { initial: workers.initial.min(workers.max), ..workers },
+            workers,
             constraints,
             work: None,
+            deadline: members.wish(|wishes| wishes.deadline).map(|deadline| deadline.of(arrived)),
+            takes_s: members.wish(|wishes| wishes.duration).map(|whole| whole.as_secs_f64() * left_of(members)),
             movable: members.here.iter().all(is_movable),
             moves: members.here.iter().map(|(_, _, job)| job.record.moves).max().unwrap_or(0),
             placed,
@@ -178,7 +202,7 @@ impl Machine {
         job: &Job,
         places: &BTreeMap<&NodeId, usize>,
     ) -> Option<Worker> {
-        let (node, phase) = self.placement(job, places)?;
+        let (node, phase) = self.placement(seen, job, places)?;
         let told = self.worker_of(id, job).or(seen.memory.told.as_ref());
         Some(Worker {
             number,
@@ -214,6 +238,24 @@ impl Machine {
         let is_settled = job.record.moves == 0 || seen_for >= self.settings.stays;
         job.is_movable() && stands && !waits && (is_drained || is_settled) && seen.memory.pending.is_none()
     }
+}
+
+impl Seen {
+    /// Whether a job that stopped may be able to start in a moment: nobody but the proof, or a change under way, is waited for.
+    fn is_settling(&self) -> bool {
+        let Memory { pending, is_startable, why, .. } = &self.memory;
+        let kind = why.as_ref().map(|why| why.kind);
+        !is_startable && (pending.is_some() || matches!(kind, None | Some(WhyKind::InProgress | WhyKind::NoProof)))
+    }
+}
+
+/// The part of a job that is left, as far as its saved state and what was told of it last show.
+fn left_of(members: &Members) -> f64 {
+    let left = |(_, seen, job): &(&ServiceId, &Seen, &Job)| {
+        let total = seen.memory.told.as_ref()?.total.filter(|total| *total > 0.0)?;
+        Some((1.0 - job.record.saved? / total).clamp(0.0, 1.0))
+    };
+    members.here.iter().filter_map(left).reduce(f64::max).unwrap_or(1.0)
 }
 
 fn larger(a: Resources, b: Resources) -> Resources {

@@ -1,6 +1,6 @@
 //! Observe, plan, check, and the first act of what was planned: a start, or a fence.
 //!
-//! Imports: state, observe, step, writes, record, model, policy.
+//! Imports: state, observe, rented, step, writes, record, model, policy.
 
 use super::event::At;
 use super::observe::Observed;
@@ -25,6 +25,8 @@ impl Machine {
             // A mistake of ours: nothing is done rather than something wrong.
             return self.emit(None, format!("a plan breaks its own rules and is not carried out: {violations:?}"));
         }
+        self.note_ends(&observed, &plan);
+        self.rent(&observed, &plan, at);
         self.carry_out(&observed, plan, at);
     }
 
@@ -36,6 +38,17 @@ impl Machine {
         at.now >= patience || !self.nodes.values().any(is_open)
     }
 
+    fn note_ends(&mut self, observed: &Observed, plan: &ClusterPlan) {
+        self.seen.values_mut().for_each(|seen| seen.memory.expected_end = None);
+        for (job, end) in &plan.ends {
+            for id in &observed.jobs[*job] {
+                if let Some(seen) = self.seen.get_mut(id) {
+                    seen.memory.expected_end = Some(*end);
+                }
+            }
+        }
+    }
+
     fn carry_out(&mut self, observed: &Observed, plan: ClusterPlan, at: At) {
         let mut room = self.settings.changes_most.saturating_sub(self.in_flight());
         for Wait { job, reason } in plan.waits {
@@ -45,13 +58,16 @@ impl Machine {
                 self.set_reason(&id, reason.clone());
             }
         }
-        for Stop { job, worker, reason } in plan.stops {
-            if room > 0 {
-                room -= 1;
-                self.begin_stop(&observed.jobs[job][worker as usize].clone(), &reason, at);
+        // A gang's workers go together: half of one would only be started or stopped again.
+        for stops in plan.stops.chunk_by(|a, b| a.job == b.job) {
+            if stops.len() > room && room < self.settings.changes_most {
+                continue;
+            }
+            for Stop { job, worker, reason } in stops {
+                room = room.saturating_sub(1);
+                self.begin_stop(&observed.jobs[*job][*worker as usize].clone(), reason, at);
             }
         }
-        // A gang's workers go together: half of one would only be stopped again.
         for starts in plan.starts.chunk_by(|a, b| a.job == b.job) {
             if starts.len() > room && room < self.settings.changes_most {
                 continue;

@@ -1,16 +1,31 @@
 //! The proof that nothing of a fenced service lives any more: asked of every node where a task of it was ever placed since the last one.
 //!
-//! Swarm's list of tasks is no proof: it is empty while processes still run. A proof holds for one version of the service: whoever
-//! changes it makes it void. Imports: state, job, model.
+//! Swarm's list of tasks is no proof that no process lives. A proof holds for one version of the service: whoever changes it makes it
+//! void. What Swarm had sent on its way before the fence, a restart of a failed task, may reach its node after it. So a carriage may begin
+//! on a first proof, but nothing starts or waits except on a last one, asked when nothing is on its way any more: Swarm has let go of all
+//! tasks of a job that ran, which it does when their nodes have told their ends, or the time to settle has passed. Imports: state, job, model.
 
-use super::event::{At, Effect};
+use super::event::{At, Effect, Question};
 use super::job::NOWHERE;
-use super::record::JobPhase;
+use super::labels::GRACE;
+use super::record::{Goal, JobPhase};
 use super::state::{Machine, Proof, Seen, SeenNode};
 use crate::model::Millis;
 use crate::model::cluster::{Why, WhyKind};
 use crate::model::swarm::{Attestation, NodeId, ServiceId};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Between two looks for Swarm's list while a proof waits to settle.
+const LOOK_AGAIN: Millis = Millis(100);
+
+/// What is to be done on a proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// The saved state is carried: nothing lives.
+    First,
+    /// Anything: nothing lives, and nothing comes any more. Asked after that moment too, when the carriage came.
+    Last(Option<Millis>),
+}
 
 impl Seen {
     /// The nodes that must say that nothing of it lives there.
@@ -18,8 +33,13 @@ impl Seen {
         let Ok(job) = &self.job else { return BTreeSet::new() };
         let record = &job.record;
         let mut nodes = record.placed.clone();
-        // The other phases were written on a proof.
-        nodes.extend(record.home.clone().filter(|_| record.phase == JobPhase::Stopping));
+        // The other phases were written on a last proof, and so are carriages of what waited.
+        let is_open = match record.phase {
+            JobPhase::Stopping => true,
+            JobPhase::Carrying => record.goal.is_some(),
+            _ => false,
+        };
+        nodes.extend(record.home.clone().filter(|_| is_open));
         let present = self.tasks.iter().filter(|task| !record.past.contains(&task.id));
         nodes.extend(present.filter_map(|task| task.node.clone()));
         nodes.extend(self.service.pin.clone().filter(|pin| record.home.is_some() && &*pin.0 != NOWHERE));
@@ -33,7 +53,7 @@ impl Machine {
     ///
     /// # Errors
     /// Why it is not proven yet.
-    pub(super) fn prove(&mut self, id: &ServiceId, at: At) -> Result<(), Why> {
+    pub(super) fn prove(&mut self, id: &ServiceId, needs: Needs, at: At) -> Result<(), Why> {
         let Some(seen) = self.seen.get(id) else { return Ok(()) };
         let suspects = seen.suspects(self.reporting(id));
         if suspects.is_empty() {
@@ -42,18 +62,38 @@ impl Machine {
         let version = seen.service.version;
         let mut proof = match &seen.memory.proof {
             Some(proof) if proof.version == version => proof.clone(),
-            _ => Proof { version, since: at.now, nodes: BTreeMap::new() },
+            _ => Proof { version, since: at.now, let_go: None, nodes: BTreeMap::new() },
         };
+        let record = seen.job.as_ref().ok().map(|job| &job.record);
+        // It ran when it was fenced, so that it had a task, and nobody pinned it elsewhere since.
+        let ran_here = suspects.len() == 1 && record.is_some_and(|record| record.goal == Some(Goal::Move));
+        if ran_here && seen.tasks.is_empty() {
+            proof.let_go.get_or_insert(at.now);
+        }
         let settled = proof.since.after(self.settings.settle);
+        let settled = proof.let_go.map_or(settled, |let_go| let_go.min(settled));
+        let from = match needs {
+            Needs::First => proof.since,
+            Needs::Last(came) => settled.max(came.unwrap_or_default()),
+        };
+        if ran_here && at.now < from {
+            let again = self.swarm.as_ref().map_or(at.now, |swarm| swarm.at.after(LOOK_AGAIN));
+            self.looks.due = self.looks.due.min(again);
+        }
+        let source =
+            record.filter(|_| matches!(needs, Needs::Last(Some(_)))).map(|record| (record.home.clone(), record.number));
         let mut missing = None;
         for node in suspects {
             let asked = proof.nodes.entry(node.clone()).or_default();
-            if asked.is_gone || self.lease_has_ended(id, &node, proof.since, at) {
+            let carried = source.as_ref().filter(|(home, _)| home.as_ref() == Some(&node)).map(|(_, number)| *number);
+            let answered = if carried.is_some() { asked.compared } else { asked.gone };
+            if answered.is_some_and(|asked| asked >= from) || self.lease_has_ended(id, &node, proof.since, at) {
                 continue;
             }
-            if at.now >= settled && at.now >= asked.next {
+            if at.now >= from && at.now >= asked.next {
                 asked.next = at.now.after(self.settings.request_within);
-                self.effects.push(Effect::Attest { service: id.clone(), node: node.clone(), version });
+                let (service, node) = (id.clone(), node.clone());
+                self.effects.push(Effect::Attest(Question { service, node, version, asked: at.now, carried }));
             }
             missing.get_or_insert_with(|| self.why_unproven(&node, asked.said.as_deref()));
         }
@@ -63,13 +103,23 @@ impl Machine {
         missing.map_or(Ok(()), Err)
     }
 
-    pub(super) fn attested(&mut self, id: &ServiceId, node: &NodeId, version: u64, said: Attestation, at: At) {
+    pub(super) fn attested(&mut self, question: &Question, said: Attestation, at: At) {
         let again = at.now.after(self.settings.attest_every);
-        let Some(proof) = self.seen.get_mut(id).and_then(|seen| seen.memory.proof.as_mut()) else { return };
-        let Some(asked) = proof.nodes.get_mut(node).filter(|_| proof.version == version) else { return };
+        let Some(proof) = self.seen.get_mut(&question.service).and_then(|seen| seen.memory.proof.as_mut()) else {
+            return;
+        };
+        let is_same = proof.version == question.version;
+        let Some(asked) = proof.nodes.get_mut(&question.node).filter(|_| is_same) else { return };
         asked.next = again;
+        asked.is_stale |= matches!(said, Attestation::Alive(_) | Attestation::Changed);
         match said {
-            Attestation::Gone => asked.is_gone = true,
+            Attestation::Gone | Attestation::Changed => {
+                let when = Some(question.asked);
+                (asked.gone, asked.next) = (asked.gone.max(when), at.now);
+                if question.carried.is_some() {
+                    asked.compared = asked.compared.max(when);
+                }
+            }
             Attestation::Alive(count) => asked.said = Some(format!("{count} of its containers still live there")),
             Attestation::Unknown(why) => asked.said = Some(super::labels::bounded(&why, 160)),
         }
@@ -93,7 +143,7 @@ impl Machine {
         let Ok(job) = &seen.job else { return false };
         let is_lost = self.nodes.get(node).is_none_or(|node| !node.node.is_up);
         let promised = job.wishes.restarts_on_loss && job.record.leased.as_ref() == Some(node);
-        let grace = seen.service.stop_grace.unwrap_or_default().max(job.wishes.stop_grace);
+        let grace = seen.service.stop_grace.unwrap_or_default().max(job.wishes.stop_grace.unwrap_or(GRACE));
         let whole = self.settings.lease.after(grace).after(self.settings.lease_margin);
         // Its state lies there alone: elsewhere it would begin anew.
         is_lost && promised && job.carries.is_none() && at.now.since(since) >= whole

@@ -1,12 +1,13 @@
 //! What the machine knows, and what all its parts do with it. All of it can be lost: what lasts is in the services' labels.
 //!
-//! Imports: event, job, record, model, policy.
+//! Imports: event, job, record, rental, model, policy.
 
 use super::event::{Asker, At, Command, CoordinatorSettings, Effect};
 use super::job::{Job, Unfit};
 use super::record::JobPhase;
+use super::rental::Rental;
 use crate::model::Millis;
-use crate::model::cluster::{ClusterReason, NodeState, Why, WhyKind};
+use crate::model::cluster::{ClusterReason, NodeState, Resources, Why, WhyKind};
 use crate::model::swarm::{
     Availability, NodeId, NodeReport, ServiceId, SwarmNode, SwarmService, SwarmTask, WorkerReport,
 };
@@ -72,6 +73,15 @@ pub(super) struct SeenNode {
     pub silence: Option<String>,
     /// Its agent is asked again then.
     pub poll_due: Millis,
+    pub rental: Rental,
+}
+
+impl SeenNode {
+    /// What jobs can have of it: of the machine's cores those that its `flowcond` may plan with.
+    pub(super) fn capacity(&self) -> Resources {
+        let told = self.report.as_ref().and_then(|(_, report)| report.cores).unwrap_or(f64::INFINITY);
+        Resources { cores: self.node.capacity.cores.min(told), ..self.node.capacity }
+    }
 }
 
 /// A service as it was seen.
@@ -103,6 +113,8 @@ pub(super) struct Memory {
     /// When it was fenced for a move by this machine.
     pub fenced: Option<Millis>,
     pub last_move_s: Option<f64>,
+    /// When its job is expected to end.
+    pub expected_end: Option<Millis>,
     /// It waits, and nothing but the plan keeps it from starting.
     pub is_startable: bool,
     /// The node whose agent has renewed its lease.
@@ -115,12 +127,19 @@ pub(super) struct Proof {
     pub version: u64,
     /// When this machine first saw it fenced so.
     pub since: Millis,
+    /// When it saw that Swarm has let go of all its tasks.
+    pub let_go: Option<Millis>,
     pub nodes: BTreeMap<NodeId, Asked>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked {
-    pub is_gone: bool,
+    /// Nothing of it lived there when this was asked.
+    pub gone: Option<Millis>,
+    /// The same, and its saved state was compared with what was carried.
+    pub compared: Option<Millis>,
+    /// Something of it lived there, or changed its saved state, since this version was seen.
+    pub is_stale: bool,
     pub said: Option<String>,
     /// Not to be asked again before.
     pub next: Millis,
@@ -147,7 +166,8 @@ pub(super) struct Carrying {
     /// Under way, or not to be tried again before.
     pub next: Millis,
     pub is_under_way: bool,
-    pub came: Option<Result<(), String>>,
+    /// When it came, or why it cannot.
+    pub came: Option<Result<Millis, String>>,
     pub said: Option<String>,
 }
 
@@ -229,6 +249,9 @@ impl Machine {
     /// Whether a node may get jobs, and why not.
     pub(super) fn state_of(&self, node: &SeenNode) -> (NodeState, Option<String>) {
         let name = &node.node.hostname;
+        if let Some(why) = node.rental.why_closed(&node.node) {
+            return (NodeState::Closed, Some(why));
+        }
         if !node.node.is_up {
             return (
                 NodeState::Unreachable,

@@ -45,7 +45,7 @@ impl Machine {
                 name: seen.node.hostname.clone(),
                 state,
                 why,
-                capacity: seen.node.capacity,
+                capacity: seen.capacity(),
                 used_cores: report.and_then(|report| report.used_cores),
                 workers: workers.get(&seen.node.id).copied().unwrap_or(0),
                 agent: report.map(|report| report.version.clone()),
@@ -72,6 +72,8 @@ impl Machine {
             units: None,
             total: None,
             last_move_s: None,
+            deadline: None,
+            expected_end: None,
             exit_code: None,
         };
         let job = match &seen.job {
@@ -94,6 +96,8 @@ impl Machine {
             units: told.and_then(|told| told.units).or(job.record.saved),
             total: told.and_then(|told| told.total),
             last_move_s: seen.memory.last_move_s,
+            deadline: job.wishes.deadline.map(|deadline| deadline.of(seen.service.created)),
+            expected_end: seen.memory.expected_end.filter(|_| !matches!(job.record.phase, JobPhase::Done)),
             exit_code: job.record.exit,
             ..blank
         }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! waiting ──plan──► starting ──verified──► running ──fence──► stopping ──proof──► waiting
-//!    └────► carrying ──►┘ ▲                                       ├──proof──► carrying ──carried──► starting
+//!    └────► carrying ──►┘ ▲                                       ├──proof──► carrying ──carried, proof──► starting
 //!                         └───────────────────────────────────────┘ (shared storage: nothing to carry)
 //! starting ──fails──► stopping, and back to where it came from by the same steps
 //! ```
@@ -12,6 +12,7 @@
 use super::event::At;
 use super::job::{Hand, Job, NOWHERE, Run, Unfit};
 use super::labels::shown;
+use super::proof::Needs;
 use super::record::{Goal, JobPhase};
 use super::state::{Machine, Seen};
 use super::writes::{Spec, Write};
@@ -89,7 +90,7 @@ impl Machine {
             );
             return self.set_why(id, WhyKind::StateOutOfReach, text);
         }
-        match self.prove(id, at) {
+        match self.prove(id, Needs::Last(None), at) {
             Err(why) => self.set_why(id, why.kind, why.text),
             Ok(()) => {
                 if let Some(seen) = self.seen.get_mut(id) {
@@ -233,7 +234,10 @@ impl Machine {
         if Run::of(&seen.tasks, &job.record.past) == Run::Complete {
             return self.end(id, job, 0, past, at);
         }
-        if let Err(why) = self.prove(id, at) {
+        let goes = matches!(job.record.goal, Some(Goal::Move | Goal::Return));
+        let is_carried = goes && job.record.to.as_ref().is_some_and(|to| job.needs_carriage(to));
+        let needs = if is_carried { Needs::First } else { Needs::Last(None) };
+        if let Err(why) = self.prove(id, needs, at) {
             return self.set_why(id, why.kind, why.text);
         }
         match (job.record.goal, &job.record.to) {
@@ -260,10 +264,9 @@ impl Machine {
     /// It has ended by itself.
     fn end(&mut self, id: &ServiceId, job: &Job, exit: i64, past: Vec<Arc<str>>, at: At) {
         if exit == 0
-            && let Some(worker) = self.worker_of(id, job)
-            && let Some(cores) = worker.cores
+            && job.record.moves == 0
+            && let Some(work) = self.worker_of(id, job).and_then(|worker| worker.cpu_time_s)
         {
-            let work = worker.up_s * cores;
             self.usual_work.add(work);
         }
         self.write(id, job.done(exit, past.into_iter()), None, at);
@@ -277,7 +280,7 @@ impl Machine {
         }
     }
 
-    fn backoff(&self, tries: u32) -> Millis {
+    pub(super) fn backoff(&self, tries: u32) -> Millis {
         Millis(self.settings.retry_after.0.saturating_mul(1 << tries.min(16))).min(self.settings.retry_most)
     }
 

@@ -9,7 +9,10 @@ use crate::model::swarm::{
     WorkerReport,
 };
 use crate::model::{Bytes, Millis, Refusal};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+
+mod moves;
+mod together;
 
 /// A Swarm that obeys, and whose agents answer; and what was done, in order.
 struct Bench {
@@ -21,7 +24,15 @@ struct Bench {
     status: ClusterStatus,
     /// Nodes whose agents do not answer questions for a proof.
     mute: Vec<NodeId>,
+    /// What agents answer first; then that all is gone.
+    attestations: VecDeque<Attestation>,
+    /// Questions for a proof that are not answered yet, if that takes time.
+    withheld: Option<Vec<Question>>,
     carries: CarriageOutcome,
+    /// Swarm lets go of tasks as soon as they are not wanted.
+    lets_go: bool,
+    /// Changes that were decided on an older version.
+    out_of_date: usize,
 }
 
 fn node(name: &str) -> NodeId {
@@ -60,6 +71,7 @@ fn swarm_node(name: &str) -> SwarmNode {
         is_manager: name == "a",
         labels: BTreeMap::new(),
         capacity: Resources { cores: 2.0, memory: Bytes(8 << 30), gpus: 0 },
+        reserved: Resources::default(),
         engine: "20.10".into(),
     }
 }
@@ -76,7 +88,11 @@ impl Bench {
             answers: Vec::new(),
             status: ClusterStatus::default(),
             mute: Vec::new(),
+            attestations: VecDeque::new(),
+            withheld: None,
             carries: CarriageOutcome::Carried { size: Bytes(1), sha256: "0".into() },
+            lets_go: true,
+            out_of_date: 0,
         }
     }
 
@@ -108,9 +124,10 @@ impl Bench {
                     up_s: 5.0,
                     units: Some(3.0),
                     total: Some(10.0),
-                    unit_s: None,
+                    unit_s: Some(60.0),
                     work_left: None,
                     cores: None,
+                    cpu_time_s: Some(4.0),
                     value: None,
                 };
                 let workers = workers.map(worker).collect();
@@ -124,6 +141,7 @@ impl Bench {
             Effect::ChangeNode(change) => {
                 let found = self.swarm.nodes.iter_mut().find(|node| node.id == change.node).expect("a node");
                 found.version += 1;
+                found.availability = change.availability.unwrap_or(found.availability);
                 for (label, value) in change.labels {
                     match value {
                         Some(value) => drop(found.labels.insert(label, value)),
@@ -132,13 +150,21 @@ impl Bench {
                 }
                 Event::NodeChanged { node: change.node, version: change.version, outcome: ChangeOutcome::Done }
             }
-            Effect::Attest { service, node, version } => {
-                self.did.push(format!("ask {node}"));
-                let attestation = match self.mute.contains(&node) {
+            Effect::Attest(question) => {
+                self.did.push(format!("ask {}", question.node));
+                if let Some(withheld) = &mut self.withheld {
+                    withheld.push(question);
+                    return None;
+                }
+                let attestation = match self.mute.contains(&question.node) {
                     true => Attestation::Unknown("no answer".to_owned()),
-                    false => Attestation::Gone,
+                    false => self.attestations.pop_front().unwrap_or(Attestation::Gone),
                 };
-                Event::Attested { service, node, version, attestation }
+                Event::Attested(question, attestation)
+            }
+            Effect::RunHook { node, command, .. } => {
+                self.did.push(command.join(" "));
+                Event::HookEnded { node, outcome: Ok(()) }
             }
             Effect::Carry(carriage) => {
                 self.did.push(format!("carry {} {}>{}", carriage.number, carriage.from, carriage.to));
@@ -162,6 +188,7 @@ impl Bench {
             return ChangeOutcome::Gone;
         };
         if service.version != change.version {
+            self.out_of_date += 1;
             return ChangeOutcome::OutOfDate;
         }
         service.version += 1;
@@ -174,10 +201,13 @@ impl Bench {
         if let Some(pin) = change.pin {
             service.pin = pin;
         }
+        service.stop_grace = change.stop_grace.or(service.stop_grace);
         let phase = service.labels.get("flowcon.cluster.phase").map(ToString::to_string).unwrap_or_default();
         if let Some(replicas) = change.replicas {
             service.mode = ServiceMode::Replicated(replicas);
-            self.swarm.tasks.retain(|task| task.service != service.id);
+            let lets_go = self.lets_go;
+            self.swarm.tasks.iter_mut().for_each(|task| task.is_wanted &= task.service != service.id);
+            self.swarm.tasks.retain(|task| task.service != service.id || !lets_go);
             let node = service.pin.clone();
             self.did.push(format!("{phase} {replicas}@{}", node.as_ref().map_or("-", |node| &node.0)));
             if replicas == 1 {
@@ -231,7 +261,15 @@ fn a_drained_node_is_left_in_five_phases() {
     bench.passes(60);
     assert_eq!(
         bench.did,
-        ["stopping 0@flowcon-nowhere", "ask a", "carrying 0@flowcon-nowhere", "carry 1 a>b", "starting 1@b", "running"]
+        [
+            "stopping 0@flowcon-nowhere",
+            "ask a",
+            "carrying 0@flowcon-nowhere",
+            "carry 1 a>b",
+            "ask a",
+            "starting 1@b",
+            "running"
+        ]
     );
     assert_eq!(bench.state("job"), JobState::Running);
     assert_eq!((bench.status.jobs[0].moves, bench.answers.len()), (1, 1));
@@ -260,7 +298,7 @@ fn a_full_disk_on_the_target_brings_the_job_back() {
     bench.carries = CarriageOutcome::Impossible("disk full".to_owned());
     bench.tell(Event::Asked(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, Asker(1)));
     bench.passes(60);
-    assert_eq!(bench.did[4..], ["starting 1@a", "running"]);
+    assert_eq!(bench.did[4..], ["ask a", "starting 1@a", "running"]);
     let job = &bench.status.jobs[0];
     assert_eq!((job.state, job.node.clone(), job.moves), (JobState::Running, Some(node("a")), 0));
     assert!(job.mark.as_ref().is_some_and(|mark| mark.contains("disk full")), "{job:?}");
@@ -274,6 +312,11 @@ fn a_job_that_completes_is_done_and_stays_so() {
     bench.passes(60);
     assert_eq!(bench.did, ["done 0@flowcon-nowhere"]);
     assert_eq!((bench.state("job"), bench.status.jobs[0].exit_code), (JobState::Done, Some(0)));
+    assert_eq!(
+        bench.machine.usual_work.mean(),
+        Some(4.0),
+        "what it used in all, however much of the node it had at its end"
+    );
 }
 
 #[test]

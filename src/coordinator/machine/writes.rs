@@ -54,12 +54,11 @@ impl Job {
         Write { record, spec: Spec::Fence, text: text.to_owned() }
     }
 
-    /// Phase 3: its saved state is to go there.
+    /// Phase 3: its saved state is to go there. Where it was placed is asked again before it starts.
     pub(super) fn carry(&self, to: &NodeId, past: impl Iterator<Item = Arc<str>>) -> Write {
         let mut record = self.record.clone();
         (record.phase, record.to) = (JobPhase::Carrying, Some(to.clone()));
         record.number += 1;
-        record.placed.clear();
         record.past = past.collect();
         record.leased = None;
         Write { record, spec: Spec::Fence, text: "proven gone: carrying its saved state".to_owned() }
@@ -124,8 +123,13 @@ impl Machine {
             Spec::Fence => (Some(0), Some(Some(NodeId(NOWHERE.into())))),
             Spec::Start(node) => (Some(1), Some(Some(node.clone()))),
         };
-        let change =
-            ServiceChange { service: id.clone(), version: service.version, replicas, pin: pin.clone(), labels };
+        // Only where no task goes on: another spec would start a new one beside it.
+        let changes_spec = write.spec != Spec::Keep;
+        let job = seen.job.as_ref().ok().filter(|_| changes_spec);
+        let stop_grace = job.and_then(|job| job.lacks_grace(service));
+        let (of, version) = (id.clone(), service.version);
+        let change = ServiceChange { service: of, version, replicas, pin: pin.clone(), stop_grace, labels };
+        service.stop_grace = stop_grace.or(service.stop_grace);
         for (label, value) in &change.labels {
             match value {
                 Some(value) => drop(service.labels.insert(label.clone(), value.clone())),
@@ -141,7 +145,7 @@ impl Machine {
         if let Ok(job) = &mut seen.job {
             Arc::make_mut(job).record = write.record;
         }
-        if write.spec != Spec::Keep {
+        if changes_spec {
             seen.memory.renewed = None;
         }
         seen.memory.pending = Some(Pending { version: service.version, until, asker, answered: None });

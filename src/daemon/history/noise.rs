@@ -59,7 +59,7 @@ fn turned(kept: &Moment, now: &Moment) -> bool {
 
 fn decided_otherwise(kept: &PastDecision, now: &PastDecision) -> bool {
     let milestone = |reason: &Reason| match reason {
-        Reason::Ranked { milestone, .. } => Some(milestone.clone()),
+        Reason::Ranked { milestone, .. } | Reason::RankedOnGpu { milestone, .. } => Some(milestone.clone()),
         _ => None,
     };
     std::mem::discriminant(&kept.reason) != std::mem::discriminant(&now.reason)

@@ -172,6 +172,11 @@ impl Cgroup {
         usage::keyed(&events, "frozen").map(|frozen| frozen == 1)
     }
 
+    /// The directory by which its processes can be frozen; `None` where there is no freezer, and where this process itself would freeze.
+    pub fn freezer(&self) -> Option<&Path> {
+        self.directories.of(Controller::Freezer).filter(|directory| !directory.is_own()).map(Directory::path)
+    }
+
     /// The directory that holds its CPU limits, for messages.
     pub fn path(&self) -> &Path {
         let main = self.directories.of(Controller::Cpu).or_else(|| self.directories.all().next());

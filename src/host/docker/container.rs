@@ -36,6 +36,8 @@ pub struct EngineContainer {
     pub cgroup_parent: String,
     /// An update through the engine can take its GPUs away (legacy NVIDIA hook): write its cgroup instead.
     pub gpu_hook: bool,
+    /// Its engine runs a command in it now and then, which fails while it is frozen.
+    pub has_health_check: bool,
     /// What is run in it: its image and command.
     pub training: TrainingId,
 }
@@ -120,6 +122,7 @@ impl EngineContainer {
         let config = found.config.unwrap_or_default();
         let words = config.image.iter().chain(&found.path).chain(found.args.iter().flatten());
         let training = TrainingId::of(words.map(String::as_str));
+        let check = config.healthcheck.and_then(|check| check.test).unwrap_or_default();
         Ok(EngineContainer {
             name: plain_name(found.name.as_deref().unwrap_or(&id)),
             labels: config.labels.unwrap_or_default().into_iter().collect(),
@@ -133,6 +136,7 @@ impl EngineContainer {
             gpu_hook: has_gpu_hook(&host),
             cgroup_parent: host.cgroup_parent.unwrap_or_default(),
             id: ContainerId::new(&id),
+            has_health_check: check.first().is_some_and(|first| first != "NONE"),
             training,
         })
     }

@@ -10,6 +10,7 @@
 mod device;
 mod faults;
 mod library;
+pub mod mps;
 mod shares;
 
 pub use faults::Fault;

@@ -1,4 +1,4 @@
-//! What must outlive the daemon: the journal of originals, what was adopted, and the logs' read positions, in one SQLite
+//! What must outlive the daemon: the journal of originals and of what may be frozen, what was adopted, and the logs' read positions, in one SQLite
 //! file; and which commands of `flowctl run` are governed.
 //!
 //! Guarantees: one process at a time; what concerns limits is on the disk before the call returns; a damaged file is
@@ -7,6 +7,7 @@
 
 mod adopted;
 mod error;
+mod freezable;
 pub mod history;
 mod lock;
 mod migration;
@@ -17,6 +18,7 @@ mod schema;
 mod scopes;
 
 pub use error::StoreError;
+pub use freezable::Freezable;
 pub use originals::{Original, Originals};
 pub use positions::{ApiMark, LogPlace, ReadPosition};
 pub use precedents::{PRECEDENTS_KEPT, RUNS_KEPT};

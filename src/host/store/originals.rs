@@ -237,14 +237,14 @@ fn io_weight(value: i64) -> Option<u16> {
     u16::try_from(value).ok().filter(|weight| (1..=10_000).contains(weight))
 }
 
-fn runtime_word(runtime: Runtime) -> &'static str {
+pub(super) fn runtime_word(runtime: Runtime) -> &'static str {
     match runtime {
         Runtime::Docker => "docker",
         Runtime::Scope => "scope",
     }
 }
 
-fn runtime(word: &str) -> Option<Runtime> {
+pub(super) fn runtime(word: &str) -> Option<Runtime> {
     [Runtime::Docker, Runtime::Scope].into_iter().find(|runtime| runtime_word(*runtime) == word)
 }
 

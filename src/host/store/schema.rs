@@ -1,7 +1,7 @@
 //! The database's tables, version by version. Imports: nothing.
 
 /// One step for each version, applied in order; a step that was released is never edited.
-pub(super) const STEPS: [&str; 5] = [
+pub(super) const STEPS: [&str; 6] = [
     "
     CREATE TABLE original (
         id                 TEXT PRIMARY KEY,
@@ -76,6 +76,18 @@ pub(super) const STEPS: [&str; 5] = [
     -- Which engine the container is in; NULL: none, or one that an earlier version did not note.
     ALTER TABLE original ADD COLUMN engine_id TEXT;
     ALTER TABLE original ADD COLUMN engine_socket TEXT;
+",
+    "
+    CREATE TABLE freezable (
+        id      TEXT PRIMARY KEY,
+        runtime TEXT NOT NULL,
+        name    TEXT NOT NULL,
+        -- The directory that has its freezer.
+        cgroup  TEXT NOT NULL,
+        boot_id TEXT NOT NULL,
+        -- 1: its engine has paused it, as far as is known.
+        paused  INTEGER NOT NULL
+    ) STRICT;
 ",
 ];
 

@@ -11,6 +11,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::fmt;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -86,6 +87,8 @@ pub enum Role {
 pub struct Identity {
     /// Who this node is.
     pub own: Peer,
+    /// From when to when its certificate holds, in seconds since 1970.
+    pub valid: Range<i64>,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     roots: Arc<RootCertStore>,
@@ -129,6 +132,7 @@ impl Certificates {
         let odd = |path: &Path, what: String| CertificateError::Odd { path: path.to_owned(), what };
         let chain = certificates(&self.certificate)?;
         let own = chain.first().ok_or_else(|| odd(&self.certificate, "there is no certificate in it".to_owned()))?;
+        let valid = validity(own).map_err(|what| odd(&self.certificate, what))?;
         let own = peer_of(own).map_err(|what| odd(&self.certificate, what))?;
         let mut roots = RootCertStore::empty();
         for root in certificates(&self.authority)? {
@@ -141,7 +145,7 @@ impl Certificates {
         // What the parser says of a key is not told: it might quote it.
         let key = PrivateKeyDer::from_pem_slice(without_headers(&text).as_bytes())
             .map_err(|_| odd(&self.key, "there is no key in it that can be read".to_owned()))?;
-        Ok(Identity { own, chain, key, roots: Arc::new(roots) })
+        Ok(Identity { own, valid, chain, key, roots: Arc::new(roots) })
     }
 }
 
@@ -188,8 +192,7 @@ impl Identity {
 /// # Errors
 /// What it lacks.
 pub fn peer_of(certificate: &CertificateDer<'_>) -> Result<Peer, String> {
-    let (_, certificate) =
-        X509Certificate::from_der(certificate).map_err(|error| format!("the certificate cannot be read: {error}"))?;
+    let certificate = parsed(certificate)?;
     let subject = certificate.subject();
     let first = |name: &str, value: Option<&str>| {
         value.map(Arc::<str>::from).ok_or_else(|| format!("the certificate names no {name}: it is not one of a Swarm"))
@@ -202,6 +205,16 @@ pub fn peer_of(certificate: &CertificateDer<'_>) -> Result<Peer, String> {
         node: NodeId(first("node (CN)", node)?),
         role: if first("role (OU)", role)?.as_ref() == MANAGER { Role::Manager } else { Role::Worker },
     })
+}
+
+fn validity(certificate: &CertificateDer<'_>) -> Result<Range<i64>, String> {
+    let valid = parsed(certificate)?.validity().clone();
+    Ok(valid.not_before.timestamp()..valid.not_after.timestamp())
+}
+
+fn parsed<'a>(certificate: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, String> {
+    let parsed = X509Certificate::from_der(certificate);
+    parsed.map(|(_, certificate)| certificate).map_err(|error| format!("the certificate cannot be read: {error}"))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
@@ -234,6 +247,62 @@ fn without_headers(pem: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustls::pki_types::ServerName;
+    use rustls::{ClientConnection, ServerConnection};
+
+    /// A node's certificate of one authority, which lives for so many days; with 0 it has expired after a second.
+    fn issued(folder: &Path, days: &str) -> Identity {
+        let openssl = |arguments: &str| {
+            let made = std::process::Command::new("openssl").args(arguments.split(' ')).current_dir(folder).output();
+            let made = made.expect("openssl");
+            assert!(made.status.success(), "{arguments}: {}", String::from_utf8_lossy(&made.stderr));
+        };
+        let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+        if !folder.join("ca.crt").exists() {
+            openssl(&format!("req -x509 {key} -days 2 -subj /O=c/CN=ca -keyout ca.key -out ca.crt"));
+        }
+        let names = "-subj /O=c/OU=swarm-manager/CN=n -addext subjectAltName=DNS:n,DNS:swarm-manager";
+        openssl(&format!("req -new {key} {names} -keyout {days}.key -out {days}.csr"));
+        openssl(&format!(
+            "x509 -req -in {days}.csr -CA ca.crt -CAkey ca.key -days {days} -copy_extensions copyall -out {days}.crt"
+        ));
+        let file = |name: &str| folder.join(name);
+        let files = Certificates::of_files(file(&format!("{days}.crt")), file(&format!("{days}.key")), file("ca.crt"));
+        files.load().expect("loaded")
+    }
+
+    fn handshake(server: &Identity, client: &Identity) -> Result<(), rustls::Error> {
+        let name = ServerName::try_from("n").expect("a name");
+        let mut client = ClientConnection::new(client.client().expect("a client"), name)?;
+        let mut server = ServerConnection::new(server.server().expect("a server"))?;
+        while client.is_handshaking() || server.is_handshaking() {
+            let mut bytes = Vec::new();
+            client.write_tls(&mut bytes).expect("a Vec takes everything");
+            server.read_tls(&mut bytes.as_slice()).expect("read");
+            server.process_new_packets()?;
+            bytes.clear();
+            server.write_tls(&mut bytes).expect("a Vec takes everything");
+            client.read_tls(&mut bytes.as_slice()).expect("read");
+            client.process_new_packets()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_expired_certificate_is_refused_on_both_sides() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (valid, expired) = (issued(folder.path(), "1"), issued(folder.path(), "0"));
+        assert_eq!(valid.valid.end - valid.valid.start, 86_400);
+        let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs();
+        while now() <= u64::try_from(expired.valid.end).expect("after 1970") {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        assert_eq!(handshake(&valid, &valid), Ok(()));
+        for (server, client) in [(&expired, &valid), (&valid, &expired)] {
+            let error = handshake(server, client).expect_err("expired").to_string();
+            assert!(error.contains("expired"), "{error}");
+        }
+    }
 
     #[test]
     fn the_headers_of_a_managers_key_are_skipped() {

@@ -9,7 +9,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-const SERVICE: &str = "com.docker.swarm.service.id";
+/// A container of a Swarm service has this label with the service's id.
+pub const SERVICE_LABEL: &str = "com.docker.swarm.service.id";
 /// Tries to kill all processes of a container, which may fork meanwhile.
 const KILLS: usize = 20;
 const BETWEEN_KILLS: std::time::Duration = std::time::Duration::from_millis(50);
@@ -43,12 +44,12 @@ impl Engine {
     /// # Errors
     /// In words.
     pub async fn workers(&self) -> Result<Vec<LocalWorker>, String> {
-        Ok(self.containers(Some(SERVICE)).await?.iter().filter_map(worker).collect())
+        Ok(self.containers(Some(SERVICE_LABEL)).await?.iter().filter_map(worker).collect())
     }
 
     /// Whether anything of a service lives here: by the engine's word, and by the processes of containers that have ended by its word.
     pub async fn attest(&self, service: &ServiceId) -> Attestation {
-        let containers = match self.containers(Some(&format!("{SERVICE}={service}"))).await {
+        let containers = match self.containers(Some(&format!("{SERVICE_LABEL}={service}"))).await {
             Ok(containers) => containers,
             Err(error) => return Attestation::Unknown(error),
         };
@@ -87,7 +88,7 @@ impl Engine {
         for container in self.containers(None).await? {
             let mounts = container["Mounts"].as_array().map_or(&[][..], Vec::as_slice);
             if mounts.iter().any(|mount| mount["Name"].as_str() == Some(name)) {
-                users.insert(container["Labels"][SERVICE].as_str().map(|id| ServiceId(id.into())));
+                users.insert(container["Labels"][SERVICE_LABEL].as_str().map(|id| ServiceId(id.into())));
             }
         }
         Ok(VolumePlace { data, users })
@@ -131,7 +132,7 @@ fn worker(container: &Value) -> Option<LocalWorker> {
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(Arc::<str>::from);
     Some(LocalWorker {
         container: text(&container["Id"])?,
-        service: ServiceId(text(&container["Labels"][SERVICE])?),
+        service: ServiceId(text(&container["Labels"][SERVICE_LABEL])?),
         task: text(&container["Labels"][TASK]).unwrap_or_default(),
         // `created` is on its way, and `removing` may not be gone yet.
         has_ended: matches!(container["State"].as_str(), Some("exited" | "dead")),
@@ -148,8 +149,11 @@ fn processes(containers: &[Arc<str>]) -> std::io::Result<Vec<rustix::process::Pi
         let entry = entry?;
         let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
         let Some(process) = number.and_then(rustix::process::Pid::from_raw) else { continue };
-        // A process that has just gone lives no more.
-        let Ok(cgroup) = fs::read_to_string(entry.path().join("cgroup")) else { continue };
+        let cgroup = match fs::read_to_string(entry.path().join("cgroup")) {
+            Ok(cgroup) => cgroup,
+            Err(error) if has_just_gone(&error) => continue,
+            Err(error) => return Err(error),
+        };
         if !containers.iter().any(|id| cgroup.contains(id.as_ref())) {
             continue;
         }
@@ -161,4 +165,9 @@ fn processes(containers: &[Arc<str>]) -> std::io::Result<Vec<rustix::process::Pi
         }
     }
     Ok(living)
+}
+
+/// No such file or no such process. Where reading is refused a process may live.
+fn has_just_gone(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }

@@ -6,7 +6,7 @@ use hyper::{Method, Request, header};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tokio::net::UnixStream;
 
 /// An answer is never larger: ten thousand services are a tenth of it.
@@ -61,6 +61,10 @@ pub(super) struct Http {
 impl Http {
     pub(super) fn new(socket: PathBuf) -> Http {
         Http { socket }
+    }
+
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
     }
 
     pub(super) async fn get(&self, path: &str) -> Result<Answer, HttpError> {

@@ -7,10 +7,11 @@ mod certificates;
 mod containers;
 mod http;
 mod read;
+mod sight;
 mod write;
 
 pub use certificates::{CertificateError, Certificates, Identity, Peer, Role, peer_of};
-pub use containers::{LocalWorker, VolumePlace};
+pub use containers::{LocalWorker, SERVICE_LABEL, VolumePlace};
 
 use crate::model::Refusal;
 use crate::model::cluster::Submission;
@@ -72,7 +73,7 @@ impl Engine {
         read::info(&answer.succeeded()?)
     }
 
-    /// The Swarm at this instant, as near as four requests can be to one.
+    /// The Swarm at this instant, as near as five requests can be to one.
     ///
     /// # Errors
     /// The engine does not answer, is in no Swarm, or is no manager; in words, with the next step.
@@ -91,6 +92,9 @@ impl Engine {
         }
         let filter = format!("?filters={}", http::encoded(&format!("{{\"label\":[\"{QUEUE_LABEL}\"]}}")));
         let tasks = self.list(&format!("/tasks{filter}")).await?;
+        // Of all services: their jobs are wanted complete.
+        let wanted = http::encoded("{\"desired-state\":[\"running\",\"complete\"]}");
+        let wanted = self.list(&format!("/tasks?filters={wanted}")).await?;
         let services = self.list(&format!("/services{filter}")).await?;
         let nodes = self.list("/nodes").await?;
         let is_leader = nodes.iter().any(|node| read::leads(node, &told_by));
@@ -105,6 +109,12 @@ impl Engine {
         swarm.nodes.sort_by(|one, other| one.id.cmp(&other.id));
         swarm.services.sort_by(|one, other| one.id.cmp(&other.id));
         swarm.tasks.sort_by(|one, other| one.id.cmp(&other.id));
+        let is_read = |id: &ServiceId| swarm.services.binary_search_by(|service| service.id.cmp(id)).is_ok();
+        for (node, _, reserved) in wanted.iter().filter_map(read::reservation).filter(|(_, of, _)| !is_read(of)) {
+            if let Ok(at) = swarm.nodes.binary_search_by(|known| known.id.cmp(&node)) {
+                swarm.nodes[at].reserved = swarm.nodes[at].reserved.with(reserved);
+            }
+        }
         Ok(swarm)
     }
 
@@ -121,10 +131,10 @@ impl Engine {
         self.swap(&path, change.version, |spec| write::service(spec, change)).await
     }
 
-    /// Changes a node's labels if it still has the version that was decided on.
+    /// Changes a node's labels and availability if it still has the version that was decided on.
     pub async fn change_node(&self, change: &NodeChange) -> ChangeOutcome {
         let path = format!("/nodes/{}", http::encoded(&change.node.0));
-        self.swap(&path, change.version, |spec| write::labels(spec, &change.labels)).await
+        self.swap(&path, change.version, |spec| write::node(spec, change)).await
     }
 
     /// Reads an object, edits its spec, and writes it back under the version that was decided on: compare-and-swap.

@@ -58,6 +58,7 @@ pub(super) fn node(node: &Value) -> Option<SwarmNode> {
         is_manager: spec["Role"].as_str() == Some("manager"),
         labels: labels(&spec["Labels"]),
         capacity: resources(&description["Resources"]),
+        reserved: Resources::default(),
         engine: text(&description["Engine"]["EngineVersion"]).unwrap_or_default(),
     })
 }
@@ -165,6 +166,12 @@ pub(super) fn task(task: &Value) -> Option<SwarmTask> {
     })
 }
 
+/// Where a task that has not ended holds what it reserves, and whose it is.
+pub(super) fn reservation(told: &Value) -> Option<(NodeId, ServiceId, Resources)> {
+    let task = task(told).filter(|task| matches!(task.state, TaskState::Preparing | TaskState::Running))?;
+    Some((task.node?, task.service, resources(&told["Spec"]["Resources"]["Reservations"])))
+}
+
 fn resources(resources: &Value) -> Resources {
     let gpus = list(&resources["GenericResources"]).iter().map(|generic| {
         let (counted, named) = (&generic["DiscreteResourceSpec"], &generic["NamedResourceSpec"]);
@@ -248,6 +255,26 @@ mod tests {
         assert_eq!(service.restart, RestartRule { condition: RestartCondition::Any, attempts: None });
         assert_eq!(service.mode, ServiceMode::Other("GlobalJob".into()));
         assert!(self::service(&json!({"ID": "s"})).is_none());
+    }
+
+    #[test]
+    fn a_task_holds_what_it_reserves_on_its_node_until_it_has_ended() {
+        let told = |node: Value, state: &str| {
+            json!({"ID": "t", "ServiceID": "s", "NodeID": node, "DesiredState": "running", "Status": {"State": state},
+                "Spec": {"Resources": {"Reservations": {"NanoCPUs": 500_000_000, "MemoryBytes": 4096}}}})
+        };
+        let held = Resources { cores: 0.5, memory: Bytes(4096), gpus: 0 };
+        for state in ["assigned", "preparing", "running"] {
+            assert_eq!(
+                reservation(&told(json!("n"), state)),
+                Some((NodeId("n".into()), ServiceId("s".into()), held)),
+                "{state}"
+            );
+        }
+        for state in ["complete", "failed", "rejected", "shutdown", "orphaned"] {
+            assert_eq!(reservation(&told(json!("n"), state)), None, "{state}");
+        }
+        assert_eq!(reservation(&told(Value::Null, "pending")), None);
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use super::QUEUE_LABEL;
 use super::read::is_pin;
+use crate::model::Millis;
 use crate::model::cluster::Submission;
-use crate::model::swarm::ServiceChange;
+use crate::model::swarm::{Availability, NodeChange, ServiceChange};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +12,14 @@ use std::sync::Arc;
 /// Swarm's word for GPUs as a generic resource, as NVIDIA's documentation has it.
 const GPU: &str = "NVIDIA-GPU";
 
-/// Replicas, pin and labels in one edit.
+/// Replicas, pin, stop grace and labels in one edit.
 pub(super) fn service(spec: &mut Value, change: &ServiceChange) {
     labels(spec, &change.labels);
     if let Some(replicas) = change.replicas {
         spec["Mode"]["Replicated"]["Replicas"] = replicas.into();
+    }
+    if let Some(grace) = change.stop_grace {
+        spec["TaskTemplate"]["ContainerSpec"]["StopGracePeriod"] = nanos(grace).into();
     }
     if let Some(pin) = &change.pin {
         let constraints = object(&mut spec["TaskTemplate"]["Placement"]).entry("Constraints");
@@ -30,8 +34,21 @@ pub(super) fn service(spec: &mut Value, change: &ServiceChange) {
     }
 }
 
+/// Labels and availability in one edit.
+pub(super) fn node(spec: &mut Value, change: &NodeChange) {
+    labels(spec, &change.labels);
+    if let Some(availability) = change.availability {
+        spec["Availability"] = match availability {
+            Availability::Active => "active",
+            Availability::Pause => "pause",
+            Availability::Drain => "drain",
+        }
+        .into();
+    }
+}
+
 /// Sets labels, and takes away those without a value.
-pub(super) fn labels(spec: &mut Value, changes: &BTreeMap<Arc<str>, Option<Arc<str>>>) {
+fn labels(spec: &mut Value, changes: &BTreeMap<Arc<str>, Option<Arc<str>>>) {
     if changes.is_empty() {
         return;
     }
@@ -84,7 +101,7 @@ pub(super) fn created(submission: &Submission) -> Value {
                 "Env": submission.environment,
                 "Labels": container_labels,
                 "Mounts": mounts,
-                "StopGracePeriod": submission.stop_grace.0.saturating_mul(1_000_000),
+                "StopGracePeriod": nanos(submission.stop_grace),
             },
             "Resources": {"Reservations": reservations},
             "RestartPolicy": {"Condition": "on-failure", "MaxAttempts": submission.restarts},
@@ -93,6 +110,10 @@ pub(super) fn created(submission: &Submission) -> Value {
         },
         "Mode": {"Replicated": {"Replicas": 0}},
     })
+}
+
+fn nanos(time: Millis) -> u64 {
+    time.0.saturating_mul(1_000_000)
 }
 
 fn map(labels: &BTreeMap<Arc<str>, Arc<str>>) -> Map<String, Value> {
@@ -108,7 +129,10 @@ mod tests {
     fn one_edit_moves_a_service_and_keeps_what_nobody_here_knows() {
         let mut spec = json!({
             "Name": "a", "Labels": {"theirs": "1", "flowcon.cluster.to": "old"}, "New": {"field": [1]},
-            "TaskTemplate": {"Placement": {"Constraints": ["node.id == n1", "node.labels.gpu==a100"], "MaxReplicas": 1}},
+            "TaskTemplate": {
+                "ContainerSpec": {"Image": "job:1"},
+                "Placement": {"Constraints": ["node.id == n1", "node.labels.gpu==a100"], "MaxReplicas": 1}
+            },
             "Mode": {"Replicated": {"Replicas": 0}}
         });
         let change = ServiceChange {
@@ -116,6 +140,7 @@ mod tests {
             version: 1,
             replicas: Some(1),
             pin: Some(Some(NodeId("n2".into()))),
+            stop_grace: Some(Millis(120_000)),
             labels: BTreeMap::from([
                 ("flowcon.cluster.to".into(), None),
                 ("flowcon.cluster.phase".into(), Some("starting".into())),
@@ -126,10 +151,23 @@ mod tests {
             spec,
             json!({
                 "Name": "a", "Labels": {"theirs": "1", "flowcon.cluster.phase": "starting"}, "New": {"field": [1]},
-                "TaskTemplate": {"Placement": {"Constraints": ["node.labels.gpu==a100", "node.id==n2"], "MaxReplicas": 1}},
+                "TaskTemplate": {
+                    "ContainerSpec": {"Image": "job:1", "StopGracePeriod": 120_000_000_000_u64},
+                    "Placement": {"Constraints": ["node.labels.gpu==a100", "node.id==n2"], "MaxReplicas": 1}
+                },
                 "Mode": {"Replicated": {"Replicas": 1}}
             })
         );
+    }
+
+    #[test]
+    fn a_node_is_closed_in_one_edit() {
+        let mut spec = json!({"Role": "worker", "Availability": "active", "Labels": {"gpu": "a100"}});
+        let labels = BTreeMap::from([("flowcon.rented.stage".into(), Some("closing".into()))]);
+        let availability = Some(Availability::Drain);
+        node(&mut spec, &NodeChange { node: NodeId("n".into()), version: 1, labels, availability });
+        let labels = json!({"gpu": "a100", "flowcon.rented.stage": "closing"});
+        assert_eq!(spec, json!({"Role": "worker", "Availability": "drain", "Labels": labels}));
     }
 
     #[test]
@@ -137,8 +175,11 @@ mod tests {
         let mut spec = json!({"Name": "a", "TaskTemplate": {}, "Labels": null});
         let pin = Some(Some(NodeId("n".into())));
         let labels = BTreeMap::from([("x".into(), Some("y".into()))]);
-        service(&mut spec, &ServiceChange { service: ServiceId("s".into()), version: 1, replicas: None, pin, labels });
+        let service_id = ServiceId("s".into());
+        let change = ServiceChange { service: service_id, version: 1, replicas: None, pin, stop_grace: None, labels };
+        service(&mut spec, &change);
         assert_eq!(spec["TaskTemplate"]["Placement"]["Constraints"], json!(["node.id==n"]));
         assert_eq!(spec["Labels"], json!({"x": "y"}));
+        assert!(spec["TaskTemplate"].get("ContainerSpec").is_none());
     }
 }

@@ -4,9 +4,9 @@
 //! containers where an engine answers and as `flowctl run` commands elsewhere. Imports: api, daemon, host, workload.
 
 mod comparison;
-mod picture;
-mod schedule;
-mod verdict;
+pub(super) mod picture;
+pub(super) mod schedule;
+pub(super) mod verdict;
 
 use crate::lab::trial::backend::{Backend, RuntimeChoice};
 use crate::lab::trial::confine::Cores;
@@ -23,7 +23,6 @@ use crate::term::when;
 use anyhow::{Context, Result};
 use clap::Args;
 use comparison::Comparison;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -115,7 +114,7 @@ impl Demo<'_> {
         self.announce(&jobs);
         let plain = self.perform("plain sharing", PolicyName::Fair, &jobs).await?;
         let governed = self.perform("governed", self.policy(), &jobs).await?;
-        let plot = self.args.plot.clone().unwrap_or_else(picture_path);
+        let plot = self.args.plot.clone().unwrap_or_else(picture::new_path);
         let comparison = Comparison { runtime: self.backend.name(), plain, governed, plot: plot.display().to_string() };
         self.conclude(&comparison, &plot)?;
         let failed_jobs = comparison.failed_jobs();
@@ -178,31 +177,14 @@ impl Demo<'_> {
     }
 
     fn conclude(&self, comparison: &Comparison, plot: &Path) -> Result<()> {
-        let svg = picture::draw(comparison, &format!("governed by {}", self.policy()));
-        write_new(plot, &svg, self.args.plot.is_none())?;
-        self.view.say(&format!("\n{}", verdict::page(comparison, &self.screen.look())));
+        let title = format!("governed by {}", self.policy());
+        let svg = picture::draw((&comparison.plain, "plain sharing"), (&comparison.governed, &title));
+        picture::write(plot, &svg, self.args.plot.is_none())?;
+        self.view.say(&format!("\n{}", verdict::page(&comparison.plain, &comparison.governed, &self.screen.look())));
         self.view.say(&format!("Shares over time: {}", plot.display()));
         if self.screen.is_json() {
             self.view.say(&serde_json::to_string(comparison).context("write the result as JSON")?);
         }
         Ok(())
     }
-}
-
-/// A file that nobody else can have prepared: the process id makes the name new.
-fn picture_path() -> PathBuf {
-    std::env::temp_dir().join(format!("flowcon-demo-{}.svg", std::process::id()))
-}
-
-/// Writes the picture; in a directory that others may write too, only as a file that did not exist.
-fn write_new(path: &Path, text: &str, must_be_new: bool) -> Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true);
-    if must_be_new {
-        options.create_new(true)
-    } else {
-        options.create(true).truncate(true)
-    };
-    let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.with_context(|| format!("write the picture to {} (choose another file with --plot)", path.display()))
 }

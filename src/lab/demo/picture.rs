@@ -1,11 +1,15 @@
-//! Shares over time as one SVG: plain sharing above, governed below, on the same clock.
+//! Shares over time as one SVG: plain sharing above, governed below, on the same clock; and where it is written.
 //!
 //! Each band is a job; its height is the part of the jobs' cores that it used. Imports: sim's drawing primitives.
 
-use super::comparison::{Comparison, change};
+use super::comparison::change;
 use crate::chart::{Margins, Plot, STYLE, series};
+use crate::lab::trial::outcome::RunOutcome;
 use crate::lab::trial::picture::{PanelSize, panel};
-use std::fmt::Write;
+use anyhow::{Context, Result};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 const WIDTH: f64 = 940.0;
 const PLOT_WIDTH: f64 = 660.0;
@@ -14,8 +18,8 @@ const LEGEND_TOP: f64 = 48.0;
 const LEGEND_ROW: f64 = 36.0;
 
 /// The picture, a complete SVG document.
-pub fn draw(comparison: &Comparison, governed_title: &str) -> String {
-    let runs = [(&comparison.plain, "plain sharing"), (&comparison.governed, governed_title)];
+pub fn draw(plain: (&RunOutcome, &str), governed: (&RunOutcome, &str)) -> String {
+    let runs = [plain, governed];
     let longest = runs.iter().map(|(run, _)| run.makespan_s).fold(1.0, f64::max);
     let height = 2.0 * PLOT_HEIGHT;
     let mut svg = format!(
@@ -27,7 +31,7 @@ pub fn draw(comparison: &Comparison, governed_title: &str) -> String {
         let panel = panel(run, title, &size).inline(title);
         place(&mut svg, &panel, (0.0, number as f64 * PLOT_HEIGHT), (PLOT_WIDTH, PLOT_HEIGHT));
     }
-    let legend = legend(comparison).inline("Jobs and their completion times");
+    let legend = legend(plain.0, governed.0).inline("Jobs and their completion times");
     place(&mut svg, &legend, (PLOT_WIDTH, 0.0), (WIDTH - PLOT_WIDTH, height));
     svg.push_str("</svg>\n");
     svg
@@ -40,15 +44,17 @@ fn place(svg: &mut String, inner: &str, (x, y): (f64, f64), (width, height): (f6
 }
 
 /// Each job with its colour and its completion times, at the right of both panels.
-fn legend(comparison: &Comparison) -> Plot {
+fn legend(plain: &RunOutcome, governed: &RunOutcome) -> Plot {
     let width = WIDTH - PLOT_WIDTH;
     let nothing = Margins { top: 0.0, right: 0.0, bottom: 0.0, left: 0.0 };
-    let mut plot = Plot::new(width, 2.0 * PLOT_HEIGHT, nothing, (0.0, width), (2.0 * PLOT_HEIGHT, 0.0));
+    let height = 2.0 * PLOT_HEIGHT;
+    let mut plot = Plot::new(width, height, nothing, (0.0, width), (0.0, height));
     plot.text(8.0, 20.0, "strong", "completion, plain → governed");
-    let pairs = comparison.plain.jobs.iter().zip(&comparison.governed.jobs);
+    let pairs = plain.jobs.iter().zip(&governed.jobs);
     for (job, (plain, governed)) in pairs.enumerate() {
         let y = LEGEND_TOP + LEGEND_ROW * job as f64;
-        plot.bar((8.0, 18.0), (y - 9.0, y + 1.0), &series(job), "");
+        // Bars are placed by values, which grow upwards; texts by pixels.
+        plot.bar((8.0, 18.0), (height - y - 1.0, height - y + 9.0), &series(job), "");
         plot.text(24.0, y, "", &plain.name);
         let (before, after) = (plain.completion_s, governed.completion_s);
         let times = format!("{before:.1} s → {after:.1} s ({:+.0} %)", 100.0 * change(before, after));
@@ -57,10 +63,28 @@ fn legend(comparison: &Comparison) -> Plot {
     plot
 }
 
+/// A file that nobody else can have prepared: the process id makes the name new.
+pub fn new_path() -> PathBuf {
+    std::env::temp_dir().join(format!("flowcon-demo-{}.svg", std::process::id()))
+}
+
+/// Writes the picture; in a directory that others may write too, only as a file that did not exist.
+pub fn write(path: &Path, text: &str, must_be_new: bool) -> Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true);
+    if must_be_new {
+        options.create_new(true)
+    } else {
+        options.create(true).truncate(true)
+    };
+    let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.with_context(|| format!("write the picture to {} (choose another file with --plot)", path.display()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::trial::outcome::{Foreign, JobOutcome, RunOutcome, Sample};
+    use crate::lab::trial::outcome::{Foreign, JobOutcome, Sample};
     use std::time::Duration;
 
     fn run(completion_s: f64) -> RunOutcome {
@@ -69,22 +93,20 @@ mod tests {
         RunOutcome::new(vec![job("a<b", 0.0), job("c", 1.0)], samples, Foreign::default())
     }
 
-    fn comparison() -> Comparison {
-        Comparison { runtime: "scope", plain: run(4.0), governed: run(3.0), plot: String::new() }
-    }
-
     #[test]
     fn each_run_has_a_band_and_an_end_for_each_job() {
-        let svg = draw(&comparison(), "governed");
+        let svg = draw((&run(4.0), "plain"), (&run(3.0), "governed"));
         assert_eq!(svg.matches("class=\"area ").count(), 4);
         assert_eq!(svg.matches("class=\"mark\"").count(), 4);
         assert!(svg.contains("4.0 s → 3.0 s (-25 %)"), "{svg}");
+        // Its colour stands beside each name.
+        assert!(svg.contains(r#"<rect class="bar s0" x="8.0" y="39.0" width="10.0" height="10.0""#), "{svg}");
         assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());
     }
 
     #[test]
     fn names_cannot_break_the_document() {
-        let svg = draw(&comparison(), "a & b");
+        let svg = draw((&run(4.0), "plain"), (&run(3.0), "a & b"));
         assert!(svg.contains("a&lt;b") && svg.contains("a &amp; b") && !svg.contains("a<b"), "{svg}");
     }
 }

@@ -52,7 +52,7 @@ pub fn sized(length: Duration, threads: usize) -> io::Result<Vec<Job>> {
 }
 
 /// Labels that tell the governor what the log does not: these frameworks count without saying how far they will go.
-fn labels(kind: Kind, amount: Amount) -> Vec<(String, String)> {
+pub fn labels(kind: Kind, amount: Amount) -> Vec<(String, String)> {
     match kind {
         Kind::Boosting | Kind::Vae | Kind::Softmax => vec![("flowcon.total".to_owned(), amount.epochs.to_string())],
         Kind::Mlp | Kind::Gru | Kind::Factors => Vec::new(),
@@ -61,7 +61,7 @@ fn labels(kind: Kind, amount: Amount) -> Vec<(String, String)> {
 
 /// The work of an epoch in seconds of the whole node. In CPU time, so that other processes do not count: runs of twice as many
 /// epochs, until one needs `enough`.
-fn seconds_an_epoch(kind: Kind, size: usize, cores: usize, enough: Duration) -> io::Result<f64> {
+pub fn seconds_an_epoch(kind: Kind, size: usize, cores: usize, enough: Duration) -> io::Result<f64> {
     let mut epochs = 1;
     loop {
         let before = cpu_time();

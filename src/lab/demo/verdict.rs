@@ -2,8 +2,8 @@
 //!
 //! Imports: cli's tables.
 
-use super::comparison::{Comparison, NOISE, change};
-use crate::lab::trial::outcome::Foreign;
+use super::comparison::{NOISE, change, losers};
+use crate::lab::trial::outcome::{Foreign, RunOutcome};
 use crate::term::screen::{Look, Tone};
 use crate::term::table::{Cell, Column, table};
 
@@ -11,7 +11,7 @@ use crate::term::table::{Cell, Column, table};
 const SPOILT_ABOVE: f64 = 0.10;
 
 /// The table and the sentences below it.
-pub fn page(comparison: &Comparison, look: &Look) -> String {
+pub fn page(plain: &RunOutcome, governed: &RunOutcome, look: &Look) -> String {
     let columns = [
         Column::left("JOB"),
         Column::right("STARTS"),
@@ -19,7 +19,7 @@ pub fn page(comparison: &Comparison, look: &Look) -> String {
         Column::right("GOVERNED"),
         Column::right("CHANGE"),
     ];
-    let jobs = comparison.plain.jobs.iter().zip(&comparison.governed.jobs);
+    let jobs = plain.jobs.iter().zip(&governed.jobs);
     let mut rows: Vec<Vec<Cell>> = jobs
         .map(|(plain, governed)| {
             row(
@@ -32,12 +32,11 @@ pub fn page(comparison: &Comparison, look: &Look) -> String {
             )
         })
         .collect();
-    let (plain, governed) = (&comparison.plain, &comparison.governed);
     rows.push(row("mean completion", None, plain.mean_completion_s, governed.mean_completion_s, 0, 0));
     rows.push(row("makespan", None, plain.makespan_s, governed.makespan_s, 0, 0));
     let mut page = table(&columns, &rows, look);
     page.push('\n');
-    for sentence in sentences(comparison) {
+    for sentence in sentences(plain, governed) {
         page.push_str(&sentence);
         page.push('\n');
     }
@@ -68,15 +67,15 @@ fn with_code(time: f64, code: i32) -> String {
     if code == 0 { seconds(time) } else { format!("{} (exit code {code})", seconds(time)) }
 }
 
-fn sentences(comparison: &Comparison) -> Vec<String> {
-    let losers = comparison.losers();
+fn sentences(plain: &RunOutcome, governed: &RunOutcome) -> Vec<String> {
+    let losers = losers(plain, governed);
     let noise = 100.0 * NOISE;
     let mut sentences = vec![if losers.is_empty() {
         format!("No job took more than {noise:.0} % longer than with plain sharing.")
     } else {
         format!("These took more than {noise:.0} % longer: {}.", losers.join(", "))
     }];
-    for (name, foreign) in [("plain", comparison.plain.foreign), ("governed", comparison.governed.foreign)] {
+    for (name, foreign) in [("plain", plain.foreign), ("governed", governed.foreign)] {
         sentences.extend(spoilt(name, foreign));
     }
     sentences
@@ -97,7 +96,7 @@ fn spoilt(name: &str, foreign: Foreign) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::trial::outcome::{JobOutcome, RunOutcome};
+    use crate::lab::trial::outcome::JobOutcome;
 
     fn run(completion_s: [f64; 2], foreign: Foreign) -> RunOutcome {
         let job = |n: usize, completion_s| JobOutcome {
@@ -110,14 +109,14 @@ mod tests {
         RunOutcome::new(jobs, Vec::new(), foreign)
     }
 
-    fn comparison(governed: [f64; 2], foreign: Foreign) -> Comparison {
+    fn page_of(governed: [f64; 2], foreign: Foreign) -> String {
         let plain = run([20.0, 10.0], Foreign::default());
-        Comparison { runtime: "scope", plain, governed: run(governed, foreign), plot: "/x.svg".into() }
+        page(&plain, &run(governed, foreign), &Look { columns: None, color: false })
     }
 
     #[test]
     fn each_job_and_both_sums_have_a_line() {
-        let page = page(&comparison([20.2, 5.0], Foreign::default()), &Look { columns: None, color: false });
+        let page = page_of([20.2, 5.0], Foreign::default());
         let lines: Vec<&str> = page.lines().collect();
         assert!(lines[1].contains("job-0") && lines[1].contains("20.0 s") && lines[1].ends_with("+1 %"), "{page}");
         assert!(
@@ -130,7 +129,7 @@ mod tests {
     #[test]
     fn losers_and_spoilt_runs_are_said() {
         let busy = Foreign { ours: 0.5, stolen: 0.02, others: 0.4 };
-        let page = page(&comparison([30.0, 5.0], busy), &Look { columns: None, color: false });
+        let page = page_of([30.0, 5.0], busy);
         assert!(page.contains("These took more than 3 % longer: job-0."), "{page}");
         assert!(page.contains("Inconclusive: during the governed run other processes used 40 %"), "{page}");
     }

@@ -6,9 +6,9 @@ use super::backend::Backend;
 use super::temp_dir::TempDir;
 use crate::api::client::Client;
 use crate::api::wire::Status;
-use crate::config::{EngineChoice, HistorySettings, OnExit, Settings};
+use crate::config::{EngineChoice, GpuControl, HistorySettings, OnExit, Settings};
 use crate::daemon::{self, Control, DaemonError};
-use crate::model::{Bytes, PolicySettings};
+use crate::model::{Bytes, Millis, PolicySettings};
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -113,6 +113,8 @@ fn settings(temp_dir: &TempDir, state_dir: PathBuf, policy: PolicySettings, back
         admins: Vec::new(),
         // A measured run does nothing that it need not.
         gpu_library: None,
+        gpu_control: GpuControl::Off,
+        freeze_at_most: Millis(500),
         history: HistorySettings { enabled: false, ..HistorySettings::default() },
     }
 }

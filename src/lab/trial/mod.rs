@@ -12,7 +12,7 @@ mod log_collector;
 pub mod outcome;
 pub mod picture;
 pub mod progress_view;
-mod stat;
+pub mod stat;
 pub mod temp_dir;
 
 use crate::api::wire::{Container, Status};

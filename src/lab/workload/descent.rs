@@ -4,7 +4,7 @@
 //! with one thread or many. Imports: rand and std only.
 
 use super::worker_pool::with_workers;
-use super::{Amount, generator};
+use super::{Amount, Keeper, Snapshot, generator};
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use std::io;
@@ -81,15 +81,25 @@ pub(super) struct Report {
     pub gradient_norm: f32,
 }
 
-/// Descends for `amount.epochs` epochs; `tell` hears of every batch and may end it with an error. Returns the last epoch's mean loss.
+/// Descends for `amount.epochs` epochs; `tell` hears of every batch and may end it with an error, and
+/// `keeper` of every epoch. Returns the last epoch's mean loss.
 pub(super) fn descend<M: Model>(
     model: &M,
     how: Descent,
     amount: Amount,
+    keeper: &mut dyn Keeper,
     mut tell: impl FnMut(&Report) -> io::Result<()>,
 ) -> io::Result<f64> {
-    let parameters = model.start(&mut generator(amount.seed, 1));
-    let mut adam = Adam::new(parameters.len(), how.learning_rate);
+    let start = model.start(&mut generator(amount.seed, 1));
+    let fresh =
+        || Snapshot { epoch: 0, steps: 0, vectors: [start.clone(), vec![0.0; start.len()], vec![0.0; start.len()]] };
+    let Snapshot { epoch: done, steps, vectors } = match keeper.resume()? {
+        Some(kept) if kept.vectors[0].len() == start.len() => kept,
+        Some(_) => return Err(io::Error::new(io::ErrorKind::InvalidData, "the snapshot is of another training")),
+        None => fresh(),
+    };
+    let [parameters, mean, square] = vectors;
+    let mut adam = Adam { mean, square, learning_rate: how.learning_rate, steps };
     let slots: Vec<Mutex<Slot>> = (0..SHARDS)
         .map(|_| Mutex::new(Slot { gradient: vec![0.0; parameters.len()], score: Score::default() }))
         .collect();
@@ -112,9 +122,12 @@ pub(super) fn descend<M: Model>(
         let mut gradient = vec![0.0f32; adam.mean.len()];
         let batches = order.len().div_ceil(how.batch);
         let mut last = 0.0;
-        let mut steps = 0;
+        let mut steps = done as usize * batches;
         for epoch in 1..=amount.epochs {
             order.shuffle(&mut shuffler);
+            if epoch <= done as usize {
+                continue;
+            }
             let mut epoch_score = Score::default();
             for (batch, examples) in order.chunks(how.batch).enumerate() {
                 step.write().unwrap_or_else(PoisonError::into_inner).next(examples, (steps * SHARDS) as u64);
@@ -130,6 +143,11 @@ pub(super) fn descend<M: Model>(
                 tell(&Report { epoch, batch, batches, step: steps, latest, epoch_score, gradient_norm })?;
             }
             last = epoch_score.mean_loss();
+            let epoch = epoch as u32;
+            keeper.epoch_done(epoch, &|| {
+                let parameters = step.read().unwrap_or_else(PoisonError::into_inner).parameters.clone();
+                Snapshot { epoch, steps: adam.steps, vectors: [parameters, adam.mean.clone(), adam.square.clone()] }
+            })?;
         }
         Ok(last)
     })
@@ -182,10 +200,6 @@ struct Adam {
 impl Adam {
     const MEAN_DECAY: f32 = 0.9;
     const SQUARE_DECAY: f32 = 0.999;
-
-    fn new(parameters: usize, learning_rate: f32) -> Adam {
-        Adam { mean: vec![0.0; parameters], square: vec![0.0; parameters], learning_rate, steps: 0 }
-    }
 
     fn update(&mut self, parameters: &mut [f32], gradient: &[f32]) {
         self.steps = self.steps.saturating_add(1);

@@ -6,7 +6,7 @@ use super::descent::{Descent, Model, Score, descend};
 use super::layer::{Dense, cross_entropy, sigmoid};
 use super::matrix::Matrix;
 use super::sentences::{self, ALPHABET};
-use super::{Amount, say};
+use super::{Amount, Keeper, say};
 use rand_chacha::ChaCha8Rng;
 use std::io::{self, Write};
 
@@ -165,10 +165,10 @@ impl Model for Gru {
 }
 
 /// Prints `{"step": 96, "total_steps": 1280, "loss": 1.234567, "accuracy": 0.6123}` twice an epoch.
-pub(super) fn train(amount: Amount, log: &mut dyn Write) -> io::Result<f64> {
+pub(super) fn train(amount: Amount, log: &mut dyn Write, keeper: &mut dyn Keeper) -> io::Result<f64> {
     let model = Gru::new(amount.size, amount.seed);
     let mut since_line = Score::default();
-    descend(&model, Descent { batch: 16, learning_rate: 7e-4 }, amount, |report| {
+    descend(&model, Descent { batch: 16, learning_rate: 7e-4 }, amount, keeper, |report| {
         since_line.add(report.latest);
         let every = report.batches.div_ceil(LINES_AN_EPOCH);
         if report.batch % every != 0 && report.batch != report.batches {

@@ -6,7 +6,7 @@ use super::descent::{Descent, Model, Score, descend};
 use super::digits::{self, CLASSES, PIXELS};
 use super::layer::{Dense, cross_entropy, relu, relu_slope};
 use super::matrix::Matrix;
-use super::{Amount, say};
+use super::{Amount, Keeper, say};
 use rand_chacha::ChaCha8Rng;
 use std::io::{self, Write};
 use std::time::Instant;
@@ -67,10 +67,10 @@ impl Model for Mlp {
 }
 
 /// Prints `Epoch 3/40` and `64/64 - 1s - loss: 0.4417 - accuracy: 0.8613` for each epoch.
-pub(super) fn train(amount: Amount, log: &mut dyn Write) -> io::Result<f64> {
+pub(super) fn train(amount: Amount, log: &mut dyn Write, keeper: &mut dyn Keeper) -> io::Result<f64> {
     let model = Mlp::new(amount.size, amount.seed);
     let mut epoch_began = Instant::now();
-    descend(&model, Descent { batch: 128, learning_rate: 1.5e-4 }, amount, |report| {
+    descend(&model, Descent { batch: 128, learning_rate: 1.5e-4 }, amount, keeper, |report| {
         if report.batch == 1 {
             epoch_began = Instant::now();
             say(log, format_args!("Epoch {}/{}", report.epoch, amount.epochs))?;

@@ -13,6 +13,7 @@ mod layer;
 mod matrix;
 mod mlp;
 mod sentences;
+mod snapshot;
 mod softmax;
 mod vae;
 mod worker_pool;
@@ -22,6 +23,8 @@ use rand_chacha::ChaCha8Rng;
 use std::fmt;
 use std::io::{self, Write};
 use std::str::FromStr;
+
+pub use snapshot::{Keeper, Snapshot};
 
 /// What is trained, and in whose words it reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,6 +57,11 @@ impl Kind {
             Kind::Softmax => "softmax",
             Kind::Factors => "factors",
         }
+    }
+
+    /// Whether it can go on from a [`Snapshot`].
+    pub const fn resumes(self) -> bool {
+        matches!(self, Kind::Mlp | Kind::Vae | Kind::Gru | Kind::Softmax)
     }
 
     /// Examples, rows or ratings it makes when nobody says how many.
@@ -120,14 +128,22 @@ impl Amount {
 /// # Errors
 /// Only those of `log`.
 pub fn train(kind: Kind, amount: Amount, log: &mut dyn Write) -> io::Result<f64> {
+    train_kept(kind, amount, log, &mut snapshot::Forgetful)
+}
+
+/// The same, going on from what `keeper` has, which hears of each epoch. Kinds that do not [resume](Kind::resumes) ignore it.
+///
+/// # Errors
+/// Those of `log` and of `keeper`.
+pub fn train_kept(kind: Kind, amount: Amount, log: &mut dyn Write, keeper: &mut dyn Keeper) -> io::Result<f64> {
     let amount =
         Amount { epochs: amount.epochs.max(1), size: amount.size.max(64), threads: amount.threads.max(1), ..amount };
     match kind {
-        Kind::Mlp => mlp::train(amount, log),
-        Kind::Vae => vae::train(amount, log),
+        Kind::Mlp => mlp::train(amount, log, keeper),
+        Kind::Vae => vae::train(amount, log, keeper),
         Kind::Boosting => boosting::train(amount, log),
-        Kind::Gru => gru::train(amount, log),
-        Kind::Softmax => softmax::train(amount, log),
+        Kind::Gru => gru::train(amount, log, keeper),
+        Kind::Softmax => softmax::train(amount, log, keeper),
         Kind::Factors => factors::train(amount, log),
     }
 }

@@ -5,7 +5,7 @@
 use super::descent::{Descent, Model, Score, descend};
 use super::layer::{Dense, cross_entropy};
 use super::matrix::Matrix;
-use super::{Amount, generator, normal, say};
+use super::{Amount, Keeper, generator, normal, say};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::io::{self, Write};
@@ -65,11 +65,11 @@ impl Model for Softmax {
 }
 
 /// Prints `{'loss': 1.2345, 'grad_norm': 0.56, 'learning_rate': 0.002, 'epoch': 1.5}` twice an epoch.
-pub(super) fn train(amount: Amount, log: &mut dyn Write) -> io::Result<f64> {
+pub(super) fn train(amount: Amount, log: &mut dyn Write, keeper: &mut dyn Keeper) -> io::Result<f64> {
     let model = Softmax::new(amount.size, amount.seed);
     let how = Descent { batch: 256, learning_rate: 6e-5 };
     let (mut loss, mut batches) = (0.0, 0);
-    descend(&model, how, amount, |report| {
+    descend(&model, how, amount, keeper, |report| {
         loss += report.latest.mean_loss();
         batches += 1;
         let every = report.batches.div_ceil(LINES_AN_EPOCH);

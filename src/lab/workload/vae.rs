@@ -6,7 +6,7 @@ use super::descent::{Descent, Model, Score, descend};
 use super::digits::{self, PIXELS};
 use super::layer::{Dense, relu, relu_slope, sigmoid};
 use super::matrix::Matrix;
-use super::{Amount, generator, normal, say};
+use super::{Amount, Keeper, generator, normal, say};
 use rand_chacha::ChaCha8Rng;
 use std::io::{self, Write};
 
@@ -122,10 +122,10 @@ impl Model for Vae {
 }
 
 /// Prints `Train Epoch: 3 [512/2048 (25%)]\tLoss: 95.123456` a few times an epoch and the average at its end.
-pub(super) fn train(amount: Amount, log: &mut dyn Write) -> io::Result<f64> {
+pub(super) fn train(amount: Amount, log: &mut dyn Write, keeper: &mut dyn Keeper) -> io::Result<f64> {
     let model = Vae::new(amount.size, amount.seed);
     let how = Descent { batch: 128, learning_rate: 1e-3 };
-    descend(&model, how, amount, |report| {
+    descend(&model, how, amount, keeper, |report| {
         let every = report.batches.div_ceil(LINES_AN_EPOCH);
         let (epoch, loss) = (report.epoch, report.latest.mean_loss());
         if (report.batch - 1) % every == 0 {

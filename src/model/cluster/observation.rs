@@ -47,6 +47,8 @@ pub enum NodeState {
     Unreachable,
     /// Up, but `flowcond` is not running.
     Ungoverned,
+    /// Rented, and closed until a job waits for it.
+    Closed,
 }
 
 /// What a node has, or a worker reserves.
@@ -58,6 +60,26 @@ pub struct Resources {
     pub memory: Bytes,
     /// GPUs (a generic resource of Swarm's: it only counts them).
     pub gpus: u32,
+}
+
+impl Resources {
+    /// What `others` leave of it, which may be nothing.
+    pub fn without(self, others: Resources) -> Resources {
+        Resources {
+            cores: (self.cores - others.cores).max(0.0),
+            memory: Bytes(self.memory.0.saturating_sub(others.memory.0)),
+            gpus: self.gpus.saturating_sub(others.gpus),
+        }
+    }
+
+    /// Both together.
+    pub fn with(self, others: Resources) -> Resources {
+        Resources {
+            cores: self.cores + others.cores,
+            memory: Bytes(self.memory.0.saturating_add(others.memory.0)),
+            gpus: self.gpus.saturating_add(others.gpus),
+        }
+    }
 }
 
 /// One job, waiting or running.
@@ -77,6 +99,10 @@ pub struct ClusterJob {
     pub constraints: Vec<Constraint>,
     /// CPU-seconds of the whole training, where an earlier run tells it.
     pub work: Option<f64>,
+    /// When it should have ended.
+    pub deadline: Option<Millis>,
+    /// Seconds that it takes when it starts now, as its owner says.
+    pub takes_s: Option<f64>,
     /// It saves its state when it is stopped, and may be moved.
     pub movable: bool,
     /// How often it has been moved.
@@ -107,7 +133,7 @@ pub struct WorkerRange {
     pub min: u32,
     /// As many as it starts with where there is room.
     pub initial: u32,
-    /// More would not help.
+    /// More would not help. Fewer than `min` where a gang that runs lacks a worker that cannot start.
     pub max: u32,
 }
 

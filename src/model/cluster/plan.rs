@@ -19,6 +19,8 @@ pub struct ClusterPlan {
     pub waits: Vec<Wait>,
     /// Jobs that asked to move and are best where they are: they count as moved (SpeCon).
     pub settled: Vec<usize>,
+    /// When jobs are expected to end, where that is known (`QueueRule::Deadlines`).
+    pub ends: Vec<(usize, Millis)>,
 }
 
 /// A worker that starts.

@@ -31,6 +31,11 @@ pub enum ClusterReason {
         /// The job that gets the room.
         waiting: usize,
     },
+    /// All its workers stop, with their state saved, for a job that is more important.
+    Reclaimed {
+        /// The job that gets the room.
+        waiting: usize,
+    },
     /// Fewer workers than the job needs are running, and there is no room for the others.
     GangIncomplete,
     /// Converged: it leaves a node on which others grow (SpeCon).
@@ -78,6 +83,8 @@ pub struct Refusals {
     pub unreachable: usize,
     /// `flowcond` is not running.
     pub ungoverned: usize,
+    /// Closed, because nobody needed them.
+    pub closed: usize,
     /// A constraint of the job does not hold.
     pub constraint: usize,
     /// The node is too small, even empty.
@@ -99,6 +106,7 @@ impl fmt::Display for ClusterReason {
             ClusterReason::ScaledDown { .. } => {
                 f.write_str("makes room for a job that is more important or waited too long")
             }
+            ClusterReason::Reclaimed { .. } => f.write_str("stops as a whole for a job that is more important"),
             ClusterReason::GangIncomplete => {
                 f.write_str("too few of its workers run, and there is no room for the others")
             }
@@ -129,6 +137,7 @@ impl fmt::Display for Refusals {
             (self.draining, "draining"),
             (self.unreachable, "unreachable"),
             (self.ungoverned, "without flowcond"),
+            (self.closed, "closed"),
         ];
         let parts: Vec<String> =
             all.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();

@@ -12,6 +12,8 @@ pub struct ClusterSettings {
     pub moves: MoveRule,
     /// Which waiting job is next, and who makes room for it.
     pub queue: QueueRule,
+    /// Whole jobs that save their state may be stopped for one that is more important and fits in no other way ([`QueueRule::Weighted`]).
+    pub reclaim: bool,
     /// Which jobs are let in at all.
     pub admission: Admission,
     /// Moves that may be in flight from or to one node.
@@ -56,6 +58,9 @@ pub enum QueueRule {
     FirstFit,
     /// DRAGON: the first that fits; workers are stopped for a job that has waited for 30 s, and added after 60 quiet seconds.
     Dragon,
+    /// By the latest start that meets each job's deadline, and then what a search finds to make jobs less late; on the cheapest nodes with
+    /// room. Nothing is scaled or stopped.
+    Deadlines,
     /// By weight: workers are stopped for a more important job at once, and added as soon as nobody can use the room. The default.
     Weighted,
 }
@@ -76,6 +81,7 @@ impl Default for ClusterSettings {
             placement: PlacementRule::LeastAdded,
             moves: MoveRule::Forecast,
             queue: QueueRule::Weighted,
+            reclaim: false,
             admission: Admission::All,
             moves_a_node: 1,
             moves_in_all: 8,

@@ -73,8 +73,23 @@ pub struct ClusterJobStatus {
     pub total: Option<f64>,
     /// Seconds without progress that its last move took.
     pub last_move_s: Option<f64>,
+    /// When it should end, on the manager's wall clock since 1970.
+    pub deadline: Option<Millis>,
+    /// When it is expected to end, where the plan foresees that.
+    pub expected_end: Option<Millis>,
     /// Its exit code, if it has ended.
     pub exit_code: Option<i64>,
+}
+
+impl ClusterJobStatus {
+    /// Whether it is, or will be, late; `None` = it has no deadline, has ended, or nobody knows.
+    pub fn is_late(&self, at: Millis) -> Option<bool> {
+        let deadline = self.deadline.filter(|_| self.exit_code.is_none())?;
+        match self.expected_end {
+            _ if at > deadline => Some(true),
+            expected => expected.map(|end| end > deadline),
+        }
+    }
 }
 
 /// What a worker is doing.

@@ -82,6 +82,7 @@ fn names_are_known(observation: &ClusterObservation, plan: &ClusterPlan) -> bool
         && plan.stops.iter().all(|stop| has(stop.job, stop.worker))
         && plan.moves.iter().all(|moved| has(moved.job, moved.worker) && moved.to < nodes && moved.from < nodes)
         && plan.waits.iter().all(|wait| wait.job < jobs)
+        && plan.ends.iter().all(|(job, _)| *job < jobs)
 }
 
 fn acts_are_single(observation: &ClusterObservation, plan: &ClusterPlan, violations: &mut Vec<ClusterViolation>) {

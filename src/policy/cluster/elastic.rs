@@ -1,7 +1,8 @@
 //! Jobs with more workers than they need: who gives workers up, and who gets more.
 //!
 //! Source: weighted DRAGON, sections III-C and III-D. Workers are stopped only if the job that waits then fits; if not even all of them
-//! would make enough room, none is stopped. Imports: model.
+//! would make enough room, none is stopped. Where the operator allows it, whole jobs are stopped for one that is more important: all workers
+//! of a gang, or none. Imports: model.
 
 use super::gang::seat;
 use super::placement::Placer;
@@ -9,7 +10,7 @@ use super::queue::{is_urgent, weight};
 use super::rooms::{Rooms, When};
 use crate::model::Millis;
 use crate::model::cluster::{
-    ClusterJob, ClusterObservation, ClusterReason, Phase, PlacementRule, QueueRule, Start, Stop,
+    ClusterJob, ClusterObservation, ClusterReason, ClusterSettings, Phase, PlacementRule, QueueRule, Start, Stop,
 };
 
 /// DRAGON: a job that has waited so long may have others scaled down.
@@ -17,6 +18,9 @@ const DRAGON_WAITS: Millis = Millis::from_secs(30);
 
 /// DRAGON: jobs are scaled up after so long a time in which nothing happened.
 const DRAGON_IDLES: Millis = Millis::from_secs(60);
+
+/// Jobs that are tried at once for being stopped as a whole.
+const RECLAIMED_MOST: usize = 64;
 
 /// What making room for a job comes to.
 pub(super) enum MakingRoom {
@@ -26,42 +30,70 @@ pub(super) enum MakingRoom {
     Yes(Vec<Stop>),
 }
 
-/// Makes room for a waiting job that fits nowhere.
+/// Workers of one job that stop together: a surplus one, or all of the job.
+#[derive(Clone)]
+struct Leaving {
+    job: usize,
+    /// Number and node of each.
+    workers: Vec<(u32, usize)>,
+}
+
+/// Makes room for a waiting job that fits nowhere. `stopped` and `stops`: how many workers of each job the plan stops already, and which.
 pub(super) fn make_room(
     observation: &ClusterObservation,
     waiting: usize,
-    rule: QueueRule,
+    settings: &ClusterSettings,
     rooms: &mut Rooms<'_>,
     stopped: &mut [u32],
+    stops: &[Stop],
     open: &impl Fn(usize) -> bool,
 ) -> MakingRoom {
     let job = &observation.jobs[waiting];
     // Which node is best is seen again when there is room; here it is enough that there is one.
     let mut placer = Placer::new(observation, PlacementRule::Spread);
     let workers = job.workers.min.max(1);
-    if rule == QueueRule::FirstFit {
+    if matches!(settings.queue, QueueRule::FirstFit | QueueRule::Deadlines) {
         return MakingRoom::No;
     }
     if seat(job, workers, rooms, &mut placer, open, When::Soon).is_some() {
         return MakingRoom::Yes(Vec::new());
     }
-    let surplus = surplus_for(observation, job, rule, stopped);
     let mut trial = rooms.clone();
-    let mut stops: Vec<(usize, u32, usize)> = Vec::new();
-    for (from, worker, node) in surplus {
-        trial.will_leave(node, observation.jobs[from].request);
-        stops.push((from, worker, node));
+    let mut leaving: Vec<Leaving> = Vec::new();
+    let mut candidates = surplus_for(observation, job, settings.queue, stopped, stops);
+    if settings.reclaim && settings.queue == QueueRule::Weighted {
+        candidates.extend(reclaimable_for(observation, job, rooms, stopped));
+    }
+    for candidate in candidates {
+        // Of a job that stops as a whole some may be leaving already.
+        let is_leaving = |worker: &(u32, usize)| {
+            leaving.iter().any(|other| other.job == candidate.job && other.workers.contains(worker))
+        };
+        let request = observation.jobs[candidate.job].request;
+        let more = candidate.workers.iter().filter(|worker| !is_leaving(worker));
+        more.for_each(|(_, node)| trial.will_leave(*node, request));
+        if candidate.workers.len() > 1 {
+            leaving.retain(|other| other.job != candidate.job);
+        }
+        leaving.push(candidate);
         if seat(job, workers, &mut trial, &mut placer, open, When::Soon).is_none() {
             continue;
         }
-        let stops = needed(observation, job, workers, rooms, stops, &mut placer, open);
-        for (from, _, node) in &stops {
-            rooms.will_leave(*node, observation.jobs[*from].request);
-            stopped[*from] += 1;
+        let leaving = needed(observation, job, workers, rooms, leaving, &mut placer, open);
+        for Leaving { job, workers } in &leaving {
+            workers.iter().for_each(|(_, node)| rooms.will_leave(*node, observation.jobs[*job].request));
+            stopped[*job] += workers.len() as u32;
         }
         seat(job, workers, rooms, &mut placer, open, When::Soon);
-        let stop = |(job, worker, _)| Stop { job, worker, reason: ClusterReason::ScaledDown { waiting } };
-        return MakingRoom::Yes(stops.into_iter().map(stop).collect());
+        let reason = |job: usize| match stopped[job] as usize == observation.jobs[job].placed.len() {
+            true => ClusterReason::Reclaimed { waiting },
+            false => ClusterReason::ScaledDown { waiting },
+        };
+        let stops = leaving.iter().flat_map(|Leaving { job, workers }| {
+            let reason = reason(*job);
+            workers.iter().map(move |(worker, _)| Stop { job: *job, worker: *worker, reason: reason.clone() })
+        });
+        return MakingRoom::Yes(stops.collect());
     }
     MakingRoom::No
 }
@@ -72,16 +104,17 @@ fn needed(
     job: &ClusterJob,
     workers: u32,
     rooms: &Rooms<'_>,
-    stops: Vec<(usize, u32, usize)>,
+    leaving: Vec<Leaving>,
     placer: &mut Placer,
     open: &impl Fn(usize) -> bool,
-) -> Vec<(usize, u32, usize)> {
-    let mut kept = stops;
+) -> Vec<Leaving> {
+    let mut kept = leaving;
     let mut at = 0;
     while at < kept.len() {
         let mut without = rooms.clone();
-        for (_, (from, _, node)) in kept.iter().enumerate().filter(|(other, _)| *other != at) {
-            without.will_leave(*node, observation.jobs[*from].request);
+        for (_, other) in kept.iter().enumerate().filter(|(other, _)| *other != at) {
+            let request = observation.jobs[other.job].request;
+            other.workers.iter().for_each(|(_, node)| without.will_leave(*node, request));
         }
         if seat(job, workers, &mut without, placer, open, When::Soon).is_some() {
             kept.remove(at);
@@ -92,16 +125,46 @@ fn needed(
     kept
 }
 
-/// Workers that could stop for this job, (job, worker, node), the first to stop first.
+/// Jobs of less weight that save their state, each as a whole: the least important first, on one node after another, the youngest first.
+fn reclaimable_for(
+    observation: &ClusterObservation,
+    waiting: &ClusterJob,
+    rooms: &Rooms<'_>,
+    stopped: &[u32],
+) -> Vec<Leaving> {
+    // Half a gang is completed or stopped already.
+    let is_up = |job: &ClusterJob| {
+        let is_whole = job.placed.len() >= job.workers.min.max(1) as usize;
+        is_whole && job.placed.iter().all(|worker| worker.phase == Phase::Running)
+    };
+    let helps = |job: &ClusterJob| job.placed.iter().any(|worker| rooms.admits(worker.node, waiting));
+    let may = |(at, job): &(usize, &ClusterJob)| {
+        job.movable && stopped[*at] == 0 && weight(job.priority) < weight(waiting.priority) && is_up(job) && helps(job)
+    };
+    let mut jobs: Vec<(usize, &ClusterJob)> = observation.jobs.iter().enumerate().filter(may).collect();
+    jobs.sort_by(|(_, a), (_, b)| {
+        let first_node = |job: &ClusterJob| job.placed.first().map(|worker| worker.node);
+        let by_weight = weight(a.priority).total_cmp(&weight(b.priority));
+        by_weight.then_with(|| first_node(a).cmp(&first_node(b))).then_with(|| b.arrived.cmp(&a.arrived))
+    });
+    let whole = |(at, job): (usize, &ClusterJob)| Leaving {
+        job: at,
+        workers: job.placed.iter().map(|worker| (worker.number, worker.node)).collect(),
+    };
+    jobs.into_iter().take(RECLAIMED_MOST).map(whole).collect()
+}
+
+/// Workers that could stop for this job one by one, the first to stop first.
 fn surplus_for(
     observation: &ClusterObservation,
     waiting: &ClusterJob,
     rule: QueueRule,
     stopped: &[u32],
-) -> Vec<(usize, u32, usize)> {
+    stops: &[Stop],
+) -> Vec<Leaving> {
     let waited = observation.now.since(waiting.arrived);
     let keeps = |job: &ClusterJob| match rule {
-        QueueRule::FirstFit => u32::MAX,
+        QueueRule::FirstFit | QueueRule::Deadlines => u32::MAX,
         QueueRule::Dragon if waited >= DRAGON_WAITS => job.workers.min,
         QueueRule::Dragon => u32::MAX,
         QueueRule::Weighted if weight(job.priority) < weight(waiting.priority) => job.workers.min,
@@ -114,12 +177,14 @@ fn surplus_for(
         let running: Vec<_> = job.placed.iter().filter(|worker| worker.phase == Phase::Running).collect();
         let there = (running.len() as u32).saturating_sub(stopped[at]);
         let spare = there.saturating_sub(keeps(job).max(1)) as usize;
-        // The last that came goes first; those that stop already are at the end of the list.
-        let last_first = running.iter().rev().skip(stopped[at] as usize).take(spare);
+        let stops = |number: u32| stops.iter().any(|stop| stop.job == at && stop.worker == number);
+        // The last that came goes first.
+        let stay = running.iter().rev().filter(|worker| stopped[at] == 0 || !stops(worker.number));
+        let last_first = stay.take(spare);
         surplus.extend(last_first.map(|worker| (weight(job.priority), at, worker.number, worker.node)));
     }
     surplus.sort_by(|a, b| a.0.total_cmp(&b.0));
-    surplus.into_iter().map(|(_, job, worker, node)| (job, worker, node)).collect()
+    surplus.into_iter().map(|(_, job, worker, node)| Leaving { job, workers: vec![(worker, node)] }).collect()
 }
 
 /// Gives running jobs another worker each, while resources last, the most important first.
@@ -131,13 +196,16 @@ pub(super) fn scale_up(
     open: &impl Fn(usize) -> bool,
 ) -> Vec<Start> {
     let may = match rule {
-        QueueRule::FirstFit => false,
+        QueueRule::FirstFit | QueueRule::Deadlines => false,
         QueueRule::Dragon => observation.now.since(observation.quiet_since) >= DRAGON_IDLES,
         QueueRule::Weighted => true,
     };
     let is_settled = |job: &ClusterJob| {
         let count = job.placed.len() as u32;
-        count > 0 && count < job.workers.max && job.placed.iter().all(|worker| worker.phase == Phase::Running)
+        // Half a gang is completed or stopped, not scaled.
+        count >= job.workers.min.max(1)
+            && count < job.workers.max
+            && job.placed.iter().all(|worker| worker.phase == Phase::Running)
     };
     let mut growing: Vec<usize> =
         (0..observation.jobs.len()).filter(|&at| may && is_settled(&observation.jobs[at])).collect();
@@ -178,7 +246,7 @@ pub(super) fn free_number(job: &ClusterJob, skip: u32) -> u32 {
 /// Whether a waiting job may have others stopped now; others would only waste the search.
 pub(super) fn may_ask(observation: &ClusterObservation, job: &ClusterJob, rule: QueueRule, is_stuck: bool) -> bool {
     match rule {
-        QueueRule::FirstFit => false,
+        QueueRule::FirstFit | QueueRule::Deadlines => false,
         QueueRule::Dragon => observation.now.since(job.arrived) >= DRAGON_WAITS,
         QueueRule::Weighted => is_urgent(job.priority) || is_stuck || observation.jobs.iter().any(has_extra),
     }
@@ -187,4 +255,66 @@ pub(super) fn may_ask(observation: &ClusterObservation, job: &ClusterJob, rule: 
 /// Whether a job has more workers than it started with.
 fn has_extra(job: &ClusterJob) -> bool {
     job.placed.len() as u32 > job.workers.initial
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::cluster::{ClusterJob, ClusterObservation, ClusterSettings, NodeState, WorkerRange};
+    use crate::policy::cluster::testing::{cluster, waiting, worker};
+    use crate::policy::cluster::{check, plan};
+
+    fn gang(name: &str, workers: u32, cores: f64) -> ClusterJob {
+        waiting(name, |job| {
+            job.request.cores = cores;
+            job.workers = WorkerRange { min: workers, initial: workers, max: workers };
+        })
+    }
+
+    /// Jobs and workers that a plan stops.
+    fn stops(observation: &ClusterObservation, reclaim: bool) -> Vec<(usize, u32)> {
+        let settings = ClusterSettings { reclaim, ..ClusterSettings::default() };
+        let plan = plan(observation, &settings);
+        assert_eq!(check(observation, &settings, &plan), []);
+        plan.stops.iter().map(|stop| (stop.job, stop.worker)).collect()
+    }
+
+    #[test]
+    fn no_worker_is_stopped_for_two_jobs() {
+        let mut observation = cluster(2, 6.0);
+        observation.nodes[1].state = NodeState::Draining;
+        let mut elastic = gang("elastic", 1, 2.0);
+        elastic.workers = WorkerRange { min: 1, initial: 1, max: 4 };
+        // The last that came is on the node that nobody may use: it stays, and the others make room.
+        let place = |(number, node)| worker(node, |worker| worker.number = number).placed.remove(0);
+        elastic.placed = [(0, 0), (1, 0), (2, 0), (3, 1)].map(place).into();
+        elastic.movable = false;
+        observation.jobs = vec![elastic, gang("one", 1, 2.0), gang("other", 1, 2.0)];
+        assert_eq!(stops(&observation, false), [(0, 2), (0, 1)]);
+    }
+
+    #[test]
+    fn whole_jobs_are_reclaimed_for_a_more_important_one_where_the_operator_allows_it() {
+        let mut observation = cluster(4, 4.0);
+        let place = |name: &str, nodes: &[usize], level: f64| {
+            let mut job = gang(name, nodes.len() as u32, 4.0);
+            job.priority.level = level;
+            let placed = nodes.iter().enumerate();
+            job.placed =
+                placed.flat_map(|(at, node)| worker(*node, |worker| worker.number = at as u32).placed).collect();
+            job
+        };
+        let mut urgent = gang("urgent", 2, 4.0);
+        urgent.priority.level = 50.0;
+        observation.jobs = vec![place("low", &[0, 1], 1.0), place("middle", &[2, 3], 20.0), urgent];
+        assert_eq!(stops(&observation, false), [], "not unless it is allowed");
+        assert_eq!(stops(&observation, true), [(0, 0), (0, 1)]);
+        observation.jobs[0].movable = false;
+        assert_eq!(stops(&observation, true), [(1, 0), (1, 1)], "what does not save its state is not stopped");
+        observation.jobs[2].priority.level = 20.0;
+        assert_eq!(stops(&observation, true), [], "not for an equal");
+        observation.jobs[0].movable = true;
+        (observation.jobs[2].workers, observation.jobs[2].priority.level) =
+            (WorkerRange { min: 5, initial: 5, max: 5 }, 100.0);
+        assert_eq!(stops(&observation, true), [], "not in vain");
+    }
 }

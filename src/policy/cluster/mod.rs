@@ -9,6 +9,7 @@
 mod admission;
 mod check;
 pub mod deadlines;
+mod due;
 mod elastic;
 mod gang;
 mod placement;
@@ -18,6 +19,7 @@ mod properties;
 mod queue;
 mod ranked;
 mod rebalance;
+mod renting;
 mod rooms;
 mod specon;
 #[cfg(test)]
@@ -26,4 +28,5 @@ mod testing;
 pub use check::{ClusterViolation, check};
 pub use plan::plan;
 pub use queue::weight;
+pub use renting::{Renting, Tenancy, rent};
 pub use specon::Monitor;

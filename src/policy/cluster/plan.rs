@@ -3,7 +3,7 @@
 //! ```text
 //! complete    gangs of which too few workers run        gang
 //! drain       workers leave nodes that are emptied      (here)
-//! start       waiting jobs, in order                    queue, admission, gang, placement; elastic makes room
+//! start       waiting jobs, in order                    queue, due, admission, gang, placement; elastic makes room
 //! scale       running jobs get what nobody else can use elastic
 //! move        running jobs, where it pays               rebalance, specon
 //! ```
@@ -11,16 +11,18 @@
 //! Nothing is remembered between two plans: what must be known is in the observation. Imports: model.
 
 use super::admission::Prices;
+use super::due;
 use super::elastic::{self, MakingRoom, free_number, make_room};
 use super::gang::{Seats, seat, seat_most};
 use super::placement::Placer;
 use super::queue;
 use super::rebalance::{self, Allowance};
+use super::renting::price;
 use super::rooms::{Rooms, When};
 use super::specon;
 use crate::model::cluster::{
     Admission, ClusterJob, ClusterObservation, ClusterPlan, ClusterReason, ClusterSettings, Move, MoveRule, NodeState,
-    Phase, QueueRule, Start, Stop, Wait,
+    Phase, QueueRule, Start, Stop, Wait, Worker,
 };
 
 /// Decides for the whole cluster.
@@ -57,15 +59,27 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// A gang of which some workers failed to start gets the others, or is stopped as a whole: half a gang trains nothing and holds room.
+    /// A gang that lacks workers gets the others, or is stopped as a whole: half a gang trains nothing and holds room. Workers that are
+    /// stopping or moving are waited for, unless nobody can tell when they are gone.
     fn complete_gangs(&mut self) {
         for (at, job) in self.observation.jobs.iter().enumerate() {
             let there: Vec<_> = job.placed.iter().filter(|worker| worker.phase != Phase::Stopping).collect();
             let missing = job.workers.min.saturating_sub(there.len() as u32);
-            if there.is_empty() || missing == 0 || there.len() < job.placed.len() {
+            if there.is_empty() || missing == 0 || there.iter().any(|worker| matches!(worker.phase, Phase::MovingTo(_)))
+            {
                 continue;
             }
-            match seat(job, missing, &mut self.rooms, &mut self.placer, &|_| true, When::Now) {
+            let is_out_of_reach =
+                |worker: &&Worker| self.observation.nodes[worker.node].state == NodeState::Unreachable;
+            let stopping = || job.placed.iter().filter(|worker| worker.phase == Phase::Stopping);
+            let seats = match stopping().next() {
+                Some(_) if !stopping().any(|worker| is_out_of_reach(&worker)) => continue,
+                Some(_) => None,
+                // Some of its workers may be unable to start at all.
+                None if job.workers.max < job.workers.min => None,
+                None => seat(job, missing, &mut self.rooms, &mut self.placer, &|_| true, When::Now),
+            };
+            match seats {
                 Some(seats) => self.start(at, job, seats),
                 None => {
                     let reason = ClusterReason::GangIncomplete;
@@ -109,9 +123,19 @@ impl Planner<'_> {
             Admission::All => None,
             Admission::Prices => Prices::of(self.observation),
         };
+        let mut tiers = vec![f64::INFINITY];
+        let order = match self.settings.queue {
+            QueueRule::Deadlines => {
+                let foreseen = due::foresee(self.observation, &self.rooms, self.settings.overtaken_for);
+                self.plan.ends = foreseen.ends;
+                tiers = due::tiers(self.observation);
+                foreseen.order
+            }
+            rule => queue::order(self.observation, rule),
+        };
         // What found no room, and why: what needs no less finds none either.
         let mut failed: Vec<(usize, ClusterReason)> = Vec::new();
-        for at in queue::order(self.observation, self.settings.queue) {
+        for at in order {
             let job = &self.observation.jobs[at];
             if let Some((utility, price)) = prices.as_ref().map(|prices| prices.judge(job))
                 && utility <= price
@@ -125,8 +149,13 @@ impl Planner<'_> {
                 self.wait(at, reason);
                 continue;
             }
-            let closed = &self.closed;
-            match seat_most(job, &mut self.rooms, &mut self.placer, &|node| !closed[node]) {
+            let Planner { observation, rooms, placer, closed, .. } = self;
+            let seats = tiers.iter().find_map(|dearest| {
+                let may =
+                    |node: usize| !closed[node] && (dearest.is_infinite() || price(observation, node) <= *dearest);
+                seat_most(job, rooms, placer, &may)
+            });
+            match seats {
                 Some(seats) => {
                     if let Some(prices) = &mut prices {
                         prices.admit(job);
@@ -145,12 +174,15 @@ impl Planner<'_> {
 
     /// A job that fits nowhere now: room is made for it, or it waits. `None` if room is being made.
     fn find_room_for(&mut self, at: usize, job: &ClusterJob) -> Option<ClusterReason> {
-        let Planner { observation, settings, rooms, stopped, closed, .. } = self;
-        let is_stuck =
-            settings.queue == QueueRule::Weighted && queue::is_stuck(job, observation.now, settings.overtaken_for);
+        let Planner { observation, settings, rooms, stopped, closed, plan, .. } = self;
+        let is_stuck = match settings.queue {
+            QueueRule::Weighted => queue::is_stuck(job, observation.now, settings.overtaken_for),
+            QueueRule::Deadlines => due::is_pressed(job, observation, settings.overtaken_for),
+            QueueRule::FirstFit | QueueRule::Dragon => false,
+        };
         if elastic::may_ask(observation, job, settings.queue, is_stuck) {
             let open = |node: usize| !closed[node];
-            if let MakingRoom::Yes(stops) = make_room(observation, at, settings.queue, rooms, stopped, &open) {
+            if let MakingRoom::Yes(stops) = make_room(observation, at, settings, rooms, stopped, &plan.stops, &open) {
                 self.plan.stops.extend(stops);
                 self.wait(at, ClusterReason::RoomBeingMade);
                 return None;

@@ -12,11 +12,12 @@ use proptest::prelude::*;
 fn settings() -> impl Strategy<Value = ClusterSettings> {
     let placements = [PlacementRule::Spread, PlacementRule::ProCon, PlacementRule::LeastAdded];
     let moves = [MoveRule::Never, MoveRule::SpeCon, MoveRule::Forecast];
-    let queues = [QueueRule::FirstFit, QueueRule::Dragon, QueueRule::Weighted];
+    let queues = [QueueRule::FirstFit, QueueRule::Dragon, QueueRule::Weighted, QueueRule::Deadlines];
     let each = (prop::sample::select(placements.to_vec()), prop::sample::select(moves.to_vec()));
-    (each, prop::sample::select(queues.to_vec()), any::<bool>()).prop_map(|((placement, moves), queue, prices)| {
+    let rest = (any::<bool>(), any::<bool>());
+    (each, prop::sample::select(queues.to_vec()), rest).prop_map(|((placement, moves), queue, (prices, reclaim))| {
         let admission = if prices { Admission::Prices } else { Admission::All };
-        ClusterSettings { placement, moves, queue, admission, ..ClusterSettings::default() }
+        ClusterSettings { placement, moves, queue, admission, reclaim, ..ClusterSettings::default() }
     })
 }
 
@@ -38,6 +39,9 @@ fn job() -> impl Strategy<Value = ClusterJob> {
             job.arrived = Millis::from_secs(arrived);
             (job.priority.level, job.movable, job.moves, job.request) = (level, movable, moves, request);
             job.workers = WorkerRange { min, initial: min + more, max: min + more + most };
+            // Some have a deadline, of some it is known how long they take.
+            job.deadline = (constraint % 2 == 1).then(|| Millis::from_secs(arrived + 500));
+            job.takes_s = (constraint > 3).then_some(100.0 * f64::from(min));
             if constraint == 0 {
                 job.constraints = vec![Constraint { label: "kind".into(), equal: true, value: "a".into() }];
             }
@@ -286,6 +290,24 @@ fn half_a_gang_is_completed_or_stopped_as_a_whole() {
 }
 
 #[test]
+fn what_is_left_of_a_gang_stops_where_the_rest_cannot_start_or_nobody_can_tell_when_it_is_gone() {
+    let mut observation = cluster(3, 4.0);
+    let mut half = gang("half", 2, 4.0);
+    half.placed = worker(0, |_| {}).placed;
+    half.workers.max = 1;
+    observation.jobs = vec![half];
+    assert_eq!(planned(&observation).stops[0].reason, ClusterReason::GangIncomplete);
+    observation.jobs[0].workers.max = 2;
+    let stopping = |worker: &mut Worker| (worker.number, worker.phase) = (1, Phase::Stopping);
+    observation.jobs[0].placed.extend(worker(1, stopping).placed);
+    assert_eq!(planned(&observation).stops, [], "it is gone in a moment");
+    observation.nodes[1].state = NodeState::Unreachable;
+    assert_eq!(planned(&observation).stops.iter().map(|stop| stop.worker).collect::<Vec<_>>(), [0]);
+    observation.jobs[0].placed[0].phase = Phase::MovingTo(2);
+    assert_eq!(planned(&observation).stops, [], "a move ends first");
+}
+
+#[test]
 fn a_job_that_has_waited_for_long_keeps_its_nodes() {
     let mut observation = cluster(2, 8.0);
     let mut running = gang("running", 1, 4.0);
@@ -317,16 +339,18 @@ fn a_drained_node_is_emptied_one_job_after_another_and_gets_nothing() {
 }
 
 #[test]
-fn a_job_moves_where_the_gain_is_more_than_the_price() {
+fn a_job_moves_where_it_gains_the_price_twice() {
     let mut observation = cluster(2, 1.0);
     observation.jobs = (0..3).map(|_| worker(0, |worker| worker.work_left = exactly(100.0))).collect();
     let plan = planned(&observation);
     // It spares 100 + 200 there and adds 100 here, less the price of 10.
     assert_eq!(plan.moves.len(), 1);
     assert_eq!(plan.moves[0].reason, ClusterReason::Gains { seconds: 190.0, price_s: 10.0 });
-    let dear = |worker: &mut Worker| (worker.work_left, worker.move_s) = (exactly(100.0), 250.0);
-    observation.jobs = (0..3).map(|_| worker(0, dear)).collect();
-    assert!(planned(&observation).moves.is_empty());
+    for (price, moves) in [(99.0, 1), (101.0, 0)] {
+        let dear = |worker: &mut Worker| (worker.work_left, worker.move_s) = (exactly(100.0), price);
+        observation.jobs = (0..3).map(|_| worker(0, dear)).collect();
+        assert_eq!(planned(&observation).moves.len(), moves, "at a price of {price} s for 200 s");
+    }
     let vague = |worker: &mut Worker| worker.work_left = Some(Estimate { low: 2.0, likely: 100.0, high: 900.0 });
     observation.jobs = (0..3).map(|_| worker(0, vague)).collect();
     assert!(planned(&observation).moves.is_empty(), "it may be done before it has arrived");

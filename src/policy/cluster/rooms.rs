@@ -111,6 +111,7 @@ impl<'a> Rooms<'a> {
                 NodeState::Draining => &mut refusals.draining,
                 NodeState::Unreachable => &mut refusals.unreachable,
                 NodeState::Ungoverned => &mut refusals.ungoverned,
+                NodeState::Closed => &mut refusals.closed,
                 NodeState::Ready if !allows(node, &job.constraints) => &mut refusals.constraint,
                 NodeState::Ready if !holds(node.capacity, job.request, 1) => &mut refusals.too_small,
                 NodeState::Ready if !self.fits(at, job.request, 1, When::Now) => &mut refusals.full,

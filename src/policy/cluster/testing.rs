@@ -28,6 +28,8 @@ pub(super) fn waiting(name: &str, change: impl FnOnce(&mut ClusterJob)) -> Clust
         workers: WorkerRange::ONE,
         constraints: Vec::new(),
         work: None,
+        deadline: None,
+        takes_s: None,
         movable: true,
         moves: 0,
         placed: Vec::new(),

@@ -1,7 +1,7 @@
 //! What every policy answers for one container, before bounds and integers.
 
 use super::memory::MemoryRole;
-use crate::model::{HoldbackBlock, List, Reason};
+use crate::model::{GpuPlan, HoldbackBlock, List, Reason};
 
 /// A policy's answer for one container.
 #[derive(Clone, Debug)]
@@ -14,12 +14,14 @@ pub(super) struct Decision {
     pub(super) role: MemoryRole,
     /// Why.
     pub(super) reason: Reason,
+    /// What it gets of its GPUs.
+    pub(super) gpus: Vec<GpuPlan>,
 }
 
 impl Decision {
     /// The policy only watches.
     pub(super) fn listed(list: List) -> Self {
-        Decision { list, limit: 1.0, role: MemoryRole::Leave, reason: Reason::ObserveOnly }
+        Decision { list, limit: 1.0, role: MemoryRole::Leave, reason: Reason::ObserveOnly, gpus: Vec::new() }
     }
 
     /// The policy decided, and nothing of it counts in a control period.

@@ -108,6 +108,7 @@ mod tests {
                 growth: GrowthEfficiency::default(),
                 limit: Share::ALL,
                 share: Share::ALL,
+                gpus: Vec::new(),
                 limits,
                 reason: Reason::ObserveOnly,
             })

@@ -85,6 +85,7 @@ pub(super) fn decisions(
             list: entry.standing.list,
             limit: entry.standing.limit,
             role: role(entry.standing),
+            gpus: Vec::new(),
             reason: reason(entry, all_completing, interval, floor),
         })
         .collect()

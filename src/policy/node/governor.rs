@@ -19,6 +19,7 @@ use super::decision::Decision;
 use super::diff::diff;
 use super::domain::Domain;
 use super::flowcon;
+use super::gpu_time::GpuTime;
 use super::growth::{GrowthMeter, Measurement};
 use super::memory::{self, MemoryPlan, MemoryRole, PlannedMemory};
 use super::quota::{self, QuotaMemory};
@@ -26,9 +27,9 @@ use super::recollection::Recollection;
 use super::situation::Situation;
 use super::wording::{explain_bounds, reason_of};
 use crate::model::{
-    ContainerId, ContainerObservation, ContainerPlan, Contention, Enforcement, GrowthEfficiency, HoldbackBlock, List,
-    Millis, NodeObservation, NodePlan, Place, PlannedLimits, PolicyName, PolicySettings, Pressure, RunState, Share,
-    WorkForecast,
+    ContainerId, ContainerObservation, ContainerPlan, Contention, CpuTime, Enforcement, GrowthEfficiency,
+    HoldbackBlock, List, Millis, NodeObservation, NodePlan, Place, PlannedLimits, PolicyName, PolicySettings, Pressure,
+    RunState, Share, WorkForecast,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -61,6 +62,8 @@ struct Decided {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Remembered {
     meter: GrowthMeter,
+    #[serde(default)]
+    gpu_time: GpuTime,
     standing: flowcon::Standing,
     state: Option<RunState>,
     #[serde(default)]
@@ -101,22 +104,29 @@ impl Governor {
 
     /// What is ahead of a container, as its last tick foresaw it; `None` where nothing is known, or another policy than the default decides.
     pub fn forecast(&self, id: &ContainerId) -> Option<WorkForecast> {
-        self.remembered.get(id)?.balanced.forecast()
+        let remembered = self.remembered.get(id).filter(|_| self.settings.policy == PolicyName::Balanced);
+        remembered?.balanced.forecast()
     }
 
     /// Decides for every observed container. A container that is no longer observed is forgotten.
     pub fn tick(&mut self, observation: &NodeObservation) -> NodePlan {
         let disturbed = self.jobs_disturb(observation);
         let mut remembered = self.recall(observation);
+        let each = observation.containers.iter().zip(&mut remembered);
+        let gpu_times: Vec<Option<CpuTime>> =
+            each.map(|(container, memory)| memory.gpu_time.after(observation.now, container)).collect();
         let measurements: Vec<Measurement> = observation
             .containers
             .iter()
             .zip(&mut remembered)
-            .map(|(container, memory)| memory.meter.measure(observation, container, self.settings.interval))
+            .zip(&gpu_times)
+            .map(|((container, memory), gpu)| {
+                memory.meter.measure(observation, container, *gpu, self.settings.interval)
+            })
             .collect();
         let Capacities { domains, kept } = self.measure_capacity(observation, &mut remembered);
         let Decided { mut decisions, interval, at_most } =
-            self.decide(observation, &domains, &kept, &mut remembered, &measurements, disturbed);
+            self.decide(observation, (&domains, &kept), &mut remembered, (&measurements, &gpu_times), disturbed);
         if let Some(block) = self.plain_block(observation) {
             decisions = decisions.into_iter().map(|decision| decision.held_back(block)).collect();
         }
@@ -137,6 +147,7 @@ impl Governor {
                 limit: Share::clamped(decision.limit),
                 share: Share::clamped(allocation.share),
                 limits,
+                gpus: decision.gpus,
                 reason: reason_of(container, decision.reason),
             })
             .collect();
@@ -226,10 +237,9 @@ impl Governor {
     fn decide(
         &mut self,
         observation: &NodeObservation,
-        domains: &[Domain],
-        kept: &[f64],
+        (domains, kept): (&[Domain], &[f64]),
         remembered: &mut [Box<Remembered>],
-        measurements: &[Measurement],
+        (measurements, gpu_times): (&[Measurement], &[Option<CpuTime>]),
         disturbed: bool,
     ) -> Decided {
         let mut entries = entries(&observation.containers, remembered, measurements);
@@ -247,9 +257,9 @@ impl Governor {
             }
             PolicyName::Balanced => {
                 let lists: Vec<List> = lists.collect();
-                let each = remembered.iter_mut().zip(lists).zip(kept);
+                let each = remembered.iter_mut().zip(lists).zip(kept.iter().zip(gpu_times));
                 let mut entries: Vec<balanced::Entry<'_>> = each
-                    .map(|((memory, list), kept)| balanced::Entry { memory: &mut memory.balanced, list, kept: *kept })
+                    .map(|((memory, list), (kept, gpu))| balanced::Entry::new(&mut memory.balanced, list, *kept, *gpu))
                     .collect();
                 let Answer { decisions, wait } = balanced::decide(observation, domains, &mut entries, &self.settings);
                 Decided { decisions, interval: None, at_most: wait }

@@ -8,6 +8,7 @@
 //! R_cpu     mean use as a fraction of the whole node      →  G_cpu     = gain / node-CPU-seconds used
 //! R_memory  mean charge as a fraction of main memory      →  G_memory  = per second with the node's whole memory
 //! R_block, R_network   GiB a second                       →  G_io      = gain / GiB moved
+//! R_gpu     mean share of its GPUs' time              →  G_gpu     = gain / GPU-seconds used
 //! ```
 //!
 //! The time cancels out of every G but that of memory, so none of them depends on how long an interval was.
@@ -57,6 +58,9 @@ pub(super) enum Measurement {
 struct Mark {
     at: Millis,
     usage: Usage,
+    /// GPU time used.
+    #[serde(default)]
+    gpu: Option<CpuTime>,
 }
 
 /// Measures one container's growth from tick to tick.
@@ -76,6 +80,7 @@ impl GrowthMeter {
         &mut self,
         node: &NodeObservation,
         container: &ContainerObservation,
+        gpu: Option<CpuTime>,
         interval: Millis,
     ) -> Measurement {
         let learning = &container.learning;
@@ -84,7 +89,7 @@ impl GrowthMeter {
         if !has_evaluations {
             return self.without_evaluations(node.now, interval);
         }
-        let mark = Mark { at: node.now, usage: container.usage };
+        let mark = Mark { at: node.now, usage: container.usage, gpu };
         let previous = self.mark.replace(mark);
         self.last_silent_end = None;
         let gain = learning.gain.filter(|gain| gain.amount.is_finite() && gain.from < gain.to);
@@ -143,7 +148,13 @@ fn efficiency(gain: f64, from: &Mark, to: &Mark, node: &NodeObservation) -> Opti
         memory: mean_memory(from, to, node).and_then(|part| finite(gain / seconds / part)),
         block_io: moved(from.usage.block_io, to.usage.block_io).and_then(|gib| finite(gain / gib)),
         network_io: moved(from.usage.network_io, to.usage.network_io).and_then(|gib| finite(gain / gib)),
+        gpu: gpu_seconds(from, to).and_then(|used| finite(gain / used)),
     })
+}
+
+fn gpu_seconds(from: &Mark, to: &Mark) -> Option<f64> {
+    let used = risen(from.gpu, to.gpu)?.as_secs_f64();
+    (used >= LEAST_CPU_SECONDS).then_some(used)
 }
 
 fn mean_memory(from: &Mark, to: &Mark, node: &NodeObservation) -> Option<f64> {
@@ -182,7 +193,7 @@ mod tests {
         c.learning.gain =
             gain.map(|(amount, from)| Gain { amount, from: Millis::from_secs(from), to: Millis::from_secs(now) });
         let observation = NodeObservation { now: Millis::from_secs(now), cores: 2.0, ..node(Vec::new()) };
-        meter.measure(&observation, &c, INTERVAL)
+        meter.measure(&observation, &c, None, INTERVAL)
     }
 
     fn cpu(measurement: Measurement) -> Option<f64> {

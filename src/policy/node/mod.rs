@@ -9,8 +9,10 @@ mod check;
 mod decision;
 mod diff;
 mod domain;
+mod favour;
 mod flowcon;
 mod governor;
+mod gpu_time;
 mod growth;
 mod holdback;
 mod lists;
@@ -30,6 +32,7 @@ use crate::model::{ContainerObservation, CpuWeight};
 
 pub use check::{Violation, check, leave_out};
 pub use diff::diff;
+pub use favour::{Contender, Favour};
 pub use governor::Governor;
 pub use holdback::Holdback;
 

@@ -1,10 +1,11 @@
 //! Improvements against units: the points that curves are fitted to, and the range that they span.
 //!
-//! Imports: model's direction.
+//! Imports: plausible numbers, model's direction.
 
 use super::phase;
 use super::series::{Point, Series};
 use crate::model::Direction;
+use crate::progress::plausible;
 use serde::{Deserialize, Serialize};
 
 /// Points kept of segments that are over.
@@ -62,6 +63,17 @@ impl Improvements {
         (self.units, improvement)
     }
 
+    /// Whether this can be ours.
+    pub(super) fn is_plausible(&self) -> bool {
+        let Improvements { first, start, from, least, greatest, level, best_level, units, .. } = *self;
+        [start, least, greatest, level, best_level, units].into_iter().all(plausible::number)
+            && [first, from].into_iter().all(plausible::optional)
+            && least <= greatest
+            && self.earlier.len() <= EARLIER
+            && self.earlier.iter().all(Point::is_plausible)
+            && self.series.is_plausible()
+    }
+
     /// The points of all segments, oldest first.
     pub(super) fn whole(&self) -> impl Iterator<Item = &Point> {
         self.earlier.iter().chain(self.series.points())
@@ -73,6 +85,15 @@ impl Improvements {
         self.earlier = Vec::new();
         self.from = None;
         self.units = 0.0;
+    }
+
+    /// Forgets the points after `units`, or all where the curve that is fitted begins there.
+    pub(super) fn rewind(&mut self, units: f64) {
+        self.series.forget_after(units);
+        if self.series.points().is_empty() {
+            return self.begin_again();
+        }
+        self.units = self.units.min(units);
     }
 
     /// The new segment begins with the steepest rise since `since`.

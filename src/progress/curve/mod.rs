@@ -26,6 +26,7 @@
 //!
 //! Pure. Imports: model only.
 
+mod carried;
 mod claimed;
 mod fit;
 mod improvements;
@@ -66,6 +67,12 @@ pub(super) struct History {
     progress: Option<Progress>,
     pace: Pace,
     curve: Option<Forecast>,
+    /// All of it was read on another node: nothing here yet.
+    #[serde(default)]
+    is_carried: bool,
+    /// How far the job had come there, until it has come as far here.
+    #[serde(default)]
+    carried_to: Option<f64>,
     /// Earlier runs of the same training; whoever makes the tracker knows them.
     #[serde(skip)]
     precedents: Vec<Arc<Precedent>>,
@@ -141,6 +148,7 @@ impl History {
     /// mean can contain them.
     pub(super) fn push(&mut self, evaluation: Evaluation) {
         self.evaluations += 1;
+        self.is_carried = false;
         self.latest = Some(evaluation);
         if !evaluation.value.is_finite() {
             self.not_finite = self.not_finite.saturating_add(1);
@@ -164,13 +172,17 @@ impl History {
     pub(super) fn report(&mut self, progress: Progress) {
         let restarted =
             self.progress.is_some_and(|before| before.unit != progress.unit || before.current > progress.current);
-        if restarted {
+        if restarted && self.goes_on_from_saved(&progress) {
+            self.rewind(progress.current);
+        } else if restarted {
             self.pace.restart();
             self.improvements.begin_again();
             self.curve = None;
             self.open = Interval::default();
             self.closed = None;
         }
+        self.is_carried = false;
+        self.carried_to = self.carried_to.filter(|to| progress.current <= *to);
         self.progress = Some(progress);
         self.pace.mark(progress);
     }
@@ -208,6 +220,7 @@ impl History {
             earlier_runs: self.comparable().count(),
             earlier_price: self.comparable().last().and_then(|precedent| precedent.cpu_per_unit),
             claim: self.claim(),
+            is_carried: self.is_carried,
             ..Learning::default()
         }
     }

@@ -4,9 +4,10 @@
 //! decaying mean follows noise that shrinks as training goes on. The trend between two neighbours is inside it: on a steep stretch
 //! the scale is too large, which only makes the reading more careful.
 //!
-//! One value far off is pulled back to [`OUTLIER`] scales; a second one in a row is believed: then the curve has moved. Imports: nothing
-//! of this crate.
+//! One value far off is pulled back to [`OUTLIER`] scales; a second one in a row is believed: then the curve has moved. Imports:
+//! plausible numbers.
 
+use crate::progress::plausible;
 use serde::{Deserialize, Serialize};
 
 /// Deviations that a value may lie off its predecessor.
@@ -49,6 +50,14 @@ impl Noise {
             self.last = value;
         }
         accepted
+    }
+
+    /// Whether this can be ours.
+    pub(super) fn is_plausible(&self) -> bool {
+        plausible::count(self.seen)
+            && plausible::number(self.last)
+            && plausible::number(self.difference)
+            && self.difference >= 0.0
     }
 
     /// Standard deviation of a printed value; `None` before it can be told.

@@ -1,6 +1,7 @@
-//! Progress units a second, observed over the last few reports. Imports: model only.
+//! Progress units a second, observed over the last few reports. Imports: plausible numbers, model.
 
 use crate::model::{Millis, Progress};
+use crate::progress::plausible;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -44,6 +45,17 @@ impl Pace {
     /// The counter began again.
     pub(super) fn restart(&mut self) {
         self.marks.clear();
+    }
+
+    /// With other instants; reports without one are forgotten.
+    pub(super) fn turn(&mut self, turned: impl Fn(Millis) -> Option<Millis>) {
+        self.marks.retain_mut(|mark| turned(mark.at).map(|at| mark.at = at).is_some());
+    }
+
+    /// Whether this can be ours, with ages in place of instants.
+    pub(super) fn is_plausible(&self) -> bool {
+        let in_order = self.marks.iter().zip(self.marks.iter().skip(1)).all(|(older, newer)| older.at >= newer.at);
+        self.marks.len() <= MARKS && in_order && self.marks.iter().all(|mark| plausible::number(mark.current))
     }
 
     /// Units a second; a report that is overdue lowers it.

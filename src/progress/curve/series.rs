@@ -2,8 +2,9 @@
 //!
 //! A learning curve falls steeply at first and is flat later, so the points lie densely where the curve began: a point spans about
 //! the same part of (units since the start + a sixteenth of all). Points are appended as they come; when there are too many, one pass
-//! merges neighbours. That is a constant number of operations for each evaluation. Imports: nothing of this crate.
+//! merges neighbours. That is a constant number of operations for each evaluation. Imports: plausible numbers.
 
+use crate::progress::plausible;
 use serde::{Deserialize, Serialize};
 
 /// More points than this are thinned.
@@ -24,6 +25,12 @@ pub(super) struct Point {
 }
 
 impl Point {
+    /// Whether this can be ours.
+    pub(super) fn is_plausible(&self) -> bool {
+        let Point { x, y, count } = *self;
+        [x, y, count].into_iter().all(plausible::number) && count >= 1.0
+    }
+
     fn merged(self, other: Point) -> Point {
         let count = self.count + other.count;
         let mean = |a: f64, b: f64| a + (b - a) * (other.count / count);
@@ -53,6 +60,17 @@ impl Series {
     /// The points, oldest first.
     pub(super) fn points(&self) -> &[Point] {
         &self.points
+    }
+
+    /// Whether this can be ours.
+    pub(super) fn is_plausible(&self) -> bool {
+        let rises = self.points.windows(2).all(|pair| pair[0].x < pair[1].x);
+        self.points.len() <= MOST && rises && self.points.iter().all(Point::is_plausible)
+    }
+
+    /// Forgets all points after `x`.
+    pub(super) fn forget_after(&mut self, x: f64) {
+        self.points.retain(|point| point.x <= x);
     }
 
     /// Hands out all points before `x`, except that the last one is kept.

@@ -8,12 +8,24 @@ use super::select::counters::Counters;
 use super::select::series::{SeriesKey, SeriesMemory};
 use serde::{Deserialize, Serialize};
 
+/// Bytes of a header: longer ones are not read.
+const TEXT_AT_MOST: usize = 4096;
+
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(in crate::progress) struct Memory {
     chosen: Option<SeriesMemory>,
     header: Option<(String, u64)>,
     counters: Counters,
+}
+
+impl Memory {
+    /// Whether this can be ours.
+    pub(in crate::progress) fn is_plausible(&self) -> bool {
+        self.chosen.as_ref().is_none_or(SeriesMemory::is_plausible)
+            && self.header.as_ref().is_none_or(|(text, _)| text.len() <= TEXT_AT_MOST)
+            && self.counters.is_plausible()
+    }
 }
 
 impl Reader {

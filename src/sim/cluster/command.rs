@@ -4,12 +4,15 @@
 
 use super::compare::{ClusterComparison, ClusterSummary, compare};
 use super::contender::ClusterContender;
+use super::report;
 use super::scenario::ClusterScenario;
 use crate::model::PolicySettings;
 use crate::sim::compare::Change;
+use crate::sim::output::write_whole;
 use crate::sim::overrides;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
+use std::path::PathBuf;
 
 /// `flowsim cluster`.
 #[derive(Args)]
@@ -42,6 +45,12 @@ pub struct ClusterArguments {
     /// Prints one JSON object instead of the table.
     #[arg(long)]
     pub json: bool,
+    /// Writes an HTML report with pictures of one seed.
+    #[arg(long, value_name = "PATH")]
+    pub report: Option<PathBuf>,
+    /// The seed that the report's pictures show.
+    #[arg(long, value_name = "SEED", default_value_t = 0, requires = "report")]
+    pub report_seed: u64,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -62,7 +71,13 @@ pub fn run(arguments: &ClusterArguments) -> Result<String, String> {
     }
     let contenders: Result<Vec<_>, _> =
         arguments.policy.iter().map(|name| ClusterContender::named(name, &settings)).collect();
-    let comparison = compare(&scenario, &contenders?, arguments.first_seed, arguments.seeds, arguments.move_cost)?;
+    let contenders = contenders?;
+    let ClusterArguments { first_seed, seeds, move_cost, .. } = *arguments;
+    let comparison = compare(&scenario, &contenders, first_seed, seeds, move_cost)?;
+    if let Some(path) = &arguments.report {
+        let page = report::html(&comparison, &scenario, &contenders, move_cost, arguments.report_seed)?;
+        write_whole(path, page.as_bytes())?;
+    }
     if !arguments.json {
         return Ok(table(&comparison));
     }

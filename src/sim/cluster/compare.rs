@@ -5,6 +5,7 @@
 
 use super::contender::ClusterContender;
 use super::scenario::ClusterScenario;
+use super::submission::Submission;
 use super::world::{ClusterOutcome, Costs, simulate};
 use crate::model::PolicySettings;
 use crate::sim::compare::each_seed;
@@ -61,14 +62,10 @@ pub fn compare(
     move_s: f64,
 ) -> Result<ClusterComparison, String> {
     let base = ClusterContender::named(BASE, &PolicySettings::default())?;
-    let costs = Costs { move_s, plan_every_s: scenario.plan_every_s, ..Costs::default() };
     let by_seed = each_seed(seeds, |seed| {
         let seed = first_seed + seed;
         let submissions = scenario.draw(seed);
-        let run = |contender: &ClusterContender| {
-            simulate(scenario.nodes, scenario.node, &submissions, contender, costs, seed)
-                .map_err(|error| format!("{}, policy {}, seed {seed}: {error}", scenario.name, contender.name))
-        };
+        let run = |contender: &ClusterContender| run(scenario, contender, &submissions, move_s, seed);
         let of_base = run(&base)?;
         let each = contenders
             .iter()
@@ -92,6 +89,19 @@ pub fn compare(
         }
     }
     Ok(comparison)
+}
+
+/// One schedule under one policy.
+pub(super) fn run(
+    scenario: &ClusterScenario,
+    contender: &ClusterContender,
+    submissions: &[Submission],
+    move_s: f64,
+    seed: u64,
+) -> Result<ClusterOutcome, String> {
+    let costs = Costs { move_s, plan_every_s: scenario.plan_every_s, ..Costs::default() };
+    simulate(scenario.nodes, scenario.node, submissions, contender, costs, seed)
+        .map_err(|error| format!("{}, policy {}, seed {seed}: {error}", scenario.name, contender.name))
 }
 
 impl ClusterSummary {

@@ -109,6 +109,8 @@ impl View {
                 workers: submission.workers,
                 constraints: Vec::new(),
                 work: plan.before.as_ref().map(|_| submission.job.whole_work()),
+                deadline: None,
+                takes_s: None,
                 movable: true,
                 moves: run.moves,
                 placed: run.seats().into_iter().map(see).collect(),

@@ -12,7 +12,7 @@ use crate::model::cluster::{ClusterPlan, Move, Start, Stop};
 use crate::policy::cluster::{check, plan};
 use crate::sim::random::Stream;
 use crate::sim::scenario::NodeShape;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What acts of the cluster cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,6 +44,21 @@ pub struct ClusterOutcome {
     pub moves: usize,
     /// Plans made.
     pub plans: u64,
+    /// Where workers trained, in the order of their starts.
+    pub stays: Vec<Stay>,
+}
+
+/// A worker's training on one node, without interruption.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stay {
+    /// The number of its submission.
+    pub job: usize,
+    /// Which of the job's workers.
+    pub worker: u32,
+    /// Where.
+    pub node: usize,
+    /// From when to when, in seconds.
+    pub span_s: (f64, f64),
 }
 
 /// Runs the submissions, which are ordered by their time.
@@ -75,6 +90,8 @@ pub fn simulate(
         moves: 0,
         plans: 0,
         last_end: 0.0,
+        stays: Vec::new(),
+        training: BTreeMap::new(),
     };
     world.run()?;
     Ok(world.outcome())
@@ -102,6 +119,9 @@ struct World<'a> {
     moves: usize,
     plans: u64,
     last_end: f64,
+    stays: Vec<Stay>,
+    /// By job and worker: the last stay.
+    training: BTreeMap<(usize, u32), usize>,
 }
 
 impl World<'_> {
@@ -132,6 +152,7 @@ impl World<'_> {
         let Some(((job, worker), node, number)) = self.fleet.step() else { return };
         let state = self.fleet.node(node).state(number);
         let (quality_at, work) = (state.quality_at, self.submissions[job].job.whole_work());
+        self.leaves(job, worker);
         self.jobs[job].note_quality(quality_at);
         if self.jobs[job].worker_ended(worker) {
             self.jobs[job].end(self.now);
@@ -154,10 +175,29 @@ impl World<'_> {
         let Some((_, job, worker)) = self.endings.pop_first() else { return };
         if let Some((node, carried)) = self.jobs[job].arrive(worker) {
             let number = self.fleet.start(node, (job, worker), Starting::Carried(Box::new(carried)), self.now);
-            self.jobs[job].is_at(worker, node, number);
+            self.trains_at(job, worker, node, number);
         }
         self.view.changed(self.now);
         self.plan_soon();
+    }
+
+    fn trains_at(&mut self, job: usize, worker: u32, node: usize, number: usize) {
+        self.jobs[job].is_at(worker, node, number);
+        let last = self.training.get(&(job, worker)).map(|stay| &mut self.stays[*stay]);
+        // It was paused for this instant only, to divide what is left.
+        if let Some(stay) = last.filter(|stay| stay.node == node && stay.span_s.1 == self.now) {
+            stay.span_s.1 = f64::INFINITY;
+            return;
+        }
+        self.training.insert((job, worker), self.stays.len());
+        self.stays.push(Stay { job, worker, node, span_s: (self.now, f64::INFINITY) });
+    }
+
+    /// It trains no more where it did.
+    fn leaves(&mut self, job: usize, worker: u32) {
+        let Some(stay) = self.training.get(&(job, worker)) else { return };
+        let end = &mut self.stays[*stay].span_s.1;
+        *end = end.min(self.now);
     }
 
     fn plan_soon(&mut self) {
@@ -209,6 +249,7 @@ impl World<'_> {
             left += carried.left();
             self.jobs[job].note_quality(carried.quality_at());
             self.jobs[job].idle(worker);
+            self.leaves(job, worker);
         }
         if workers > 0 {
             self.jobs[job].left = left / self.submissions[job].work(1.0, workers).max(f64::MIN_POSITIVE);
@@ -233,7 +274,7 @@ impl World<'_> {
             if let Seat { node, stage: Stage::Idle } = seat {
                 let part = self.submissions[job].part(left, workers, &mut self.draws);
                 let number = self.fleet.start(node, (job, worker), Starting::Anew(part), self.now);
-                self.jobs[job].is_at(worker, node, number);
+                self.trains_at(job, worker, node, number);
             }
         }
     }
@@ -244,6 +285,7 @@ impl World<'_> {
         let Some((_, Seat { node, stage: Stage::Training(Training { number, .. }) })) = seat else { return };
         let Some(carried) = self.fleet.stop(node, number, self.now) else { return };
         self.jobs[job].leave(moved.worker, moved.to, carried);
+        self.leaves(job, moved.worker);
         self.jobs[job].moves += 1;
         self.moves += 1;
         self.endings.insert((micros(self.now + self.costs.move_s), job, moved.worker));
@@ -278,6 +320,7 @@ impl World<'_> {
             makespan_s: self.last_end - first,
             moves: self.moves,
             plans: self.plans,
+            stays: self.stays,
         }
     }
 }

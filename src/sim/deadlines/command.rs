@@ -2,15 +2,18 @@
 //!
 //! Imports: the simulator's parts.
 
+use super::history::{NodeHistory, runs};
 use super::instance::{Instance, Tables, read};
 use super::policy::Solver;
 use super::summary::{Comparison, compare};
+use crate::policy::cluster::deadlines::{self, LearnedTime};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use std::path::{Path, PathBuf};
 
 /// Where run times and prices are looked for: these names beside the jobs, and in the folder `traces` beside theirs.
 const TIMES: [&str; 2] = ["exec_times.csv", "polimi_exec_times.csv"];
+const NO_TIMES: &str = "job_class,gpu_type,num_gpus,exec_time_s\n";
 const PRICES: [&str; 2] = ["vm_costs.csv", "polimi_vm_costs_azure.csv"];
 
 /// `flowsim deadlines`.
@@ -23,6 +26,10 @@ pub struct DeadlinesArguments {
     /// FILE or in ../traces.
     #[arg(long, value_name = "FILE")]
     pub times: Option<PathBuf>,
+    /// What a node with this type of GPU has seen, as `flowctl history --since 30d --json` wrote it there: run times that the table
+    /// does not have, by the jobs' names; may be given for several nodes.
+    #[arg(long, value_name = "TYPE=FILE", value_parser = learned)]
+    pub learned: Vec<(String, PathBuf)>,
     /// A CSV file with the columns VMtype, GPUtype, nGPUs, cost (per hour); otherwise vm_costs.csv or polimi_vm_costs_azure.csv beside
     /// FILE or in ../traces.
     #[arg(long, value_name = "FILE")]
@@ -62,6 +69,14 @@ pub struct DeadlinesArguments {
     /// Prints one JSON object instead of the table.
     #[arg(long)]
     pub json: bool,
+}
+
+fn learned(text: &str) -> Result<(String, PathBuf), String> {
+    let (gpu_type, file) = text
+        .split_once('=')
+        .filter(|(gpu_type, file)| !gpu_type.is_empty() && !file.is_empty())
+        .ok_or_else(|| "expected a type of GPU and a file, as K80=node-1.json".to_owned())?;
+    Ok((gpu_type.to_owned(), file.into()))
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -114,14 +129,20 @@ fn solvers(arguments: &DeadlinesArguments) -> Result<Vec<(String, Solver)>, Stri
 
 fn instances(arguments: &DeadlinesArguments) -> Result<Vec<Instance>, String> {
     let jobs = text_of(&arguments.file, "the jobs")?;
-    let times = beside(arguments.times.as_deref(), &arguments.file, &TIMES, "--times")?;
-    let times = text_of(&times, "the run times")?;
+    let times = beside(arguments.times.as_deref(), &arguments.file, &TIMES, "--times");
+    let times = match times {
+        // What was learned may be all that there is.
+        Err(_) if !arguments.learned.is_empty() => ("--learned".to_owned(), NO_TIMES.to_owned()),
+        found => text_of(&found?, "the run times")?,
+    };
+    let learned = learned_times(&arguments.learned)?;
     let prices = beside(arguments.prices.as_deref(), &arguments.file, &PRICES, "--prices")?;
     let prices = text_of(&prices, "the prices")?;
     let all = arguments.gpu_types.iter().any(|name| name == "all");
     let tables = Tables {
         jobs: (&jobs.0, &jobs.1),
         times: (&times.0, &times.1),
+        learned: &learned,
         prices: (&prices.0, &prices.1),
         gpu_types: if all { &[] } else { &arguments.gpu_types },
         nodes: arguments.nodes,
@@ -135,6 +156,14 @@ fn instances(arguments: &DeadlinesArguments) -> Result<Vec<Instance>, String> {
     }
     instances.retain(|instance| arguments.instance.is_empty() || arguments.instance.contains(&instance.name));
     Ok(instances)
+}
+
+fn learned_times(nodes: &[(String, PathBuf)]) -> Result<Vec<LearnedTime>, String> {
+    let read = nodes.iter().map(|(gpu_type, file)| Ok((text_of(file, "what the node has seen")?, gpu_type)));
+    let read: Vec<((String, String), &String)> = read.collect::<Result<_, String>>()?;
+    let nodes: Vec<NodeHistory<'_>> =
+        read.iter().map(|((path, text), gpu_type)| (path.as_str(), text.as_str(), gpu_type.as_str())).collect();
+    Ok(deadlines::learned(&runs(&nodes)?))
 }
 
 /// The file that was given, or the first of these names that is there.

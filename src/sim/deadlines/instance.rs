@@ -2,7 +2,7 @@
 //!
 //! Imports: policy, and the simulator's tables.
 
-use crate::policy::cluster::deadlines::{Catalogue, RunTimes, lower_bound};
+use crate::policy::cluster::deadlines::{Catalogue, LearnedTime, RunTimes, lower_bound};
 use crate::sim::table_file::{Row, TableFile};
 use std::collections::BTreeMap;
 
@@ -57,6 +57,8 @@ pub struct Tables<'t> {
     pub jobs: (&'t str, &'t str),
     /// `job_class`, `gpu_type`, `num_gpus`, `exec_time_s`.
     pub times: (&'t str, &'t str),
+    /// What nodes have seen, for what the table of run times does not have.
+    pub learned: &'t [LearnedTime],
     /// `VMtype`, `GPUtype`, `nGPUs`, `cost` per hour.
     pub prices: (&'t str, &'t str),
     /// The types of GPU that may be opened; empty: all that have a price.
@@ -177,6 +179,13 @@ fn run_times(tables: &Tables<'_>, catalogue: &Catalogue) -> Result<BTreeMap<Stri
         let Some(gpu) = catalogue.gpu_types().iter().position(|known| known == row.text(gpu)) else { continue };
         let entry = (gpu, row.whole(gpus, 1)? as usize, row.number(time)?);
         rows.entry(row.text(class).to_owned()).or_default().push(entry);
+    }
+    for time in tables.learned {
+        let Some(gpu) = catalogue.gpu_types().iter().position(|known| *known == time.gpu_type) else { continue };
+        let rows = rows.entry(time.class.clone()).or_default();
+        if !rows.iter().any(|(type_, gpus, _)| (*type_, *gpus) == (gpu, time.gpus)) {
+            rows.push((gpu, time.gpus, time.seconds));
+        }
     }
     let table = rows.into_iter().map(|(class, rows)| match RunTimes::new(catalogue, &rows) {
         Ok(times) => Ok((class, times)),

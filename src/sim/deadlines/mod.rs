@@ -6,6 +6,7 @@
 mod command;
 mod drawn;
 mod engine;
+mod history;
 mod instance;
 mod policy;
 mod summary;

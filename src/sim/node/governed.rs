@@ -6,16 +6,16 @@
 use super::idle::Idle;
 use super::state::State;
 use crate::model::{
-    Bytes, ClaimOrigin, ContainerId, ContainerObservation, CpuTime, CpuWeight, Directives, Evaluation, LimitChange,
-    Limits, Millis, NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, RunState, Runtime,
-    Setting, Usage, WorkForecast,
+    Bytes, ClaimOrigin, ContainerId, ContainerObservation, CpuTime, CpuWeight, Directives, Evaluation, Gpu, GpuUse,
+    LimitChange, Limits, Millis, NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, RunState,
+    Runtime, Setting, Usage, WorkForecast,
 };
-use crate::policy::{Governor, Holdback, diff};
+use crate::policy::{Contender, Governor, Holdback, diff};
 use crate::progress::{Precedent, Tracker, claim};
 use crate::sim::job::Job;
 use crate::sim::scenario::NodeShape;
 use crate::sim::sharing::Claim;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// What a job reads per second of an I/O wait.
@@ -75,6 +75,10 @@ struct Container {
     limits: Limits,
     original: Limits,
     place: Arc<Place>,
+    /// What the last plan gave it of its GPU, if that ranked it.
+    gpu_share: Option<f64>,
+    /// Of its GPU: when the last tick was, and GPU-seconds used by then.
+    gpu_mark: (f64, f64),
 }
 
 impl Governed {
@@ -160,6 +164,12 @@ impl Governed {
     pub(super) fn tick(&mut self, node: &Seen<'_>, now: f64) -> bool {
         let observation = self.observe(node, now, true);
         let plan = self.governor.tick(&observation);
+        for (container, planned) in node.present.iter().zip(&plan.containers) {
+            if let Some(container) = &mut self.containers[*container] {
+                let ranked = planned.gpus.first().filter(|part| part.rank.is_some());
+                container.gpu_share = ranked.map(|part| part.share.fraction());
+            }
+        }
         let changes = diff(&plan, &observation);
         for change in &changes {
             self.apply(change);
@@ -189,7 +199,7 @@ impl Governed {
                 io: Some(0.0),
             },
             holdback: self.holdback.map(|blocks| blocks.block_at(at.0, at)),
-            gpus: Vec::new(),
+            gpus: gpus(jobs, present),
             containers: present
                 .iter()
                 .filter_map(|&number| {
@@ -198,6 +208,20 @@ impl Governed {
                 })
                 .collect(),
         }
+    }
+
+    /// Who uses each GPU, as far as the policy has ranked them there: of whom nothing is known is not frozen.
+    pub(super) fn contenders(&mut self, node: &Seen<'_>, now: f64) -> BTreeMap<usize, Vec<(usize, Contender)>> {
+        let mut contenders: BTreeMap<usize, Vec<(usize, Contender)>> = BTreeMap::new();
+        for &number in node.present {
+            let (job, container) = (&node.jobs[number], &mut self.containers[number]);
+            let (Some(load), Some(container)) = (job.plan.gpu, container) else { continue };
+            container.read_log(job, now);
+            let Some(share) = container.gpu_share else { continue };
+            let contender = Contender { id: container.id.clone(), share, progress: container.tracker.progress() };
+            contenders.entry(load.device).or_default().push((number, contender));
+        }
+        contenders
     }
 
     fn apply(&mut self, change: &LimitChange) {
@@ -235,7 +259,17 @@ impl Container {
         let parent = job.plan.parent.as_deref().map(Arc::from);
         let place = Arc::new(Place { cpus: job.plan.cpus.clone(), parent, ..Place::default() });
         let id = ContainerId::new(&format!("{number:012}"));
-        Container { id, tracker, price, pipe: VecDeque::new(), limits: original, original, place }
+        Container {
+            id,
+            tracker,
+            price,
+            pipe: VecDeque::new(),
+            limits: original,
+            original,
+            place,
+            gpu_share: None,
+            gpu_mark: (0.0, 0.0),
+        }
     }
 
     fn observe(&mut self, job: &Job, state: &State, now: f64, at: Millis, close: bool) -> ContainerObservation {
@@ -256,11 +290,23 @@ impl Container {
             memory_floor: None,
             deadline: plan.told_deadline_s().map(|seconds| millis_from(plan.start_s + seconds)),
             usage: self.usage(job, state),
-            gpus: Vec::new(),
+            gpus: self.gpu_use(job, state, now, close).into_iter().collect(),
             limits: self.limits,
             original: self.original,
             learning,
         }
+    }
+
+    /// What it has had of its GPU since the last tick.
+    fn gpu_use(&mut self, job: &Job, state: &State, now: f64, close: bool) -> Option<GpuUse> {
+        let load = job.plan.gpu?;
+        let (from, used) = self.gpu_mark;
+        let passed = now - from.max(state.started_at);
+        if close {
+            self.gpu_mark = (now, state.gpu);
+        }
+        let share = (passed > 0.0).then(|| ((state.gpu - used) / passed).clamp(0.0, 1.0));
+        Some(GpuUse { gpu: load.device as u32, uuid: uuid(load.device), share, processes: 1, ..GpuUse::default() })
     }
 
     fn usage(&self, job: &Job, state: &State) -> Usage {
@@ -289,6 +335,16 @@ impl Container {
             tell(&mut self.tracker, job, unit, job.printed[unit], millis_before(printed + delay_s));
         }
     }
+}
+
+/// The GPUs that jobs use.
+fn gpus(jobs: &[Arc<Job>], present: &[usize]) -> Vec<Gpu> {
+    let devices: BTreeSet<usize> = present.iter().filter_map(|&number| Some(jobs[number].plan.gpu?.device)).collect();
+    devices.into_iter().map(|device| Gpu { index: device as u32, uuid: uuid(device), ..Gpu::default() }).collect()
+}
+
+fn uuid(device: usize) -> String {
+    format!("GPU-{device}")
 }
 
 /// The line at the end of a unit, as far as the job's log tells it.

@@ -3,10 +3,13 @@
 //! Imports: nothing of this crate but the simulator's parts.
 
 use super::carried::{Carried, Resident};
+use super::duty::Duty;
 use super::governed::{Governed, Learned, Seen};
+use super::gpus;
 use super::idle::Idle;
 use super::places::Places;
 use super::rules::Ruled;
+use super::speed;
 use super::state::{Stage, State};
 use crate::model::RecordedTick;
 use crate::sim::contender::{Contender, Decider};
@@ -27,6 +30,7 @@ enum Next {
     Job(usize),
     Recheck,
     Tick,
+    Turn,
 }
 
 /// A rule that gives a job nothing for now still lets it have what nobody else can reach.
@@ -44,6 +48,8 @@ pub(in crate::sim) struct Node {
     /// When a reference rule must share out again although no job has an event.
     recheck: f64,
     driver: Driver,
+    /// Freezes jobs that share a GPU.
+    duty: Option<Duty>,
     history: Option<History>,
     /// Where the jobs may run, unless all may run everywhere.
     places: Option<Places>,
@@ -71,6 +77,7 @@ impl Node {
             now: 0.0,
             recheck: f64::INFINITY,
             driver,
+            duty: contender.duty_cycle.then(Duty::default),
             history: history.then(History::default),
             places: None,
             places_are_stale: false,
@@ -126,6 +133,7 @@ impl Node {
             Driver::Governed(governed) => governed.remove(number),
             Driver::Ruled(_) => None,
         };
+        self.duty.iter_mut().for_each(|duty| duty.forget(number));
         self.states[number].leave();
         self.population_changed();
         Some(Carried { job: Arc::clone(&self.jobs[number]), state, learned })
@@ -161,7 +169,7 @@ impl Node {
     /// Whether a job that starts at this instant comes before what happens on the node by itself.
     pub(super) fn starts_next(&self, start_s: f64) -> bool {
         let job = self.due.iter().copied().fold(f64::INFINITY, f64::min);
-        start_s < job && start_s <= self.recheck && start_s <= self.tick_s()
+        start_s < job && start_s <= self.recheck && start_s <= self.tick_s() && start_s <= self.turn_s()
     }
 
     /// When something happens here by itself; infinite if never.
@@ -180,6 +188,7 @@ impl Node {
             Next::Job(slot) => return self.advance(slot),
             Next::Recheck => self.share_out(),
             Next::Tick => self.tick(),
+            Next::Turn => self.turn(),
         }
         None
     }
@@ -197,6 +206,9 @@ impl Node {
         if self.tick_s() < at {
             (at, next) = (self.tick_s(), Next::Tick);
         }
+        if self.turn_s() < at {
+            (at, next) = (self.turn_s(), Next::Turn);
+        }
         (at.max(self.now), next)
     }
 
@@ -207,11 +219,16 @@ impl Node {
         }
     }
 
-    /// A present job reached its next stop, or its wait is over.
+    fn turn_s(&self) -> f64 {
+        self.duty.as_ref().filter(|_| !self.present.is_empty()).map_or(f64::INFINITY, Duty::next_s)
+    }
+
+    /// A present job reached its next stop, or its wait or its kernel is over.
     fn advance(&mut self, slot: usize) -> Option<usize> {
         let number = self.present[slot];
         let (job, state) = (&Arc::clone(&self.jobs[number]), &mut self.states[number]);
-        if matches!(state.stage, Stage::Waiting { .. }) {
+        if !matches!(state.stage, Stage::Computing) {
+            state.settle(self.now);
             state.resume(job, self.now);
             self.share_out();
             return None;
@@ -239,9 +256,10 @@ impl Node {
             if let Driver::Governed(governed) = &mut self.driver {
                 governed.remove(number);
             }
+            self.duty.iter_mut().for_each(|duty| duty.forget(number));
             self.population_changed();
             return Some(number);
-        } else if state.wait_if_due(job, self.now) {
+        } else if state.wait_if_due(job, self.now) || state.queue_if_due(job) {
             self.share_out();
         } else if reached_quality && matches!(self.driver, Driver::Ruled(_)) {
             state.aim(job);
@@ -274,6 +292,18 @@ impl Node {
         }
     }
 
+    /// Some are frozen or thawed.
+    fn turn(&mut self) {
+        let (Some(duty), Driver::Governed(governed)) = (&mut self.duty, &mut self.driver) else { return };
+        let Node { shape, idle, jobs, states, present, .. } = self;
+        if duty.is_asking(self.now) {
+            duty.plan(governed.contenders(&Seen { shape, idle, jobs, states, present }, self.now), self.now);
+        }
+        if duty.turn(states, present, self.now) {
+            self.share_out();
+        }
+    }
+
     /// Shares the cores out anew and finds each job's next event.
     fn share_out(&mut self) {
         self.collect_claims();
@@ -293,7 +323,8 @@ impl Node {
             }
         }
         self.share_out_places();
-        let speed = self.speed();
+        let wanted = self.present.iter().map(|&number| self.jobs[number].plan.memory.0).sum();
+        let speed = speed::of(&self.shape, &self.shares, wanted);
         for (&number, &cores) in self.running.iter().zip(&self.shares) {
             let squeeze = match &self.driver {
                 Driver::Governed(governed) => governed.squeeze(number, &self.jobs[number]),
@@ -301,6 +332,7 @@ impl Node {
             };
             self.states[number].set_rate(cores, cores * speed * squeeze);
         }
+        gpus::share_out(&self.jobs, &mut self.states, &self.present);
         for (due, &number) in self.due.iter_mut().zip(&self.present) {
             *due = self.states[number].due();
         }
@@ -332,7 +364,7 @@ impl Node {
         for &number in &self.present {
             let state = &mut self.states[number];
             state.settle(self.now);
-            if matches!(state.stage, Stage::Computing) {
+            if matches!(state.stage, Stage::Computing) && !state.is_frozen {
                 let parallelism = self.jobs[number].plan.parallelism;
                 self.running.push(number);
                 self.claims.push(match &self.driver {
@@ -343,19 +375,6 @@ impl Node {
                 });
             }
         }
-    }
-
-    /// Work done per core-second: competing jobs disturb each other by the *effective* number of them, (Σc)²/Σc², and memory that
-    /// does not fit is paged.
-    fn speed(&self) -> f64 {
-        let (sum, squares) = self.shares.iter().fold((0.0, 0.0), |(sum, squares), c| (sum + c, squares + c * c));
-        if squares == 0.0 {
-            return 1.0;
-        }
-        let disturbed = 1.0 + self.shape.contention * (sum * sum / squares - 1.0);
-        let wanted: u64 = self.present.iter().map(|&number| self.jobs[number].plan.memory.0).sum();
-        let paged = (self.shape.memory.0 as f64 / wanted as f64).min(1.0);
-        paged / disturbed
     }
 
     fn note_shares(&mut self) {

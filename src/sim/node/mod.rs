@@ -9,12 +9,15 @@
 //! Imports: model, policy, progress.
 
 mod carried;
+mod duty;
 mod governed;
+mod gpus;
 mod idle;
 mod machine;
 mod places;
 mod rules;
 mod schedule;
+mod speed;
 mod state;
 #[cfg(test)]
 mod tests;

@@ -47,6 +47,7 @@ pub fn simulate(shape: &NodeShape, jobs: &[Job], contender: &Contender, keep: Ke
         end_s: state.ended_at,
         quality_s: state.quality_at - job.plan.start_s,
         cpu_s: state.cpu,
+        gpu_s: state.gpu,
     });
     let jobs = outcomes.collect();
     let (ticks, history, recording) = node.finish();

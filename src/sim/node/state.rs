@@ -13,6 +13,8 @@ pub(super) enum Stage {
     Waiting { until: f64 },
     /// Wants CPU.
     Computing,
+    /// Its kernel is in the queue of a GPU, with so many GPU-seconds left.
+    Queued { left: f64 },
 }
 
 /// One job's progress. `done` and `cpu` hold at the instant `since`; from there on the rates apply.
@@ -32,6 +34,13 @@ pub(in crate::sim) struct State {
     stop: f64,
     next_unit: usize,
     next_wait: f64,
+    next_kernel: f64,
+    /// GPU-seconds used.
+    pub gpu: f64,
+    /// Part of the GPU's time that its kernel has.
+    gpu_rate: f64,
+    /// Its processes are frozen. What they have queued is done all the same.
+    pub(super) is_frozen: bool,
     /// Seconds waited for I/O so far.
     pub waited: f64,
     /// When the quality was reached; NaN before.
@@ -56,6 +65,11 @@ impl State {
             stop: 0.0,
             next_unit: 0,
             next_wait: job.plan.waits.map_or(f64::INFINITY, |waits| waits.every),
+            // Half of the work of a step makes the batch ready, half reads what came of it.
+            next_kernel: job.plan.gpu.map_or(f64::INFINITY, |load| job.plan.startup_work + 0.5 * load.every),
+            gpu: 0.0,
+            gpu_rate: 0.0,
+            is_frozen: false,
             waited: 0.0,
             quality_at: f64::NAN,
             ended_at: f64::NAN,
@@ -93,6 +107,11 @@ impl State {
         let seconds = now - self.since;
         self.done = (self.done + self.rate * seconds).min(self.stop);
         self.cpu += self.cores * seconds;
+        if let Stage::Queued { left } = &mut self.stage {
+            let had = (self.gpu_rate * seconds).min(*left);
+            *left -= had;
+            self.gpu += had;
+        }
         self.since = now;
     }
 
@@ -105,6 +124,18 @@ impl State {
     pub(super) fn set_rate(&mut self, cores: f64, rate: f64) {
         self.cores = cores;
         self.rate = rate;
+    }
+
+    /// Freezes or thaws it at `now`.
+    pub(super) fn freeze(&mut self, is_frozen: bool, now: f64) {
+        self.settle(now);
+        self.set_rate(0.0, 0.0);
+        self.is_frozen = is_frozen;
+    }
+
+    /// The GPU gives its kernel this part of its time.
+    pub(super) fn set_gpu_rate(&mut self, rate: f64) {
+        self.gpu_rate = rate;
     }
 
     pub(super) fn cores(&self) -> f64 {
@@ -122,12 +153,13 @@ impl State {
 
     /// What another node starts with: the work is saved, the counters of the cgroup are not.
     pub(super) fn saved(&self) -> State {
-        State { stage: Stage::Away, cpu: 0.0, waited: 0.0, rate: 0.0, cores: 0.0, ..self.clone() }
+        State { stage: Stage::Away, cpu: 0.0, gpu: 0.0, waited: 0.0, rate: 0.0, cores: 0.0, ..self.clone() }
     }
 
     /// It is no longer here.
     pub(super) fn leave(&mut self) {
         self.stage = Stage::Away;
+        self.is_frozen = false;
         self.set_rate(0.0, 0.0);
     }
 
@@ -171,11 +203,20 @@ impl State {
         true
     }
 
+    /// Queues a kernel if one is due here.
+    pub(super) fn queue_if_due(&mut self, job: &Job) -> bool {
+        let Some(load) = job.plan.gpu.filter(|_| self.done >= self.next_kernel) else { return false };
+        self.next_kernel += load.every;
+        self.stage = Stage::Queued { left: load.kernel_s };
+        self.set_rate(0.0, 0.0);
+        true
+    }
+
     /// Finds the work at which the next thing happens.
     pub(super) fn aim(&mut self, job: &Job) {
         let mark = job.marks.get(self.next_unit).copied().unwrap_or(job.whole_work());
         let quality = if self.quality_at.is_nan() { job.quality_work } else { f64::INFINITY };
-        self.stop = mark.min(quality).min(self.next_wait);
+        self.stop = mark.min(quality).min(self.next_wait).min(self.next_kernel);
     }
 
     /// The instant of the job's next event at its present rate.
@@ -183,8 +224,9 @@ impl State {
         match self.stage {
             Stage::Away => f64::INFINITY,
             Stage::Waiting { until } => until,
+            Stage::Queued { left } if self.gpu_rate > 0.0 => self.since + left / self.gpu_rate,
             Stage::Computing if self.rate > 0.0 => self.since + (self.stop - self.done) / self.rate,
-            Stage::Computing => f64::INFINITY,
+            Stage::Computing | Stage::Queued { .. } => f64::INFINITY,
         }
     }
 }

@@ -26,6 +26,7 @@ fn job(start_s: f64, work: f64, parallelism: f64) -> JobPlan {
         startup_work: 0.0,
         startup_s: 0.0,
         waits: None,
+        gpu: None,
         units: 10,
         unit_spread: 0.0,
         curve: LearningCurve { from: 1.0, to: 0.0, noise: 0.0, shape: Shape::Exponential { rate: 5.0 } },
@@ -314,3 +315,5 @@ fn the_same_seed_gives_the_same_run_to_the_last_bit() {
         assert_eq!(run(), run(), "{policy}");
     }
 }
+
+mod gpu;

@@ -139,6 +139,7 @@ pub(super) fn specon(seeds: u64) -> Result<Evaluation, String> {
         assumed: "SpeCon on plainly shared nodes; each further competitor costs 3 % of the speed, and a move takes 5 s",
         honest: "SpeCon on plainly shared nodes; competitors cost each other nothing, and a move takes 10 s",
         default: "least added completion, moves that pay, governed nodes; as honest",
+        schedules: seeds,
         rows: rows(&published, &contender("swarm")?, &contender("specon-plain")?, seeds)?,
         notes: &[
             "Mean completion: where every node shares its processors evenly, a move helps the jobs that stay only while the target has \
@@ -169,6 +170,7 @@ pub(super) fn procon(seeds: u64) -> Result<Evaluation, String> {
         assumed: "ProCon on plainly shared nodes; each further competitor costs 3 % of the speed",
         honest: "ProCon on plainly shared nodes; competitors cost each other nothing",
         default: "least added completion, moves that pay, governed nodes; as honest",
+        schedules: seeds,
         rows: rows(&published, &contender("swarm")?, &contender("procon-plain")?, seeds)?,
         notes: &[
             "Mean completion and makespan: spread placement counts jobs, ProCon counts the time for which they will be in each other's way. \
@@ -198,6 +200,7 @@ pub(super) fn dragon(seeds: u64) -> Result<Evaluation, String> {
         assumed: "weights and scaling at once, on plainly shared nodes; each further competitor costs 3 % of the speed",
         honest: "the same; competitors cost each other nothing",
         default: "the same with least added completion, moves that pay, governed nodes; as honest",
+        schedules: seeds,
         rows: rows(&published, &dragon, &weighted, seeds)?,
         notes: &[
             "The published figures are the best of several jobs in one run. Beside them stands the mean of all four jobs, which is not published: \

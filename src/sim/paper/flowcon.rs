@@ -37,12 +37,12 @@ impl Setting {
             flowcon: FlowconSettings { growth_threshold, share_floor: SHARE_FLOOR },
             ..PolicySettings::default()
         };
-        Contender { name: "flowcon".to_owned(), decider: Decider::Governor(settings) }
+        Contender { name: "flowcon".to_owned(), decider: Decider::Governor(settings), duty_cycle: false }
     }
 }
 
 fn default_policy() -> Contender {
-    Contender { name: "balanced".to_owned(), decider: Decider::Governor(PolicySettings::default()) }
+    Contender { name: "balanced".to_owned(), decider: Decider::Governor(PolicySettings::default()), duty_cycle: false }
 }
 
 /// Both runs of one schedule.
@@ -107,6 +107,7 @@ pub(super) fn evaluate(seeds: u64) -> Evaluation {
         assumed: "FlowCon; each further competitor costs 3 % of the speed",
         honest: "FlowCon; competitors cost each other nothing",
         default: "balanced, as honest",
+        schedules: seeds,
         rows: [fixed_three(seeds), random(seeds)].concat(),
         notes: &NOT_REPRODUCED,
     }

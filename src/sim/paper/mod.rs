@@ -1,4 +1,4 @@
-//! `flowsim paper`: the headline figures of five published systems beside what the simulation gives.
+//! `flowsim paper`: the headline figures of published systems beside what the simulation gives.
 //!
 //! Each figure is simulated three times: the published policy under its paper's assumptions (`assumed`), the same under assumptions that
 //! favour nobody (`honest`), and our default under those (`default`). What cannot be reproduced stays in the table, with the reason below it.
@@ -7,6 +7,8 @@
 mod cluster;
 mod flowcon;
 mod page;
+mod pollux;
+mod testbed;
 mod thesis;
 
 use crate::sim::output::write_whole;
@@ -25,6 +27,9 @@ pub struct PaperArguments {
     /// How many schedules to draw.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub seeds: u64,
+    /// Where the tables of Pollux's artifact lie: pollux_workloads.csv, pollux_throughput.csv and pollux_published_jct.csv.
+    #[arg(long, value_name = "DIRECTORY", default_value = ".")]
+    pub tables: PathBuf,
     /// Writes a page instead of printing tables.
     #[arg(long, value_name = "PATH")]
     pub html: Option<PathBuf>,
@@ -45,6 +50,8 @@ pub enum Paper {
     Dragon,
     /// A thesis on deadlines and the cost of rented GPU nodes.
     Thesis,
+    /// Pollux: the Tiresias baseline of its artifact, from its published tables (not part of all: see --tables).
+    Pollux,
 }
 
 /// One published figure, and what the simulation gives.
@@ -73,6 +80,8 @@ struct Evaluation {
     assumed: &'static str,
     honest: &'static str,
     default: &'static str,
+    /// How many schedules a row is the mean of.
+    schedules: u64,
     rows: Vec<Row>,
     /// What is not reproduced, and why.
     notes: &'static [&'static str],
@@ -84,29 +93,29 @@ struct Evaluation {
 /// A page that cannot be written; a plan that must not be carried out.
 pub fn run(arguments: &PaperArguments) -> Result<String, String> {
     let all = [Paper::Flowcon, Paper::Specon, Paper::Procon, Paper::Dragon, Paper::Thesis];
-    let wanted = all.into_iter().filter(|paper| arguments.paper == Paper::All || *paper == arguments.paper);
-    let evaluations: Result<Vec<_>, _> = wanted.map(|paper| evaluate(paper, arguments.seeds)).collect();
+    let wanted = if arguments.paper == Paper::All { &all[..] } else { &[arguments.paper] };
+    let evaluations: Result<Vec<_>, _> = wanted.iter().map(|paper| evaluate(*paper, arguments)).collect();
     let evaluations = evaluations?;
     match &arguments.html {
         Some(path) => write_whole(path, page::html(&evaluations, arguments.seeds).as_bytes()).map(|()| String::new()),
-        None => {
-            Ok(evaluations.iter().map(|evaluation| text(evaluation, arguments.seeds)).collect::<Vec<_>>().join("\n"))
-        }
+        None => Ok(evaluations.iter().map(text).collect::<Vec<_>>().join("\n")),
     }
 }
 
-fn evaluate(paper: Paper, seeds: u64) -> Result<Evaluation, String> {
+fn evaluate(paper: Paper, arguments: &PaperArguments) -> Result<Evaluation, String> {
+    let seeds = arguments.seeds;
     match paper {
         Paper::Flowcon | Paper::All => Ok(flowcon::evaluate(seeds)),
         Paper::Specon => cluster::specon(seeds),
         Paper::Procon => cluster::procon(seeds),
         Paper::Dragon => cluster::dragon(seeds),
         Paper::Thesis => thesis::evaluate(seeds),
+        Paper::Pollux => pollux::evaluate(&arguments.tables),
     }
 }
 
-fn text(evaluation: &Evaluation, seeds: u64) -> String {
-    let Evaluation { title, base, assumed, honest, default, rows, notes } = evaluation;
+fn text(evaluation: &Evaluation) -> String {
+    let Evaluation { title, base, assumed, honest, default, schedules, rows, notes } = evaluation;
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["schedule", "figure", "published", "assumed", "honest", "default"]);
@@ -115,7 +124,7 @@ fn text(evaluation: &Evaluation, seeds: u64) -> String {
     }
     let notes: String = notes.iter().map(|note| format!("- {note}\n")).collect();
     format!(
-        "{title}\nChanges against {base}; means over {seeds} schedules (range of four fifths).\n\
+        "{title}\nChanges against {base}; means over {schedules} schedules (range of four fifths).\n\
          assumed: {assumed}\nhonest: {honest}\ndefault: {default}\n{table}\n\nNot reproduced, and why\n{notes}"
     )
 }

@@ -19,14 +19,14 @@ pub(super) fn html(evaluations: &[Evaluation], seeds: u64) -> String {
 }
 
 fn section(evaluation: &Evaluation) -> String {
-    let Evaluation { title, base, assumed, honest, default, rows, notes } = evaluation;
+    let Evaluation { title, base, assumed, honest, default, schedules, rows, notes } = evaluation;
     let rows: String = rows.iter().map(row).collect();
     let notes: String = notes.iter().map(|note| format!("<li>{}</li>", escaped(note))).collect();
     let columns = [("assumed", assumed), ("honest", honest), ("default", default)]
         .map(|(name, meaning)| format!("<b>{name}</b>: {}", escaped(meaning)))
         .join("; ");
     format!(
-        "<section><h2>{}</h2><p>Changes against {}; {columns}.</p>\
+        "<section><h2>{}</h2><p>Changes against {}; means over {schedules} schedules; {columns}.</p>\
          <div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>schedule</th><th class=\"left\">figure</th><th>published</th><th>assumed</th>\
          <th>honest</th><th>default</th></tr></thead><tbody>{rows}</tbody></table></div>\
          <h3>Not reproduced, and why</h3><ul>{notes}</ul></section>",

@@ -60,6 +60,7 @@ pub(super) fn evaluate(seeds: u64) -> Result<Evaluation, String> {
         assumed: "the thesis's greedy rule, and the best of 1,000 randomised constructions; its EDF gives each job a node of its own; restarts are free",
         honest: "the same against EDF on shared nodes; a restart costs 60 s",
         default: "our greedy rule that prices scarce GPUs, and local search; as honest",
+        schedules: seeds,
         rows,
         notes: &[
             "Greedy against EDF: the rule as listed gives a job the cheapest configuration that meets its deadline, and else the fastest. \

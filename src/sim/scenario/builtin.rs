@@ -3,16 +3,17 @@
 //! `fixed-3` is FlowCon's §5.3: VAE at 0 s, MNIST (PyTorch) at 40 s, MNIST (TensorFlow) at 80 s. Sizes follow from the published
 //! overlaps under plain Docker: three jobs together for 84.7 s, two for 240.5 s, makespan 394.0 s.
 //! `random-N` is its §5.4 and §5.5: N jobs that start within 200 s; sizes 30 ..= 220 node-CPU-seconds, exponential curves.
+//! `gpu-4`: four trainings that start within a minute and take 30 ..= 220 s each alone on the one GPU, which is busy for 96 % of that.
 //! Imports: model.
 
 use super::NodeShape;
 use crate::model::{Bounds, Bytes, CpuWeight, ProgressUnit};
 use crate::sim::curve::{LearningCurve, Shape, Stage};
-use crate::sim::job::{JobPlan, Reports, Waits};
+use crate::sim::job::{GpuLoad, JobPlan, Reports, Waits};
 use crate::sim::random::Stream;
 
 /// The schedules.
-pub const BUILT_IN: [&str; 4] = ["fixed-3", "random-5", "random-10", "random-15"];
+pub const BUILT_IN: [&str; 5] = ["fixed-3", "random-5", "random-10", "random-15", "gpu-4"];
 
 /// Endings of a schedule's name, and what each changes.
 pub const VARIATIONS: [(&str, &str); 14] = [
@@ -43,13 +44,23 @@ const SIZE_NODE_S: (f64, f64) = (30.0, 220.0);
 const QUALITY_AT: (f64, f64) = (0.15, 0.7);
 /// −ln(1 − 0.968) / 0.145: how fast the training of FlowCon's figure 1 converges.
 pub(in crate::sim) const FIGURE_1_RATE: f64 = 23.7;
+const GPU_START_WITHIN_S: f64 = 60.0;
+/// Seconds of what a step queues on the GPU, and of one core's work between two.
+const KERNEL_S: f64 = 0.004;
+const BETWEEN_KERNELS_S: f64 = 0.000_16;
 const VARIATION_STREAM: u64 = 1;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Schedule {
+    FixedThree,
+    Random(usize),
+    Gpu(usize),
+}
 
 /// A built-in schedule with its variations.
 #[derive(Clone, Debug)]
 pub(super) struct BuiltIn {
-    /// `None` = the fixed three.
-    random_jobs: Option<usize>,
+    schedule: Schedule,
     variations: Variations,
 }
 
@@ -57,14 +68,23 @@ impl BuiltIn {
     /// `None` if `name` does not begin with a schedule's name.
     pub(super) fn parse(name: &str) -> Result<Option<BuiltIn>, String> {
         let Some((schedule, variations)) = split(name, &BUILT_IN)? else { return Ok(None) };
-        let random_jobs = schedule.strip_prefix("random-").and_then(|count| count.parse().ok());
-        Ok(Some(BuiltIn { random_jobs, variations }))
+        let count = |kind: &str| schedule.strip_prefix(kind).and_then(|count| count.parse().ok());
+        let random = count("random-").map(Schedule::Random);
+        let schedule = random.or(count("gpu-").map(Schedule::Gpu)).unwrap_or(Schedule::FixedThree);
+        Ok(Some(BuiltIn { schedule, variations }))
+    }
+
+    pub(super) fn uses_gpus(&self) -> bool {
+        matches!(self.schedule, Schedule::Gpu(_))
     }
 
     pub(super) fn plans(&self, node: &NodeShape, seed: u64, draws: &mut Stream) -> Vec<JobPlan> {
-        let mut plans = match self.random_jobs {
-            Some(count) => (0..count).map(|number| random_job(number, START_WITHIN_S, node, draws)).collect(),
-            None => fixed_three(node),
+        let mut plans = match self.schedule {
+            Schedule::Random(count) => {
+                (0..count).map(|number| random_job(number, START_WITHIN_S, node, draws)).collect()
+            }
+            Schedule::Gpu(count) => (0..count).map(|number| gpu_job(number, node, draws)).collect(),
+            Schedule::FixedThree => fixed_three(node),
         };
         self.variations.apply(&mut plans, node, seed);
         plans
@@ -139,6 +159,7 @@ pub(in crate::sim) fn job(
         startup_work: 0.0,
         startup_s: 0.0,
         waits: None,
+        gpu: None,
         units,
         unit_spread: 0.03,
         curve,
@@ -184,6 +205,15 @@ pub(in crate::sim) fn random_job(number: usize, within_s: f64, node: &NodeShape,
     plan.memory = Bytes((draws.log_uniform(0.2, 4.0) * (1u64 << 30) as f64) as u64);
     plan.reports.unit = if units > 100 { ProgressUnit::Step } else { ProgressUnit::Epoch };
     plan
+}
+
+/// The same on a GPU, which takes as long for it alone as the cores would.
+fn gpu_job(number: usize, node: &NodeShape, draws: &mut Stream) -> JobPlan {
+    let plan = random_job(number, GPU_START_WITHIN_S, node, draws);
+    let alone_s = plan.work / node.cores;
+    let work = alone_s * BETWEEN_KERNELS_S / (BETWEEN_KERNELS_S + KERNEL_S);
+    let gpu = Some(GpuLoad { device: 0, every: BETWEEN_KERNELS_S, kernel_s: KERNEL_S });
+    JobPlan { work, parallelism: 1.0, gpu, ..plan }
 }
 
 fn vary(plan: &mut JobPlan, variation: &str, number: usize, node: &NodeShape, draws: &mut Stream) {

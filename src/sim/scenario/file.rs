@@ -9,13 +9,17 @@ mod text;
 use super::NodeShape;
 use crate::model::{Bounds, CpuWeight, Numbers, Share};
 use crate::sim::curve::LearningCurve;
-use crate::sim::job::{JobPlan, Reports, Waits};
+use crate::sim::job::{GpuLoad, JobPlan, Reports, Waits};
 use crate::sim::random::Stream;
 use check::Checker;
 use text::{FileText, JobText, Range, ReportsText};
 
 /// A job that may use less would never end.
 const LEAST_CORES: f64 = 0.01;
+
+/// Every kernel is an event.
+const LEAST_KERNEL_S: f64 = 1e-4;
+const MOST_DEVICE: f64 = 1023.0;
 
 /// A job as the file describes it: ranges are drawn for each seed.
 #[derive(Clone, Debug)]
@@ -37,12 +41,35 @@ pub(super) struct JobTemplate {
     startup_s: Range,
     /// Node-CPU-seconds between waits, and seconds of each.
     waits: Option<(f64, f64)>,
+    gpu: Option<GpuTemplate>,
     units: Range,
     unit_spread: f64,
     curve: LearningCurve,
     shown: Option<LearningCurve>,
     before: Option<LearningCurve>,
     reports: Reports,
+}
+
+/// What a job does on a GPU.
+#[derive(Clone, Copy, Debug)]
+struct GpuTemplate {
+    device: usize,
+    /// GPU-seconds of each unit, and of each kernel.
+    unit_s: f64,
+    kernel_s: f64,
+}
+
+impl GpuTemplate {
+    fn load(self, plan: &JobPlan) -> GpuLoad {
+        let kernels = plan.units as f64 * (self.unit_s / self.kernel_s).max(1.0);
+        GpuLoad { device: self.device, every: plan.work / kernels, kernel_s: self.kernel_s.min(self.unit_s) }
+    }
+}
+
+impl JobTemplate {
+    pub(super) fn uses_gpu(&self) -> bool {
+        self.gpu.is_some()
+    }
 }
 
 /// Name, node and jobs of a scenario file.
@@ -74,6 +101,14 @@ fn template(check: &Checker, node: &NodeShape, number: usize, job: &JobText) -> 
         Some(io) => Some((check.positive("every", &io.every)?, check.at_least("wait_s", &io.wait_s, 0.0)?)),
         None => None,
     };
+    let gpu = match &job.gpu {
+        Some(gpu) => Some(GpuTemplate {
+            device: check.within("device", &gpu.device, 0.0, MOST_DEVICE)? as usize,
+            unit_s: check.positive("unit_s", &gpu.unit_s)?,
+            kernel_s: check.at_least("kernel_s", &gpu.kernel_s, LEAST_KERNEL_S)?,
+        }),
+        None => None,
+    };
     Ok(JobTemplate {
         name: job.name.clone().unwrap_or_else(|| format!("job-{}", number + 1)),
         count,
@@ -90,6 +125,7 @@ fn template(check: &Checker, node: &NodeShape, number: usize, job: &JobText) -> 
         startup_work: check.range("startup_work", &job.startup_work, 0.0)?,
         startup_s: check.range("startup_s", &job.startup_s, 0.0)?,
         waits,
+        gpu,
         units: check.units(&job.units, count)?,
         unit_spread: check.within("unit_spread", &job.unit_spread, 0.0, 0.5)?,
         curve: curve::parse(check, &job.curve)?,
@@ -122,7 +158,7 @@ fn plan(template: &JobTemplate, copy: usize, node: &NodeShape, draws: &mut Strea
     let mut draw = |range: &Range| draws.uniform(range.low, range.high);
     let name = &template.name;
     let reach = template.cpus.as_ref().map_or(node.cores, |cpus| cpus.count() as f64);
-    JobPlan {
+    let plan = JobPlan {
         name: if template.count == 1 { name.clone() } else { format!("{name}-{}", copy + 1) },
         start_s: draw(&template.start_s),
         work: draw(&template.work) * node.cores,
@@ -143,5 +179,7 @@ fn plan(template: &JobTemplate, copy: usize, node: &NodeShape, draws: &mut Strea
         shown: template.shown.clone(),
         before: template.before.clone(),
         reports: template.reports,
-    }
+        gpu: None,
+    };
+    JobPlan { gpu: template.gpu.map(|gpu| gpu.load(&plan)), ..plan }
 }

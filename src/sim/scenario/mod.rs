@@ -95,6 +95,14 @@ impl Scenario {
         Ok(Scenario { name, node, schedule: Schedule::File(jobs) })
     }
 
+    /// Whether any of its jobs uses a GPU.
+    pub fn uses_gpus(&self) -> bool {
+        match &self.schedule {
+            Schedule::BuiltIn(built_in) => built_in.uses_gpus(),
+            Schedule::File(jobs) => jobs.iter().any(file::JobTemplate::uses_gpu),
+        }
+    }
+
     /// The jobs of one seed, ordered by start.
     pub fn draw(&self, seed: u64) -> Vec<Job> {
         let mut draws = Stream::new(seed, SCHEDULE_STREAM);

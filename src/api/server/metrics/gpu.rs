@@ -70,5 +70,8 @@ pub(super) fn of_containers(jobs: &[JobStatus], out: &mut DescriptorEncoder<'_>)
         parts().filter_map(|(job, part)| Some((labels(job, part), part.share.filter(|share| share.is_finite())?)));
     family(out, Kind::Gauge, "flowcon_container_gpu_share_ratio", "Part of the GPU's time that it had", shares)?;
     let held = parts().filter_map(|(job, part)| Some((labels(job, part), part.memory?.0 as f64)));
-    family(out, Kind::Gauge, "flowcon_container_gpu_memory_bytes", "GPU memory that its processes hold", held)
+    family(out, Kind::Gauge, "flowcon_container_gpu_memory_bytes", "GPU memory that its processes hold", held)?;
+    let frozen = jobs.iter().filter_map(|job| Some((identity(job), job.frozen.filter(|share| share.is_finite())?)));
+    let help = "Part of the last minute for which it was frozen, so that another job on its GPU keeps its speed";
+    family(out, Kind::Gauge, "flowcon_container_frozen_ratio", help, frozen)
 }

@@ -3,6 +3,7 @@
 use super::super::Check;
 use crate::api::wire::Status;
 use crate::host::gpu::NoGpu;
+use crate::host::gpu::mps::Mps;
 use crate::term::text;
 
 const NAME: &str = "gpu driver";
@@ -53,6 +54,24 @@ pub(in crate::cli::doctor) fn driver_of_gpus(daemon: Option<&Status>, driver: &D
             "look at `dmesg`, try `nvidia-smi`",
         ),
     })
+}
+
+/// Whether what `gpu.control = "mps"` counts on is there.
+pub(in crate::cli::doctor) fn mps(found: &Mps) -> Check {
+    const NAME: &str = "gpu sharing";
+    match found {
+        Mps::Reachable(_) => Check::ok(NAME, found.to_string()),
+        Mps::Closed(_) => Check::warn(
+            NAME,
+            format!("{found}: `flowctl run --gpu-share` of this user finds none"),
+            "run the control daemon as the user of the jobs: on most GPUs MPS serves one user at a time",
+        ),
+        Mps::Ended(_) | Mps::Missing(_) => Check::warn(
+            NAME,
+            format!("gpu.control = \"mps\", but {found}: jobs share their GPU by turns, each with all of it"),
+            "start it as the user of the jobs: nvidia-cuda-mps-control -d",
+        ),
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ mod gpu;
 mod kernel;
 
 pub(super) use engine::{bad_address, driver, engine, gpus, log_driver, no_engine, none_here};
-pub(super) use gpu::{Driver, driver_of_gpus};
+pub(super) use gpu::{Driver, driver_of_gpus, mps};
 pub(super) use kernel::{Inotify, cgroups, controllers, inotify, pressure, read_only_cgroups};
 
 use super::super::text;

@@ -6,7 +6,7 @@ pub(super) fn cluster() -> Topic {
     Topic {
         name: "cluster",
         about: "several machines on Docker Swarm: submit, place, move, drain, and what a lost node means",
-        sections: vec![begin(), jobs(), labels(), moves(), loss(), never(), agents()],
+        sections: vec![begin(), jobs(), labels(), queue(), moves(), loss(), rented(), never(), agents()],
     }
 }
 
@@ -23,9 +23,17 @@ fn begin() -> Section {
                  flowctl cluster status    # on a manager",
             ),
             paragraph(
+                "To see it first: `flowcoord demo`, as root, makes three engines on this machine, forms a Swarm of them, runs the same trainings \
+                 plainly and governed, and removes everything.",
+            ),
+            paragraph(
                 "The coordinator keeps no state of its own: all of it is labels flowcon.cluster.* on services, written by compare-and-swap in \
                  Swarm's own store. Kill it at any instant, and the next one goes on from there. Removing flowcon leaves services that Swarm \
                  goes on running where they are.",
+            ),
+            paragraph(
+                "`flowctl cluster doctor`, as root on a manager, checks the coordinator, the certificates, and agent, version and clock of every \
+                 node, and says how to fix what it finds. Dashboard, alerts and scrape configuration for Prometheus are in config/.",
             ),
         ],
     }
@@ -61,19 +69,76 @@ fn labels() -> Section {
                 "flowcon.checkpoint=VOLUME",
                 "The volume that it saves its state in. A local one is carried along when it moves.",
             ),
-            item("flowcon.stop-grace=DURATION", "How long it may take to save and stop; 2m unless told."),
+            item(
+                "flowcon.stop-grace=DURATION",
+                "How long it may take to save and stop. Swarm is told so when the job starts, unless its --stop-grace-period is longer already. \
+                 Without both: 2m with a checkpoint, else Swarm's 10s.",
+            ),
             item("flowcon.movable=true|false", "Whether it may be moved; without it, if it has a checkpoint."),
             item("flowcon.gang=NAME", "The job that it is a worker of: all start together or not at all."),
             item(
                 "flowcon.workers-min=N, flowcon.workers-max=N",
-                "How many workers of its gang it needs, and how many help.",
+                "How many workers of its gang it needs, and how many help. Give the first with services that are created one after another: \
+                 without it those that are there are all.",
             ),
             item(
                 "flowcon.priority=1…100[/DECAY]",
                 "How important it is, and which part of that is lost with time, 0 to 1.",
             ),
+            item(
+                "flowcon.deadline=DURATION|TIME",
+                "When it should have ended, with queue = \"deadlines\": so long after its submission, or an instant as 2026-01-31T18:00Z.",
+            ),
+            item("flowcon.duration=DURATION", "How long it takes on what it reserves, as you believe."),
             item("flowcon.after=JOB,…", "It waits until these are done with exit code 0."),
             item("flowcon.on-node-loss=wait|restart", "What becomes of it when its node is lost; see below."),
+        ],
+    }
+}
+
+fn queue() -> Section {
+    Section {
+        heading: "QUEUE",
+        parts: vec![
+            paragraph(
+                "Jobs start in the order of their arrival, the first that fits; more important ones before them. All workers of a gang start \
+                 together or none. Where nobody waits, elastic jobs (workers-min below workers-max) get more workers, and give them up \
+                 again for a more important job. A gang that lacks a worker, because it was paused, failed to start or its node is lost, \
+                 stops as a whole, saves, and goes on as a whole.",
+            ),
+            paragraph(
+                "With reclaim = true in [cluster] of flowcoord.toml whole jobs are stopped for a more important one that fits in no other \
+                 way: only jobs that save their state, all workers of a gang or none. They wait in the queue and go on later.",
+            ),
+            paragraph(
+                "With queue = \"deadlines\" the job goes first that must start first: its deadline less the time that it takes (flowcon.duration, or \
+                 what trainings here have needed). A job without a deadline should start overtaken-for (10m) after its submission. Where that makes \
+                 jobs late, other orders are tried for less lateness, each second of it counted by the job's priority. Whoever should have \
+                 started overtaken-for ago stands before all others, so that nobody waits for ever. A job gets the cheapest nodes with room, by their label \
+                 flowcon.price (per hour). What runs is not stopped, and elastic jobs stay as they start. `flowctl cluster explain JOB` \
+                 says the deadline, the expected end and whether it is in time; nothing is expected of a job of which nobody \
+                 knows how long it takes, nor of those behind it.",
+            ),
+        ],
+    }
+}
+
+fn rented() -> Section {
+    Section {
+        heading: "RENTED NODES",
+        parts: vec![
+            paragraph(
+                "With close-after in [nodes] of flowcoord.toml the coordinator closes nodes that nobody needs, and opens them for jobs that wait: \
+                 those with the label flowcon.rented=true that are no managers, and no others:",
+            ),
+            Part::Code("docker node update --label-add flowcon.rented=true --label-add flowcon.price=2.50 NODE"),
+            paragraph(
+                "An idle node (nothing of a job on it, nor the local checkpoint of one that is not done) is set to availability drain after that \
+                 time, and close-command is run with its name; Swarm moves what else runs there. For a job that has no room elsewhere, \
+                 all workers of a gang counted, open-command is run and the node set to active: the cheapest by flowcon.price first. A command that fails is \
+                 run again later, and `flowctl cluster status` says so. The last node stays open. Results that must outlive a node belong into \
+                 shared storage.",
+            ),
         ],
     }
 }
@@ -83,7 +148,7 @@ fn moves() -> Section {
         heading: "MOVES",
         parts: vec![
             paragraph(
-                "A job moves where that shortens completions by more than the move costs, from a node that is drained (`flowctl cluster \
+                "A job moves where that shortens completions by twice what the move costs, from a node that is drained (`flowctl cluster \
                  drain NODE --wait`), or by hand (`flowctl cluster move JOB NODE`). At every instant it is alive on one node at most:",
             ),
             item("stopping", "It is scaled to 0, gets SIGTERM and saves."),
@@ -93,7 +158,10 @@ fn moves() -> Section {
             ),
             item(
                 "carrying",
-                "Its local checkpoint is copied from agent to agent, with a SHA-256, and becomes visible only when whole.",
+                "Its local checkpoint is copied from agent to agent, with a SHA-256, and becomes visible only when whole. The agents attest \
+                 a second time after that; where anything came to life or wrote meanwhile, it is copied again. What the source's flowcond knows of the \
+                 job goes with it (its learning curve, units done and what one costs), so that the target's ranks it before its first line. \
+                 Where that fails, the target learns anew and the move goes on.",
             ),
             item(
                 "starting",
@@ -132,7 +200,7 @@ fn never() -> Section {
                  elsewhere, and stops nothing but jobs that move, are paused, make room for a more important job, or lost their lease.",
             ),
             paragraph(
-                "Not carried: extended attributes, sockets and devices in a checkpoint; volumes of other drivers stay where they are, and need \
+                "Not carried: sockets, devices and file capabilities in a checkpoint; volumes of other drivers stay where they are, and need \
                  not be carried. A locked Swarm (autolock) keeps its key encrypted: give certificate, key and authority in flowcoord.toml.",
             ),
         ],
@@ -142,10 +210,19 @@ fn never() -> Section {
 fn agents() -> Section {
     Section {
         heading: "AGENTS",
-        parts: vec![paragraph(
-            "Agents listen on TCP port 7951 of the node's address in the Swarm, with the certificate that Swarm gives each node. They answer a \
-             closed list of requests, and only to managers of the same Swarm; a volume is sent only to the node that a manager offered it to. \
-             `flowcond` itself has no network.",
-        )],
+        parts: vec![
+            paragraph(
+                "Agents listen on TCP port 7951 of the node's address in the Swarm, with the certificate that Swarm gives each node. They answer a \
+                 closed list of requests, and only to managers of the same Swarm; a volume is sent only to the node that a manager offered it to. \
+                 `flowcond` itself has no network.",
+            ),
+            paragraph(
+                "An agent must see the processes of its engine's containers, or it would take every job for gone: in a PID namespace of its own \
+                 it refuses to answer, and its log says so. Run the unit, or a container with --pid=host and --network=host. A Swarm service \
+                 always has a PID namespace of its own; a stack file that starts such a container on each node is \
+                 /usr/share/doc/flowcon/examples/flowcoord-agents.yaml: `FLOWCOORD_IMAGE=registry.example/flowcoord:1 docker stack deploy \
+                 --compose-file flowcoord-agents.yaml flowcon`.",
+            ),
+        ],
     }
 }

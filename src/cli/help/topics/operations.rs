@@ -133,7 +133,7 @@ fn troubleshooting() -> Section {
             item(
                 "a container with GPUs",
                 "An update through the engine could take its GPUs away, so its cgroup is written directly. GPU memory and time are shown \
-                 where the daemon may open the GPUs (see UNIT), and not governed; the CPU work that feeds the GPU is.",
+                 where the daemon may open the GPUs (see UNIT), and governed where gpu.control says so: flowcon-gpu(7).",
             ),
         ],
     }

@@ -124,6 +124,7 @@ const RANKS: i64 = 8192;
 
 pub(super) fn reason_code(reason: &Reason) -> CodedReason<'_> {
     let plain = |rule| CodedReason { rule, a: None, b: None, text: None };
+    let place = |number: usize| i64::try_from(number).unwrap_or(i64::MAX).min(RANKS - 1);
     let numbers = |rule, a, b| CodedReason { rule, a: Some(a), b, text: None };
     match reason {
         Reason::NotMeasured => plain(0),
@@ -139,9 +140,12 @@ pub(super) fn reason_code(reason: &Reason) -> CodedReason<'_> {
         Reason::Held { why } => CodedReason { text: Some(why), ..plain(10) },
         Reason::PlainBlock { until_unix_ms } => numbers(12, stored(*until_unix_ms), None),
         Reason::Ranked { milestone, work, rank, of } => {
-            let place = |number: usize| i64::try_from(number).unwrap_or(i64::MAX).min(RANKS - 1);
             let ranks = place(*rank) * RANKS + place(*of);
             CodedReason { rule: 11, a: Some(packed(*work)), b: Some(ranks), text: Some(milestone) }
+        }
+        Reason::RankedOnGpu { gpu, milestone, work, rank, of } => {
+            let ranks = (i64::from(*gpu) * RANKS + place(*rank)) * RANKS + place(*of);
+            CodedReason { rule: 13, a: Some(packed(*work)), b: Some(ranks), text: Some(milestone) }
         }
     }
 }
@@ -163,6 +167,13 @@ pub(super) fn reason(rule: i64, a: Option<i64>, b: Option<i64>, text: Option<Str
             milestone: text?.into(),
             work: unpacked(a?),
             rank: usize::try_from(b? / RANKS).ok()?,
+            of: usize::try_from(b? % RANKS).ok()?,
+        },
+        13 => Reason::RankedOnGpu {
+            gpu: u32::try_from(b? / RANKS / RANKS).ok()?,
+            milestone: text?.into(),
+            work: unpacked(a?),
+            rank: usize::try_from(b? / RANKS % RANKS).ok()?,
             of: usize::try_from(b? % RANKS).ok()?,
         },
         12 => Reason::PlainBlock { until_unix_ms: u64::try_from(a?).ok()? },
@@ -257,6 +268,7 @@ mod tests {
             Reason::Bounded { wanted: Share::ALL, bound: Share::clamped(0.3) },
             Reason::Held { why: "somebody else set cpu.weight to 40".to_owned() },
             Reason::Ranked { milestone: "95 % quality".into(), work: 35_999.0, rank: 128, of: 1000 },
+            Reason::RankedOnGpu { gpu: 7, milestone: "completion".into(), work: 35_999.0, rank: 2, of: 1000 },
         ];
         for known in reasons {
             let coded = reason_code(&known);

@@ -3,7 +3,7 @@
 //! Imports: the two runtimes beside this file.
 
 mod docker;
-mod image;
+pub mod image;
 mod scope;
 
 use super::confine::Cores;

@@ -7,8 +7,9 @@
 //! nobody waits where there is room. An idle GPU costs the scarcity price for the same time: work left undone is in the way of later jobs.
 //! Imports: nothing of this crate but its neighbours here.
 
+use super::draft::Draft;
 use super::plan::{Cell, Place, Plan, Situation};
-use super::{draft::Draft, scarcity};
+use super::scarcity::{self, Bids, Way};
 
 /// Waiting costs more than running by at least this.
 const NO_TIE: f64 = 1e-6;
@@ -63,86 +64,83 @@ pub struct Board<'a> {
 impl<'a> Board<'a> {
     /// Prepares a step.
     pub fn new(situation: &'a Situation<'a>, rule: Rule) -> Board<'a> {
-        let gpu_types = situation.catalogue.gpu_types().len();
-        let widest = (0..gpu_types).map(|gpu| situation.catalogue.most_gpus(gpu)).max().unwrap_or(0);
+        let catalogue = situation.catalogue;
+        let gpu_types = catalogue.gpu_types().len();
+        let widest = (0..gpu_types).map(|gpu| catalogue.most_gpus(gpu)).max().unwrap_or(0);
+        let jobs = situation.jobs.len();
         let mut board = Board {
             situation,
-            choices: Vec::with_capacity(situation.jobs.len() * gpu_types * widest),
-            ends: Vec::with_capacity(situation.jobs.len()),
-            patience: Vec::with_capacity(situation.jobs.len()),
-            waiting: Vec::with_capacity(situation.jobs.len()),
+            choices: Vec::with_capacity(jobs * gpu_types * widest),
+            ends: Vec::with_capacity(jobs),
+            patience: Vec::with_capacity(jobs),
+            waiting: Vec::with_capacity(jobs),
             order: by_pressure(situation),
             most_weight: situation.jobs.iter().map(|job| job.weight).fold(0.0, f64::max),
             scarcity: 0.0,
             idle_gpu: 0.0,
-            cells: vec![None; situation.jobs.len() * gpu_types * widest],
-            stays: vec![None; situation.jobs.len()],
+            cells: vec![None; jobs * gpu_types * widest],
+            stays: vec![None; jobs],
             widest,
         };
-        board.fill_cells();
         let drained_s = scarcity::drained_s(situation);
-        let bids = scarcity::bids(situation, drained_s, |job| board.cells_of(job));
+        let bids = board.fill_cells(drained_s);
         if rule == Rule::Scarcity {
-            board.scarcity = scarcity::clearing(&bids, scarcity::gpus(situation) as f64);
+            board.scarcity = bids.clearing(scarcity::gpus(situation));
         }
         board.idle_gpu = board.scarcity * drained_s;
-        for (job, bids) in bids.iter().enumerate() {
-            board.rank(job, rule);
-            let patience = if rule == Rule::Thesis { f64::INFINITY } else { bids.waiting(board.scarcity) };
-            board.ends.push(board.choices.len());
-            board.patience.push(patience);
-            board.waiting.push(board.alone(job) + situation.jobs[job].weight * drained_s + NO_TIE);
+        match rule {
+            Rule::Scarcity => board.patience.extend(bids.waiting(board.scarcity)),
+            Rule::Thesis => board.patience.resize(jobs, f64::INFINITY),
         }
+        board.rank(rule, drained_s);
         board
     }
 
-    fn fill_cells(&mut self) {
+    /// Fills `cells` and `stays`, and says what each job may ask for.
+    fn fill_cells(&mut self, drained_s: f64) -> Bids {
         let situation = self.situation;
+        let mut bids = Bids::with_capacity(situation.jobs.len());
+        let mut ways = Vec::with_capacity(16);
         for (at, job) in situation.jobs.iter().enumerate() {
-            let gpu_now = situation.gpu_now(job);
             let cell = |gpus: usize, seconds: f64| Cell {
                 gpu_s: gpus as f64 * seconds,
                 seconds,
                 lateness: job.weight * (situation.now_s + seconds - job.deadline_s).max(0.0),
             };
-            for (gpu, gpus, _) in job.times.all() {
-                let slot = self.slot(at, gpu, gpus);
-                self.cells[slot] = situation.seconds_left(job, gpu, gpus, false).map(|seconds| cell(gpus, seconds));
-                if gpu_now == Some(gpu) && job.place.is_some_and(|place| place.gpus == gpus) {
-                    self.stays[at] = situation.seconds_left(job, gpu, gpus, true).map(|seconds| cell(gpus, seconds));
-                }
+            let (restart_s, row) = (situation.restart_of(job), at * self.row());
+            ways.clear();
+            for &(gpu, gpus, seconds) in job.times.by_work() {
+                let seconds = seconds * job.left + restart_s;
+                let cell = cell(gpus, seconds);
+                self.cells[row + gpu * self.widest + gpus - 1] = Some(cell);
+                let rent = situation.catalogue.gpu_price_per_s(gpu) * cell.gpu_s;
+                let late = job.weight * (situation.now_s + drained_s + seconds - job.deadline_s).max(0.0);
+                let later = rent + late + job.weight * drained_s;
+                ways.push(Way { now: rent + cell.lateness, later, gpu_s: cell.gpu_s, gpus });
+            }
+            // The order is that of the whole job already, but for what a restart adds.
+            ways.sort_unstable_by_key(|way| way.gpu_s.to_bits());
+            bids.push(&ways);
+            if let (Some(place), Some(gpu)) = (job.place, situation.gpu_now(job)) {
+                let seconds = situation.seconds_left(job, gpu, place.gpus, true);
+                self.stays[at] = seconds.map(|seconds| cell(place.gpus, seconds));
             }
         }
+        bids
+    }
+
+    /// Cells of one job.
+    fn row(&self) -> usize {
+        self.situation.catalogue.gpu_types().len() * self.widest
     }
 
     fn slot(&self, job: usize, gpu: usize, gpus: usize) -> usize {
-        (job * self.situation.catalogue.gpu_types().len() + gpu) * self.widest + gpus - 1
+        job * self.row() + gpu * self.widest + gpus - 1
     }
 
     /// A job as started anew on so many GPUs; `None` where it cannot run.
     pub(super) fn cell(&self, job: usize, gpu: usize, gpus: usize) -> Option<Cell> {
         if gpus == 0 || gpus > self.widest { None } else { self.cells[self.slot(job, gpu, gpus)] }
-    }
-
-    /// Cost of a way to run a job on a full node of the cheapest type.
-    pub(super) fn price_of(&self, gpu: usize, cell: Cell) -> f64 {
-        (self.situation.catalogue.gpu_price_per_s(gpu) + self.scarcity) * cell.gpu_s + cell.lateness
-    }
-
-    /// The least that a job costs alone on a node, started now.
-    fn alone(&self, job: usize) -> f64 {
-        let catalogue = self.situation.catalogue;
-        let ways = self.situation.jobs[job].times.all().filter_map(|(gpu, gpus, _)| {
-            let price = catalogue.price_per_s(catalogue.cheapest_with(gpu, gpus)?) / gpus as f64 + self.scarcity;
-            self.cell(job, gpu, gpus).map(|cell| price * cell.gpu_s + cell.lateness)
-        });
-        ways.fold(f64::INFINITY, f64::min)
-    }
-
-    /// Each way to start a job anew.
-    fn cells_of(&self, job: usize) -> impl Iterator<Item = (usize, usize, Cell)> {
-        let ways = self.situation.jobs[job].times.all();
-        ways.filter_map(move |(gpu, gpus, _)| self.cell(job, gpu, gpus).map(|cell| (gpu, gpus, cell)))
     }
 
     /// The ways to run a job, the preferred one first.
@@ -151,26 +149,44 @@ impl<'a> Board<'a> {
         &self.choices[start..self.ends[job]]
     }
 
-    fn rank(&mut self, job: usize, rule: Rule) {
-        let start = self.choices.len();
-        let mut choices = std::mem::take(&mut self.choices);
-        let choice = |(gpu, gpus, cell)| Choice { gpu, gpus, cost: self.price_of(gpu, cell) };
-        choices.extend(self.cells_of(job).map(choice));
-        let deadline_s = self.situation.jobs[job].deadline_s;
-        choices[start..].sort_unstable_by(|one, other| {
-            let by_cost = one.cost.total_cmp(&other.cost);
-            if rule == Rule::Scarcity {
-                return by_cost;
+    /// Puts the ways of each job in order, and prices its waiting: by the least that it costs alone on a node, started now.
+    fn rank(&mut self, rule: Rule, drained_s: f64) {
+        let catalogue = self.situation.catalogue;
+        let gpu_types = 0..catalogue.gpu_types().len();
+        let full: Vec<f64> = gpu_types.clone().map(|gpu| catalogue.gpu_price_per_s(gpu) + self.scarcity).collect();
+        let price_alone = |gpu: usize, gpus: usize| {
+            let node_type = catalogue.cheapest_with(gpu, gpus);
+            node_type.map_or(f64::INFINITY, |node_type| catalogue.price_per_s(node_type) / gpus as f64 + self.scarcity)
+        };
+        let prices_alone: Vec<f64> =
+            gpu_types.flat_map(|gpu| (1..=self.widest).map(move |gpus| price_alone(gpu, gpus))).collect();
+        for (at, job) in self.situation.jobs.iter().enumerate() {
+            let row = &self.cells[at * self.row()..(at + 1) * self.row()];
+            let (start, mut alone) = (self.choices.len(), f64::INFINITY);
+            for (gpu, gpus, _) in job.times.all() {
+                let slot = gpu * self.widest + gpus - 1;
+                let Some(cell) = row[slot] else { continue };
+                alone = alone.min(prices_alone[slot] * cell.gpu_s + cell.lateness);
+                self.choices.push(Choice { gpu, gpus, cost: full[gpu] * cell.gpu_s + cell.lateness });
             }
-            let end = |choice: &Choice| {
-                let seconds = self.cell(job, choice.gpu, choice.gpus).map_or(f64::INFINITY, |cell| cell.seconds);
-                self.situation.now_s + seconds
-            };
-            let (one, other) = (end(one), end(other));
-            let late = one > deadline_s;
-            late.cmp(&(other > deadline_s)).then(if late { one.total_cmp(&other) } else { by_cost })
-        });
-        self.choices = choices;
+            let choices = &mut self.choices[start..];
+            match rule {
+                // Numbers that are not negative are in the order of their bits, and those are compared faster.
+                Rule::Scarcity => choices.sort_unstable_by_key(|choice| choice.cost.to_bits()),
+                Rule::Thesis => choices.sort_unstable_by(|one, other| {
+                    let cell = |choice: &Choice| row[choice.gpu * self.widest + choice.gpus - 1];
+                    let end = |choice: &Choice| {
+                        self.situation.now_s + cell(choice).map_or(f64::INFINITY, |cell| cell.seconds)
+                    };
+                    let by_cost = one.cost.total_cmp(&other.cost);
+                    let (one, other) = (end(one), end(other));
+                    let late = one > job.deadline_s;
+                    late.cmp(&(other > job.deadline_s)).then(if late { one.total_cmp(&other) } else { by_cost })
+                }),
+            }
+            self.ends.push(self.choices.len());
+            self.waiting.push(alone + job.weight * drained_s + NO_TIE);
+        }
     }
 
     /// What one node costs to the end of its jobs, less what its GPUs would cost if they were idle: `jobs` are pairs of job and GPUs.

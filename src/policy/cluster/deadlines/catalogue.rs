@@ -115,6 +115,11 @@ impl Catalogue {
 pub struct RunTimes {
     /// By GPU type, then by the number of GPUs less one.
     seconds: Vec<Vec<Option<f64>>>,
+    /// What stands in `seconds`: GPU type, number of GPUs, seconds; and the same with the fewest GPU-seconds first. Every step asks for them.
+    ways: Vec<(usize, usize, f64)>,
+    by_work: Vec<(usize, usize, f64)>,
+    fastest_s: f64,
+    least_gpu_s: f64,
 }
 
 impl RunTimes {
@@ -134,11 +139,19 @@ impl RunTimes {
                 *entry = Some(*time);
             }
         }
-        let times = RunTimes { seconds };
-        if times.all().next().is_none() {
+        let row = |(gpu, row): (usize, &Vec<Option<f64>>)| -> Vec<(usize, usize, f64)> {
+            row.iter().enumerate().filter_map(|(at, time)| time.map(|time| (gpu, at + 1, time))).collect()
+        };
+        let ways: Vec<_> = seconds.iter().enumerate().flat_map(row).collect();
+        if ways.is_empty() {
             return Err("no run time on any node type; add the job to the table of run times".to_owned());
         }
-        Ok(times)
+        let gpu_s = |(_, gpus, seconds): &(usize, usize, f64)| *gpus as f64 * *seconds;
+        let mut by_work = ways.clone();
+        by_work.sort_by(|one, other| gpu_s(one).total_cmp(&gpu_s(other)));
+        let fastest_s = ways.iter().map(|(.., seconds)| *seconds).fold(f64::INFINITY, f64::min);
+        let least_gpu_s = gpu_s(&by_work[0]);
+        Ok(RunTimes { seconds, ways, by_work, fastest_s, least_gpu_s })
     }
 
     /// Seconds of the whole job on so many GPUs of a type; `None` where it cannot run.
@@ -148,19 +161,22 @@ impl RunTimes {
 
     /// Each way to run the job: GPU type, number of GPUs, seconds.
     pub fn all(&self) -> impl Iterator<Item = (usize, usize, f64)> {
-        self.seconds.iter().enumerate().flat_map(|(gpu, row)| {
-            row.iter().enumerate().filter_map(move |(at, time)| time.map(|time| (gpu, at + 1, time)))
-        })
+        self.ways.iter().copied()
+    }
+
+    /// The same, the fewest GPU-seconds first.
+    pub(super) fn by_work(&self) -> &[(usize, usize, f64)] {
+        &self.by_work
     }
 
     /// min t: seconds of the fastest way.
     pub fn fastest_s(&self) -> f64 {
-        self.all().map(|(.., seconds)| seconds).fold(f64::INFINITY, f64::min)
+        self.fastest_s
     }
 
     /// The fewest GPU-seconds that the job can be done with.
     pub fn least_gpu_s(&self) -> f64 {
-        self.all().map(|(_, gpus, seconds)| gpus as f64 * seconds).fold(f64::INFINITY, f64::min)
+        self.least_gpu_s
     }
 }
 

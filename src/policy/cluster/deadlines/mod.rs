@@ -21,6 +21,7 @@ mod draw;
 mod exact;
 mod fleet;
 mod hierarchy;
+mod learned;
 mod neighbours;
 mod plan;
 #[cfg(test)]
@@ -33,7 +34,9 @@ pub use baseline::{Queue, baseline, lower_bound};
 pub use board::{Board, Rule};
 pub use catalogue::{Catalogue, NodeType, RunTimes};
 pub use draft::Draft;
+pub(super) use draw::Draw;
 pub use exact::{MOST_JOBS, exact};
 pub use fleet::{Action, Fleet, Hysteresis};
 pub use hierarchy::{Part, merge, split};
+pub use learned::{LearnedTime, PastRun, learned};
 pub use plan::{Job, Place, Plan, Situation, Violation, check};

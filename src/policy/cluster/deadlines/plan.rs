@@ -56,9 +56,14 @@ impl Situation<'_> {
         self.nodes.get(node).copied().flatten().map(|node_type| self.catalogue.nodes()[node_type].gpu)
     }
 
+    /// Seconds without progress of a job that is started anew.
+    pub(super) fn restart_of(&self, job: &Job<'_>) -> f64 {
+        f64::from(u8::from(job.started)) * self.restart_s
+    }
+
     /// Seconds to the end of a job on so many GPUs, moved there or staying.
     pub fn seconds_left(&self, job: &Job<'_>, gpu: usize, gpus: usize, stays: bool) -> Option<f64> {
-        let restart = if stays { job.owed_s } else { f64::from(u8::from(job.started)) * self.restart_s };
+        let restart = if stays { job.owed_s } else { self.restart_of(job) };
         job.times.seconds(gpu, gpus).map(|seconds| seconds * job.left + restart)
     }
 }

@@ -11,8 +11,9 @@ use crate::model::cluster::{ClusterObservation, ClusterReason, Phase};
 use crate::policy::cluster::ranked::Ranked;
 use std::collections::BTreeMap;
 
-/// A node that uses less of its cores than this has CPU to spare.
-const SPARE_BELOW: f64 = 0.9;
+/// At least so much of a node's cores must be unused that it has CPU to spare, and at least as much as a job uses: a node that is full looks a
+/// little less than full as soon as a job on it starts, ends or waits for its disk.
+const SPARE_AT_LEAST: f64 = 0.1;
 
 /// Works within a factor of √2 are ranked alike.
 const CLASSES_A_DOUBLING: f64 = 2.0;
@@ -39,9 +40,13 @@ impl Added {
         let empty = observation.nodes.iter().map(|node| Loaded {
             cores: node.capacity.cores.max(f64::MIN_POSITIVE),
             loads: Vec::new(),
-            has_spare_cpu: node.used_cores.is_some_and(|used| used < SPARE_BELOW * node.capacity.cores),
+            has_spare_cpu: false,
         });
         let mut nodes: Vec<Loaded> = empty.collect();
+        let wanted = wanted(observation);
+        for ((node, seen), wanted) in nodes.iter_mut().zip(&observation.nodes).zip(wanted) {
+            node.has_spare_cpu = seen.used_cores.is_some_and(|used| seen.capacity.cores - used > wanted);
+        }
         for (at, job) in observation.jobs.iter().enumerate() {
             for worker in &job.placed {
                 let (node, arrives) = match worker.phase {
@@ -127,6 +132,20 @@ impl Loaded {
         };
         (own + others) / self.cores
     }
+}
+
+/// Cores that must be unused on each node, so that one job more delays nobody there: what its largest job uses, and what jobs use on average.
+fn wanted(observation: &ClusterObservation) -> Vec<f64> {
+    let mut largest: Vec<f64> = observation.nodes.iter().map(|node| SPARE_AT_LEAST * node.capacity.cores).collect();
+    let workers = observation.jobs.iter().flat_map(|job| &job.placed);
+    let running = workers.filter(|worker| worker.phase == Phase::Running);
+    let (mut count, mut sum) = (0.0, 0.0);
+    for (node, cores) in running.filter_map(|worker| Some((worker.node, worker.cores?))) {
+        (count, sum) = (count + 1.0, sum + cores);
+        largest[node] = largest[node].max(cores);
+    }
+    let mean = if count > 0.0 { sum / count } else { 0.0 };
+    largest.into_iter().map(|largest| largest.max(mean)).collect()
 }
 
 fn class_of(work: f64) -> i32 {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::Estimate;
+use crate::model::cluster::Worker;
 use crate::policy::cluster::testing::{cluster, worker};
 
 fn exactly(work: f64) -> Option<Estimate> {
@@ -53,6 +54,20 @@ fn a_node_with_cpu_to_spare_delays_nobody() {
     observation.jobs.push(worker(1, |worker| worker.work_left = exactly(10.0)));
     (observation.nodes[0].used_cores, observation.nodes[1].used_cores) = (Some(1.0), Some(8.0));
     assert_eq!(chosen(&observation, PlacementRule::LeastAdded, Some(100.0)), Some(0));
+}
+
+#[test]
+fn a_full_node_whose_jobs_pause_for_a_moment_has_no_cpu_to_spare() {
+    let mut observation = cluster(2, 8.0);
+    let with = |left: f64, cores: f64| {
+        move |worker: &mut Worker| (worker.work_left, worker.cores) = (exactly(left), Some(cores))
+    };
+    observation.jobs = vec![worker(0, with(9000.0, 5.0)), worker(0, with(9000.0, 2.0)), worker(1, with(10.0, 8.0))];
+    (observation.nodes[0].used_cores, observation.nodes[1].used_cores) = (Some(7.0), Some(8.0));
+    assert_eq!(chosen(&observation, PlacementRule::LeastAdded, Some(100.0)), Some(1), "one core is less than jobs use");
+    observation.jobs = vec![worker(0, with(9000.0, 2.0)), worker(1, with(10.0, 8.0))];
+    (observation.nodes[0].used_cores, observation.nodes[1].used_cores) = (Some(2.0), Some(8.0));
+    assert_eq!(chosen(&observation, PlacementRule::LeastAdded, Some(100.0)), Some(0), "six cores are free");
 }
 
 #[test]

@@ -36,6 +36,9 @@
 //! Narrow jobs have a price: the longest of them would run alone in the end on a domain that is half idle. So a narrow job whose work takes
 //! about as long as everything together comes first, with two equal shares at most.
 //!
+//! A job whose GPU takes longer for a unit of progress than the cores that it is entitled to is ranked by GPU-seconds among those on the same
+//! GPU, and has its equal share of the cores ([`gpu`]).
+//!
 //! ## What it does when it does not know
 //!
 //! - Nothing printed yet: what earlier runs of the same training did, if there were any: units, their price, the point of 95 %. It is ranked by
@@ -62,6 +65,7 @@
 //! - It looks again when the favoured job should be half way to its milestone, or a second after a job is favoured for the first time, to see
 //!   how wide it is, or while a job that just started has not shown what its work costs: at most ten times in an interval.
 
+mod gpu;
 mod lag;
 mod milestone;
 mod pool;
@@ -77,7 +81,7 @@ use super::domain::Domain;
 use super::importance;
 use super::memory::MemoryRole;
 use crate::model::{
-    ContainerObservation, List, Millis, NodeObservation, PolicySettings, Reason, RunState, WorkForecast,
+    ContainerObservation, CpuTime, List, Millis, NodeObservation, PolicySettings, Reason, RunState, WorkForecast,
 };
 use lag::Lag;
 use milestone::{Milestone, Prospect};
@@ -110,6 +114,8 @@ pub(super) struct Memory {
     /// What is ahead of it, as last foreseen.
     #[serde(default)]
     forecast: Option<WorkForecast>,
+    #[serde(default)]
+    gpu: gpu::Memory,
 }
 
 /// A ranked container.
@@ -123,6 +129,12 @@ struct Candidate {
     is_critical: bool,
     /// The price of its units was seen between two reports.
     is_measured: bool,
+}
+
+/// By what a container is ranked: by what limits it.
+enum Ranked {
+    OnCpu(Candidate),
+    OnGpu(Candidate),
 }
 
 /// Decisions for all containers, and how long they hold.
@@ -140,6 +152,16 @@ pub(super) struct Entry<'a> {
     pub(super) list: List,
     /// What there was of the capacity that was last planned with.
     pub(super) kept: f64,
+    /// GPU time that it has used.
+    pub(super) gpu_time: Option<CpuTime>,
+    /// Its part in the contest for the GPU that limits it.
+    on_gpu: Option<Candidate>,
+}
+
+impl<'a> Entry<'a> {
+    pub(super) fn new(memory: &'a mut Memory, list: List, kept: f64, gpu_time: Option<CpuTime>) -> Self {
+        Entry { memory, list, kept, gpu_time, on_gpu: None }
+    }
 }
 
 /// One domain with its ranked containers, in the order of its members.
@@ -164,16 +186,21 @@ pub(super) fn decide(
     let contests: Vec<Contest<'_>> =
         domains.iter().map(|domain| Contest::new(node, domain, entries, settings)).collect();
     offer(node, domains, &contests, entries);
-    let wait = if contests.iter().any(|contest| contest.is_awaiting_a_price(node, settings.interval)) {
+    let on_gpus = gpu::contests(node, entries, settings);
+    let wait = if contests.iter().any(|contest| contest.is_awaiting_a_price(node, entries, settings.interval)) {
         soonest(settings.interval)
     } else {
         let each = contests.iter().map(|contest| contest.wait(node.now, entries, settings.interval));
-        each.min().unwrap_or(settings.max_interval.max(settings.interval))
+        let on_gpus = on_gpus.iter().map(|contest| contest.wait(entries).max(soonest(settings.interval)));
+        each.chain(on_gpus).min().unwrap_or(settings.max_interval.max(settings.interval))
     };
     let mut decisions: Vec<Decision> = entries.iter().map(|entry| Decision::listed(entry.list)).collect();
+    for (index, plan) in on_gpus.iter().flat_map(|contest| contest.plans(entries)) {
+        decisions[index].gpus.push(plan);
+    }
     for contest in &contests {
         for (member, &index) in contest.domain.members.iter().enumerate() {
-            contest.decide(member, &node.containers[index], &mut decisions[index]);
+            contest.decide(member, &node.containers[index], entries[index].on_gpu.as_ref(), &mut decisions[index]);
         }
     }
     Answer { decisions, wait }
@@ -204,13 +231,16 @@ impl Memory {
         &mut self,
         container: &ContainerObservation,
         node: &NodeObservation,
-        kept: f64,
+        (kept, gpu_time): (f64, Option<CpuTime>),
         (equal, most): (f64, f64),
         settings: &PolicySettings,
-    ) -> Option<Candidate> {
+    ) -> Option<Ranked> {
         let width = self.width.after(node.now, container, kept).map_or(most, |width| width.min(most));
         let behind = self.lag.after(node.now, container, width.min(equal));
-        let work = self.meter.measure(node.now, container)?;
+        let Some(work) = self.meter.measure(node.now, container) else {
+            self.forecast = None;
+            return None;
+        };
         self.good_at = milestone::good_at(&work, container, self.good_at);
         if container.state != RunState::Running {
             return None;
@@ -219,10 +249,16 @@ impl Memory {
         let prospect = Prospect { container, work, good_at: self.good_at, behind, deadline, cores: most, equal };
         let milestone = milestone::best(&prospect, settings.objective)?;
         self.forecast = Some(WorkForecast { to_end: milestone.to_end, used: work.done, per_unit: work.per_unit });
+        // Who waits for its GPU uses little CPU, and is not narrow for that.
+        let on_entitled_cores = work.per_unit / width.max(1.0).min(equal);
+        if let Some(on_gpu) = self.gpu.rank(container, node.now, gpu_time, on_entitled_cores, settings) {
+            return Some(Ranked::OnGpu(on_gpu));
+        }
         let honesty = self.trust.after(&work, &milestone);
         // Whatever is wrong with what it seems to use, it may have an equal share.
         let usable = width.max(equal);
-        Some(Candidate { milestone, honesty, usable, is_critical: false, is_measured: work.is_measured })
+        let is_measured = work.is_measured;
+        Some(Ranked::OnCpu(Candidate { milestone, honesty, usable, is_critical: false, is_measured }))
     }
 }
 
@@ -241,10 +277,18 @@ impl<'a> Contest<'a> {
             .map(|(member, (&index, &equal))| {
                 let (container, entry) = (&node.containers[index], &mut entries[index]);
                 let cores = (equal, domain.most(member, container));
-                entry.memory.rank(container, node, entry.kept, cores, settings)
+                match entry.memory.rank(container, node, (entry.kept, entry.gpu_time), cores, settings)? {
+                    Ranked::OnCpu(candidate) => Some(candidate),
+                    Ranked::OnGpu(candidate) => {
+                        entry.on_gpu = Some(candidate);
+                        None
+                    }
+                }
             })
             .collect();
-        let running = domain.containers(node).filter(|container| container.state == RunState::Running).count();
+        let is_competing =
+            |&&index: &&usize| node.containers[index].state == RunState::Running && entries[index].on_gpu.is_none();
+        let running = domain.members.iter().filter(is_competing).count();
         mark_critical(&mut candidates, &entitled, running.max(1) as f64, domain.cores);
         let given = pool::divide(domain, &candidates, &plain, settings.floor.fraction());
         let mut order: Vec<f64> = candidates.iter().flatten().map(|candidate| candidate.milestone.log_index).collect();
@@ -258,9 +302,11 @@ impl<'a> Contest<'a> {
 
     /// Whether a job that has just started has not shown yet what its units cost. What it shows soon is used soon; who shows nothing
     /// for an interval is looked at like all others.
-    fn is_awaiting_a_price(&self, node: &NodeObservation, interval: Millis) -> bool {
-        self.domain.containers(node).zip(&self.candidates).any(|(container, candidate)| {
+    fn is_awaiting_a_price(&self, node: &NodeObservation, entries: &[Entry<'_>], interval: Millis) -> bool {
+        self.domain.members.iter().zip(&self.candidates).any(|(&index, candidate)| {
+            let container = &node.containers[index];
             container.state == RunState::Running
+                && entries[index].on_gpu.is_none()
                 && node.now.since(container.started) < interval
                 && candidate.as_ref().is_none_or(|candidate| !candidate.is_measured)
         })
@@ -280,20 +326,27 @@ impl<'a> Contest<'a> {
         Millis(half_way).max(soonest(interval)).min(first_width)
     }
 
-    fn decide(&self, member: usize, container: &ContainerObservation, decision: &mut Decision) {
+    fn decide(
+        &self,
+        member: usize,
+        container: &ContainerObservation,
+        on_gpu: Option<&Candidate>,
+        decision: &mut Decision,
+    ) {
         let candidate = self.candidates[member].as_ref();
         let is_favoured = candidate.is_some() && self.given[member] >= self.entitled[member];
         decision.role = if is_favoured { MemoryRole::Protect } else { MemoryRole::Leave };
         // The allocation multiplies by what the container matters, which is in what it is given already.
         decision.limit = self.given[member] / self.domain.cores / importance(container);
-        decision.reason = match candidate {
-            Some(Candidate { milestone, .. }) => Reason::Ranked {
+        decision.reason = match (candidate, on_gpu) {
+            (_, Some(on_gpu)) => gpu::reason(on_gpu, &decision.gpus),
+            (Some(Candidate { milestone, .. }), None) => Reason::Ranked {
                 milestone: milestone.name.into(),
                 work: milestone.work,
                 rank: 1 + self.order.partition_point(|index| *index > milestone.log_index),
                 of: self.order.len(),
             },
-            None => Reason::Unranked,
+            (None, None) => Reason::Unranked,
         };
     }
 }

@@ -26,6 +26,16 @@ pub(super) fn divide(domain: &Domain, candidates: &[Option<Candidate>], plain: &
 /// Cores of one atom for each of its members, who have been `given` so much elsewhere.
 fn divide_atom(atom: &Atom, candidates: &[Option<Candidate>], entitled: &[f64], floor: f64, given: &[f64]) -> Vec<f64> {
     let members: Vec<Option<&Candidate>> = atom.members.iter().map(|&member| candidates[member].as_ref()).collect();
+    let usable: Vec<f64> = members
+        .iter()
+        .zip(&atom.members)
+        .map(|(candidate, &member)| candidate.map_or(0.0, |candidate| candidate.usable - given[member]))
+        .collect();
+    divide_among(&members, entitled, floor, &usable)
+}
+
+/// What each gets of something whose parts for each by plain sharing are `entitled`, and of which it can use so much.
+pub(super) fn divide_among(members: &[Option<&Candidate>], entitled: &[f64], floor: f64, usable: &[f64]) -> Vec<f64> {
     let ranked = || members.iter().flatten();
     let best = ranked().map(|c| c.milestone.log_index).fold(f64::NEG_INFINITY, f64::max);
     let rank = |c: &Candidate| (SHARPNESS * (c.milestone.log_index - best)).exp();
@@ -43,12 +53,7 @@ fn divide_atom(atom: &Atom, candidates: &[Option<Candidate>], entitled: &[f64], 
     let puts: Vec<f64> =
         members.iter().zip(entitled).map(|(c, entitled)| c.map_or(0.0, |c| put_in(c, *entitled))).collect();
     let mut cores: Vec<f64> = entitled.iter().zip(&puts).map(|(entitled, put_in)| entitled - put_in).collect();
-    let usable: Vec<f64> = members
-        .iter()
-        .zip(&atom.members)
-        .map(|(candidate, &member)| candidate.map_or(0.0, |candidate| candidate.usable - given[member]))
-        .collect();
-    hand_out(puts.iter().sum(), &takes, &usable, entitled, &mut cores);
+    hand_out(puts.iter().sum(), &takes, usable, entitled, &mut cores);
     cores
 }
 

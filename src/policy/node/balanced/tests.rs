@@ -2,7 +2,9 @@
 
 use super::testing::{Bench, INTERVAL, exactly, job, ranked};
 use super::*;
-use crate::model::{ClaimOrigin, CpuTime, Curve, Estimate, HoldbackBlock, NodePlan, Phase, Progress, TotalClaim};
+use crate::model::{
+    ClaimOrigin, CpuTime, Curve, Estimate, HoldbackBlock, NodePlan, Phase, PolicyName, Progress, TotalClaim,
+};
 use crate::policy::Governor;
 use crate::policy::node::testing::{container, node};
 
@@ -10,6 +12,29 @@ use crate::policy::node::testing::{container, node};
 fn the_least_work_to_completion_goes_first_and_the_others_keep_the_floor() {
     let jobs = vec![job("a", 100.0, Some(200.0), Some(0.0)), job("b", 100.0, Some(500.0), Some(0.0))];
     assert_eq!(Bench::new(1.0, jobs).shares(), [0.95, 0.05]);
+}
+
+#[test]
+fn what_is_foreseen_is_told_until_another_policy_decides_or_its_ground_is_gone() {
+    let mut bench = Bench::new(1.0, vec![job("a", 100.0, Some(200.0), Some(0.0)), container("b")]);
+    bench.tick();
+    let ids: Vec<_> = bench.node.containers.iter().map(|container| container.id.clone()).collect();
+    let foreseen = bench.governor.forecast(&ids[0]).expect("it tells its progress");
+    assert_eq!((foreseen.to_end.likely, foreseen.used, foreseen.after(130.0).to_end.likely), (100.0, 100.0, 70.0));
+    assert_eq!(bench.governor.forecast(&ids[1]), None, "it tells nothing");
+    let balanced = *bench.governor.settings();
+    bench.governor.reconfigure(PolicySettings { policy: PolicyName::Fair, ..balanced });
+    assert_eq!(bench.governor.forecast(&ids[0]), None);
+    bench.governor.reconfigure(balanced);
+    let mut again = container("a");
+    again.usage.cpu = Some(CpuTime(1_000_000));
+    bench.goes_on(0, again);
+    bench.tick();
+    assert_eq!(
+        bench.governor.forecast(&ids[0]),
+        None,
+        "it was started again: what was foreseen of the run before is past"
+    );
 }
 
 #[test]

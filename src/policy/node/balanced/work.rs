@@ -1,9 +1,12 @@
-//! Work ahead of a job in CPU-seconds: progress units to go, times CPU used per unit.
+//! Work ahead of a job in CPU-seconds: progress units to go, times CPU used per unit. For a GPU's time in place of the CPU's it is the same.
 //!
 //! Progress is printed between ticks and CPU is counted at ticks, so CPU at the instant of a report is interpolated. The price of a
 //! unit is a decaying mean over the reports (a second phase may cost another price); before two reports it is what an earlier run of the
 //! same training paid, or what the container has used in all, divided by the units it says are done. What was used since the last report is
 //! work already done on the next unit.
+//!
+//! A job that came from another node with what was known of it there has the price that it had there until its second report here: what it uses
+//! before its first one is for the start, and no part of a unit.
 //!
 //! A job that has printed nothing, but whose command claims how many units it will do, has done none of them: each costs at least what it has
 //! used since its start was over. So it comes early at first, until its first line tells more or the claim has become long work.
@@ -73,14 +76,25 @@ impl Work {
 impl WorkMeter {
     /// Takes one tick's observation. `None` while nobody knows the price of a unit.
     pub(super) fn measure(&mut self, now: Millis, container: &ContainerObservation) -> Option<Work> {
-        let cpu = container.usage.cpu?;
+        self.measure_of(now, container, container.usage.cpu?, container.learning.earlier_price)
+    }
+
+    /// The same of another resource, of which so many seconds have been used; `earlier` is what a unit took of it in an earlier run.
+    pub(super) fn measure_of(
+        &mut self,
+        now: Millis,
+        container: &ContainerObservation,
+        cpu: CpuTime,
+        earlier: Option<f64>,
+    ) -> Option<Work> {
         let present = CpuMark { at: now, cpu };
         let previous = self.tick.replace(present);
         if previous.is_some_and(|previous| previous.cpu > cpu || previous.at > now) {
             *self = WorkMeter { tick: Some(present), ..WorkMeter::default() };
         }
-        let earlier = container.learning.earlier_price;
-        if let Some(progress) = container.learning.progress.filter(|progress| progress.current.is_finite()) {
+        let is_carried = container.learning.is_carried;
+        let progress = container.learning.progress.filter(|progress| progress.current.is_finite() && !is_carried);
+        if let Some(progress) = progress {
             self.take_report(&progress, previous, present);
         }
         let done = cpu.as_secs_f64();
@@ -88,6 +102,7 @@ impl WorkMeter {
             (Some(report), _) if self.units > 0.0 => (self.cpu / self.units, true, report.cpu),
             (Some(report), Some(price)) => (price, true, report.cpu),
             (Some(report), None) => (report.cpu / report.current, false, report.cpu),
+            (None, Some(price)) if is_carried => (price, true, done),
             // Where evaluations are counted and nothing else, nobody knows which of the work belongs to the next.
             (None, Some(price)) if container.learning.evaluations == 0 => (price, true, 0.0),
             (None, None) if container.learning.evaluations == 0 && container.learning.claim.is_some() => {
@@ -129,7 +144,7 @@ fn cpu_at(at: Millis, previous: Option<CpuMark>, present: CpuMark) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ClaimOrigin, TotalClaim};
+    use crate::model::{ClaimOrigin, Learning, ProgressUnit, TotalClaim};
 
     #[test]
     fn a_claimed_unit_costs_at_least_what_was_used_since_the_start_was_over() {
@@ -143,6 +158,32 @@ mod tests {
         assert_eq!(work(1, true), Some((0.1, 1.0)), "most of the first seconds is the start");
         assert_eq!(work(7, true), Some((5.0, 50.0)));
         assert_eq!(work(7, false), None);
+    }
+
+    #[test]
+    fn what_a_job_uses_to_start_again_on_another_node_is_no_part_of_a_units_price() {
+        let mut job = crate::policy::node::testing::container("a");
+        job.learning = Learning {
+            progress: Some(Progress { unit: ProgressUnit::Epoch, current: 40.0, total: Some(100.0), at: Millis(0) }),
+            evaluations: 40,
+            earlier_price: Some(2.0),
+            is_carried: true,
+            ..Learning::default()
+        };
+        let mut meter = WorkMeter::default();
+        let mut work = |second: u64, cpu_s: u64, printed: Option<f64>| {
+            let now = Millis::from_secs(second);
+            job.usage.cpu = Some(CpuTime(cpu_s * 1_000_000));
+            if let (Some(current), Some(progress)) = (printed, &mut job.learning.progress) {
+                (progress.current, progress.at, job.learning.is_carried) = (current, now, false);
+            }
+            let left = 100.0 - job.learning.progress.map_or(0.0, |progress| progress.current);
+            meter.measure(now, &job).map(|work| (work.per_unit, work.to(left)))
+        };
+        assert_eq!(work(0, 0, None), Some((2.0, 120.0)));
+        assert_eq!(work(10, 10, None), Some((2.0, 120.0)), "it still starts");
+        assert_eq!(work(12, 12, Some(41.0)), Some((2.0, 118.0)));
+        assert_eq!(work(15, 15, Some(42.0)), Some((3.0, 174.0)), "a unit is dearer here");
     }
 
     #[test]

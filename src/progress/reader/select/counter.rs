@@ -1,8 +1,9 @@
 //! One progress counter: how a value moves it, what it is inside of, and how likely it is the job's.
 //!
-//! Imports: model, `parse`.
+//! Imports: plausible numbers, model, `parse`.
 
 use crate::model::ProgressUnit;
+use crate::progress::plausible;
 use crate::progress::reader::parse::meaning::{Count, Counted};
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +77,25 @@ impl Counter {
             regular: 0,
             irregular: 0,
         }
+    }
+
+    /// Whether this can be ours.
+    pub fn is_plausible(&self) -> bool {
+        let counts = [
+            self.distinct,
+            self.updates,
+            self.restarts,
+            self.exceeded,
+            self.inside,
+            self.outer_advances,
+            self.regular,
+            self.irregular,
+        ];
+        counts.into_iter().all(plausible::small_count)
+            && [self.first_line, self.last_line, self.last_advance].into_iter().all(plausible::count)
+            && [self.current, self.first, self.stride].into_iter().all(plausible::number)
+            && plausible::optional(self.total)
+            && self.fallen.is_none_or(|(value, repeats)| plausible::number(value) && repeats < REPEATS_THAT_RESTART)
     }
 
     pub fn is(&self, counted: Counted) -> bool {

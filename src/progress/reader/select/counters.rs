@@ -5,16 +5,20 @@
 //! total and how often it began again. The job's is the outermost that still moves: one that begins again whenever another
 //! advances is inside that, and so is one of which nothing else is known yet. Among the rest, the one with an end, the one that
 //! stands beside the evaluation, and the larger unit.
-//! Imports: model, `counter`, `parse`.
+//! Imports: plausible numbers, model, `counter`, `parse`.
 
 use super::counter::{Counter, DISTINCT_MAX};
 use crate::model::ProgressUnit;
+use crate::progress::plausible;
 use crate::progress::reader::parse::meaning::{Count, Counted};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 
 /// Counters kept; the one not seen for longest makes room.
 const COUNTERS_MAX: usize = 16;
+
+/// Kinds of counters that can be declared, and more.
+const DECLARED_MAX: usize = 32;
 
 /// All counters of a log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -216,6 +220,15 @@ impl Counters {
         // Parts that were counted before the present epoch belong to the one before.
         let is_present = inner.last_line > counter.last_advance || inner.last_line == counter.last_advance && !after;
         done + if is_present { part } else { 0.0 }
+    }
+
+    /// Whether these can be ours.
+    pub fn is_plausible(&self) -> bool {
+        self.counters.len() <= COUNTERS_MAX
+            && self.declared.len() <= DECLARED_MAX
+            && plausible::small_count(self.outer_advances)
+            && self.counters.iter().all(Counter::is_plausible)
+            && self.declared.iter().all(|declared| plausible::number(declared.value))
     }
 
     /// The line numbers of a new reader begin anew.

@@ -2,9 +2,10 @@
 //!
 //! Problem: a log prints dozens of quantities; one of them measures learning. Approach: rank by what the name says, by how
 //! often the series recurs, and by how it moves; a constant is a setting, and a "loss" that only grows is likely a sum.
-//! Imports: model, `parse`.
+//! Imports: plausible numbers, model, `parse`.
 
 use crate::model::Direction;
+use crate::progress::plausible;
 use crate::progress::reader::parse::lexicon;
 use crate::progress::reader::parse::meaning::Split;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,10 @@ const SHORT: u32 = 15;
 
 /// Values from which the beginning of a series is judged.
 const EARLY: u32 = 5;
+
+/// Of a series that came from elsewhere: its name has no more bytes, and it weighs no more.
+const NAME_AT_MOST: usize = 1024;
+const WEIGHT_AT_MOST: f32 = 100.0;
 
 /// A series, as long as it is not evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,6 +92,16 @@ pub struct SeriesMemory {
 }
 
 impl SeriesMemory {
+    /// Whether this can be ours.
+    pub fn is_plausible(&self) -> bool {
+        let (low, high) = self.range.unwrap_or_default();
+        self.name.len() <= NAME_AT_MOST
+            && (0.0..=WEIGHT_AT_MOST).contains(&self.weight)
+            && [low, high, self.early, self.late].into_iter().all(plausible::number)
+            && low <= high
+            && [self.count, self.moves.0, self.moves.1].into_iter().all(plausible::small_count)
+    }
+
     /// What the series is called and where it stands.
     pub fn named(&self) -> Named<'_> {
         let SeriesMemory { name, split, signature, direction, weight, .. } = self;

@@ -61,6 +61,7 @@ pub(super) struct JobText {
     #[serde(default = "zero_range")]
     pub startup_s: Spanned<Range>,
     pub io: Option<IoText>,
+    pub gpu: Option<GpuText>,
     #[serde(default = "fifty_units")]
     pub units: Spanned<Range>,
     #[serde(default = "three_percent")]
@@ -78,6 +79,16 @@ pub(super) struct JobText {
 pub(super) struct IoText {
     pub every: Spanned<Number>,
     pub wait_s: Spanned<Number>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GpuText {
+    #[serde(default = "zero")]
+    pub device: Spanned<Number>,
+    pub unit_s: Spanned<Number>,
+    #[serde(default = "ten_milliseconds")]
+    pub kernel_s: Spanned<Number>,
 }
 
 #[derive(serde::Deserialize)]
@@ -191,6 +202,10 @@ fn hundred() -> Spanned<Number> {
 
 fn one() -> Spanned<Number> {
     plain(1.0)
+}
+
+fn ten_milliseconds() -> Spanned<Number> {
+    plain(0.01)
 }
 
 fn three_percent() -> Spanned<Number> {

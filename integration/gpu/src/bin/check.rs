@@ -1,0 +1,386 @@
+//! Real trainings on a GPU, as it shares itself and as flowcon has it shared: `integration/gpu/check` builds everything and begins this.
+
+use flowcon_gpu_check::figures::{Pair, Run, table};
+use flowcon_gpu_check::log::{Line, pid};
+use flowcon_gpu_check::pmon::Monitored;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const NO_GPU: u8 = 77;
+const USAGE: &str = "check FOLDER-OF-PROGRAMS TRAIN [--seconds N] [--jobs N,N…] [--cpu]
+--seconds: how long one training takes alone (30); --jobs: how many at a time (2,4); --cpu: a rehearsal without a GPU";
+/// A training that takes so many times what it takes alone and on an equal share hangs.
+const PATIENCE: u32 = 4;
+
+type Outcome<T> = Result<T, String>;
+
+struct Check {
+    flowcond: PathBuf,
+    flowctl: PathBuf,
+    train: PathBuf,
+    folder: PathBuf,
+    on_cpu: bool,
+    seconds: f64,
+    steps: u64,
+    /// Steps a second of a training alone.
+    alone: f64,
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let value = |name: &str| words.iter().position(|word| word == name).and_then(|at| words.get(at + 1));
+    let seconds = value("--seconds").map_or(Some(30.0), |text| text.parse().ok());
+    let jobs: Option<Vec<usize>> =
+        value("--jobs").map_or("2,4", String::as_str).split(',').map(|text| text.parse().ok()).collect();
+    let (Some(programs), Some(train), Some(seconds), Some(jobs)) = (words.first(), words.get(1), seconds, jobs) else {
+        eprintln!("usage: {USAGE}");
+        return ExitCode::from(2);
+    };
+    let folder = std::env::temp_dir().join(format!("flowcon-gpu-check-{}", std::process::id()));
+    let mut check = Check {
+        flowcond: Path::new(programs).join("flowcond"),
+        flowctl: Path::new(programs).join("flowctl"),
+        train: train.into(),
+        folder: folder.clone(),
+        on_cpu: words.iter().any(|word| word == "--cpu"),
+        seconds,
+        steps: 0,
+        alone: 0.0,
+    };
+    let outcome = fs::create_dir_all(&folder).map_err(|error| error.to_string()).and_then(|()| check.all(&jobs));
+    match outcome {
+        Ok(code) => {
+            let _ = fs::remove_dir_all(&folder); // only logs
+            code
+        }
+        Err(error) => {
+            eprintln!("check: {error}; logs are in {}", folder.display());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Check {
+    fn all(&mut self, jobs: &[usize]) -> Outcome<ExitCode> {
+        if !self.measure_alone()? {
+            eprintln!("check: there is no NVIDIA GPU that can be used here; nothing was checked (exit code {NO_GPU})");
+            return Ok(ExitCode::from(NO_GPU));
+        }
+        let gpu = self.gpu();
+        println!("{gpu}: alone, a training does {:.1} steps a second; {} steps a training", self.alone, self.steps);
+        if let Err(why) = self.can_govern() {
+            println!("accounting only: commands cannot be given cgroups here, so jobs cannot be told apart: {why}");
+            return self.accounting_of_the_whole();
+        }
+        let mut pairs = Vec::new();
+        for &jobs in jobs {
+            let plain = self.run(jobs, &["policy.name=fair"])?;
+            let governed = self.run(jobs, &["gpu.control=duty-cycle", "policy.interval=2s"])?;
+            pairs.push(Pair { plain, governed });
+        }
+        let frozen = self.frozen_after_a_crash()?;
+        println!("{}", table(&pairs));
+        match frozen {
+            Some(frozen) => println!("{frozen} of 2 trainings frozen after the daemon was killed"),
+            None => println!("nobody was frozen when the daemon was killed: that says nothing"),
+        }
+        let lost: usize = pairs.iter().map(|pair| pair.plain.lost + pair.governed.lost).sum();
+        for pair in &pairs {
+            println!("{}", pair.json(&gpu, frozen));
+        }
+        Ok(if lost > 0 || frozen.is_some_and(|frozen| frozen > 0) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    /// How fast one training is alone, and how many steps take the time that was asked for; `false` = there is no GPU.
+    fn measure_alone(&mut self) -> Outcome<bool> {
+        let mut steps = 100;
+        loop {
+            let output =
+                self.training(steps, 1).output().map_err(|error| format!("{}: {error}", self.train.display()))?;
+            if output.status.code() == Some(i32::from(NO_GPU)) {
+                eprint!("{}", String::from_utf8_lossy(&output.stderr));
+                return Ok(false);
+            }
+            let log = String::from_utf8_lossy(&output.stdout);
+            let (Some(last), true) = (Line::last(&log), output.status.success()) else {
+                return Err(format!("a training alone failed: {}", String::from_utf8_lossy(&output.stderr)));
+            };
+            if last.seconds >= 3.0 {
+                self.alone = last.speed();
+                self.steps = ((self.alone * self.seconds) as u64).max(1);
+                return Ok(true);
+            }
+            steps = steps * (4.0 / last.seconds.max(0.02)).ceil() as u64;
+        }
+    }
+
+    fn training(&self, steps: u64, seed: usize) -> Command {
+        let mut command = Command::new(&self.train);
+        command.args([steps.to_string(), seed.to_string()]);
+        if self.on_cpu {
+            command.arg("--cpu");
+        }
+        command
+    }
+
+    fn gpu(&self) -> String {
+        let asked =
+            Command::new("nvidia-smi").args(["--query-gpu=name,driver_version", "--format=csv,noheader"]).output();
+        let told = asked.ok().filter(|output| output.status.success());
+        let told = told.map(|output| String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or("").to_owned());
+        match told {
+            Some(told) => told,
+            None if self.on_cpu => "no GPU (rehearsal)".to_owned(),
+            None => "a GPU (there is no nvidia-smi)".to_owned(),
+        }
+    }
+
+    /// Whether commands get cgroups of their own.
+    fn can_govern(&self) -> Outcome<()> {
+        let socket = self.folder.join("none.sock");
+        let tried = Command::new(&self.flowctl).arg("--socket").arg(socket).args(["run", "--", "true"]).output();
+        let tried = tried.map_err(|error| format!("{}: {error}", self.flowctl.display()))?;
+        let why = String::from_utf8_lossy(&tried.stderr).lines().next().unwrap_or("").to_owned();
+        if tried.status.success() { Ok(()) } else { Err(why) }
+    }
+
+    /// Some trainings at once, to their ends.
+    fn run(&self, jobs: usize, settings: &[&str]) -> Outcome<Run> {
+        let daemon = Daemon::start(self, settings)?;
+        let monitor = Monitor::start();
+        let began = Instant::now();
+        let mut trainings: Vec<Training> =
+            (0..jobs).map(|number| Training::start(self, &daemon, number, self.steps)).collect::<Outcome<_>>()?;
+        let patience = Duration::from_secs_f64(self.seconds * jobs as f64 + 30.0) * PATIENCE;
+        let (mut run, mut busy, mut shares) = (Run::default(), Vec::new(), vec![Vec::new(); jobs]);
+        while trainings.iter().any(|training| training.ended.is_none()) {
+            if began.elapsed() > patience {
+                return Err(format!("trainings do not end; the daemon says:\n{}", daemon.log()));
+            }
+            sleep(Duration::from_millis(200));
+            for training in &mut trainings {
+                training.look(began)?;
+            }
+            let status = daemon.status();
+            let all_run = trainings.iter().all(|training| training.ended.is_none());
+            busy.extend(status["node"]["gpus"][0]["busy"].as_f64());
+            for container in status["containers"].as_array().into_iter().flatten() {
+                run.frozen = run.frozen.max(container["frozen_share"].as_f64().unwrap_or(0.0));
+                let is_it = |training: &&Training| container["name"] == training.name.as_str();
+                if let (Some(training), true) = (trainings.iter().find(is_it), all_run) {
+                    shares[training.number].extend(container["gpus"][0]["share"].as_f64());
+                }
+            }
+        }
+        run.ended = trainings.iter().filter_map(|training| training.ended).map(|(ended, _)| ended).collect();
+        run.lost = trainings.iter().filter(|training| training.ended.is_some_and(|(_, well)| !well)).count();
+        let fastest = trainings.iter().filter_map(|training| Line::last(&training.log())).map(|line| line.speed());
+        run.favoured_speed = fastest.reduce(f64::max).map(|speed| speed / self.alone);
+        run.idle = mean(&busy).map(|busy| 1.0 - busy);
+        let monitored = monitor.end();
+        let errors: Vec<f64> = trainings
+            .iter()
+            .filter_map(|training| {
+                Some((100.0 * mean(&shares[training.number])? - monitored.mean(pid(&training.log())?)?).abs())
+            })
+            .collect();
+        run.accounting_error = mean(&errors);
+        if !self.on_cpu && run.accounting_error.is_none() {
+            println!(
+                "{jobs} trainings: shares were not compared: nvidia-smi pmon told of {} processes, and the daemon of the shares of {} jobs",
+                monitored.processes(),
+                shares.iter().filter(|shares| !shares.is_empty()).count()
+            );
+        }
+        daemon.end()?;
+        Ok(run)
+    }
+
+    /// How many of two trainings do not go on after the daemon was killed while one was frozen; `None` = nobody was.
+    fn frozen_after_a_crash(&self) -> Outcome<Option<usize>> {
+        let mut daemon = Daemon::start(self, &["gpu.control=duty-cycle", "policy.interval=2s"])?;
+        let mut trainings: Vec<Training> =
+            (0..2).map(|number| Training::start(self, &daemon, number, self.steps * 4)).collect::<Outcome<_>>()?;
+        let until = Instant::now() + Duration::from_secs_f64(self.seconds);
+        let is_frozen = |container: &Value| container["frozen_share"].as_f64().is_some_and(|share| share > 0.05);
+        let mut was_frozen = false;
+        while !was_frozen && Instant::now() < until {
+            sleep(Duration::from_millis(200));
+            was_frozen = daemon.status()["containers"].as_array().is_some_and(|all| all.iter().any(is_frozen));
+        }
+        daemon.child.kill().map_err(|error| error.to_string())?;
+        sleep(Duration::from_secs(1));
+        let steps = |trainings: &[Training]| -> Vec<Option<u64>> {
+            trainings.iter().map(|training| Line::last(&training.log()).map(|line| line.step)).collect()
+        };
+        let before = steps(&trainings);
+        // A line comes each hundredth of a training, and four share the GPU's time.
+        sleep(Duration::from_secs_f64((self.seconds * 0.4).max(5.0)));
+        let stuck = steps(&trainings).iter().zip(&before).filter(|(now, before)| now == before).count();
+        for training in &mut trainings {
+            let _ = training.child.kill(); // it may have ended
+            let _ = training.child.wait();
+            if let Some(pid) = pid(&training.log()) {
+                let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).stderr(Stdio::null()).status();
+            }
+        }
+        Ok(was_frozen.then_some(stuck))
+    }
+
+    /// What the daemon and nvidia-smi say of the GPU itself while two trainings run.
+    fn accounting_of_the_whole(&self) -> Outcome<ExitCode> {
+        let daemon = Daemon::start(self, &["policy.name=fair"])?;
+        let mut trainings: Vec<Child> = (0..2)
+            .map(|number| self.training(self.steps, number + 1).stdout(Stdio::null()).spawn())
+            .collect::<Result<_, _>>()
+            .map_err(|error| error.to_string())?;
+        sleep(Duration::from_secs_f64(self.seconds / 2.0));
+        println!("daemon: {}", daemon.status()["node"]["gpus"]);
+        let query = ["--query-gpu=utilization.gpu,memory.used,power.draw,temperature.gpu", "--format=csv"];
+        println!(
+            "nvidia-smi: {}",
+            Command::new("nvidia-smi")
+                .args(query)
+                .output()
+                .map_or_else(|error| error.to_string(), |output| String::from_utf8_lossy(&output.stdout).into_owned(),)
+        );
+        for training in &mut trainings {
+            training.wait().map_err(|error| error.to_string())?;
+        }
+        daemon.end()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn mean(numbers: &[f64]) -> Option<f64> {
+    (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
+}
+
+/// A daemon of the check's own, without an engine.
+struct Daemon<'check> {
+    check: &'check Check,
+    child: Child,
+    socket: PathBuf,
+    log: PathBuf,
+}
+
+impl Daemon<'_> {
+    fn start<'check>(check: &'check Check, settings: &[&str]) -> Outcome<Daemon<'check>> {
+        let (socket, log) = (check.folder.join("s.sock"), check.folder.join("daemon.log"));
+        let file = File::options().create(true).append(true).open(&log).map_err(|error| error.to_string())?;
+        let mut command = Command::new(&check.flowcond);
+        command.arg("--socket").arg(&socket).arg("--state-dir").arg(check.folder.join("state"));
+        for setting in settings.iter().chain(&["engine.address=off", "history.enabled=false", "api.group="]) {
+            command.args(["--set", setting]);
+        }
+        let child = command.stdout(Stdio::null()).stderr(file).spawn().map_err(|error| error.to_string())?;
+        let daemon = Daemon { check, child, socket, log };
+        let until = Instant::now() + Duration::from_secs(60);
+        while daemon.status().is_null() {
+            if Instant::now() > until {
+                return Err(format!("the daemon does not answer:\n{}", daemon.log()));
+            }
+            sleep(Duration::from_millis(100));
+        }
+        Ok(daemon)
+    }
+
+    /// What it says now; null when it does not answer.
+    fn status(&self) -> Value {
+        let mut command = Command::new(&self.check.flowctl);
+        let asked = command.arg("--socket").arg(&self.socket).args(["status", "-o", "json"]).output();
+        asked.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn end(mut self) -> Outcome<()> {
+        let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        let ended = self.child.wait().map_err(|error| error.to_string())?;
+        if ended.success() { Ok(()) } else { Err(format!("the daemon ended with {ended}:\n{}", self.log())) }
+    }
+}
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        let _ = self.child.kill(); // it has ended, or the check fails
+        let _ = self.child.wait();
+    }
+}
+
+/// A training under `flowctl run`.
+struct Training {
+    number: usize,
+    name: String,
+    child: Child,
+    log: PathBuf,
+    /// After how many seconds, and whether well.
+    ended: Option<(f64, bool)>,
+}
+
+impl Training {
+    fn start(check: &Check, daemon: &Daemon<'_>, number: usize, steps: u64) -> Outcome<Training> {
+        let name = format!("training-{}-{number}", std::process::id());
+        let log = check.folder.join(format!("{name}.log"));
+        let file = File::create(&log).map_err(|error| error.to_string())?;
+        let training = check.training(steps, number + 1);
+        let mut command = Command::new(&check.flowctl);
+        command.arg("--socket").arg(&daemon.socket).args(["run", "--name", &name, "--"]);
+        command.arg(training.get_program()).args(training.get_args());
+        let child = command.stdout(file).spawn().map_err(|error| error.to_string())?;
+        Ok(Training { number, name, child, log, ended: None })
+    }
+
+    fn look(&mut self, began: Instant) -> Outcome<()> {
+        if self.ended.is_none()
+            && let Some(status) = self.child.try_wait().map_err(|error| error.to_string())?
+        {
+            self.ended = Some((began.elapsed().as_secs_f64(), status.success()));
+        }
+        Ok(())
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+/// `nvidia-smi pmon` beside the trainings, where it is installed.
+struct Monitor {
+    child: Option<Child>,
+    told: Arc<Mutex<Monitored>>,
+}
+
+impl Monitor {
+    fn start() -> Monitor {
+        let told = Arc::new(Mutex::new(Monitored::default()));
+        let started =
+            Command::new("nvidia-smi").args(["pmon", "-s", "u"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut child = started.ok();
+        if let Some(output) = child.as_mut().and_then(|child| child.stdout.take()) {
+            let told = Arc::clone(&told);
+            std::thread::spawn(move || {
+                for line in BufReader::new(output).lines().map_while(Result::ok) {
+                    told.lock().unwrap_or_else(PoisonError::into_inner).line(&line);
+                }
+            });
+        }
+        Monitor { child, told }
+    }
+
+    fn end(mut self) -> Monitored {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill(); // it may have ended
+            let _ = child.wait();
+        }
+        std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,134 @@
+//! What the check measured, as a table for people and a line of JSON for programs.
+
+use serde_json::{Value, json};
+
+/// One run of several trainings on one GPU.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Run {
+    /// When each ended, in seconds after the start of the first.
+    pub ended: Vec<f64>,
+    /// Trainings that did not end well.
+    pub lost: usize,
+    /// The speed of the first to end, as a part of its speed alone.
+    pub favoured_speed: Option<f64>,
+    /// Part of the time in which the GPU had nothing to do.
+    pub idle: Option<f64>,
+    /// The mean distance between our shares of GPU time and those of nvidia-smi, in points of percent.
+    pub accounting_error: Option<f64>,
+    /// The largest part of the time that one was frozen for.
+    pub frozen: f64,
+}
+
+impl Run {
+    /// The mean completion, in seconds.
+    pub fn mean(&self) -> f64 {
+        self.ended.iter().sum::<f64>() / self.ended.len().max(1) as f64
+    }
+
+    fn all(&self) -> f64 {
+        self.ended.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+/// The same trainings twice.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pair {
+    /// As the GPU shares itself.
+    pub plain: Run,
+    /// By flowcon.
+    pub governed: Run,
+}
+
+impl Pair {
+    /// By how much governing changes the mean completion: −0.2 is a fifth sooner.
+    pub fn change(&self) -> f64 {
+        self.governed.mean() / self.plain.mean() - 1.0
+    }
+
+    /// One line for programs.
+    pub fn json(&self, gpu: &str, frozen_afterwards: Option<usize>) -> Value {
+        let Pair { plain, governed } = self;
+        json!({
+            "gpu": gpu,
+            "jobs": plain.ended.len(),
+            "plain": { "mean_completion_s": rounded(plain.mean()), "makespan_s": rounded(plain.all()), "lost": plain.lost },
+            "governed": {
+                "mean_completion_s": rounded(governed.mean()), "makespan_s": rounded(governed.all()), "lost": governed.lost,
+                "frozen": rounded(governed.frozen),
+            },
+            "change": rounded(self.change()),
+            "accounting_error_points": plain.accounting_error.map(rounded),
+            "favoured_speed": governed.favoured_speed.map(rounded),
+            "idle": governed.idle.map(rounded),
+            "frozen_afterwards": frozen_afterwards,
+        })
+    }
+}
+
+/// The table, a line for each pair.
+pub fn table(pairs: &[Pair]) -> String {
+    let mut text = format!(
+        "{:>4}  {:>9}  {:>9}  {:>7}  {:>8}  {:>5}  {:>6}  {:>10}  {:>4}\n",
+        "JOBS", "PLAIN", "GOVERNED", "CHANGE", "FAVOURED", "IDLE", "FROZEN", "ACCOUNTING", "LOST"
+    );
+    for pair in pairs {
+        let percent = |part: Option<f64>| part.map_or("-".to_owned(), |part| format!("{:.0}%", part * 100.0));
+        let points = pair.plain.accounting_error.map_or("-".to_owned(), |points| format!("{points:.1} pt"));
+        text.push_str(&format!(
+            "{:>4}  {:>7.1} s  {:>7.1} s  {:>+6.1}%  {:>8}  {:>5}  {:>6}  {:>10}  {:>4}\n",
+            pair.plain.ended.len(),
+            pair.plain.mean(),
+            pair.governed.mean(),
+            pair.change() * 100.0,
+            percent(pair.governed.favoured_speed),
+            percent(pair.governed.idle),
+            percent(Some(pair.governed.frozen)),
+            points,
+            pair.plain.lost + pair.governed.lost,
+        ));
+    }
+    text
+}
+
+fn rounded(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Pair, Run, table};
+
+    fn pair() -> Pair {
+        let plain = Run { ended: vec![40.0, 40.0], accounting_error: Some(1.25), ..Run::default() };
+        let governed = Run {
+            ended: vec![20.0, 40.0],
+            favoured_speed: Some(0.96),
+            idle: Some(0.02),
+            frozen: 0.9,
+            ..Run::default()
+        };
+        Pair { plain, governed }
+    }
+
+    #[test]
+    fn the_change_is_that_of_the_means_and_all_figures_are_in_both_forms() {
+        let text = table(&[pair()]);
+        let last: Vec<&str> = text.lines().last().map(|line| line.split_whitespace().collect()).unwrap_or_default();
+        let told = "2 40.0 s 30.0 s -25.0% 96% 2% 90% 1.2 pt 0";
+        assert_eq!(last.join(" "), told);
+        let json = pair().json("NVIDIA T4", Some(0));
+        assert_eq!(
+            (&json["change"], &json["jobs"], &json["frozen_afterwards"]),
+            (&(-0.25).into(), &2.into(), &0.into())
+        );
+        assert_eq!((&json["favoured_speed"], &json["accounting_error_points"]), (&0.96.into(), &1.25.into()));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_a_dash_and_null() {
+        let run = Run { ended: vec![1.0], ..Run::default() };
+        let pair = Pair { plain: run.clone(), governed: run };
+        assert!(table(std::slice::from_ref(&pair)).contains(" -  "));
+        assert!(pair.json("x", None)["accounting_error_points"].is_null());
+    }
+}

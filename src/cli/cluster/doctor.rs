@@ -1,0 +1,104 @@
+//! `flowctl cluster doctor`: asks the coordinator, the engine and every agent, and reads the certificates. Changes nothing.
+//!
+//! Imports: coordinator, host, the API's client, health.
+
+use super::super::doctor::{Check, told};
+use super::super::flowcoord::USUAL_FILE;
+use super::health::{self, Answer};
+use crate::api::client::Client;
+use crate::api::wire::Cluster;
+use crate::coordinator::Settings;
+use crate::coordinator::agent;
+use crate::host::swarm::{Certificates, Engine, EngineInfo, Identity};
+use crate::model::Millis;
+use crate::model::swarm::SwarmNode;
+use crate::term::exit::{Exit, Failure};
+use crate::term::screen::Screen;
+use futures_util::{StreamExt, stream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// Agents that are asked at once.
+const AT_ONCE: usize = 32;
+/// A node that is not well is not waited for.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// Arguments of `flowctl cluster doctor`.
+#[derive(clap::Args, Debug)]
+pub(super) struct DoctorArgs {
+    /// The coordinator's configuration [default: /etc/flowcon/flowcoord.toml]
+    #[arg(long, env = "FLOWCOORD_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The engine's socket, as unix:///var/run/docker.sock
+    #[arg(long, value_name = "ADDRESS")]
+    engine: Option<String>,
+}
+
+/// Looks at everything and prints it; fails when a check did.
+pub(super) async fn doctor(client: &Client, args: &DoctorArgs, screen: &Screen) -> Result<Exit, Failure> {
+    let file = args.config.clone().unwrap_or_else(|| USUAL_FILE.into());
+    let mut settings = Settings::load(&file, args.config.is_some())
+        .map_err(|error| Failure::new(Exit::Usage, error.to_string(), "`flowcoord check-config` checks it"))?;
+    settings.engine = args.engine.clone().or(settings.engine);
+    let mut checks = Vec::new();
+    if let Some((engine, info)) = swarm(&settings, &mut checks).await {
+        if info.is_manager {
+            checks.push(health::coordinator(client.get::<Cluster>("/v1/cluster").await.as_ref()));
+        }
+        let certificates = match settings.agent.certificates.clone() {
+            Some(files) => Certificates::of_files(files.certificate, files.key, files.authority),
+            None => Certificates::of_swarm(&info.data),
+        };
+        let identity = certificates.load();
+        checks.push(health::certificate(&identity, unix().0 / 1000));
+        if let Ok(identity) = identity {
+            checks.extend(agents(&engine, &info, identity, settings.agent.port).await);
+        }
+    }
+    told(&checks, screen)
+}
+
+/// The engine of this node, if it is in a Swarm.
+async fn swarm(settings: &Settings, checks: &mut Vec<Check>) -> Option<(Engine, EngineInfo)> {
+    let engine = Engine::at(settings.engine.as_deref());
+    let info = match &engine {
+        Ok(engine) => engine.info().await,
+        Err(error) => Err(error.clone()),
+    };
+    checks.push(health::swarm(&info));
+    Some((engine.ok()?, info.ok().filter(|info| info.node.is_some())?))
+}
+
+/// A worker may ask nobody: its own agent says so, and is there.
+async fn agents(engine: &Engine, info: &EngineInfo, identity: Identity, port: u16) -> Vec<Check> {
+    let identity = Arc::new(identity);
+    if !info.is_manager {
+        let Some(node) = info.node.clone() else { return Vec::new() };
+        let said = asked(agent::Client::new(identity, node, &info.address, port)).await;
+        return vec![health::own_agent(&said)];
+    }
+    let nodes: Vec<SwarmNode> = match engine.look().await {
+        Ok(swarm) => swarm.nodes,
+        Err(error) => return vec![Check::fail("nodes", error, "`docker node ls` asks the same")],
+    };
+    let answers = stream::iter(nodes).map(|node| {
+        let client = agent::Client::new(identity.clone(), node.id.clone(), &node.address, port);
+        async move { health::agent(&node.hostname, node.is_up, &asked(client).await) }
+    });
+    answers.buffered(AT_ONCE).collect::<Vec<_>>().await.concat()
+}
+
+async fn asked(client: agent::Client) -> Answer {
+    let before = unix();
+    let report = match tokio::time::timeout(WITHIN, client.report(&[], Millis::from_secs(60))).await {
+        Ok(report) => report,
+        Err(_elapsed) => Err(format!("no answer within {} s", WITHIN.as_secs())),
+    };
+    Answer { before, report, after: unix() }
+}
+
+fn unix() -> Millis {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,35 @@
+//! What `flowctl explain` says of a job's GPUs, in words. Pure. Imports: wire types, text.
+
+use crate::api::wire::{Container, Explanation, GpuUse, NoRoom};
+use crate::term::text;
+
+/// Which resource limits a job that uses a GPU.
+pub(super) fn limited_by(container: &Container, explanation: &Explanation) -> Option<&'static str> {
+    match explanation.decision.as_ref()?.rule.as_str() {
+        "ranked-on-gpu" => Some("its GPU: for a unit of progress that takes longer than its share of the CPU"),
+        "ranked" if !container.gpus.is_empty() => {
+            Some("the CPU: for a unit of progress its share of that takes longer than its GPU")
+        }
+        _ => None,
+    }
+}
+
+/// `45% of its time, 3.2G of its memory, by 2 processes (GPU-5d…)`.
+pub(super) fn used(part: &GpuUse) -> String {
+    let share = part.share.map_or_else(
+        || "an unknown part of its time".to_owned(),
+        |share| format!("{} of its time", text::percent(share)),
+    );
+    let memory = part.memory_bytes.map_or_else(
+        || "an unknown part of its memory".to_owned(),
+        |bytes| format!("{} of its memory", text::bytes(bytes)),
+    );
+    let processes = if part.processes == 1 { "1 process".to_owned() } else { format!("{} processes", part.processes) };
+    format!("{share}, {memory}, by {processes} ({})", part.uuid)
+}
+
+/// `on GPU 1 beside b: both hold 44G, and it has 40G`.
+pub(super) fn no_room(NoRoom { beside, gpu, together_bytes, total_bytes }: &NoRoom) -> String {
+    let (together, total) = (text::bytes(*together_bytes), text::bytes(*total_bytes));
+    format!("on GPU {gpu} beside {beside}: both hold {together}, and it has {total}")
+}

@@ -1,0 +1,143 @@
+//! Rented nodes: closed when nobody has needed them for long, opened for jobs that wait.
+//!
+//! ```text
+//! open ──idle──► closing (drain) ──close-command──► closed ──a job waits──► opening ──open-command──► open (active)
+//! ```
+//!
+//! Each stage is a label of the node, written by compare-and-swap with its availability before its command runs; a command whose end nobody
+//! saw is run again. Only nodes whose operator labelled them `flowcon.rented=true` are ever touched, and no manager. Imports: state, event,
+//! observe, labels, record, rental, model, policy.
+
+use super::event::{At, Effect};
+use super::labels::{STAGE, bounded};
+use super::observe::Observed;
+use super::record::JobPhase;
+use super::rental::{STAGES, Stage, stage};
+use super::state::{Machine, SeenNode};
+use crate::model::cluster::{ClusterPlan, NodeState};
+use crate::model::swarm::{Availability, ChangeOutcome, NodeChange, NodeId};
+use crate::policy::cluster::{Tenancy, rent};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+impl Machine {
+    /// Opens and closes nodes after a plan.
+    pub(super) fn rent(&mut self, observed: &Observed, plan: &ClusterPlan, at: At) {
+        let Some(settings) = self.settings.rent.clone() else { return };
+        let used = self.used_nodes();
+        let states: Vec<NodeState> = observed.observation.nodes.iter().map(|node| node.state).collect();
+        let mut tenancies = Vec::new();
+        for (id, state) in observed.nodes.iter().zip(states) {
+            let tenancy = match self.nodes.get_mut(id) {
+                Some(SeenNode { node, rental, .. }) => {
+                    rental.tenancy(node, state, used.contains(id), self.settings.start_within, at)
+                }
+                None => Tenancy::Kept,
+            };
+            tenancies.push(tenancy);
+        }
+        let decided = rent(&observed.observation, plan, &tenancies, settings.close_after);
+        for (node, job) in decided.opens {
+            let text = format!("opening: {} waits for it", observed.observation.jobs[job].name);
+            self.write_stage(&observed.nodes[node], Some(Stage::Opening), None, &text);
+        }
+        if let Some(node) = decided.closes {
+            let text = format!("closing: idle for {:.0} s", settings.close_after.as_secs_f64());
+            self.write_stage(&observed.nodes[node], Some(Stage::Closing), Some(Availability::Drain), &text);
+        }
+    }
+
+    /// Nodes with anything of a job on them: workers, tasks, what agents tell, and the saved state of whoever is not done.
+    fn used_nodes(&self) -> BTreeSet<NodeId> {
+        let mut used = BTreeSet::new();
+        for seen in self.seen.values() {
+            used.extend(seen.tasks.iter().filter(|task| task.is_wanted).filter_map(|task| task.node.clone()));
+            let Ok(job) = &seen.job else { continue };
+            let record = &job.record;
+            if record.phase == JobPhase::Done {
+                continue;
+            }
+            used.extend(record.placed.iter().cloned());
+            if record.phase != JobPhase::Waiting || job.carries.is_some() || job.is_tied {
+                used.extend(record.home.iter().chain(&record.to).cloned());
+            }
+        }
+        let works = |node: &&SeenNode| node.report.as_ref().is_some_and(|(_, report)| !report.workers.is_empty());
+        used.extend(self.nodes.values().filter(works).map(|node| node.node.id.clone()));
+        used
+    }
+
+    /// The next act of each rented node: its command, or the stage that follows.
+    pub(super) fn step_nodes(&mut self, at: At) {
+        let Some(settings) = self.settings.rent.clone() else { return };
+        let staged: Vec<(NodeId, Stage)> =
+            self.nodes.iter().filter_map(|(id, seen)| Some((id.clone(), stage(&seen.node)?))).collect();
+        for (id, stage) in staged {
+            let Some(seen) = self.nodes.get_mut(&id) else { continue };
+            let is_drained = seen.node.availability == Availability::Drain;
+            let command = match stage {
+                Stage::Opening => &settings.open_command,
+                Stage::Closing if is_drained => &settings.close_command,
+                Stage::Closed if is_drained => continue,
+                Stage::Closing | Stage::Closed => {
+                    self.write_stage(&id, None, None, "it was opened by hand");
+                    continue;
+                }
+            };
+            let hook = &mut seen.rental.hook;
+            if hook.is_done || command.is_empty() {
+                match stage {
+                    Stage::Opening => self.write_stage(&id, None, Some(Availability::Active), "opened"),
+                    _ => self.write_stage(&id, Some(Stage::Closed), None, "closed"),
+                }
+            } else if !hook.is_under_way && at.now >= hook.next {
+                hook.is_under_way = true;
+                let command = command.iter().cloned().chain([seen.node.hostname.to_string()]).collect();
+                self.effects.push(Effect::RunHook { node: id, command, within: settings.command_within });
+            }
+        }
+    }
+
+    pub(super) fn hook_ended(&mut self, id: &NodeId, outcome: Result<(), String>, at: At) {
+        let retry_after = |failures| self.backoff(failures);
+        let next = self.nodes.get(id).map(|seen| at.now.after(retry_after(seen.rental.hook.failures)));
+        let (Some(seen), Some(next)) = (self.nodes.get_mut(id), next) else { return };
+        let name = seen.node.hostname.clone();
+        let hook = &mut seen.rental.hook;
+        hook.is_under_way = false;
+        match outcome {
+            Ok(()) => (hook.is_done, hook.said) = (true, None),
+            Err(why) => {
+                let why = bounded(&why, 200);
+                (hook.failures, hook.next, hook.said) = (hook.failures + 1, next, Some(why.clone()));
+                self.has_news = true;
+                self.emit(None, format!("node {name}: the command of flowcoord.toml failed: {why}; it is run again"));
+            }
+        }
+        self.step_nodes(at);
+    }
+
+    /// A stage, with the availability that goes with it, in one update.
+    fn write_stage(&mut self, id: &NodeId, stage: Option<Stage>, availability: Option<Availability>, text: &str) {
+        let Some(seen) = self.nodes.get_mut(id) else { return };
+        let version = seen.node.version;
+        if seen.rental.asked == Some(version) {
+            return; // under way
+        }
+        seen.rental.asked = Some(version);
+        let word = stage.and_then(|stage| STAGES.iter().find(|(known, _)| *known == stage)).map(|(_, word)| *word);
+        let labels = BTreeMap::from([(Arc::from(STAGE), word.map(Arc::from))]);
+        let name = seen.node.hostname.clone();
+        self.has_news = true;
+        self.emit(None, format!("node {name}: {text}"));
+        self.effects.push(Effect::ChangeNode(NodeChange { node: id.clone(), version, labels, availability }));
+    }
+
+    /// What came of it: the next look tells whether it stands.
+    pub(super) fn stage_written(&mut self, id: &NodeId, version: u64, outcome: &ChangeOutcome) {
+        let Some(seen) = self.nodes.get_mut(id).filter(|seen| seen.rental.asked == Some(version)) else { return };
+        if *outcome != ChangeOutcome::Done {
+            seen.rental.asked = None;
+        }
+    }
+}

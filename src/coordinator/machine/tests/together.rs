@@ -1,0 +1,129 @@
+//! Jobs that need each other, and nodes that come and go. Imports: the machine, and the Swarm of the other tests.
+
+use super::*;
+
+#[test]
+fn a_gang_that_lacks_a_worker_stops_as_a_whole_and_goes_on_as_a_whole() {
+    let worker = |name: &str| service(name, &[(QUEUE, "true"), (labels::GANG, "gang"), (CHECKPOINT, "saved")]);
+    let mut bench = Bench::with(["w1", "w2", "w3"].map(worker).to_vec());
+    let states = |bench: &Bench| ["w1", "w2", "w3"].map(|name| bench.state(name));
+    bench.passes(30);
+    assert_eq!(states(&bench), [JobState::Running; 3]);
+    bench.tell(Event::Asked(Command::Pause("w2".to_owned()), Asker(1)));
+    bench.passes(60);
+    assert_eq!(states(&bench), [JobState::Waiting, JobState::Paused, JobState::Waiting]);
+    assert_eq!(
+        bench.why("w1"),
+        (WhyKind::Gang, "its gang starts with 3 workers or not at all, and 2 can start now".into())
+    );
+    bench.tell(Event::Asked(Command::Resume("w2".to_owned()), Asker(2)));
+    bench.passes(60);
+    assert_eq!(states(&bench), [JobState::Running; 3]);
+    // An odd label is left alone, and so are those that run beside it.
+    bench.swarm.services[0].labels.insert(MOVABLE.into(), "perhaps".into());
+    bench.swarm.services[0].version += 1;
+    bench.passes(60);
+    assert_eq!(states(&bench), [JobState::Refused, JobState::Running, JobState::Running]);
+}
+
+#[test]
+fn an_idle_rented_node_is_closed_and_a_waiting_job_opens_it_again() {
+    let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved")])]);
+    let command = |word: &str| vec![word.to_owned()];
+    bench.machine = Machine::new(CoordinatorSettings {
+        rent: Some(RentSettings {
+            close_after: Millis::from_secs(60),
+            open_command: command("open"),
+            close_command: command("close"),
+            command_within: Millis::from_secs(5),
+        }),
+        ..CoordinatorSettings::default()
+    });
+    bench.swarm.nodes[1].labels.insert(labels::RENTED.into(), "true".into());
+    bench.swarm.nodes[0].labels.insert(labels::RENTED.into(), "true".into());
+    bench.passes(200);
+    assert_eq!(bench.did, ["starting 1@a", "running", "close b"], "no manager is ever closed");
+    assert_eq!(bench.swarm.nodes[1].availability, Availability::Drain);
+    bench.swarm.services.push(service("next", &[(QUEUE, "true")]));
+    bench.swarm.services[1].request.cores = 2.0;
+    bench.passes(60);
+    assert_eq!(bench.did[3..], ["open b", "starting 1@b", "running"]);
+    assert!(!bench.swarm.nodes[1].labels.contains_key(labels::STAGE));
+}
+
+#[test]
+fn what_services_that_are_no_jobs_reserve_is_not_free() {
+    let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved")])]);
+    for node in &mut bench.swarm.nodes {
+        node.reserved = Resources { cores: 1.5, memory: Bytes(1 << 30), gpus: 0 };
+    }
+    bench.passes(30);
+    assert_eq!((bench.did.len(), bench.why("job").0), (0, WhyKind::NoPlace), "half a core is left of each");
+    // Theirs has ended on b.
+    bench.swarm.nodes[1].reserved = Resources::default();
+    bench.passes(30);
+    assert_eq!(bench.did, ["starting 1@b", "running"]);
+    assert_eq!(bench.status.nodes[1].capacity.cores, 2.0);
+}
+
+#[test]
+fn swarm_is_told_how_long_a_job_takes_to_save_before_it_starts_and_never_less_than_its_owner_said() {
+    let secs = Millis::from_secs;
+    let job = |name: &str, label: Option<&str>, said: Option<Millis>, saves: bool| {
+        let mut labels = vec![(QUEUE, "true")];
+        labels.extend(label.map(|label| (labels::STOP_GRACE, label)));
+        labels.extend(saves.then_some((CHECKPOINT, "saved")));
+        SwarmService { stop_grace: said, volumes: Vec::new(), ..service(name, &labels) }
+    };
+    for (label, said, saves, stands) in [
+        (Some("5m"), None, false, Some(secs(300))),
+        (Some("5m"), Some(secs(10)), false, Some(secs(300))),
+        (Some("5s"), Some(secs(10)), false, Some(secs(10))),
+        (None, None, true, Some(secs(120))),
+        (None, Some(secs(30)), true, Some(secs(30))),
+        (None, None, false, None),
+    ] {
+        let mut service = job("job", label, said, saves);
+        service.volumes = vec![MountedVolume { name: "saved".into(), target: "/saved".into(), is_local: false }];
+        let not_ours =
+            SwarmService { labels: [(labels::STOP_GRACE.into(), "9m".into())].into(), ..job("x", None, None, false) };
+        let mut bench = Bench::with(vec![service, not_ours]);
+        bench.passes(30);
+        assert_eq!(bench.did, ["starting 1@a", "running"]);
+        assert_eq!(bench.swarm.services[0].stop_grace, stands, "{label:?} {said:?}");
+        assert_eq!((bench.swarm.services[1].stop_grace, bench.swarm.services[1].version), (None, 1));
+    }
+}
+
+#[test]
+fn the_nearer_deadline_goes_first_and_what_is_expected_is_told() {
+    const BEGAN: u64 = 1_700_000_000_000;
+    let job = |name: &str, created: u64, deadline: &str| {
+        let labels = [(QUEUE, "true"), (labels::DEADLINE, deadline), (labels::DURATION, "1h")];
+        let mut service = service(name, &labels);
+        (service.created, service.request.cores) = (Millis(BEGAN + created), 2.0);
+        service
+    };
+    let jobs = vec![job("a-far", 1, "10h"), job("b-near", 2, "2h"), job("c-past", 3, "2023-11-14T22:00Z")];
+    let mut bench = Bench::with(jobs);
+    let mut settings = CoordinatorSettings::default();
+    settings.cluster.queue = crate::model::cluster::QueueRule::Deadlines;
+    bench.machine = Machine::new(settings);
+    bench.passes(30);
+    assert_eq!(
+        ["a-far", "b-near", "c-past"].map(|name| bench.state(name)),
+        [JobState::Waiting, JobState::Running, JobState::Running]
+    );
+    let status = |name: &str| bench.status.jobs.iter().find(|job| &*job.name == name).expect("a job");
+    let (far, near) = (status("a-far"), status("b-near"));
+    assert_eq!(far.deadline, Some(Millis(BEGAN + 1 + 36_000_000)));
+    // Seven units of a minute are ahead of those that run; then it is an hour.
+    let ends = [near, far].map(|job| job.expected_end.expect("foreseen").0 / 60_000);
+    let now = bench.status.at.0 / 60_000;
+    assert!((now + 6..=now + 7).contains(&ends[0]) && (now + 66..=now + 67).contains(&ends[1]), "{ends:?} at {now}");
+    let is_late = |name: &str| status(name).is_late(bench.status.at);
+    assert_eq!(["a-far", "b-near", "c-past"].map(is_late), [Some(false), Some(false), Some(true)]);
+    let started: Vec<_> =
+        bench.did.iter().filter(|did| did.starts_with("starting") || did.contains("stopping")).collect();
+    assert_eq!(started.len(), 2, "{started:?}");
+}

@@ -1,0 +1,141 @@
+//! Lets everything go on that an earlier daemon, or this one, may have frozen: at the start, at the end, and by `flowcond restore`.
+//!
+//! What an engine has paused is the engine's: it is asked, briefly, and where it does not answer the journal's last word counts.
+//! Everything else is thawed, because a job that stands still for nobody is the worst that could be left behind. Imports: host's freezer
+//! and store, hands, writer, model.
+
+use super::hands::Hands;
+use super::writer::Writer;
+use crate::host::store::Freezable;
+use crate::host::{freezer, node};
+use crate::model::Runtime;
+use std::path::Path;
+use std::time::Duration;
+use tokio::task::block_in_place;
+use tokio::time::timeout;
+
+/// How long an engine may take to say whether it has paused one. One that did not is not asked about the next.
+const ENGINE_ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+
+/// Thaws all that the journal says may be frozen, and forgets it; the answer is what could not be thawed.
+pub(super) async fn everything(hands: &mut Hands) -> Vec<String> {
+    let jobs = match block_in_place(|| hands.journal.freezable()) {
+        Ok(jobs) => jobs,
+        Err(why) => return vec![why],
+    };
+    let this_boot = node::boot_id().unwrap_or_default();
+    let (mut failed, mut engine_answers) = (Vec::new(), true);
+    for job in jobs.into_iter() {
+        if job.boot_id == this_boot {
+            let paused = match job.runtime {
+                Runtime::Docker if engine_answers => is_paused(&hands.writer, &job).await,
+                Runtime::Docker => None,
+                Runtime::Scope => Some(false),
+            };
+            engine_answers &= paused.is_some();
+            match paused {
+                Some(true) => {}
+                // The engine's, as far as is known: it is asked again by whoever comes next.
+                None if job.is_paused => continue,
+                _ => {
+                    if let Err(error) = freezer::thaw(Path::new(&job.cgroup)) {
+                        failed.push(format!("{}: {} could not be thawed: {error}", job.name, job.cgroup));
+                        continue;
+                    }
+                }
+            }
+        }
+        failed.extend(block_in_place(|| hands.journal.forget_freezable(&job.id)).err());
+    }
+    failed
+}
+
+/// Whether its engine has it paused; `None`: the engine does not answer. One that the engine does not know is nobody's.
+async fn is_paused(writer: &Writer, job: &Freezable) -> Option<bool> {
+    let engine = writer.engine.as_ref()?;
+    let asking = async {
+        let name = match writer.info() {
+            Some(info) => info.name,
+            None => engine.info().await.ok()?.name,
+        };
+        match engine.inspect(&job.id, name).await {
+            Ok(container) => Some(container.paused),
+            Err(error) if error.is_missing() || error.is_gone() => Some(false),
+            Err(_) => None,
+        }
+    };
+    timeout(ENGINE_ANSWERS_WITHIN, asking).await.ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{FakeEngine, Folder, hands, id};
+    use super::*;
+
+    fn note(number: u8, folder: &Folder, runtime: Runtime, is_paused: bool) -> Freezable {
+        Freezable {
+            id: id(number),
+            runtime,
+            name: format!("job-{number}"),
+            cgroup: folder.0.path().to_string_lossy().into_owned(),
+            boot_id: node::boot_id().unwrap(),
+            is_paused,
+        }
+    }
+
+    fn frozen() -> Folder {
+        let folder = Folder::new();
+        folder.put("cgroup.freeze", "1");
+        folder
+    }
+
+    fn inspected(paused: bool) -> Option<(u16, String)> {
+        let state = format!(r#"{{"Running":true,"Paused":{paused},"Pid":1}}"#);
+        Some((200, format!(r#"{{"Id":"{}","State":{state}}}"#, id(1).as_str())))
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn everything_goes_on_and_is_forgotten_but_what_its_engine_has_paused() {
+        for (runtime, paused, frozen_afterwards) in
+            [(Runtime::Docker, false, "0"), (Runtime::Docker, true, "1"), (Runtime::Scope, true, "0")]
+        {
+            let engine = FakeEngine::start(move |_, _| inspected(paused));
+            let (_dir, mut hands) = hands(&engine);
+            let folder = frozen();
+            hands.journal.note_freezable(&note(1, &folder, runtime, false)).unwrap();
+            assert_eq!(everything(&mut hands).await, Vec::<String>::new());
+            assert_eq!(folder.text("cgroup.freeze"), frozen_afterwards, "{runtime:?} {paused}");
+            assert!(hands.journal.freezable().unwrap().is_empty());
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_engine_that_is_silent_holds_nobody_up_and_keeps_what_it_was_known_to_have_paused() {
+        let engine = FakeEngine::start(|_, _| None);
+        let (_dir, mut hands) = hands(&engine);
+        let folders = [frozen(), frozen(), frozen()];
+        for (number, folder, is_paused) in [(1, &folders[0], false), (2, &folders[1], true), (3, &folders[2], false)] {
+            hands.journal.note_freezable(&note(number, folder, Runtime::Docker, is_paused)).unwrap();
+        }
+        let began = std::time::Instant::now();
+        assert_eq!(everything(&mut hands).await, Vec::<String>::new());
+        assert!(began.elapsed() < 3 * ENGINE_ANSWERS_WITHIN, "it is asked once");
+        assert_eq!(folders.each_ref().map(|folder| folder.text("cgroup.freeze")), ["0", "1", "0"]);
+        assert_eq!(hands.journal.freezable().unwrap(), [note(2, &folders[1], Runtime::Docker, true)]);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_cannot_be_thawed_is_told_and_stays_noted_and_what_is_gone_does_not() {
+        let engine = FakeEngine::start(|_, _| inspected(false));
+        let (_dir, mut hands) = hands(&engine);
+        let (no_freezer, gone) = (Folder::new(), Folder::new());
+        hands.journal.note_freezable(&note(1, &no_freezer, Runtime::Scope, false)).unwrap();
+        hands.journal.note_freezable(&note(2, &gone, Runtime::Scope, false)).unwrap();
+        let other_boot = Freezable { boot_id: "another".to_owned(), ..note(3, &no_freezer, Runtime::Scope, false) };
+        hands.journal.note_freezable(&other_boot).unwrap();
+        drop(gone);
+        let failed = everything(&mut hands).await;
+        assert!(failed.len() == 1 && failed[0].starts_with("job-1: "), "{failed:?}");
+        assert_eq!(hands.journal.freezable().unwrap().len(), 1);
+    }
+}

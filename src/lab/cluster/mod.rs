@@ -1,0 +1,261 @@
+//! `flowcoord demo`: a Docker Swarm of its own on this machine, the same trainings plainly and governed, and what that changed.
+//!
+//! ```text
+//! swarm       engines in network namespaces, each a node with a quota of CPU; the daemons of each node
+//! schedule    which trainings, how much work each is, when they come
+//! heartbeats  what the trainings say of themselves: who wrote which epoch when
+//! ```
+//! Nothing needs to be pulled or installed besides the engine: images and daemons are this same program. Imports: api, demo, trial.
+
+mod heartbeats;
+mod schedule;
+mod swarm;
+
+use super::demo::{picture, verdict};
+use super::trial::outcome::{Foreign, RunOutcome};
+use super::trial::progress_view::ProgressView;
+use super::trial::stat::CpuTime;
+use super::trial::{confine::Cores, interrupted};
+use crate::term::exit::{Exit, Failure};
+use crate::term::screen::Screen;
+use crate::term::when;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use heartbeats::Heartbeats;
+use schedule::ClusterJob;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use swarm::{Governed, Swarm};
+
+/// How to run the demo.
+#[derive(Args, Clone, Debug)]
+pub struct ClusterDemoArgs {
+    /// How many nodes the Swarm has
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(2..=16))]
+    nodes: u16,
+    /// How long each run is to last: what all the trainings need together from all nodes
+    #[arg(long, value_name = "SECONDS", default_value = "90", value_parser = work)]
+    work: Duration,
+    /// Draws the order in which the trainings come
+    #[arg(long, value_name = "SEED", default_value = "1")]
+    seed: u64,
+    /// One run more: Swarm's own placement with governed nodes, to see what the coordinator adds
+    #[arg(long)]
+    with_spread: bool,
+    /// Where to write the picture [default: a new file in the directory for temporary files]
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Print the result also as one JSON object on the last line
+    #[arg(long)]
+    json: bool,
+}
+
+fn work(text: &str) -> Result<Duration, String> {
+    when::duration_within(text, Duration::from_secs(10), Duration::from_secs(86_400))
+}
+
+/// The demo's result as `--json` prints it.
+#[derive(Clone, Debug, Serialize)]
+struct ClusterComparison {
+    nodes: u16,
+    /// Of the order in which the trainings came.
+    seed: u64,
+    /// Swarm's placement, plain sharing.
+    plain: RunOutcome,
+    /// Swarm's placement, governed nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spread: Option<RunOutcome>,
+    /// Placed by the coordinator, governed nodes.
+    governed: RunOutcome,
+    /// How often a job went on elsewhere.
+    moves: usize,
+    /// How often a writer wrote after another had taken over.
+    two_writers: usize,
+    /// Epochs that were done twice or left out.
+    lost_units: usize,
+    plot: String,
+}
+
+/// What one run was: its outcome, and what its heartbeats tell.
+struct Run {
+    outcome: RunOutcome,
+    beats: Vec<Heartbeats>,
+}
+
+/// Who governs, and who places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    Plain,
+    Spread,
+    Governed,
+}
+
+impl Rule {
+    const fn title(self) -> &'static str {
+        match self {
+            Rule::Plain => "plain Swarm: its own placement, plain sharing",
+            Rule::Spread => "governed nodes, Swarm's own placement",
+            Rule::Governed => "governed nodes, placed by flowcoord",
+        }
+    }
+
+    const fn tag(self) -> &'static str {
+        match self {
+            Rule::Plain => "plain",
+            Rule::Spread => "spread",
+            Rule::Governed => "governed",
+        }
+    }
+}
+
+/// Runs the demo and prints its result.
+///
+/// # Errors
+/// The Swarm did not come up, a training failed, or somebody interrupted it. Everything was removed then, too.
+pub fn run(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.context("start the demo's threads")?;
+    let ended = runtime.block_on(async {
+        tokio::select! {
+            ended = show(args, screen) => ended,
+            interruption = interrupted() => Err(interruption),
+        }
+    });
+    runtime.shutdown_background();
+    ended
+}
+
+async fn show(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
+    let view = ProgressView::on_stdout();
+    let cores = Cores::all().context("count the cores")?;
+    let a_node = schedule::cores_of_a_node(cores.count(), args.nodes);
+    let jobs = {
+        let (nodes, length, seed) = (args.nodes, args.work, args.seed);
+        let minutes = (if args.with_spread { 4.5 } else { 3.2 } * length.as_secs_f64() / 60.0).max(1.0);
+        view.say(&format!(
+            "{} trainings on a Docker Swarm of {nodes} nodes, {a_node:.2} cores each, first plainly, then governed: about \
+             {minutes:.0} min.\nMeasuring the work first, so that all runs do the same.",
+            schedule::JOBS_A_NODE * usize::from(nodes),
+        ));
+        let sized = tokio::task::spawn_blocking(move || schedule::sized(length, nodes, a_node, seed));
+        sized.await.context("measure the work")?.context("measure the work")?
+    };
+    for job in &jobs {
+        view.say(&format!(
+            "  {:10} comes after {:>5.1} s: {}",
+            job.name,
+            job.start.as_secs_f64(),
+            job.command().join(" ")
+        ));
+    }
+    let mut swarm = Swarm::start(args.nodes, a_node).await?;
+    view.say(&format!("\n{} engines form a Swarm", args.nodes));
+    let plain = perform(&mut swarm, Rule::Plain, &jobs, &view).await?;
+    let spread = match args.with_spread {
+        true => Some(perform(&mut swarm, Rule::Spread, &jobs, &view).await?),
+        false => None,
+    };
+    let governed = perform(&mut swarm, Rule::Governed, &jobs, &view).await?;
+    swarm.close().await;
+
+    let plot = args.plot.clone().unwrap_or_else(picture::new_path);
+    let sum = |of: fn(&Heartbeats) -> usize| governed.beats.iter().map(of).sum();
+    let comparison = ClusterComparison {
+        nodes: args.nodes,
+        seed: args.seed,
+        moves: sum(Heartbeats::moves),
+        two_writers: sum(Heartbeats::two_writers),
+        lost_units: sum(Heartbeats::lost_units),
+        plain: plain.outcome,
+        spread: spread.map(|run| run.outcome),
+        governed: governed.outcome,
+        plot: plot.display().to_string(),
+    };
+    conclude(&comparison, &plot, args, &view, screen)
+}
+
+fn conclude(
+    comparison: &ClusterComparison,
+    plot: &std::path::Path,
+    args: &ClusterDemoArgs,
+    view: &ProgressView,
+    screen: &Screen,
+) -> Result<(), Failure> {
+    let (plain, governed) = (&comparison.plain, &comparison.governed);
+    picture::write(
+        plot,
+        &picture::draw((plain, "plain Swarm"), (governed, "governed by flowcon")),
+        args.plot.is_none(),
+    )?;
+    view.say(&format!("\n{}", verdict::page(plain, governed, &screen.look())));
+    if let Some(spread) = &comparison.spread {
+        let change = |run: &RunOutcome| 100.0 * (run.mean_completion_s / plain.mean_completion_s - 1.0);
+        view.say(&format!(
+            "Mean completion with governed nodes and Swarm's own placement: {:.1} s ({:+.0} %); with flowcoord's: {:.1} s ({:+.0} %).",
+            spread.mean_completion_s, change(spread), governed.mean_completion_s, change(governed)
+        ));
+    }
+    view.say(&format!(
+        "Moves: {}. Two writers of one job: {}. Epochs lost or done twice: {}.",
+        comparison.moves, comparison.two_writers, comparison.lost_units
+    ));
+    view.say(&format!("Shares over time: {}", plot.display()));
+    if args.json {
+        view.say(&serde_json::to_string(comparison).context("write the result as JSON")?);
+    }
+    if comparison.two_writers + comparison.lost_units > 0 {
+        return Err(Failure::new(
+            Exit::Failed,
+            "a job had two writers or lost work",
+            "tell us: this must never happen",
+        ));
+    }
+    Ok(())
+}
+
+/// One run of all jobs. The daemons run for it alone.
+async fn perform(swarm: &mut Swarm, rule: Rule, jobs: &[ClusterJob], view: &ProgressView) -> Result<Run> {
+    view.say(&format!("\n{}", rule.title()));
+    match rule {
+        Rule::Plain => {}
+        Rule::Spread => swarm.govern(Governed::Nodes).await?,
+        Rule::Governed => swarm.govern(Governed::Cluster).await?,
+    }
+    let cores = Cores::all().context("count the cores")?;
+    let cpu_before = CpuTime::now(&cores);
+    let (began, began_s) = (Instant::now(), heartbeats::now_s());
+    let latest = jobs.iter().map(|job| job.start).max().unwrap_or_default();
+    let patience = latest + 8 * jobs.iter().map(|job| job.work).sum::<Duration>() + Duration::from_secs(120);
+    let mut waiting: Vec<&ClusterJob> = jobs.iter().collect();
+    waiting.sort_by_key(|job| std::cmp::Reverse(job.start));
+    let mut starts = vec![0.0; jobs.len()];
+    let mut is_done = vec![false; jobs.len()];
+    while is_done.contains(&false) {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        while let Some(job) = waiting.pop_if(|job| job.start <= began.elapsed()) {
+            starts[job.number] = heartbeats::now_s();
+            swarm.submit(job, rule.tag(), rule == Rule::Governed).await?;
+            view.say(&format!("  {:>5.1} s  {} comes", began.elapsed().as_secs_f64(), job.name));
+        }
+        for job in jobs.iter().filter(|job| starts[job.number] > 0.0) {
+            let beats = Heartbeats::read(&swarm.heartbeats(job, rule.tag()));
+            if !is_done[job.number] && beats.units() >= job.amount.epochs {
+                is_done[job.number] = true;
+                let text = format!("{} done after {:.1} s", job.name, beats.ended_s() - starts[job.number]);
+                view.say(&format!("  {:>5.1} s  {text}", began.elapsed().as_secs_f64()));
+            }
+        }
+        if began.elapsed() > patience {
+            let late = jobs.iter().filter(|job| !is_done[job.number]).map(|job| job.name.as_str()).collect::<Vec<_>>();
+            bail!("not done after {} s: {}\n{}", patience.as_secs(), late.join(", "), swarm.complaints().await);
+        }
+    }
+    let parts = cpu_before.zip(CpuTime::now(&cores)).map(|(before, after)| after.since(&before));
+    swarm.clear().await?;
+    let beats: Vec<Heartbeats> = jobs.iter().map(|job| Heartbeats::read(&swarm.heartbeats(job, rule.tag()))).collect();
+    // Others' load cannot be told from that of engines and daemons here; what the hypervisor took can.
+    let foreign = Foreign { stolen: parts.map_or(0.0, |parts| parts.stolen), ..Foreign::default() };
+    let outcome = heartbeats::outcome(jobs, &beats, &starts, began_s, foreign, swarm.cores());
+    Ok(Run { outcome, beats })
+}

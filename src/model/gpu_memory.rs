@@ -1,0 +1,126 @@
+//! Whose memory would not fit on one GPU beside whose, told before it is tried.
+//!
+//! A job holds on a GPU what it has ever needed there, because frameworks keep what they once had: what is held now is what it takes to run
+//! it. Two jobs that hold more together than a GPU has cannot share it; on a GPU that is nearly full whoever needs more fails.
+
+use super::{Bytes, Gpu, GpuUse};
+
+/// Less than this part of a GPU's memory left is nearly full.
+const NEARLY_FULL: f64 = 0.05;
+
+/// Two jobs that do not fit on one GPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NoRoom {
+    /// The other job.
+    pub beside: String,
+    /// The other job's GPU.
+    pub gpu: u32,
+    /// What both hold together.
+    pub together: Bytes,
+    /// What the GPU, or the instance of it, has.
+    pub total: Bytes,
+}
+
+/// Beside which of the `others`, on their GPUs, a job that holds `mine` would not fit. With whom it shares a GPU now it fits there.
+pub fn no_room<'a>(
+    mine: &[GpuUse],
+    others: impl Iterator<Item = (&'a str, &'a [GpuUse])>,
+    gpus: &[Gpu],
+) -> Vec<NoRoom> {
+    let Some(needs) = mine.iter().filter_map(|part| part.memory).max() else { return Vec::new() };
+    let place = |part: &GpuUse| (part.gpu, part.instance);
+    let against = |(name, parts): (&'a str, &'a [GpuUse])| {
+        let apart = parts.iter().filter(|part| !mine.iter().any(|own| place(own) == place(part)));
+        let too_much = apart.filter_map(|part| {
+            let (total, together) = (total(part, gpus)?, Bytes(needs.0.saturating_add(part.memory?.0)));
+            (together > total).then(|| NoRoom { beside: name.to_owned(), gpu: part.gpu, together, total })
+        });
+        too_much.max_by_key(|no_room| no_room.together)
+    };
+    others.filter_map(against).collect()
+}
+
+/// The GPUs of a job that it shares with one of the `others` and that have hardly any memory left, in words; `None` = none.
+pub fn nearly_full<'a>(mine: &[GpuUse], others: impl Iterator<Item = &'a [GpuUse]>, gpus: &[Gpu]) -> Option<String> {
+    let others: Vec<&[GpuUse]> = others.collect();
+    let is_shared = |part: &GpuUse| {
+        others.iter().flat_map(|parts| parts.iter()).any(|o| (o.gpu, o.instance) == (part.gpu, part.instance))
+    };
+    let full = mine.iter().filter(|part| is_shared(part) && is_nearly_full(part, gpus));
+    let places: Vec<String> = full.map(|part| part.gpu.to_string()).collect();
+    (!places.is_empty()).then(|| {
+        format!(
+            "GPU {} is nearly full, and it shares it: whichever job needs more memory there fails; `flowctl status -o wide` shows who holds it",
+            places.join(", ")
+        )
+    })
+}
+
+fn is_nearly_full(part: &GpuUse, gpus: &[Gpu]) -> bool {
+    let memory = memory(part, gpus);
+    memory.is_some_and(|(used, total)| total.0.saturating_sub(used.0) as f64 <= NEARLY_FULL * total.0 as f64)
+}
+
+fn total(part: &GpuUse, gpus: &[Gpu]) -> Option<Bytes> {
+    let gpu = gpus.iter().find(|gpu| gpu.index == part.gpu)?;
+    match part.instance {
+        Some(index) => gpu.instances.iter().find(|instance| instance.index == index)?.memory_total,
+        None => gpu.memory_total,
+    }
+}
+
+/// What is in use of the memory there, and what there is.
+fn memory(part: &GpuUse, gpus: &[Gpu]) -> Option<(Bytes, Bytes)> {
+    let gpu = gpus.iter().find(|gpu| gpu.index == part.gpu)?;
+    let used = match part.instance {
+        Some(index) => gpu.instances.iter().find(|instance| instance.index == index)?.memory_used,
+        None => gpu.memory_used,
+    };
+    Some((used?, total(part, gpus)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn gpus(used: [u64; 2]) -> Vec<Gpu> {
+        let gpu = |(index, used): (u32, u64)| Gpu {
+            index,
+            memory_used: Some(Bytes(used * GIB)),
+            memory_total: Some(Bytes(40 * GIB)),
+            ..Gpu::default()
+        };
+        (0..).zip(used).map(gpu).collect()
+    }
+
+    fn held(gpu: u32, gib: u64) -> Vec<GpuUse> {
+        vec![GpuUse { gpu, memory: Some(Bytes(gib * GIB)), ..GpuUse::default() }]
+    }
+
+    #[test]
+    fn who_would_not_fit_beside_whom_is_told_and_who_shares_a_gpu_fits() {
+        let (mine, large, small, neighbour) = (held(0, 24), held(1, 20), held(1, 8), held(0, 30));
+        let others = [("large", &large[..]), ("small", &small[..]), ("neighbour", &neighbour[..])];
+        let found = no_room(&mine, others.into_iter(), &gpus([39, 28]));
+        let expected = NoRoom { beside: "large".to_owned(), gpu: 1, together: Bytes(44 * GIB), total: Bytes(40 * GIB) };
+        assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn what_is_unknown_is_not_told() {
+        let unknown = vec![GpuUse { gpu: 1, ..GpuUse::default() }];
+        assert_eq!(no_room(&held(0, 40), [("b", &unknown[..])].into_iter(), &gpus([40, 40])), []);
+        assert_eq!(no_room(&unknown, [("b", &held(0, 40)[..])].into_iter(), &gpus([40, 40])), []);
+        assert_eq!(no_room(&held(0, 40), [("b", &held(1, 40)[..])].into_iter(), &[]), []);
+    }
+
+    #[test]
+    fn a_gpu_that_is_nearly_full_is_told_to_those_who_share_it() {
+        let told = |used, other| nearly_full(&held(0, 20), [&held(other, 18)[..]].into_iter(), &gpus([used, 0]));
+        assert!(told(39, 0).is_some_and(|words| words.starts_with("GPU 0 is nearly full")));
+        assert_eq!(told(30, 0), None);
+        assert_eq!(told(39, 1), None, "alone on it");
+    }
+}

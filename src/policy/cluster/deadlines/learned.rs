@@ -1,0 +1,101 @@
+//! Run times t(job, node type, GPUs) from what nodes have seen: the runs of a job's class there, as their histories have them.
+//!
+//! Only what was seen is told: nothing is carried over to another number of GPUs or another type. Imports: nothing.
+
+use std::collections::BTreeMap;
+
+/// Runs that did less than this part of their units say too little about the whole.
+const LEAST_PART: f64 = 0.2;
+/// The latest runs of one kind count.
+const RUNS_MOST: usize = 32;
+
+/// One run of a job on one node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastRun {
+    /// What jobs of the same kind are called.
+    pub class: String,
+    /// The node's type of GPU.
+    pub gpu_type: String,
+    /// GPUs that it had.
+    pub gpus: usize,
+    /// Seconds from its start to its end, or to when it was last seen.
+    pub seconds: f64,
+    /// The part of the whole job that it did, above 0 and at most 1; 1 = it came to its end.
+    pub part: f64,
+}
+
+/// How long a job of a class takes on so many GPUs of a type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LearnedTime {
+    /// What jobs of the same kind are called.
+    pub class: String,
+    /// The type of GPU.
+    pub gpu_type: String,
+    /// How many GPUs.
+    pub gpus: usize,
+    /// Seconds of the whole job: the median of the runs.
+    pub seconds: f64,
+    /// From so many runs.
+    pub runs: usize,
+}
+
+/// The table of run times, from runs in the order of their starts. Runs that came to their end count alone where there are any.
+pub fn learned(runs: &[PastRun]) -> Vec<LearnedTime> {
+    type Seconds = Vec<f64>;
+    let mut kinds: BTreeMap<(&str, &str, usize), (Seconds, Seconds)> = BTreeMap::new();
+    let counts =
+        |run: &&PastRun| run.seconds.is_finite() && run.seconds > 0.0 && run.gpus > 0 && run.part >= LEAST_PART;
+    for run in runs.iter().filter(counts) {
+        let (whole, parts) = kinds.entry((&run.class, &run.gpu_type, run.gpus)).or_default();
+        if run.part >= 1.0 { whole.push(run.seconds) } else { parts.push(run.seconds / run.part) }
+    }
+    let time = |((class, gpu_type, gpus), (whole, parts)): ((&str, &str, usize), (Seconds, Seconds))| {
+        let all = if whole.is_empty() { parts } else { whole };
+        let mut latest = all[all.len().saturating_sub(RUNS_MOST)..].to_vec();
+        latest.sort_by(f64::total_cmp);
+        let (low, high) = (latest[(latest.len() - 1) / 2], latest[latest.len() / 2]);
+        LearnedTime {
+            class: class.to_owned(),
+            gpu_type: gpu_type.to_owned(),
+            gpus,
+            seconds: (low + high) / 2.0,
+            runs: latest.len(),
+        }
+    };
+    kinds.into_iter().map(time).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(class: &str, gpus: usize, seconds: f64, part: f64) -> PastRun {
+        PastRun { class: class.into(), gpu_type: "K80".into(), gpus, seconds, part }
+    }
+
+    fn seconds(runs: &[PastRun]) -> Vec<(usize, f64, usize)> {
+        learned(runs).into_iter().map(|time| (time.gpus, time.seconds, time.runs)).collect()
+    }
+
+    #[test]
+    fn whole_runs_count_before_parts_and_one_odd_run_does_not_matter() {
+        let runs = [run("a", 1, 90.0, 1.0), run("a", 1, 100.0, 1.0), run("a", 1, 9000.0, 1.0), run("a", 1, 10.0, 0.5)];
+        assert_eq!(seconds(&runs), [(1, 100.0, 3)]);
+        assert_eq!(seconds(&runs[3..]), [(1, 20.0, 1)], "half of it took ten seconds");
+    }
+
+    #[test]
+    fn kinds_are_kept_apart_and_what_says_too_little_is_left_out() {
+        let mut other = run("a", 1, 50.0, 1.0);
+        other.gpu_type = "M60".into();
+        let runs =
+            [run("a", 2, 60.0, 1.0), run("a", 1, 100.0, 1.0), other, run("b", 1, 5.0, 0.1), run("b", 1, f64::NAN, 1.0)];
+        assert_eq!(seconds(&runs), [(1, 100.0, 1), (2, 60.0, 1), (1, 50.0, 1)]);
+    }
+
+    #[test]
+    fn the_latest_runs_count() {
+        let runs: Vec<PastRun> = (0..100).map(|at| run("a", 1, if at < 50 { 500.0 } else { 100.0 }, 1.0)).collect();
+        assert_eq!(seconds(&runs), [(1, 100.0, RUNS_MOST)]);
+    }
+}

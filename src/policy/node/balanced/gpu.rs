@@ -1,0 +1,181 @@
+//! Jobs that a GPU limits: their work in GPU-seconds, and who comes first on each GPU.
+//!
+//! Each job is limited by one resource. For a unit of progress it needs so many seconds of its GPU, if it had that alone, and so many
+//! seconds of the cores that it is entitled to; the larger of the two decides. Who is limited by the CPU is ranked by CPU work among those
+//! that compete for the same cores. Who is limited by a GPU has its equal share of the cores, so that its data loader is not starved, and
+//! takes no more of them, which would not help it; it is ranked by GPU work among those on the same GPU. Both count in work, not in what is
+//! used just now, so a job that is frozen or held up for a while is still limited by the same.
+//!
+//! What ranks are worth on a GPU is for those to say who can share its time out: here it is planned, in parts of the GPU.
+//! Imports: the policy's milestones, work, trust and pool, model.
+
+use super::milestone::{self, Prospect};
+use super::trust::Trust;
+use super::work::{Work, WorkMeter};
+use super::{Candidate, Entry, LOOK_AGAIN, pool};
+use crate::model::{
+    ContainerObservation, CpuTime, GpuPlan, Millis, NodeObservation, PolicySettings, Reason, RunState, Share,
+};
+use crate::policy::node::importance;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What is remembered of a container on a GPU.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Memory {
+    meter: WorkMeter,
+    trust: Trust,
+    /// GPU-seconds from the start to a good model, as last foreseen.
+    good_at: Option<f64>,
+}
+
+impl Memory {
+    /// What is ahead of it on its GPU, if that is what limits it. `cpu_s` are seconds that a unit takes on the cores that it is entitled to.
+    pub(super) fn rank(
+        &mut self,
+        container: &ContainerObservation,
+        now: Millis,
+        used: Option<CpuTime>,
+        cpu_s: f64,
+        settings: &PolicySettings,
+    ) -> Option<Candidate> {
+        let work = self.meter.measure_of(now, container, used?, None).filter(|work| limits(work, cpu_s))?;
+        self.good_at = milestone::good_at(&work, container, self.good_at);
+        let deadline = container.deadline.map(|deadline| deadline.since(now).as_secs_f64());
+        let good_at = self.good_at;
+        let prospect = Prospect { container, work, good_at, behind: 0.0, deadline, cores: 1.0, equal: 1.0 };
+        let milestone = milestone::best(&prospect, settings.objective)?;
+        let honesty = self.trust.after(&work, &milestone);
+        Some(Candidate { milestone, honesty, usable: 1.0, is_critical: false, is_measured: work.is_measured })
+    }
+}
+
+/// Whether the GPU takes longer for a unit than the cores do.
+fn limits(work: &Work, cpu_s: f64) -> bool {
+    work.is_measured && work.per_unit >= cpu_s
+}
+
+/// One GPU, or one instance of a divided one, and those that use it.
+#[derive(Clone, Debug)]
+pub(super) struct Contest {
+    gpu: u32,
+    instance: Option<u32>,
+    /// Their places in the observation.
+    members: Vec<usize>,
+    /// Parts of the GPU's time.
+    given: Vec<f64>,
+}
+
+/// Divides the time of each GPU among those that run on it.
+pub(super) fn contests(node: &NodeObservation, entries: &[Entry<'_>], settings: &PolicySettings) -> Vec<Contest> {
+    let mut users: BTreeMap<(u32, Option<u32>), Vec<usize>> = BTreeMap::new();
+    for (index, container) in node.containers.iter().enumerate().filter(|(_, c)| c.state == RunState::Running) {
+        for part in &container.gpus {
+            users.entry((part.gpu, part.instance)).or_default().push(index);
+        }
+    }
+    let contest = |((gpu, instance), members): ((u32, Option<u32>), Vec<usize>)| {
+        let weights: Vec<f64> = members.iter().map(|&index| importance(&node.containers[index])).collect();
+        let all: f64 = weights.iter().sum();
+        let entitled: Vec<f64> = weights.iter().map(|weight| weight / all).collect();
+        let candidates: Vec<Option<&Candidate>> = members.iter().map(|&index| entries[index].on_gpu.as_ref()).collect();
+        let usable = vec![1.0; members.len()];
+        let given = pool::divide_among(&candidates, &entitled, settings.floor.fraction(), &usable);
+        Contest { gpu, instance, members, given }
+    };
+    users.into_iter().map(contest).collect()
+}
+
+impl Contest {
+    /// What each of them gets, by its place in the observation.
+    pub(super) fn plans<'a>(&'a self, entries: &'a [Entry<'_>]) -> impl Iterator<Item = (usize, GpuPlan)> + 'a {
+        let index_of = |index: usize| Some(entries[index].on_gpu.as_ref()?.milestone.log_index);
+        let of = self.members.iter().filter_map(|&index| index_of(index)).count();
+        self.members.iter().zip(&self.given).map(move |(&index, given)| {
+            let better =
+                |log_index: f64| self.members.iter().filter_map(|&o| index_of(o)).filter(move |o| *o > log_index);
+            let rank = index_of(index).map(|log_index| 1 + better(log_index).count());
+            let Contest { gpu, instance, .. } = *self;
+            (index, GpuPlan { gpu, instance, share: Share::clamped(*given), rank, of })
+        })
+    }
+
+    /// Until the first should be half way to its milestone.
+    pub(super) fn wait(&self, entries: &[Entry<'_>]) -> Millis {
+        let work = |index: usize| Some(entries[index].on_gpu.as_ref()?.milestone.work);
+        let times = self.members.iter().zip(&self.given).filter_map(|(&index, given)| Some(work(index)? / given));
+        let seconds = times.fold(f64::INFINITY, f64::min);
+        Millis((LOOK_AGAIN * seconds * 1000.0).clamp(0.0, u64::MAX as f64) as u64)
+    }
+}
+
+/// Why a job that its GPU limits has its share.
+pub(super) fn reason(candidate: &Candidate, plans: &[GpuPlan]) -> Reason {
+    let plan = plans.iter().max_by_key(|plan| plan.rank);
+    Reason::RankedOnGpu {
+        gpu: plan.map_or(0, |plan| plan.gpu),
+        milestone: candidate.milestone.name.into(),
+        work: candidate.milestone.work,
+        rank: plan.and_then(|plan| plan.rank).unwrap_or(1),
+        of: plan.map_or(1, |plan| plan.of),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::{ContainerObservation, CpuTime, GpuUse, Reason};
+    use crate::policy::node::balanced::testing::{Bench, job};
+
+    /// A job that has a GPU for nine tenths of the time, of 20 units in each interval.
+    fn on_gpu(id: &str, done: f64, total: f64, gpu: u32) -> ContainerObservation {
+        let mut job = job(id, done, Some(total), None);
+        job.gpus = vec![GpuUse { gpu, share: Some(0.9), ..GpuUse::default() }];
+        job
+    }
+
+    /// The same 20 units later, for which it took so many CPU-seconds.
+    fn later(before: &ContainerObservation, total: f64, cpu_s: f64) -> ContainerObservation {
+        let done = before.learning.progress.map_or(0.0, |progress| progress.current);
+        let mut later = job(before.name.as_str(), done + 20.0, Some(total), None);
+        later.usage.cpu = before.usage.cpu.map(|cpu| CpuTime(cpu.0 + (cpu_s * 1e6) as u64));
+        ContainerObservation { id: before.id.clone(), gpus: before.gpus.clone(), ..later }
+    }
+
+    /// The GPU, the place on it, and how many there are.
+    type Rank = (u32, usize, usize);
+
+    fn ranks(jobs: &[(ContainerObservation, f64, f64)]) -> (Vec<Option<Rank>>, Vec<f64>) {
+        let mut bench = Bench::new(1.0, jobs.iter().map(|(job, ..)| job.clone()).collect());
+        bench.tick();
+        for (index, (job, total, cpu_s)) in jobs.iter().enumerate() {
+            bench.goes_on(index, later(job, *total, *cpu_s));
+        }
+        let plan = bench.tick();
+        let rank = |reason: &Reason| match reason {
+            Reason::RankedOnGpu { gpu, rank, of, .. } => Some((*gpu, *rank, *of)),
+            _ => None,
+        };
+        let shares = plan.containers.iter().map(|planned| (planned.share.fraction() * 100.0).round() / 100.0).collect();
+        (plan.containers.iter().map(|planned| rank(&planned.reason)).collect(), shares)
+    }
+
+    #[test]
+    fn jobs_on_one_gpu_are_ranked_there_and_have_equal_shares_of_the_cores() {
+        let jobs = [
+            (on_gpu("a", 100.0, 900.0, 0), 900.0, 2.0),
+            (on_gpu("b", 100.0, 200.0, 0), 200.0, 2.0),
+            (on_gpu("c", 100.0, 900.0, 1), 900.0, 2.0),
+        ];
+        let (ranks, shares) = ranks(&jobs);
+        assert_eq!(ranks, [Some((0, 2, 2)), Some((0, 1, 2)), Some((1, 1, 1))]);
+        assert_eq!(shares, [0.33, 0.33, 0.33]);
+    }
+
+    #[test]
+    fn a_job_that_the_cpu_limits_is_ranked_by_cpu_work_though_it_uses_a_gpu() {
+        let jobs = [(on_gpu("a", 100.0, 900.0, 0), 900.0, 20.0), (on_gpu("b", 100.0, 200.0, 0), 200.0, 20.0)];
+        let (ranks, shares) = ranks(&jobs);
+        assert_eq!(ranks, [None, None]);
+        assert!(shares[1] > 0.8, "{shares:?}");
+    }
+}

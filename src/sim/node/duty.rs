@@ -1,0 +1,103 @@
+//! Jobs that share a GPU are frozen in turn, by the policy that the daemon asks, once a second as it does.
+//!
+//! Within each period every frozen job goes on for its part of it; as far as there is room, no two at the same time. Imports: model, policy.
+
+use super::state::State;
+use crate::model::{ContainerId, Millis};
+use crate::policy::{Contender, Favour};
+use std::collections::BTreeMap;
+
+/// The daemon asks its policy so often.
+const ASKS_EVERY_S: f64 = 1.0;
+
+/// Nobody is frozen for longer at a time, as `gpu.freeze-at-most` has it by default.
+const PERIOD_S: f64 = 0.5;
+
+/// One job's turns.
+struct Turn {
+    is_frozen: bool,
+    /// When that changes.
+    until: f64,
+    /// Seconds of each period in which it is frozen.
+    frozen_s: f64,
+}
+
+/// Who is frozen, and until when.
+#[derive(Default)]
+pub(super) struct Duty {
+    asks_at: f64,
+    favours: BTreeMap<usize, Favour>,
+    planned: BTreeMap<usize, f64>,
+    turns: BTreeMap<usize, Turn>,
+}
+
+impl Duty {
+    pub(super) fn next_s(&self) -> f64 {
+        self.turns.values().map(|turn| turn.until).fold(self.asks_at, f64::min)
+    }
+
+    /// Whether the policy is asked now.
+    pub(super) fn is_asking(&self, now: f64) -> bool {
+        self.asks_at <= now
+    }
+
+    /// Asks the policy about the jobs on each GPU.
+    pub(super) fn plan(&mut self, contenders: BTreeMap<usize, Vec<(usize, Contender)>>, now: f64) {
+        self.asks_at = now + ASKS_EVERY_S;
+        self.favours.retain(|gpu, _| contenders.contains_key(gpu));
+        let mut planned = BTreeMap::new();
+        for (gpu, jobs) in contenders {
+            let number = |id: &ContainerId| jobs.iter().find(|(_, job)| job.id == *id).map(|(number, _)| *number);
+            let known: Vec<Contender> = jobs.iter().map(|(_, job)| job.clone()).collect();
+            let frozen = self.favours.entry(gpu).or_default().step(&known, Millis((now * 1000.0) as u64));
+            planned.extend(frozen.iter().filter_map(|(id, part)| Some((number(id)?, *part))));
+        }
+        if planned != self.planned {
+            self.planned = planned;
+            self.take_turns(now);
+        }
+    }
+
+    fn take_turns(&mut self, now: f64) {
+        self.turns.clear();
+        let phase = (now / PERIOD_S).fract();
+        let mut runs_from = 0.0;
+        for (&number, &part) in &self.planned {
+            let freezes_from = (runs_from + 1.0 - part) % 1.0;
+            runs_from = freezes_from;
+            let since = (phase - freezes_from).rem_euclid(1.0);
+            let is_frozen = since < part;
+            let left = if is_frozen { part - since } else { 1.0 - since };
+            let turn = Turn { is_frozen, until: now + left * PERIOD_S, frozen_s: part * PERIOD_S };
+            self.turns.insert(number, turn);
+        }
+    }
+
+    /// Freezes and thaws whose turn it is; whether anybody's was.
+    pub(super) fn turn(&mut self, states: &mut [State], present: &[usize], now: f64) -> bool {
+        let mut changed = false;
+        for &number in present {
+            let is_frozen = self.is_frozen(number, now);
+            if states[number].is_frozen != is_frozen {
+                states[number].freeze(is_frozen, now);
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    fn is_frozen(&mut self, number: usize, now: f64) -> bool {
+        let Some(turn) = self.turns.get_mut(&number) else { return false };
+        while turn.until <= now {
+            turn.is_frozen = !turn.is_frozen;
+            turn.until += if turn.is_frozen { turn.frozen_s } else { PERIOD_S - turn.frozen_s };
+        }
+        turn.is_frozen
+    }
+
+    /// Forgets a job that is gone.
+    pub(super) fn forget(&mut self, number: usize) {
+        self.turns.remove(&number);
+        self.planned.remove(&number);
+    }
+}

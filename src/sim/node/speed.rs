@@ -1,0 +1,15 @@
+//! What jobs lose by running beside each other. Imports: nothing of this crate but the simulator's parts.
+
+use crate::sim::scenario::NodeShape;
+
+/// Work done per core-second: jobs that have these `shares` disturb each other by the *effective* number of them, (Σc)²/Σc², and memory
+/// that does not fit is paged. `wanted` is memory in bytes.
+pub(super) fn of(shape: &NodeShape, shares: &[f64], wanted: u64) -> f64 {
+    let (sum, squares) = shares.iter().fold((0.0, 0.0), |(sum, squares), c| (sum + c, squares + c * c));
+    if squares == 0.0 {
+        return 1.0;
+    }
+    let disturbed = 1.0 + shape.contention * (sum * sum / squares - 1.0);
+    let paged = (shape.memory.0 as f64 / wanted as f64).min(1.0);
+    paged / disturbed
+}

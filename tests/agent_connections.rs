@@ -1,0 +1,128 @@
+//! The connection between a manager and an agent: kept, given up when it is cut without a word, and no longer lease for a late request.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+#[path = "support/agents.rs"]
+mod agents;
+
+use agents::{Authority, Flowcoord, INFO, engine, eventually};
+use axum::body::Bytes;
+use flowcon::coordinator::agent::{Client, Kept};
+use flowcon::host::swarm::Identity;
+use flowcon::model::Millis;
+use flowcon::model::swarm::{NodeId, NodeReport, ServiceId};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::net::{TcpListener as Listener, TcpStream as Stream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+const LEASE: Millis = Millis(60_000);
+/// Of a machine that is busy with other tests.
+const SOON: Duration = Duration::from_secs(60);
+
+/// A real agent, and a proxy before it that cuts connections without a word.
+struct Node {
+    agent: Flowcoord,
+    folder: tempfile::TempDir,
+    identity: Arc<Identity>,
+    proxy: u16,
+    came: Arc<AtomicUsize>,
+    cut: Arc<AtomicUsize>,
+    kept: Arc<Kept>,
+}
+
+impl Node {
+    async fn start() -> Node {
+        let folder = tempfile::tempdir().unwrap();
+        let authority = Authority::in_folder(folder.path());
+        authority.issue("n0", "swarm-manager");
+        engine(&folder.path().join("engine.sock"), |path| {
+            Bytes::from_static(if path == "/info" { INFO } else { "[]" }.as_bytes())
+        });
+        let port = Listener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let agent = Flowcoord::start(folder.path(), "agent", &authority.files("n0"), port);
+        eventually("the agent listens", SOON, || Stream::connect(("127.0.0.1", port)).ok());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = listener.local_addr().unwrap().port();
+        let (came, cut) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        tokio::spawn(forward(listener, port, came.clone(), cut.clone()));
+        Node { agent, identity: authority.identity("n0"), folder, proxy, came, cut, kept: Arc::default() }
+    }
+
+    async fn report(&self, leases: &[ServiceId]) -> Result<NodeReport, String> {
+        let client = Client::new(self.identity.clone(), NodeId("n0".into()), "127.0.0.1", self.proxy);
+        let client = client.keeping(self.kept.clone());
+        tokio::time::timeout(SOON, client.report(leases, LEASE)).await.unwrap()
+    }
+
+    fn came(&self) -> usize {
+        self.came.load(Ordering::SeqCst)
+    }
+}
+
+/// The first connections, as many as are cut, stay open and bring nothing any more.
+async fn forward(listener: TcpListener, port: u16, came: Arc<AtomicUsize>, cut: Arc<AtomicUsize>) {
+    while let Ok((from, _)) = listener.accept().await {
+        let (number, cut) = (came.fetch_add(1, Ordering::SeqCst), cut.clone());
+        tokio::spawn(async move {
+            let (from_read, from_write) = from.into_split();
+            let (to_read, to_write) = TcpStream::connect(("127.0.0.1", port)).await.unwrap().into_split();
+            let is_cut = || number < cut.load(Ordering::SeqCst);
+            tokio::join!(pass(from_read, to_write, is_cut), pass(to_read, from_write, is_cut));
+        });
+    }
+}
+
+async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, is_cut: impl Fn() -> bool) {
+    let mut bytes = [0; 16_384];
+    while let Ok(length @ 1..) = from.read(&mut bytes).await {
+        if !is_cut() && to.write_all(&bytes[..length]).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_is_kept_until_it_is_cut_without_a_word() {
+    let node = Node::start().await;
+    for _ in 0..3 {
+        assert_eq!(node.report(&[]).await.map(|report| report.is_governed), Ok(false));
+    }
+    assert_eq!(node.came(), 1);
+    // It brings nothing any more, and nobody says so: the same request goes over another one.
+    node.cut.store(1, Ordering::SeqCst);
+    assert!(node.report(&[]).await.is_ok());
+    assert_eq!(node.came(), 2);
+    // Nor does any other: the node is out of reach.
+    node.cut.store(usize::MAX, Ordering::SeqCst);
+    let said = node.report(&[]).await.unwrap_err();
+    assert!(said.contains("does not answer"), "{said}");
+    // It is back.
+    node.cut.store(0, Ordering::SeqCst);
+    assert!(node.report(&[]).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_lay_unread_renews_no_lease_beyond_what_its_manager_counts_on() {
+    let node = Node::start().await;
+    let service = ServiceId("s".into());
+    node.report(&[]).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await; // a coordinator asks every few seconds
+    let process = Pid::from_child(&node.agent.0);
+    kill_process(process, Signal::STOP).unwrap();
+    let sent = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec as u64 * 1000 + 1000;
+    let go_on = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        kill_process(process, Signal::CONT).unwrap();
+    };
+    let (reported, ()) = tokio::join!(node.report(std::slice::from_ref(&service)), go_on);
+    assert!(reported.is_ok(), "{reported:?}");
+    let leases = std::fs::read(node.folder.path().join("flowcoord-leases.json")).unwrap();
+    let until = serde_json::from_slice::<Value>(&leases).unwrap()["until"]["s"].as_u64().unwrap();
+    assert_eq!(node.came(), 1);
+    assert!(until <= sent + LEASE.0, "{} ms too long", until - sent - LEASE.0);
+}

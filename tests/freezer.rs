@@ -1,0 +1,172 @@
+//! The process that freezes and thaws, on real cgroups: what it freezes goes on whenever nobody asks any more. Wants root and cgroups.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use flowcon::host::cgroup::Home;
+use flowcon::host::freezer::{Freezer, Plan, Report, Turn};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::daemon::eventually;
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// A job that counts, in a cgroup of its own.
+struct Counter {
+    home: Home,
+    child: Child,
+    counted: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+impl Counter {
+    fn start(name: &str) -> Counter {
+        let home = Home::create(&format!("flowcon-test-{name}-{}", std::process::id())).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let counted = dir.path().join("counted");
+        let script = "counted=$1; shift; for entrance; do echo 0 > \"$entrance\"; done; \
+                      while :; do echo >> \"$counted\"; sleep 0.01; done";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "counter"]).arg(&counted).args(home.entrances());
+        let child = command.spawn().unwrap();
+        let counter = Counter { home, child, counted, _dir: dir };
+        counter.counts_on();
+        counter
+    }
+
+    fn count(&self) -> u64 {
+        fs::metadata(&self.counted).map_or(0, |file| file.len())
+    }
+
+    fn counts_on(&self) {
+        let before = self.count();
+        eventually("it counts on", SOON, || (self.count() > before + 3).then_some(()));
+    }
+
+    /// It stands still, and for longer than one turn of its loop takes on a busy machine.
+    fn stands_still(&self) {
+        eventually("it is frozen", SOON, || self.freezer().is_frozen().unwrap().then_some(()));
+        let still = || {
+            let before = self.count();
+            std::thread::sleep(Duration::from_millis(300));
+            (self.count() == before).then_some(())
+        };
+        eventually("it stands still", SOON, still);
+    }
+
+    fn cgroup(&self) -> &Path {
+        let has_freezer = |path: &&PathBuf| Freezer::open(path).is_ok();
+        self.home.directories().iter().find(has_freezer).expect("a freezer")
+    }
+
+    fn freezer(&self) -> Freezer {
+        Freezer::open(self.cgroup()).unwrap()
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        let _ = self.freezer().thaw();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.home.remove();
+    }
+}
+
+/// The process, asked directly.
+struct Guard {
+    child: Child,
+    plans: Option<ChildStdin>,
+    reports: BufReader<ChildStdout>,
+}
+
+impl Guard {
+    fn start() -> Guard {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flowcond"));
+        let mut child = command.arg("freezer").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (plans, reports) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        Guard { child, plans, reports }
+    }
+
+    fn follows(&mut self, plan: &Plan) -> Report {
+        let line = serde_json::to_string(plan).unwrap() + "\n";
+        self.plans.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
+        let mut report = String::new();
+        self.reports.read_line(&mut report).unwrap();
+        serde_json::from_str(&report).unwrap()
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.plans = None;
+        let _ = self.child.wait();
+    }
+}
+
+/// Nearly all of a very long period: it ends by something else, or not within a test.
+fn for_long(cgroup: &Path) -> Plan {
+    let turn = Turn { cgroup: cgroup.to_owned(), from: 0.0, share: 1.0 };
+    Plan { period_ms: 600_000, at_most_ms: 600_000, turns: vec![turn], leave: Vec::new() }
+}
+
+#[test]
+fn when_whoever_asked_is_gone_it_goes_on_at_once_and_the_process_ends() {
+    let counter = Counter::start("gone");
+    let mut guard = Guard::start();
+    guard.follows(&for_long(counter.cgroup()));
+    counter.stands_still();
+    guard.plans = None;
+    counter.counts_on();
+    assert!(guard.child.wait().unwrap().success());
+}
+
+#[test]
+fn when_whoever_asked_asks_nothing_more_it_goes_on_after_seconds() {
+    let counter = Counter::start("silent");
+    let mut guard = Guard::start();
+    guard.follows(&for_long(counter.cgroup()));
+    counter.stands_still();
+    counter.counts_on();
+    assert!(guard.child.try_wait().unwrap().is_none(), "it waits for the next plan");
+}
+
+#[test]
+fn it_has_its_part_of_the_time_and_no_freeze_is_longer_than_allowed() {
+    let counter = Counter::start("part");
+    let mut guard = Guard::start();
+    let turn = Turn { cgroup: counter.cgroup().to_owned(), from: 0.0, share: 0.5 };
+    let plan = Plan { period_ms: 200, at_most_ms: 200, turns: vec![turn], leave: Vec::new() };
+    let began = Instant::now();
+    let before = counter.count();
+    let mut report = guard.follows(&plan);
+    while began.elapsed() < Duration::from_secs(3) {
+        std::thread::sleep(Duration::from_millis(500));
+        report = guard.follows(&plan);
+    }
+    let frozen = report.turned[0].frozen_ms as f64 / began.elapsed().as_millis() as f64;
+    assert!((0.35..0.65).contains(&frozen), "frozen for {frozen} of the time");
+    assert!(counter.count() > before, "it counts between its turns");
+    guard.follows(&Plan::default());
+    counter.counts_on();
+}
+
+#[test]
+fn what_somebody_else_froze_is_told_and_never_thawed() {
+    let counter = Counter::start("others");
+    counter.freezer().freeze().unwrap();
+    let mut guard = Guard::start();
+    guard.follows(&for_long(counter.cgroup()));
+    let report = eventually("it is told", SOON, || {
+        Some(guard.follows(&for_long(counter.cgroup()))).filter(|report| report.turned[0].by_others)
+    });
+    assert_eq!(report.turned[0].frozen_ms, 0);
+    drop(guard);
+    counter.stands_still();
+    counter.freezer().thaw().unwrap();
+    counter.counts_on();
+}

@@ -1,0 +1,158 @@
+//! The queue on a real Docker Swarm of three nodes: gangs, elastic workers and priorities, with jobs that tell whoever writes.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use serde_json::Value;
+use std::path::PathBuf;
+use support::swarm::{TestSwarm, assert_one_writer};
+
+const LONG: u32 = 100_000;
+
+/// The workers of a gang, each a service that reserves so much memory.
+fn gang(swarm: &TestSwarm, name: &str, workers: u32, units: u32, memory: u64, labels: &[&str]) -> Vec<PathBuf> {
+    let all: Vec<String> =
+        [format!("flowcon.gang={name}")].into_iter().chain(labels.iter().map(|l| l.to_string())).collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let memory = memory.to_string();
+    let submit = |worker| swarm.submit_with(&format!("{name}-{worker}"), units, &all, &["--reserve-memory", &memory]);
+    (1..=workers).map(submit).collect()
+}
+
+/// Workers of a gang that are in this state.
+fn count(jobs: &[Value], gang: &str, state: &str) -> usize {
+    jobs.iter().filter(|job| job["gang"] == gang && job["state"] == state).count()
+}
+
+/// A part of the memory of a node; all have the machine's.
+fn memory(swarm: &TestSwarm, part: f64) -> u64 {
+    let whole: u64 = swarm.docker(1, &["info", "--format", "{{.MemTotal}}"]).parse().unwrap();
+    (whole as f64 * part) as u64
+}
+
+fn assert_all_one_writer(beats: &[PathBuf]) -> u32 {
+    beats.iter().map(|beats| assert_one_writer(beats)).sum()
+}
+
+#[test]
+fn a_gang_gets_the_room_of_elastic_workers_and_they_come_back() {
+    let mut swarm = TestSwarm::start(3);
+    let most = memory(&swarm, 0.6);
+    // Elastic: it has all three nodes while nobody else wants them.
+    let elastic = gang(&swarm, "elastic", 3, LONG, most, &["flowcon.workers-min=1", "flowcon.workers-max=3"]);
+    swarm.coordinate();
+    swarm.wait_for_all("scaled up", |jobs| count(jobs, "elastic", "running") == 3);
+    let two = gang(&swarm, "two", 2, 25, most, &["flowcon.priority=50", "flowcon.workers-min=2"]);
+    swarm.wait_for_all("scaled down for a gang", |jobs| {
+        count(jobs, "two", "running") == 2 && count(jobs, "elastic", "running") == 1
+    });
+    let down =
+        swarm.wait("elastic-3", "waiting with a reason", |job| job["state"] == "waiting" && job["why"].is_object());
+    assert!(down["units"].as_f64().unwrap() >= 1.0, "what it had saved is known: {down}");
+    swarm.wait_for_all("scaled up again", |jobs| {
+        count(jobs, "two", "done") == 2 && count(jobs, "elastic", "running") == 3
+    });
+    assert_eq!(assert_all_one_writer(&two), 50);
+    assert!(assert_all_one_writer(&elastic) > 0);
+}
+
+#[test]
+fn two_gangs_that_each_want_more_than_half_take_turns_and_neither_is_ever_half_placed() {
+    let mut swarm = TestSwarm::start(3);
+    let most = memory(&swarm, 0.6);
+    swarm.coordinate();
+    let beats = ["one", "other"].map(|name| gang(&swarm, name, 2, 25, most, &["flowcon.workers-min=2"]));
+    let is_up =
+        |job: &Value| ["starting", "running", "stopping", "carrying"].iter().any(|state| job["state"] == *state);
+    let up = |jobs: &[Value], gang: &str| jobs.iter().filter(|job| job["gang"] == gang && is_up(job)).count();
+    let waiting = swarm.wait("other-1", "waiting while the first runs", |job| {
+        job["state"] == "waiting" && job["why"]["text"].as_str().is_some_and(|why| why.contains("no node has room"))
+    });
+    assert!(waiting["node"].is_null(), "{waiting}");
+    swarm.wait_for_all("done, one after the other", |jobs| {
+        assert!(up(jobs, "one") == 0 || up(jobs, "other") == 0, "two gangs that do not fit both: {jobs:?}");
+        count(jobs, "one", "done") == 2 && count(jobs, "other", "done") == 2
+    });
+    for beats in beats {
+        assert_eq!(assert_all_one_writer(&beats), 50);
+    }
+}
+
+#[test]
+fn a_more_important_gang_reclaims_a_whole_one_that_goes_on_later_without_losing_anything() {
+    let mut swarm = TestSwarm::start(3);
+    let most = memory(&swarm, 0.6);
+    swarm.coordinate_with("[cluster]\nreclaim = true\n");
+    let low = gang(&swarm, "low", 3, LONG, most, &["flowcon.workers-min=3"]);
+    swarm.wait_for_all("running", |jobs| count(jobs, "low", "running") == 3);
+    let high = gang(&swarm, "high", 2, 25, most, &["flowcon.priority=90", "flowcon.workers-min=2"]);
+    swarm.wait_for_all("reclaimed as a whole", |jobs| {
+        count(jobs, "high", "running") == 2 && count(jobs, "low", "waiting") == 3
+    });
+    let before = assert_all_one_writer(&low);
+    swarm.wait_for_all("going on", |jobs| count(jobs, "high", "done") == 2 && count(jobs, "low", "running") == 3);
+    assert_eq!(assert_all_one_writer(&high), 50);
+    swarm.wait("low-1", "further", |_| assert_all_one_writer(&low) > before + 3);
+    // A person who stops one worker stops the gang; it goes on as a whole.
+    swarm.done(&["pause", "low-2"]);
+    swarm.wait_for_all("stopped as a whole", |jobs| {
+        count(jobs, "low", "waiting") == 2 && count(jobs, "low", "paused") == 1
+    });
+    swarm.done(&["resume", "low"]);
+    swarm.wait_for_all("running again", |jobs| count(jobs, "low", "running") == 3);
+    assert_all_one_writer(&low);
+}
+
+#[test]
+fn an_idle_rented_node_is_closed_and_a_waiting_job_opens_it_again() {
+    let mut swarm = TestSwarm::start(3);
+    let most = memory(&swarm, 0.6);
+    let ran = swarm.dir.join("ran");
+    let hook =
+        |word: &str| format!("{word}-command = [\"sh\", \"-c\", \"echo {word} $1 >>{}\", \"sh\"]\n", ran.display());
+    // The first is a manager, which is never closed; the third is not rented.
+    for node in ["node-1", "node-2"] {
+        swarm.docker(1, &["node", "update", "--label-add", "flowcon.rented=true", node]);
+    }
+    swarm.coordinate_with(&format!("[nodes]\nclose-after = \"4s\"\n{}{}", hook("open"), hook("close")));
+    let availability = |node: &str| swarm.docker(1, &["node", "inspect", node, "--format", "{{.Spec.Availability}}"]);
+    swarm.wait_for_nodes("one closed", |nodes| nodes.iter().filter(|node| node["state"] == "closed").count() == 1);
+    assert_eq!(["node-1", "node-2", "node-3"].map(availability), ["active", "drain", "active"]);
+    let beats = gang(&swarm, "wide", 3, 15, most, &["flowcon.workers-min=3"]);
+    swarm.wait_for_all("done on all three", |jobs| count(jobs, "wide", "done") == 3);
+    assert_eq!(assert_all_one_writer(&beats), 45);
+    // Its saved state lies there alone until it is done; then nothing keeps the node.
+    swarm.wait_for_nodes("closed again", |nodes| nodes.iter().any(|node| node["state"] == "closed"));
+    let ran = std::fs::read_to_string(&ran).unwrap();
+    assert_eq!(ran.lines().collect::<Vec<_>>()[..3], ["close node-2", "open node-2", "close node-2"]);
+}
+
+#[test]
+fn of_two_jobs_that_wait_for_one_room_the_one_that_is_due_first_goes_first() {
+    let mut swarm = TestSwarm::start(1);
+    swarm.coordinate_with("[cluster]\nqueue = \"deadlines\"\n");
+    let most = memory(&swarm, 0.6).to_string();
+    let submit = |name: &str, units: u32, deadline: &str| {
+        let labels = [deadline, "flowcon.duration=10m"];
+        swarm.submit_with(name, units, &labels, &["--reserve-memory", &most])
+    };
+    let first = submit("first", LONG, "flowcon.deadline=1h");
+    swarm.wait("first", "running", |job| job["state"] == "running");
+    let later = submit("later", 10, "flowcon.deadline=10h");
+    let sooner = submit("sooner", 10, "flowcon.deadline=1s");
+    let odd = submit("odd", 10, "flowcon.deadline=soon");
+    let refused = swarm.wait("odd", "refused", |job| job["state"] == "refused");
+    assert!(refused["why"]["text"].as_str().unwrap().contains("label flowcon.deadline=soon: expected"), "{refused}");
+    swarm.wait("sooner", "late", |job| job["state"] == "waiting" && job["late"] == true);
+    assert!(swarm.done(&["explain", "sooner"]).contains("in time    no: "));
+    swarm.wait("later", "waiting", |job| job["state"] == "waiting" && job["deadline_unix_ms"].is_u64());
+    swarm.done(&["pause", "first"]);
+    swarm.wait_for_all("done, the nearer deadline first", |jobs| {
+        let is = |name: &str, state: &str| jobs.iter().any(|job| job["name"] == name && job["state"] == state);
+        assert!(jobs.is_empty() || is("later", "waiting") || is("sooner", "done"), "{jobs:#?}");
+        is("sooner", "done") && is("later", "done")
+    });
+    assert_eq!([&sooner, &later].map(|beats| assert_one_writer(beats)), [10, 10]);
+    assert!(assert_one_writer(&first) > 0 && !odd.exists(), "what is refused is not started");
+}
