@@ -94,7 +94,8 @@ fn a_log_is_followed_to_the_end_of_its_job() {
     let mut followers = Vec::new();
     for (name, labels, options, script) in jobs {
         engine.run(RunSpec { name, labels, options, script });
-        daemon.job_that(name, "is read", SOON, |job| job["progress"]["current"].as_f64() >= Some(1.0));
+        // Late enough for the log to have been rotated.
+        daemon.job_that(name, "is read", SOON, |job| job["progress"]["current"].as_f64() >= Some(3.0));
         let mut follower = Command::new(env!("CARGO_BIN_EXE_flowctl"));
         follower.arg("--socket").arg(daemon.socket()).args(["logs", "-f", name]).stdout(Stdio::piped());
         followers.push((name, follower.spawn().unwrap()));

@@ -70,7 +70,8 @@ fn neither(name: &str, error: ClientError) -> Failure {
 
 /// Where the bytes come from.
 enum Input {
-    File(File),
+    /// Oldest first, and never none.
+    Files(Vec<File>),
     Engine(Engine, LogFormat),
 }
 
@@ -81,7 +82,7 @@ impl JobLog {
     /// The file or the engine cannot be read by this user, or `each` failed.
     pub fn pour(&self, each: &mut impl FnMut(&[u8]) -> io::Result<()>) -> Result<(), Failure> {
         match self.open()? {
-            Input::File(file) => self.pour_file(&file, each),
+            Input::Files(files) => files.iter().try_for_each(|file| self.pour_file(file, each)),
             Input::Engine(engine, format) => {
                 block_on(self.pour_stream(pin!(logs_so_far(&engine, &self.id, format)), each))?
             }
@@ -94,16 +95,21 @@ impl JobLog {
     /// As [`JobLog::pour`].
     pub fn follow(&self, client: &Client, each: &mut impl FnMut(&[u8]) -> io::Result<()>) -> Result<(), Failure> {
         match self.open()? {
-            Input::File(mut file) => loop {
+            Input::Files(mut files) => loop {
                 let has_ended = block_on(self.has_ended(client))?;
-                self.pour_file(&file, each)?;
-                if has_ended {
+                files.iter().try_for_each(|file| self.pour_file(file, each))?;
+                let newest = files.pop();
+                files = self.files_since(newest.as_ref()).unwrap_or_default();
+                if has_ended && files.is_empty() {
                     return Ok(());
                 }
-                thread::sleep(LOOK_EVERY);
-                if let Some(next) = self.next_file(&file) {
-                    self.pour_file(&file, each)?;
-                    file = next;
+                // What was written to it before it was renamed.
+                if let Some(newest) = &newest {
+                    self.pour_file(newest, each)?;
+                }
+                if files.is_empty() {
+                    files.extend(newest);
+                    thread::sleep(LOOK_EVERY);
                 }
             },
             Input::Engine(engine, format) => {
@@ -126,11 +132,20 @@ impl JobLog {
     }
 
     fn open(&self) -> Result<Input, Failure> {
+        match self.address.kind.as_str() {
+            "engine" => block_on(self.engine())?,
+            _ => self.files_since(None).map(Input::Files),
+        }
+    }
+
+    /// The files that hold the log, oldest first: all of them, or those that were begun after `known`. Engines rotate logs by
+    /// renaming them.
+    fn files_since(&self, known: Option<&File>) -> Result<Vec<File>, Failure> {
         let path = Path::new(&self.address.path);
         let file = match (self.address.kind.as_str(), self.address.pid) {
-            ("engine", _) => return block_on(self.engine())?,
             ("file", _) => {
-                tail::open_on_host(path).map_err(|error| self.closed(&error.to_string(), error.is_denied()))?
+                return tail::files_since(path, known)
+                    .map_err(|error| self.closed(&error.to_string(), error.is_denied()));
             }
             ("output", _) => output::open(path).map_err(|error| {
                 let denied = matches!(&error, ScopeError::Output { source, .. } if is_denied(source));
@@ -149,7 +164,8 @@ impl JobLog {
                 ));
             }
         };
-        Ok(Input::File(file))
+        let number = |file: &File| file.metadata().ok().map(|found| (found.dev(), found.ino()));
+        Ok(if known.is_some_and(|known| number(known) == number(&file)) { Vec::new() } else { vec![file] })
     }
 
     fn pour_file(&self, file: &File, each: &mut impl FnMut(&[u8]) -> io::Result<()>) -> Result<(), Failure> {
@@ -172,13 +188,6 @@ impl JobLog {
             each(&piece.map_err(|error| self.refused(&error.to_string()))?.bytes)?;
         }
         Ok(())
-    }
-
-    /// The file that has taken the place of this one: engines rotate logs by renaming them.
-    fn next_file(&self, file: &File) -> Option<File> {
-        let Ok(Input::File(now)) = self.open() else { return None };
-        let number = |file: &File| file.metadata().ok().map(|found| (found.dev(), found.ino()));
-        (number(&now) != number(file)).then_some(now)
     }
 
     async fn has_ended(&self, client: &Client) -> bool {

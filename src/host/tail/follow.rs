@@ -2,14 +2,14 @@
 
 mod opened;
 
-use super::open::{TailError, open_on_host};
+use super::open::TailError;
+use super::rotated::open_before;
 use super::source::{Position, Source};
 use opened::{Identity, Open};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 /// How much is read at a time, and when reading on is hopeless.
 #[derive(Clone, Copy, Debug)]
@@ -214,9 +214,7 @@ impl Followed {
 
     fn open_rotated(&self, number: u32) -> Option<File> {
         let Source::Host(path) = &self.source else { return None };
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{number}"));
-        open_on_host(Path::new(&name)).ok()
+        open_before(path, number)
     }
 
     fn read(&mut self, budget: Budget, buffer: &mut Vec<u8>, sink: &mut dyn FnMut(&[u8])) -> io::Result<Look> {

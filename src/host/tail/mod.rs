@@ -14,6 +14,7 @@
 mod follow;
 mod json_log;
 mod open;
+mod rotated;
 mod source;
 mod touch;
 mod watch;
@@ -21,6 +22,7 @@ mod watch;
 pub use follow::{Budget, Health, Start};
 pub use json_log::JsonLog;
 pub use open::{ContainerFile, TailError, open_on_host};
+pub use rotated::files_since;
 pub use source::{Position, Source};
 pub use touch::Touch;
 

@@ -1,0 +1,155 @@
+//! The files of a log that its engine rotates by renaming: `LOG`, before it `LOG.1`, before that `LOG.2`, and so on.
+//!
+//! Names move while they are read. A file that is held open keeps its inode number, so that it is recognised under any name.
+//! Imports: the opening of files.
+
+use super::open::{TailError, open_on_host};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+/// Engines keep a handful of files; what lies behind so many is not looked for.
+const AT_MOST: u32 = 1000;
+/// A rotation is a few renames.
+const ATTEMPTS: u32 = 20;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
+
+/// The files of the log at `path`, oldest first: all of them, or those that were begun after `known`.
+///
+/// # Errors
+/// The newest cannot be opened, or may not be.
+pub fn files_since(path: &Path, known: Option<&File>) -> Result<Vec<File>, TailError> {
+    let known = known.and_then(number);
+    let mut attempt = 1;
+    loop {
+        let found = gather(path, known);
+        match found {
+            Ok((files, true)) => return Ok(files),
+            // In the midst of a rotation no file may have the log's name.
+            Ok((files, false)) if attempt == ATTEMPTS => return Ok(files),
+            Err(problem) if attempt == ATTEMPTS || !matches!(problem, TailError::Missing { .. }) => {
+                return Err(problem);
+            }
+            _ => thread::sleep(BETWEEN_ATTEMPTS),
+        }
+        attempt += 1;
+    }
+}
+
+/// The same as the names stand now, and whether they stood still meanwhile.
+fn gather(path: &Path, known: Option<Inode>) -> Result<(Vec<File>, bool), TailError> {
+    let newest = open_on_host(path)?;
+    let first = number(&newest);
+    let mut files: Vec<File> = Vec::new();
+    let mut still = true;
+    let mut next = Some(newest);
+    for before in 1..=AT_MOST {
+        let Some(file) = next.take() else { break };
+        let inode = number(&file);
+        if inode.is_some() && inode == known {
+            break;
+        }
+        still &= files.iter().all(|other| number(other) != inode);
+        files.push(file);
+        next = open_before(path, before);
+        // A gap is a file on its way to the next name.
+        still &= next.is_some() || open_before(path, before + 1).is_none();
+    }
+    still &= open_on_host(path).is_ok_and(|file| number(&file) == first);
+    files.reverse();
+    Ok((files, still))
+}
+
+/// The file that was rotated away so many rotations ago.
+pub(super) fn open_before(path: &Path, rotations: u32) -> Option<File> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{rotations}"));
+    open_on_host(Path::new(&name)).ok()
+}
+
+/// Device and inode number.
+type Inode = (u64, u64);
+
+fn number(file: &File) -> Option<Inode> {
+    file.metadata().ok().map(|found| (found.dev(), found.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test fails by panicking
+
+    use super::*;
+    use std::fs;
+    use std::io::Read;
+
+    fn rotate(log: &Path, keep: u32) {
+        for number in (1..keep).rev() {
+            let older = |number: u32| log.with_extension(format!("log.{number}"));
+            let _ = fs::rename(older(number), older(number + 1));
+        }
+        fs::rename(log, log.with_extension("log.1")).unwrap();
+        fs::write(log, "").unwrap();
+    }
+
+    fn texts(files: Vec<File>) -> Vec<String> {
+        let text = |mut file: File| {
+            let mut text = String::new();
+            file.read_to_string(&mut text).unwrap();
+            text
+        };
+        files.into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn all_files_of_a_rotated_log_come_oldest_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("json.log");
+        for text in ["one", "two", "three"] {
+            if log.exists() {
+                rotate(&log, 9);
+            }
+            fs::write(&log, text).unwrap();
+        }
+        assert_eq!(texts(files_since(&log, None).unwrap()), ["one", "two", "three"]);
+    }
+
+    #[test]
+    fn only_what_came_after_the_known_file_is_new_however_often_it_was_rotated() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("json.log");
+        fs::write(&log, "one").unwrap();
+        let known = open_on_host(&log).unwrap();
+        assert_eq!(texts(files_since(&log, Some(&known)).unwrap()), [""; 0]);
+        for text in ["two", "three"] {
+            rotate(&log, 9);
+            fs::write(&log, text).unwrap();
+        }
+        assert_eq!(texts(files_since(&log, Some(&known)).unwrap()), ["two", "three"]);
+    }
+
+    #[test]
+    fn a_known_file_that_is_deleted_hides_no_younger_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("json.log");
+        fs::write(&log, "one").unwrap();
+        let known = open_on_host(&log).unwrap();
+        for text in ["two", "three", "four"] {
+            rotate(&log, 2);
+            fs::write(&log, text).unwrap();
+        }
+        assert_eq!(texts(files_since(&log, Some(&known)).unwrap()), ["two", "three", "four"]);
+    }
+
+    #[test]
+    fn a_log_that_is_not_there_is_an_error_and_a_gap_among_its_names_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("json.log");
+        assert!(matches!(files_since(&log, None), Err(TailError::Missing { .. })));
+        fs::write(&log, "three").unwrap();
+        fs::write(log.with_extension("log.2"), "one").unwrap();
+        let (_, still) = gather(&log, None).unwrap();
+        assert!(!still, "two is on its way");
+    }
+}
