@@ -254,6 +254,17 @@ const CASES: &[Case] = &[
     ("", "Average error for minibatches {i}-{n} is {L} over 64000 frames", "error", DOWN, Some((20.0, None))),
     ("", "At iteration 10{A}/1{A}/15{A}, rms={L}%", "rms", DOWN, Some((1569.0, None))),
     ("", "{n} iter, {i} epoch / 19 epochs, loss {L}", "loss", DOWN, Some((19.0, Some(19.0)))),
+    // Bars that are called by what they do, and a bracket around all of the line.
+    (
+        "",
+        "\rRendering progress: {i}%|█  | {s}/40000 [02:15<09:18, loss={L}]",
+        "loss",
+        DOWN,
+        Some((1900.0, Some(40_000.0))),
+    ),
+    ("", "\rTraining: {i}%|█  | {s}/40000 [02:15<09:18, loss={L}]", "loss", DOWN, Some((1900.0, Some(40_000.0)))),
+    ("", "[2023-07-06 05:22:2{n} PM-fit.py-INFO:epoch: {n}, loss: {L}]", "loss", DOWN, Some((20.0, None))),
+    ("", "INFO:epoch: {n}, loss: {L}", "loss", DOWN, Some((20.0, None))),
     // Names that say nothing: what moves beside a counter, and what counts evenly beside a metric.
     ("", "epoch {n} flurb {L} wug 0.5", "flurb", DOWN, Some((20.0, None))),
     ("", "{\"visit\": {n}, \"loss\": {L}}", "loss", DOWN, Some((20.0, None))),

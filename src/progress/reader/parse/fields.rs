@@ -124,10 +124,6 @@ impl<'a> LineReader<'a> {
         self.line.get(self.end(number)..end).unwrap_or_default()
     }
 
-    pub fn is_whole(&self, number: usize) -> bool {
-        self.numbers[number].of(self.line).iter().all(|byte| byte.is_ascii_digit() || *byte == b',')
-    }
-
     pub fn length(&self, number: usize) -> usize {
         usize::from(self.numbers[number].end - self.numbers[number].start)
     }
@@ -204,10 +200,17 @@ impl<'a> LineReader<'a> {
         }
         match lexicon::meaning(name) {
             Meaning::Counter(count) | Meaning::Declared(count) if percent => {
-                self.bar_of = Some(count);
+                // `Training progress: 22%|███ | 6550/30000` counts percent by name, and something else by its end.
+                self.bar_of = Some(count).filter(|count| *count != Count::Percent);
                 self.count(number, None, Count::Percent, "");
             }
-            Meaning::Counter(count) => {
+            // `Training: 22%|███ |`: what a bar begins with is no quality.
+            _ if percent && self.right(number).starts_with(b"|") => {
+                self.hear(name);
+                self.count(number, None, Count::Percent, "");
+            }
+            // `cycle_A: 1.943` counts nothing.
+            Meaning::Counter(count) if self.may_count(number, count) => {
                 self.hear(name);
                 self.count(number, total, count, name)
             }
@@ -230,7 +233,7 @@ impl<'a> LineReader<'a> {
                     None => self.series(number, name, direction, weight, split),
                 }
             }
-            Meaning::Unknown if !measured && !gap::is_measured(self.right(number)) => {
+            Meaning::Unknown | Meaning::Counter(_) if !measured && !gap::is_measured(self.right(number)) => {
                 if let Some(total) = total
                     && let Some(count) = self.counter_on_right(total)
                 {
@@ -322,10 +325,9 @@ impl<'a> LineReader<'a> {
         // The first counter of a kind on a line is the line's own; `Best is trial 2` and `best epoch: 3` look back.
         let again = count != Count::Tally
             && self.found.iter().any(|found| matches!(found.what, What::Counter(known) if known.count == count));
-        let may_have_parts = matches!(count, Count::Epoch | Count::Kimg | Count::Percent);
-        let whole = self.is_whole(number) || gap::is_whole_decimal(self.numbers[number].of(self.line));
+        let may_count = self.may_count(number, count);
         let number = self.range_end(number);
-        if !again && (whole || may_have_parts) {
+        if !again && may_count {
             let label = lexicon::label_of(name);
             self.push(number, total, What::Counter(Counted { count, label }));
         }

@@ -5,7 +5,7 @@
 //! program that writes it. Imports: its siblings.
 
 use super::lexicon;
-use super::meaning::Split;
+use super::meaning::{Meaning, Split};
 
 /// Atoms that are stripped at most; more is no prefix.
 const ATOMS_MAX: usize = 12;
@@ -21,9 +21,10 @@ pub fn end(line: &[u8]) -> usize {
             .or_else(|| syslog(rest))
             .or_else(|| level(rest))
             .or_else(|| bracket(rest))
+            .or_else(|| open_bracket(rest))
             .or_else(|| worker(rest))
             .or_else(|| logger(rest))
-            .or_else(|| if stripped { separator(rest) } else { None });
+            .or_else(|| if stripped { levelled(rest).or_else(|| separator(rest)) } else { None });
         let Some(length) = length else { break };
         stripped = true;
         at = skip(line, at + length, b" \t");
@@ -60,7 +61,10 @@ fn time(text: &[u8]) -> Option<usize> {
     let hour = token.iter().position(|byte| *byte == b':').unwrap_or(0);
     let divided = token[..hour].iter().any(|byte| matches!(byte, b',' | b'.'));
     let clock = !divided && groups(b':') >= 3 && token.iter().filter(|byte| **byte == b':').count() >= 2;
-    let date = (groups(b'-') >= 3 || groups(b'/') >= 3) && token.len() >= 8;
+    // `1.0,990.7,-22.6,-2.8` is a row.
+    let digits = |mark: u8| token.split(|byte| *byte == mark).take(2).all(|group| group.iter().all(u8::is_ascii_digit));
+    let dated = |mark: u8| groups(mark) >= 3 && digits(mark);
+    let date = (dated(b'-') || dated(b'/')) && token.len() >= 8;
     if !(clock || date) {
         return None;
     }
@@ -104,21 +108,22 @@ fn syslog(text: &[u8]) -> Option<usize> {
     Some(at)
 }
 
+const LEVELS: [&[u8]; 12] = [
+    b"INFO",
+    b"WARNING",
+    b"WARN",
+    b"ERROR",
+    b"DEBUG",
+    b"TRACE",
+    b"CRITICAL",
+    b"NOTICE",
+    b"FATAL",
+    b"SUCCESS",
+    b"Info",
+    b"info",
+];
+
 fn level(text: &[u8]) -> Option<usize> {
-    const LEVELS: [&[u8]; 12] = [
-        b"INFO",
-        b"WARNING",
-        b"WARN",
-        b"ERROR",
-        b"DEBUG",
-        b"TRACE",
-        b"CRITICAL",
-        b"NOTICE",
-        b"FATAL",
-        b"SUCCESS",
-        b"Info",
-        b"info",
-    ];
     let found = LEVELS.iter().find(|level| text.starts_with(level))?;
     let mut end = found.len();
     match text.get(end) {
@@ -129,7 +134,10 @@ fn level(text: &[u8]) -> Option<usize> {
                 .iter()
                 .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.'))
                 .count();
-            if name > 0 && text.get(end + name) == Some(&b':') {
+            let word = String::from_utf8_lossy(&text[end..end + name]);
+            // `INFO:epoch: 3` goes on with the message.
+            let speaks = !matches!(lexicon::meaning(&word), Meaning::Unknown | Meaning::Other);
+            if name > 0 && text.get(end + name) == Some(&b':') && !speaks {
                 end += name + 1;
             }
             Some(end)
@@ -154,6 +162,9 @@ fn bracket(text: &[u8]) -> Option<usize> {
     })?;
     let inside = &text[1..end];
     let after = &text[end + 1..];
+    if after.is_empty() {
+        return None; // All of the line.
+    }
     if after.starts_with(b"<std") {
         return Some(end + 1 + word_after_tag(after));
     }
@@ -185,6 +196,22 @@ fn bracket(text: &[u8]) -> Option<usize> {
         return None;
     }
     Some(end + 1 + usize::from(after.first() == Some(&b':')))
+}
+
+/// `[2023-07-06 05:22:23 PM-train.py-INFO:epoch: 1]`, a bracket around all of the line: only what opens it.
+fn open_bracket(text: &[u8]) -> Option<usize> {
+    let (rest, last) = (text.strip_prefix(b"[")?, text.len() - 1);
+    let closed = text.iter().take(200).position(|byte| *byte == b']').is_some_and(|at| at < last);
+    (time(rest).is_some() && !closed).then_some(1)
+}
+
+/// `PM-train.py-INFO:` behind a time: a word without blanks that ends in a level.
+fn levelled(text: &[u8]) -> Option<usize> {
+    let token = &text[..word_end(text).min(80)];
+    let close = token.iter().position(|byte| *byte == b':')?;
+    let at = token[..close].iter().rposition(|byte| !byte.is_ascii_uppercase())?;
+    let is_level = LEVELS.contains(&&token[at + 1..close]) && matches!(token[at], b'-' | b'|' | b'.');
+    is_level.then_some(close + 1)
 }
 
 fn word_after_tag(after: &[u8]) -> usize {
@@ -274,6 +301,10 @@ mod tests {
             ("worker-1  | step 3", "step 3"),
             ("Jan  2 10:00:07 node17 trainer[4711]: step 3", "step 3"),
             ("May 12 epochs were run", "May 12 epochs were run"),
+            ("[2023-07-06 05:22:23 PM-train_kd.py-INFO:epoch: 1, dice: 0.64]", "epoch: 1, dice: 0.64]"),
+            ("[2023-07-06 05:22:23 PM-train_kd.py-INFO:epoch: 1, dice: 0.64", "epoch: 1, dice: 0.64"),
+            ("INFO:epoch: 3", "epoch: 3"),
+            ("1.0,990.7049,-22.6574,-2.8545,52.7", "1.0,990.7049,-22.6574,-2.8545,52.7"),
             ("06/21/18 - 12:15.20AM, iter: 004", "12:15.20AM, iter: 004"),
         ];
         for (line, message) in cases {

@@ -1,11 +1,22 @@
-//! Numbers that are no fields of their own: times, dates, and the totals behind counters.
+//! What a number can be: whole, a count, or no field of its own, as times, dates, and the totals behind counters are.
 //!
 //! Imports: its siblings.
 
 use super::fields::{Found, LineReader, Role, What};
 use super::gap;
+use super::meaning::Count;
 
 impl LineReader<'_> {
+    pub fn is_whole(&self, number: usize) -> bool {
+        self.numbers[number].of(self.line).iter().all(|byte| byte.is_ascii_digit() || *byte == b',')
+    }
+
+    /// Whether `number` is one to which such a counter can come: few count in parts.
+    pub fn may_count(&self, number: usize, count: Count) -> bool {
+        let has_parts = matches!(count, Count::Epoch | Count::Kimg | Count::Percent);
+        has_parts || self.is_whole(number) || gap::is_whole_decimal(self.numbers[number].of(self.line))
+    }
+
     fn joined_by(&self, number: usize, mark: u8) -> bool {
         let between = usize::from(self.numbers[number].end)..self.start(number + 1);
         self.line.get(between).is_some_and(|text| text == [mark])

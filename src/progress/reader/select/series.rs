@@ -23,6 +23,9 @@ const VALIDATED: u32 = 3;
 /// Below so many values the last says more than a mean.
 const SHORT: u32 = 15;
 
+/// What moves steadily one way does so this many times as often as the other way.
+const STEADILY: f64 = 1.25;
+
 /// Values from which the beginning of a series is judged.
 const EARLY: u32 = 5;
 
@@ -291,7 +294,12 @@ impl Series {
         if self.is_softly_named() && self.named_direction.is_some() {
             return self.count >= 5 && self.moved() * self.promised() < -0.6;
         }
-        self.count >= 10 && range > 0.0 && worse > range * 0.25
+        let (towards, away) = match self.named_direction {
+            Some(Direction::Up) => (self.rises, self.falls),
+            _ => (self.falls, self.rises),
+        };
+        // Values that waver between two levels are now and then far from where they began.
+        self.count >= 10 && range > 0.0 && worse > range * 0.25 && f64::from(away) > STEADILY * f64::from(towards)
     }
 
     pub fn score(&self, most: f64, nameless: usize, counted: bool) -> f64 {
@@ -341,4 +349,38 @@ fn quantity(name: &str) -> u64 {
     let tells = |word: &&_| lexicon::split_of(std::slice::from_ref(*word)) == Split::Unsaid;
     words.iter().filter(tells).for_each(|word| word.hash(&mut hasher));
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loss(values: impl IntoIterator<Item = f64>) -> Series {
+        let named = Named {
+            place: 0,
+            name: "loss",
+            split: Split::Unsaid,
+            signature: 1,
+            direction: Some(Direction::Down),
+            weight: 1.0,
+        };
+        let mut series = Series::new(&named, 1, 1);
+        values.into_iter().zip(1..).for_each(|(value, line)| series.take(value, line));
+        series
+    }
+
+    #[test]
+    fn only_a_loss_that_grows_steadily_contradicts_its_name() {
+        assert!(loss((0..20).map(f64::from)).contradicts());
+        // Two kinds of batches, a third of them hard ones, in no order.
+        let mut random = 1u32;
+        let mut batch = || {
+            random = random.wrapping_mul(1_103_515_245).wrapping_add(12_345) & 0x7fff_ffff;
+            if (random >> 16) % 10 < 3 { 0.92 } else { 0.53 }
+        };
+        let wavers: Vec<f64> = (0..300).map(|_| batch()).collect();
+        for count in 1..=wavers.len() {
+            assert!(!loss(wavers[..count].iter().copied()).contradicts(), "after {count} values");
+        }
+    }
 }
