@@ -116,7 +116,7 @@ impl Check {
                 self.steps = ((self.alone * self.seconds) as u64).max(1);
                 return Ok(true);
             }
-            steps = steps * (4.0 / last.seconds.max(0.02)).ceil() as u64;
+            steps *= (4.0 / last.seconds.max(0.02)).ceil() as u64;
         }
     }
 
