@@ -265,6 +265,9 @@ const CASES: &[Case] = &[
     ("", "\rTraining: {i}%|█  | {s}/40000 [02:15<09:18, loss={L}]", "loss", DOWN, Some((1900.0, Some(40_000.0)))),
     ("", "[2023-07-06 05:22:2{n} PM-fit.py-INFO:epoch: {n}, loss: {L}]", "loss", DOWN, Some((20.0, None))),
     ("", "INFO:epoch: {n}, loss: {L}", "loss", DOWN, Some((20.0, None))),
+    ("", "(:epoch, {n}, :dloss, {L}f0, :gloss, 1.2{A}f0)", "dloss", DOWN, Some((20.0, None))),
+    ("", "{i} Train total loss: {L} \tLatent loss: 9.{A}", "Train total loss", DOWN, Some((19.0, None))),
+    ("", "Train {n} =========\nEPOCH[{n}/20] loss {L}", "loss", DOWN, Some((20.0, Some(20.0)))),
     // Names that say nothing: what moves beside a counter, and what counts evenly beside a metric.
     ("", "epoch {n} flurb {L} wug 0.5", "flurb", DOWN, Some((20.0, None))),
     ("", "{\"visit\": {n}, \"loss\": {L}}", "loss", DOWN, Some((20.0, None))),
@@ -306,6 +309,19 @@ fn formats_of_many_programs_are_understood() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_an_optimiser_seeks_is_its_target() {
+    let read = reading(&log("|   iter    |  target   |    x1     |\n---------\n", "| {n}   | {R} | 0.4{A} |"));
+    assert_eq!((read.metric.as_deref(), read.direction), (Some("target"), Some(UP)));
+    assert_eq!(read.progress.map(|progress| progress.current), Some(20.0));
+}
+
+#[test]
+fn a_name_is_no_path() {
+    let read = reading(&log("", "bin/score /home/a/sorbian-{n} 0.{A}"));
+    assert_eq!(read.metric, None);
 }
 
 #[test]

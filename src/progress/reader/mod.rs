@@ -28,6 +28,7 @@ use decode::{
     entries::{self, EntryDecoder},
     events::{self, EventDecoder},
     lines::LineDecoder,
+    wide::{self, WideDecoder},
 };
 
 /// Reads one log; see the module.
@@ -42,6 +43,7 @@ enum Source {
     Unknown(Vec<u8>),
     Text(LineDecoder),
     Entries(EntryDecoder),
+    Wide(WideDecoder),
     Events(EventDecoder),
 }
 
@@ -56,18 +58,22 @@ impl Reader {
         match &mut self.source {
             Source::Text(decoder) => decoder.push(bytes, |rendering| core.read(rendering, &mut each)),
             Source::Entries(decoder) => decoder.push(bytes, |rendering| core.read(rendering, &mut each)),
+            Source::Wide(decoder) => decoder.push(bytes, |rendering| core.read(rendering, &mut each)),
             Source::Events(decoder) => decoder.push(bytes, |scalar| core.take_scalar(&scalar, &mut each)),
             Source::Unknown(begun) => {
                 begun.extend_from_slice(bytes);
                 let events = events::may_begin(begun);
                 let entries = entries::may_begin(begun);
-                if events && begun.len() < events::RECOGNISE || entries && begun.len() < entries::RECOGNISE {
+                let wide = wide::may_begin(begun);
+                let known = [(events, events::RECOGNISE), (entries, entries::RECOGNISE), (wide, wide::RECOGNISE)];
+                if known.into_iter().any(|(may_be, enough)| may_be && begun.len() < enough) {
                     return;
                 }
                 let begun = std::mem::take(begun);
-                self.source = match (events, entries) {
-                    (true, _) => Source::Events(EventDecoder::default()),
-                    (_, true) => Source::Entries(EntryDecoder::new()),
+                self.source = match (events, entries, wide) {
+                    (true, ..) => Source::Events(EventDecoder::default()),
+                    (_, true, _) => Source::Entries(EntryDecoder::new()),
+                    (.., true) => Source::Wide(WideDecoder::new()),
                     _ => Source::Text(LineDecoder::new()),
                 };
                 self.push(&begun, each);
@@ -81,6 +87,7 @@ impl Reader {
         match std::mem::replace(&mut self.source, Source::Unknown(Vec::new())) {
             Source::Text(mut decoder) => decoder.finish(|rendering| core.read(rendering, &mut each)),
             Source::Entries(mut decoder) => decoder.finish(|rendering| core.read(rendering, &mut each)),
+            Source::Wide(mut decoder) => decoder.finish(|rendering| core.read(rendering, &mut each)),
             Source::Unknown(begun) => {
                 let mut decoder = LineDecoder::new();
                 decoder.push(&begun, |rendering| core.read(rendering, &mut each));

@@ -26,9 +26,6 @@ const LEAST_SURE_CLAIM: f64 = 0.5;
 /// What completion counts where its end is only claimed: claims are wrong now and then, and quality is read from the log.
 const CLAIMED_END: f64 = 0.8;
 
-/// Whole work of a job without a total, in parts of what it has done, before it has a curve.
-const YOUNG: f64 = 3.0;
-
 /// Four fifths of the jobs whose log does not tell their end end within this factor of where it is expected.
 const UNTOLD_END_WITHIN: f64 = 4.0;
 
@@ -204,9 +201,7 @@ fn cautious(units: Estimate) -> f64 {
 
 fn typical_units(container: &ContainerObservation) -> Option<f64> {
     let progress = container.learning.progress?;
-    let total =
-        progress.total.or(sure_claim(container).map(|claim| claim.total)).filter(|total| *total >= progress.current);
-    let whole = total.unwrap_or(YOUNG * progress.current);
-    let left = TYPICAL_QUALITY_AT * whole - progress.current;
-    left.is_finite().then_some(left.max(0.0))
+    let total = progress.total.or(sure_claim(container).map(|claim| claim.total))?;
+    let left = TYPICAL_QUALITY_AT * total - progress.current;
+    (total >= progress.current && left.is_finite()).then_some(left.max(0.0))
 }

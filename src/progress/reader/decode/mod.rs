@@ -5,5 +5,6 @@
 pub mod entries;
 pub mod events;
 pub mod lines;
+pub mod wide;
 
 pub use lines::Rendering;

@@ -293,7 +293,9 @@ impl<'a> LineReader<'a> {
                 let count = self.counter_on_right(number + 1).or(self.bar_of.take()).unwrap_or(Count::Pair);
                 self.count(number, total, count, "")
             }
-            None if first && gap::leads(text, self.right(number)) => self.count(number, None, Count::Lead, ""),
+            None if first && (gap::leads(text, self.right(number)) || self.heads_a_metric(number)) => {
+                self.count(number, None, Count::Lead, "")
+            }
             None if after_counter && gap::continues_bracket(text) => self.count(number, None, Count::Nested, ""),
             None => {
                 self.named_on_right(number, unit);

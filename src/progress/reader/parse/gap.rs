@@ -217,6 +217,7 @@ fn cleaned(text: &str) -> String {
                     | '='
                     | ':'
                     | '_'
+                    | ','
                     | '→'
                     | '%'
             )

@@ -55,6 +55,10 @@ pub fn meaning(name: &str) -> Meaning {
     if words.is_empty() || words.len() > 12 {
         return Meaning::Unknown;
     }
+    // A command line or a path is no name.
+    if name.contains(" /") || name.contains("../") {
+        return Meaning::Other;
+    }
     let says: Vec<Word> = words.iter().map(|word| known(word)).collect();
     if says.iter().all(|word| word.joining) {
         return Meaning::Other;

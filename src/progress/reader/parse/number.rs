@@ -1,6 +1,6 @@
 //! The numbers that programs print → `f64`.
 //!
-//! Understands `3.2e-4`, Fortran's `1.2D+00`, `1,234.5`, a decimal comma, `nan`, `inf`, leading zeros. Imports: model, for the
+//! Understands `3.2e-4`, Fortran's `1.2D+00`, Julia's `0.847f0`, `1,234.5`, a decimal comma, `nan`, `inf`, leading zeros. Imports: model, for the
 //! owner's own pattern of a line.
 
 use crate::model::Pattern;
@@ -58,7 +58,7 @@ fn plain(text: &[u8]) -> Option<f64> {
     let pointed = digits.get(whole) == Some(&b'.');
     let end = if pointed { digits_from(whole + 1) } else { whole };
     let power = match digits.get(end) {
-        Some(b'e' | b'E') => exponent(&digits[end + 1..])?,
+        Some(b'e' | b'E' | b'f') => exponent(&digits[end + 1..])?,
         Some(_) => return None,
         None => 0,
     };
@@ -99,7 +99,7 @@ fn general(text: &[u8]) -> Option<f64> {
         1 if !groups_of_three(&lower) => lower.replace(',', "."),
         _ => lower.replace(',', ""),
     };
-    plain.replace('d', "e").parse().ok()
+    plain.replace(['d', 'f'], "e").parse().ok()
 }
 
 /// Whether the digits after each comma come in threes (`1,234`), so that the commas group and do not divide.

@@ -40,7 +40,7 @@ pub fn numeral(line: &[u8], digits: usize, commas_divide: bool) -> (usize, u8) {
     };
     match length {
         Some(length) if !pointed || length > whole + 1 => match chunk[length] {
-            b'.' | b'e' | b'E' | b'd' | b'D' => other_numeral(line, digits, commas_divide),
+            b'.' | b'e' | b'E' | b'd' | b'D' | b'f' => other_numeral(line, digits, commas_divide),
             b',' | b'x' if !pointed => other_numeral(line, digits, commas_divide),
             _ => (digits + length, PLAIN),
         },
@@ -133,9 +133,13 @@ fn comma_end(line: &[u8], digits: usize, comma: usize) -> usize {
 }
 
 fn exponent_end(line: &[u8], at: usize) -> usize {
-    let Some(b'e' | b'E' | b'd' | b'D') = line.get(at) else { return at };
+    let Some(b'e' | b'E' | b'd' | b'D' | b'f') = line.get(at) else { return at };
     let signed = matches!(line.get(at + 1), Some(b'-' | b'+'));
     if !signed && matches!(line[at], b'd' | b'D') {
+        return at;
+    }
+    // Julia's `0.847f0`; `12f4` is a part of an identifier.
+    if line[at] == b'f' && line[..at].iter().rfind(|byte| !byte.is_ascii_digit()) != Some(&b'.') {
         return at;
     }
     let digits = at + 1 + usize::from(signed);

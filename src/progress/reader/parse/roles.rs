@@ -3,8 +3,9 @@
 //! Imports: its siblings.
 
 use super::fields::{Found, LineReader, Role, What};
-use super::gap;
-use super::meaning::Count;
+use super::gap::{self, Left};
+use super::lexicon;
+use super::meaning::{Count, Meaning};
 
 impl LineReader<'_> {
     pub fn is_whole(&self, number: usize) -> bool {
@@ -15,6 +16,22 @@ impl LineReader<'_> {
     pub fn may_count(&self, number: usize, count: Count) -> bool {
         let has_parts = matches!(count, Count::Epoch | Count::Kimg | Count::Percent);
         has_parts || self.is_whole(number) || gap::is_whole_decimal(self.numbers[number].of(self.line))
+    }
+
+    /// `0 Train total loss: 32440.1`: whether all the words between `number` and the next one name a metric.
+    pub fn heads_a_metric(&self, number: usize) -> bool {
+        let Some(text) =
+            self.line.get(usize::from(self.numbers[number].end)..).filter(|_| number + 1 < self.numbers.len())
+        else {
+            return false;
+        };
+        let words = &text[..self.start(number + 1) - usize::from(self.numbers[number].end)];
+        match gap::left(words) {
+            Left::Named { name, context } if words.trim_ascii_end().ends_with(b":") && context.is_empty() => {
+                matches!(lexicon::meaning(&name), Meaning::Metric { .. })
+            }
+            _ => false,
+        }
     }
 
     fn joined_by(&self, number: usize, mark: u8) -> bool {

@@ -62,6 +62,7 @@ const BARE: &[(Option<Direction>, f32, &str)] = &[
     (Some(Down), 0.45, "train training avg"),
     (Some(Down), 0.4, "test valid validation val f fx fun"),
     (None, 0.45, "value"),
+    (Some(Up), 0.4, "target"),
     (None, 0.4, "metric"),
 ];
 

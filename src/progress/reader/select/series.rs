@@ -328,6 +328,10 @@ impl Series {
         if self.whole && self.low >= self.high && self.signature == 0 {
             score = 0.0; // a setting
         }
+        let counts = self.falls == 0 && self.high - self.low == f64::from(self.rises) && self.rises + 1 == self.count;
+        if self.whole && self.count >= 3 && counts && self.weight < 0.55 {
+            score = 0.0; // `Train 3`, `Train 4`: a heading with its number
+        }
         if self.whole && self.count >= 3 {
             score *= 0.8;
         }

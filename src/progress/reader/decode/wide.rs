@@ -1,0 +1,88 @@
+//! UTF-16 with a mark of its byte order, as PowerShell redirects output → what was printed, in UTF-8.
+//!
+//! Cut anywhere, the same is read; what is no character becomes the replacement character. Imports: its siblings.
+
+use super::lines::{LineDecoder, Rendering};
+
+/// Bytes needed to recognise such a log.
+pub const RECOGNISE: usize = 2;
+
+/// The marks of little and of big endian.
+const MARKS: [[u8; 2]; 2] = [[0xFF, 0xFE], [0xFE, 0xFF]];
+
+/// Whether these first bytes of a stream can begin such a log.
+pub fn may_begin(bytes: &[u8]) -> bool {
+    let length = bytes.len().min(RECOGNISE);
+    MARKS.iter().any(|mark| bytes[..length] == mark[..length])
+}
+
+/// Turns UTF-16 into lines; see the module.
+#[derive(Debug)]
+pub struct WideDecoder {
+    /// How the bytes of a unit are ordered, once the mark was read.
+    unit_of: fn([u8; 2]) -> u16,
+    /// The first byte of a unit whose second has not come.
+    odd: Option<u8>,
+    /// The first half of a character beyond 16 bits.
+    half: Option<u16>,
+    inner: LineDecoder,
+}
+
+impl WideDecoder {
+    pub fn new() -> Self {
+        WideDecoder { unit_of: u16::from_le_bytes, odd: None, half: None, inner: LineDecoder::new() }
+    }
+
+    /// Reads the next bytes and reports each rendering that they complete.
+    pub fn push(&mut self, bytes: &[u8], each: impl FnMut(Rendering<'_>)) {
+        let mut text = String::new();
+        for &byte in bytes {
+            let Some(first) = self.odd.take() else {
+                self.odd = Some(byte);
+                continue;
+            };
+            match ([first, byte], (self.unit_of)([first, byte])) {
+                (mark, _) if mark == MARKS[0] => self.unit_of = u16::from_le_bytes,
+                (mark, _) if mark == MARKS[1] => self.unit_of = u16::from_be_bytes,
+                (_, unit @ 0xD800..0xDC00) => self.half = Some(unit),
+                (_, unit) => {
+                    let units = self.half.take().into_iter().chain([unit]);
+                    text.extend(char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)));
+                }
+            }
+        }
+        self.inner.push(text.as_bytes(), each);
+    }
+
+    /// Reports what stands on an unfinished last line.
+    pub fn finish(&mut self, each: impl FnMut(Rendering<'_>)) {
+        self.inner.finish(each);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_orders_of_bytes_are_read_cut_anywhere() {
+        let text = "\u{feff}第1轮 loss: 0.5 🚀\r\nend";
+        for order in [u16::to_le_bytes as fn(u16) -> [u8; 2], u16::to_be_bytes] {
+            let log: Vec<u8> = text.encode_utf16().flat_map(order).collect();
+            assert!(may_begin(&log) && may_begin(&log[..1]));
+            for cut in 1..log.len() {
+                let mut seen = Vec::new();
+                let mut decoder = WideDecoder::new();
+                for part in log.chunks(cut) {
+                    decoder.push(part, |r| seen.push((r.line, String::from_utf8_lossy(r.text).into_owned())));
+                }
+                decoder.finish(|r| seen.push((r.line, String::from_utf8_lossy(r.text).into_owned())));
+                assert_eq!(
+                    seen,
+                    [(1, "第1轮 loss: 0.5 🚀".to_owned()), (2, "end".to_owned())],
+                    "cut every {cut} bytes"
+                );
+            }
+        }
+    }
+}
