@@ -268,6 +268,8 @@ const CASES: &[Case] = &[
     ("", "(:epoch, {n}, :dloss, {L}f0, :gloss, 1.2{A}f0)", "dloss", DOWN, Some((20.0, None))),
     ("", "{i} Train total loss: {L} \tLatent loss: 9.{A}", "Train total loss", DOWN, Some((19.0, None))),
     ("", "Train {n} =========\nEPOCH[{n}/20] loss {L}", "loss", DOWN, Some((20.0, Some(20.0)))),
+    ("", "Cost after lap {n}: {L}", "Cost", DOWN, Some((20.0, None))),
+    ("", "step:{n} - actor/loss:{L} - critic/rewards/mean:{R}", "critic/rewards/mean", UP, Some((20.0, None))),
     // Names that say nothing: what moves beside a counter, and what counts evenly beside a metric.
     ("", "epoch {n} flurb {L} wug 0.5", "flurb", DOWN, Some((20.0, None))),
     ("", "{\"visit\": {n}, \"loss\": {L}}", "loss", DOWN, Some((20.0, None))),

@@ -239,7 +239,12 @@ fn cleaned(text: &str) -> String {
     let kept = if cut < words.len() { &words[cut..] } else { &words[..] };
     let kept = &kept[kept.len().saturating_sub(6)..];
     // A phrase that leads to a counter keeps its head: `Cost after iteration` says what follows the count.
-    let counted = cut > 0 && matches!(lexicon::meaning(&kept.join(" ")), Meaning::Counter(_));
+    let counted = cut > 0
+        && match lexicon::meaning(&kept.join(" ")) {
+            Meaning::Counter(_) => true,
+            Meaning::Unknown => counter_with_rest(&words.join(" ")).is_some(),
+            _ => false,
+        };
     let kept = if counted { &words[words.len().saturating_sub(6)..] } else { kept };
     kept.join(" ").chars().take(NAME_MAX).collect()
 }

@@ -247,7 +247,7 @@ fn graded(words: &[Cow<'_, str>], says: &[Word], direction: Direction, mut weigh
     for (word, factor) in
         [("policy", 0.6), ("value", 0.6), ("critic", 0.6), ("actor", 0.6), ("entropy", 0.4), ("kl", 0.4)]
     {
-        if words.len() > 1 && has(word) && !has("cross") {
+        if direction == Down && words.len() > 1 && has(word) && !has("cross") {
             weight *= factor;
         }
     }
