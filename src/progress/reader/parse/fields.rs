@@ -62,12 +62,6 @@ pub fn fields(line: &[u8], from: usize, numbers: &[Span], counting: bool) -> Vec
     reader.finish(counting)
 }
 
-/// Longest message that only tells a count, in bytes.
-const ALONE_MAX: usize = 32;
-
-/// A report of one epoch under names that say nothing has few of them.
-const PACED_MAX: usize = 6;
-
 /// Longest name with the keys of its braces, in bytes.
 const PATH_MAX: usize = 96;
 
@@ -261,8 +255,10 @@ impl<'a> LineReader<'a> {
             && self.found.last().is_some_and(|f| {
                 matches!(f.what, What::Counter(_)) && f.number + 1 + usize::from(f.total.is_some()) == number
             });
+        // `Cost after iteration 3: 0.5`, and `fitness at iteration 100 -1036.2` at the end of a line.
+        let last = number + 1 == self.numbers.len() && text.trim_ascii().is_empty() && !self.is_whole(number);
         if let Some(name) = self.left_over.take()
-            && separated
+            && (separated || last)
             && (unit.is_empty() || unit == b"%")
         {
             if let Meaning::Metric { direction, weight, split } = lexicon::meaning(&name) {
@@ -370,30 +366,5 @@ impl<'a> LineReader<'a> {
 
     fn push(&mut self, number: usize, total: Option<usize>, what: What) {
         self.found.push(Found { number, total, what });
-    }
-
-    /// Names that say nothing count only beside a counter, or where a counter stood on a line before: elsewhere they are settings
-    /// and chatter.
-    fn finish(self, counting: bool) -> Vec<Found> {
-        let counts = |found: &Found| match found.what {
-            What::Counter(counted) => counted.count != Count::Tally,
-            What::Declared(_) => true,
-            What::Series { .. } => false,
-        };
-        let means = |found: &Found| matches!(found.what, What::Series { weight, .. } if weight > 0.0);
-        let (counted, meant) = (self.found.iter().any(counts), self.found.iter().any(means));
-        let (line, numbers) = (self.line, self.numbers);
-        let alone = self.found.len() <= 2 && line.len().saturating_sub(self.from) <= ALONE_MAX;
-        let mut found = self.found;
-        let paced = counting && found.len() <= PACED_MAX;
-        found.retain(|found| match &found.what {
-            What::Series { weight, .. } => {
-                counted || *weight > 0.0 || paced && numbers[found.number].of(line).contains(&b'.')
-            }
-            // Beside a metric, or with an end, or a line of its own: `phase 3`.
-            What::Counter(known) => known.count != Count::Tally || meant || found.total.is_some() || alone,
-            What::Declared(_) => true,
-        });
-        found
     }
 }

@@ -10,6 +10,7 @@ mod bytes;
 mod columns;
 pub mod fields;
 mod gap;
+mod kept;
 pub mod labels;
 mod layout;
 pub mod lexicon;

@@ -36,7 +36,12 @@ impl Header {
         let bar = || line.contains(&b'%');
         let line = line.get(from..)?;
         // Most lines with numbers are no headers; a bar may stand behind one.
-        if line.len() > HEADER_MAX || numbers.iter().any(|number| usize::from(number.start) >= from) && !bar() {
+        // `2d_loss` is a name.
+        let is_named =
+            |number: &Span| line.get(usize::from(number.end) - from).is_some_and(|next| next.is_ascii_alphabetic());
+        let numbers: Vec<&Span> =
+            numbers.iter().filter(|number| usize::from(number.start) >= from && !is_named(number)).collect();
+        if line.len() > HEADER_MAX || !numbers.is_empty() && !bar() {
             return None;
         }
         // `# epoch loss` comments a header; the blanks keep the columns where they are.
