@@ -169,6 +169,12 @@ fn evaluations_under_a_heading_are_another_series_and_training_goes_on_after_the
         )
     });
     assert_eq!(tracker_of(&by_epochs).peek(Millis(0)).evaluations, 12);
+    // The evaluation's own steps go on for long.
+    let by_long_evaluations = printed(6, |i, l| {
+        let evaluation: String = (1..=9).map(|step| format!("\nstep {step}0/88 - loss: 9.0")).collect();
+        format!("Epoch {}/6\nstep 50/100 - loss: {l:.4}\nstep 100/100 - loss: {l:.4}\nEval begin...{evaluation}", i + 1)
+    });
+    assert_eq!(tracker_of(&by_long_evaluations).peek(Millis(0)).evaluations, 12);
     let by_steps = printed(12, |i, l| {
         let evaluation = if i % 4 == 3 { "\nEvaluating...\nloss: 9.0" } else { "" };
         format!("step {} loss: {l:.4}{evaluation}", (i + 1) * 10)

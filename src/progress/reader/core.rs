@@ -49,8 +49,8 @@ pub(super) struct Core {
     pub(super) allowance: Allowance,
     pub(super) header: Option<Header>,
     pub(super) earlier_header: Option<Header>,
-    /// Under a heading such as "Eval begin...", until the next epoch.
-    pub(super) evaluating: bool,
+    /// Under a heading such as "Eval begin...", until training goes on: where it stood. An evaluation counts with the same words.
+    pub(super) stopped_at: Option<Counters>,
     pub(super) candidates: Candidates,
     pub(super) counters: Counters,
     pub(super) chooser: Chooser,
@@ -97,7 +97,7 @@ impl Core {
             allowance: Allowance::default(),
             header: None,
             earlier_header: None,
-            evaluating: false,
+            stopped_at: None,
             candidates: Candidates::default(),
             counters: Counters::default(),
             chooser: Chooser::new(wishes),
@@ -116,7 +116,7 @@ impl Core {
     /// Forgets what was understood of lines that were read with their labels.
     fn forget(&mut self) {
         self.cache = Cache::new();
-        (self.header, self.earlier_header, self.evaluating) = (None, None, false);
+        (self.header, self.earlier_header, self.stopped_at) = (None, None, None);
         self.candidates.clear();
         self.counters = Counters::default();
         self.chooser.begin_again();
@@ -142,8 +142,10 @@ impl Core {
         let commas = self.header.as_ref().is_some_and(Header::has_commas);
         self.scan.read(line, commas);
         self.allowance.earn();
-        self.evaluating &= !self.goes_on_training(line);
-        let key = if self.evaluating { self.scan.shape ^ UNDER_HEADING } else { self.scan.shape };
+        if self.goes_on_training(line) {
+            self.stopped_at = None;
+        }
+        let key = if self.stopped_at.is_some() { self.scan.shape ^ UNDER_HEADING } else { self.scan.shape };
         match self.cache.find(key) {
             Some(place) => self.follow(place, rendering, each),
             None if self.may_learn(key) => self.learn(key, rendering, each),
@@ -170,12 +172,16 @@ impl Core {
         chosen.is_some_and(|series| series.count >= SETTLED)
     }
 
+    /// Takes the heading of an evaluation, or of training.
+    pub(super) fn announce(&mut self, evaluates: bool) {
+        let stopped_at = self.stopped_at.take();
+        self.stopped_at = evaluates.then(|| stopped_at.unwrap_or_else(|| self.counters.clone()));
+    }
+
     /// Whether a line under an evaluation's heading counts on where training stopped: then the evaluation is over. An
     /// evaluation has steps of its own, which begin anew and have another total.
     fn goes_on_training(&self, line: &[u8]) -> bool {
-        if !self.evaluating {
-            return false;
-        }
+        let Some(stopped_at) = &self.stopped_at else { return false };
         let Some(Plan::Fields { fields, .. }) =
             self.cache.find(self.scan.shape).and_then(|place| self.cache.plan(place))
         else {
@@ -185,7 +191,7 @@ impl Core {
         fields.iter().any(|field| match field.use_as {
             Use::Counter(counted) => value(field.number).is_some_and(|read| {
                 let total = if field.total == NO_TOTAL { None } else { value(field.total) };
-                self.counters.would_advance(counted, read, total)
+                stopped_at.would_advance(counted, read, total)
             }),
             _ => false,
         })
@@ -204,7 +210,7 @@ impl Core {
                 }
             }
             Some(Plan::Header) => self.remember_header(rendering.text),
-            Some(Plan::Heading(evaluating)) => self.evaluating = *evaluating,
+            Some(Plan::Heading(evaluates)) => self.announce(*evaluates),
             None => {}
         }
     }
@@ -232,7 +238,9 @@ impl Core {
         let value = |numbers: &[Span], index: u8| {
             numbers.get(usize::from(index)).and_then(|span| number::parse(span.of(rendering.text)))
         };
-        self.evaluating &= !has_epoch;
+        if has_epoch {
+            self.stopped_at = None;
+        }
         let mut beside = 0;
         for field in fields {
             let Some(read) = value(&self.scan.numbers, field.number) else { continue };

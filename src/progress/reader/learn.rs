@@ -22,7 +22,7 @@ impl Core {
         if let Some(evaluating) =
             heading(&line[from.min(line.len())..], self.scan.numbers.iter().all(|n| usize::from(n.start) < from))
         {
-            self.evaluating = evaluating;
+            self.announce(evaluating);
             self.cache.insert(key, Plan::Heading(evaluating));
             return;
         }
@@ -96,7 +96,8 @@ impl Core {
                     if nameless > NAMELESS_MAX {
                         continue;
                     }
-                    let split = if self.evaluating && *split == Split::Unsaid { Split::Valid } else { *split };
+                    let split =
+                        if self.stopped_at.is_some() && *split == Split::Unsaid { Split::Valid } else { *split };
                     // Cells of a row may be missing; names keep their order.
                     let place = if in_row { 0 } else { known };
                     known += u8::from(*weight > 0.0);
