@@ -273,6 +273,7 @@ const CASES: &[Case] = &[
     ("", "loss at iteration {n} {L}", "loss", DOWN, Some((20.0, None))),
     ("2d_loss   \t3d_loss   \tlr   \n", "{L}\t7.0{A}\t0.01", "2d_loss", DOWN, None),
     ("", "{s}:\tlearn: {L}\ttest: 2.{A}\nscore of fold {n}: 0.6{A}", "learn", DOWN, None),
+    ("", "Epoch {n} Train, mae:{L}, Cost: 71{A}.7 sec", "mae", DOWN, Some((20.0, None))),
     // Names that say nothing: what moves beside a counter, and what counts evenly beside a metric.
     ("", "epoch {n} flurb {L} wug 0.5", "flurb", DOWN, Some((20.0, None))),
     ("", "{\"visit\": {n}, \"loss\": {L}}", "loss", DOWN, Some((20.0, None))),

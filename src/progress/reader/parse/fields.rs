@@ -220,7 +220,7 @@ impl<'a> LineReader<'a> {
                     self.push(number, total, What::Declared(count));
                 }
             }
-            Meaning::Metric { direction, weight, split } if !measured => {
+            Meaning::Metric { direction, weight, split } if !measured && !gap::is_timed(self.right(number)) => {
                 let number = self.percent_of_ratio(number, total).unwrap_or(number);
                 match self.numbered(number, name) {
                     Some(part) => self.series(number, &part, direction, weight * OF_A_PART, split),

@@ -300,17 +300,23 @@ pub fn announces(name: &str) -> bool {
 
 /// Whether the words behind a number make it a time, a size or a speed.
 pub fn is_measured(right: &[u8]) -> bool {
-    const UNITS: [&str; 22] = [
-        "s", "sec", "secs", "second", "seconds", "ms", "us", "min", "mins", "minutes", "h", "hours", "MB", "GB", "KB",
-        "MiB", "GiB", "kB", "bytes", "it", "params", "M",
-    ];
+    const UNITS: [&str; 14] =
+        ["us", "min", "mins", "h", "MB", "GB", "KB", "MiB", "GiB", "kB", "bytes", "it", "params", "M"];
     let text = String::from_utf8_lossy(right);
-    let word = text
-        .trim_start()
-        .split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '|' | ')' | ']'))
-        .next()
-        .unwrap_or("");
-    text.starts_with(' ') && (UNITS.contains(&word) || word.contains("/s") || word.ends_with("/sec"))
+    let word = unit_word(&text);
+    is_timed(right) || text.starts_with(' ') && (UNITS.contains(&word) || word.contains("/s") || word.ends_with("/sec"))
+}
+
+/// Whether they make it a time, whatever stands before it: `Cost: 715.7 sec`.
+pub fn is_timed(right: &[u8]) -> bool {
+    const TIMES: [&str; 8] = ["s", "sec", "secs", "second", "seconds", "ms", "minutes", "hours"];
+    let text = String::from_utf8_lossy(right);
+    text.starts_with(' ') && TIMES.contains(&unit_word(&text))
+}
+
+fn unit_word(right: &str) -> &str {
+    let ends = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '|' | ')' | ']');
+    right.trim_start().split(ends).next().unwrap_or("")
 }
 
 /// Whether a bare whole number at the beginning of a line counts the lines: `149: 2.6`, `[119]\ttrain`, `3 | 0.5`.

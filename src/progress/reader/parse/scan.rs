@@ -11,7 +11,7 @@ use super::numeral::{PLAIN, number_behind_mark, numeral};
 use std::ops::Range;
 
 /// Numbers on one line that are looked at; a line with more is a dump.
-pub const NUMBERS_MAX: usize = 96;
+pub const NUMBERS_MAX: usize = 192;
 
 /// What one pass found; reused from line to line.
 #[derive(Debug, Default)]
