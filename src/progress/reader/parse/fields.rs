@@ -113,7 +113,7 @@ impl<'a> LineReader<'a> {
     }
 
     /// The text between this number and the next one, or the end.
-    fn right(&self, number: usize) -> &'a [u8] {
+    pub fn right(&self, number: usize) -> &'a [u8] {
         let end = if number + 1 < self.numbers.len() { self.start(number + 1) } else { self.line.len() };
         self.line.get(self.end(number)..end).unwrap_or_default()
     }

@@ -22,6 +22,9 @@ const NUMBERS: usize = 20;
 /// Digits that must be the same, of a line that is kept.
 pub const MEANT: usize = 10;
 
+/// What FxHash multiplies by.
+const MIXER: u64 = 0x517c_c1b7_2722_0a95;
+
 /// A digit that means something where it stands.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Digit {
@@ -43,6 +46,8 @@ struct Layout {
     numbers: [Span; NUMBERS],
     meant: [Digit; MEANT],
     lengths: (u8, u8),
+    /// Bytes of the line: whatever hashes alike, no number stands behind its end.
+    line: u16,
 }
 
 impl Default for Layouts {
@@ -64,7 +69,7 @@ impl Layouts {
         let layout = &self.known[set][way];
         let (count, meant) = (usize::from(layout.lengths.0), usize::from(layout.lengths.1));
         let differs = |meant: &Digit| line.get(usize::from(meant.at)) != Some(&meant.digit);
-        if layout.meant[..meant].iter().any(differs) {
+        if usize::from(layout.line) != line.len() || layout.meant[..meant].iter().any(differs) {
             return None;
         }
         numbers.clear();
@@ -74,7 +79,8 @@ impl Layouts {
 
     /// Keeps what a scan of `line`, which has this key, found.
     pub fn keep(&mut self, key: u64, line: &[u8], shape: u64, numbers: &[Span], meant: &[Digit]) {
-        if line.len() > usize::from(u16::MAX) || numbers.len() > NUMBERS || meant.len() > MEANT {
+        let Ok(length) = u16::try_from(line.len()) else { return };
+        if numbers.len() > NUMBERS || meant.len() > MEANT {
             return;
         }
         let mut set = self.set_of(key);
@@ -91,7 +97,7 @@ impl Layouts {
         };
         self.keys[set][way] = key;
         let layout = &mut self.known[set][way];
-        (layout.shape, layout.lengths) = (shape, (numbers.len() as u8, meant.len() as u8));
+        (layout.shape, layout.lengths, layout.line) = (shape, (numbers.len() as u8, meant.len() as u8), length);
         layout.numbers[..numbers.len()].copy_from_slice(numbers);
         layout.meant[..meant.len()].copy_from_slice(meant);
     }
@@ -112,7 +118,8 @@ impl Layouts {
 pub fn key(line: &[u8], commas_divide: bool) -> u64 {
     let (pairs, _) = line.as_chunks::<16>();
     // Two hashes side by side, as the step of one waits for the step before.
-    let (mut first, mut second) = (line.len() as u64, u64::from(commas_divide));
+    // A length that is mixed in as it stands would be undone by a difference in the first byte.
+    let (mut first, mut second) = ((line.len() as u64).wrapping_mul(MIXER), u64::from(commas_divide));
     for pair in pairs {
         let [low, high] = [0, 8].map(|at| pair[at..].first_chunk::<8>().map_or(0, |chunk| u64::from_le_bytes(*chunk)));
         (first, second) = (mixed(first, low), mixed(second, high));
@@ -135,7 +142,7 @@ fn mixed(hash: u64, chunk: u64) -> u64 {
     // The highest bit of each byte that is a digit.
     let digits = !(((values & (EACH * 0x7F)) + EACH * 0x76) | values) & (EACH * 0x80);
     let plain = chunk & !((digits >> 3) - (digits >> 7));
-    (hash.rotate_left(5) ^ plain).wrapping_mul(0x517c_c1b7_2722_0a95)
+    (hash.rotate_left(5) ^ plain).wrapping_mul(MIXER)
 }
 
 #[cfg(test)]
@@ -168,6 +175,18 @@ mod tests {
         assert!(!is_known(&layouts, "2026-11-12 13:14:15 epoch 4/20 loss:0.4999"), "another mark");
         learn(&mut layouts, "top5 0.31", &[Digit { at: 3, digit: b'5' }]);
         assert!(is_known(&layouts, "top5 0.42") && !is_known(&layouts, "top1 0.42"));
+    }
+
+    #[test]
+    fn lines_of_different_length_have_no_layout_in_common_whatever_they_hash_to() {
+        let (long, short) = (&b"\xd03200,581,2168.8079172096823"[..], &b"28600,595,2746.893651792245"[..]);
+        assert_ne!(key(long, true), key(short, true), "once they hashed alike");
+        let mut scan = Scan::default();
+        scan.read(long, true);
+        let mut layouts = Layouts::default();
+        layouts.keep(42, long, scan.shape, &scan.numbers, &[]);
+        assert!(layouts.recall(42, long, &mut Vec::new()).is_some());
+        assert!(layouts.recall(42, short, &mut Vec::new()).is_none());
     }
 
     #[test]

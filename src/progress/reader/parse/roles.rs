@@ -20,18 +20,11 @@ impl LineReader<'_> {
 
     /// `0 Train total loss: 32440.1`: whether all the words between `number` and the next one name a metric.
     pub fn heads_a_metric(&self, number: usize) -> bool {
-        let Some(text) =
-            self.line.get(usize::from(self.numbers[number].end)..).filter(|_| number + 1 < self.numbers.len())
-        else {
-            return false;
-        };
-        let words = &text[..self.start(number + 1) - usize::from(self.numbers[number].end)];
-        match gap::left(words) {
-            Left::Named { name, context } if words.trim_ascii_end().ends_with(b":") && context.is_empty() => {
-                matches!(lexicon::meaning(&name), Meaning::Metric { .. })
-            }
-            _ => false,
-        }
+        let words = self.right(number);
+        let names = |name: &str| matches!(lexicon::meaning(name), Meaning::Metric { .. });
+        number + 1 < self.numbers.len()
+            && words.trim_ascii_end().ends_with(b":")
+            && matches!(gap::left(words), Left::Named { name, context } if context.is_empty() && names(&name))
     }
 
     fn joined_by(&self, number: usize, mark: u8) -> bool {
