@@ -11,7 +11,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use support::swarm::{IMAGE, TestSwarm};
+use support::swarm::{IMAGE, RESTARTS, TestSwarm};
 
 const REPEATS: usize = 5;
 const MEGABYTES: u32 = 100;
@@ -60,14 +60,7 @@ fn create(swarm: &TestSwarm, name: &str, options: &[&str]) -> PathBuf {
         (format!("flowcon.checkpoint={name}"), format!("type=volume,source={name},target=/saved"));
     let shared = format!("type=bind,source={},target=/beats", beats.display());
     let mut arguments = vec!["service", "create", "--detach", "--no-resolve-image", "--name", name];
-    arguments.extend([
-        "--restart-condition",
-        "on-failure",
-        "--restart-max-attempts",
-        "2",
-        "--stop-grace-period",
-        "20s",
-    ]);
+    arguments.extend(RESTARTS);
     arguments.extend([
         "--label",
         &checkpoint,

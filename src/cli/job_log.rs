@@ -15,7 +15,6 @@ use crate::term::exit::{Exit, Failure};
 use futures_util::{Stream, StreamExt};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::pin::pin;
 use std::thread;
@@ -164,8 +163,7 @@ impl JobLog {
                 ));
             }
         };
-        let number = |file: &File| file.metadata().ok().map(|found| (found.dev(), found.ino()));
-        Ok(if known.is_some_and(|known| number(known) == number(&file)) { Vec::new() } else { vec![file] })
+        Ok(if known.is_some_and(|known| tail::is_same_file(known, &file)) { Vec::new() } else { vec![file] })
     }
 
     fn pour_file(&self, file: &File, each: &mut impl FnMut(&[u8]) -> io::Result<()>) -> Result<(), Failure> {

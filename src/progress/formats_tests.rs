@@ -326,7 +326,7 @@ fn what_an_optimiser_seeks_is_its_target() {
 
 #[test]
 fn a_name_is_no_path() {
-    let read = reading(&log("", "bin/score /home/a/sorbian-{n} 0.{A}"));
+    let read = reading(&log("", "bin/score /data/sorbian-{n} 0.{A}"));
     assert_eq!(read.metric, None);
 }
 

@@ -15,6 +15,10 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// The image of the jobs. Nobody listens at that registry, which the engines learn at once; what they have is used then.
 pub const IMAGE: &str = "localhost:1/job:1";
 
+/// How the service of a job is started again and told to stop.
+pub const RESTARTS: [&str; 6] =
+    ["--restart-condition", "on-failure", "--restart-max-attempts", "2", "--stop-grace-period", "20s"];
+
 pub struct TestSwarm {
     _alone: MutexGuard<'static, ()>,
     script: Child,
@@ -264,14 +268,7 @@ impl TestSwarm {
         let shared = format!("type=bind,source={},target=/beats", beats.display());
         let mut arguments =
             vec!["service", "create", "--detach", "--no-resolve-image", "--name", name, "--replicas", "0"];
-        arguments.extend([
-            "--restart-condition",
-            "on-failure",
-            "--restart-max-attempts",
-            "2",
-            "--stop-grace-period",
-            "20s",
-        ]);
+        arguments.extend(RESTARTS);
         arguments.extend([
             "--label",
             "flowcon.queue=true",

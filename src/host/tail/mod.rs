@@ -22,7 +22,7 @@ mod watch;
 pub use follow::{Budget, Health, Start};
 pub use json_log::JsonLog;
 pub use open::{ContainerFile, TailError, open_on_host};
-pub use rotated::files_since;
+pub use rotated::{files_since, is_same_file};
 pub use source::{Position, Source};
 pub use touch::Touch;
 

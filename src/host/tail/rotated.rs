@@ -69,6 +69,11 @@ pub(super) fn open_before(path: &Path, rotations: u32) -> Option<File> {
     open_on_host(Path::new(&name)).ok()
 }
 
+/// Whether two descriptors are of one file, whatever names it had.
+pub fn is_same_file(one: &File, other: &File) -> bool {
+    number(one) == number(other)
+}
+
 /// Device and inode number.
 type Inode = (u64, u64);
 
