@@ -223,6 +223,7 @@ fn when_the_guard_is_killed_in_the_middle_of_a_freeze_the_daemon_thaws_and_says_
     let stand_in = StandIn::of(&[]);
     let (daemon, jobs) = two(&stand_in, &["gpu.freeze-at-most=10s"]);
     let (frozen, _) = governed(&daemon, &jobs);
+    sleep(Duration::from_secs(12)); // one that has been there for long is told of for as long as a young one
     eventually("the middle of a freeze", MEASURED, || frozen.is_frozen().then_some(()));
     kill(guard(&daemon), "KILL");
     eventually("it is thawed", SOON, || (!frozen.is_frozen()).then_some(()));

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// A guard that has not answered for so long is stuck.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
-/// One that ended is not started again sooner.
+/// One that ended, or did not start, is not started again sooner: until then the reason stands where people look.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// What became of a plan.
@@ -31,9 +31,8 @@ pub struct Followed {
 #[derive(Debug, Default)]
 pub struct Guard {
     running: Option<Running>,
-    started: Option<Instant>,
-    /// Why there is none, until there is one again.
-    broken: Option<String>,
+    /// Since when there is none and why, until there is one again.
+    broken: Option<(Instant, String)>,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -69,7 +68,7 @@ impl Guard {
         };
         if let Some(why) = ended {
             self.running = None;
-            self.broken = Some(format!("{why}; nothing is frozen, and it is started again soon"));
+            self.broken = Some((Instant::now(), format!("{why}; nothing is frozen, and it is started again soon")));
         }
         if let Some(since) = unanswered {
             if since.elapsed() >= ANSWERS_WITHIN
@@ -80,20 +79,19 @@ impl Guard {
             return Ok(Followed { report, is_handed_over: false });
         }
         if self.running.is_none() {
-            if plan.turns.is_empty() || self.started.is_some_and(|at| at.elapsed() < AGAIN_AFTER) {
+            let barred = self.broken.as_ref().filter(|(since, _)| since.elapsed() < AGAIN_AFTER);
+            if plan.turns.is_empty() || barred.is_some() {
                 plan.leave.iter().for_each(|path| leave(path));
-                if let (Some(why), false) = (&self.broken, plan.turns.is_empty()) {
-                    return Err(why.clone());
-                }
-                let report = report.or_else(|| Some(Report::default()));
-                return Ok(Followed { report, is_handed_over: plan.turns.is_empty() });
+                return match barred {
+                    Some((_, why)) if !plan.turns.is_empty() => Err(why.clone()),
+                    _ => Ok(Followed { report: report.or_else(|| Some(Report::default())), is_handed_over: true }),
+                };
             }
-            self.started = Some(Instant::now());
             match start(&self.shared) {
                 Ok(running) => (self.running, self.broken) = (Some(running), None),
                 Err(error) => {
                     let why = format!("the process that freezes does not start: {error}");
-                    return Err(self.broken.insert(why).clone());
+                    return Err(self.broken.insert((Instant::now(), why)).1.clone());
                 }
             }
         }
