@@ -286,6 +286,30 @@ const CASES: &[Case] = &[
         DOWN,
         Some((20.0, None)),
     ),
+    ("", "Epoch: [{n} | 600] loss: {L}", "loss", DOWN, Some((20.0, Some(600.0)))),
+    ("", "-----{i}------\ntrain_loss: {L}\n-", "train_loss", DOWN, Some((19.0, None))),
+    ("", "train loss after {n} epochs: {L}", "train loss", DOWN, Some((20.0, None))),
+    ("", "Step {n}, det loss: {L}, bbox loss: {L}, all_loss: {L}", "all_loss", DOWN, Some((20.0, None))),
+    ("", "Episode {n}, Market Return: 12.{A}%, Score: {R}", "Score", UP, Some((20.0, None))),
+    ("decoder out (5 frames): 400\n", "Step {n} [6.4 sec/step, loss = {L}]", "loss", DOWN, Some((20.0, None))),
+    ("", "Saved model at epoch {n} with loss: {L}", "loss", DOWN, Some((20.0, None))),
+    ("", "==========\nGENERACION {n}\n==========\nPuntuacion: {L}", "Puntuacion", UP, Some((20.0, None))),
+    ("TEST:\n  EVAL: False\nEVAL: False\n", "Epoch[{n}] loss: {L}", "loss", DOWN, Some((20.0, None))),
+    ("", "[ Info: Epoch {n}\nsum(loss.(data, labels)) = {L} (tracked)", "loss", DOWN, Some((20.0, None))),
+    (
+        "| Epoch | Mini-batch | Validation |\n|       |       Loss |       Loss |\n",
+        "| {n} | {L} | {L} |",
+        "Mini-batch Loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
+    (
+        "",
+        "  Epoch   gpu_mem   box   total\n  {i}/19   2G   0.1   640: 100%|####| 4/4 [00:01]\n  Class   Images   P   mAP@.5  mAP@.5:.95: 100%|####| 2/2 [00:01]\n    all    85    0.9    0.99    {L}",
+        "mAP@.5:.95",
+        UP,
+        Some((19.0, Some(19.0))),
+    ),
 ];
 
 #[test]

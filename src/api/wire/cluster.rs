@@ -38,7 +38,7 @@ pub struct ClusterNode {
     pub state: String,
     /// Why it gets no jobs.
     pub why: Option<String>,
-    /// Cores.
+    /// Cores that jobs can have: not those that services that are no jobs reserve. Memory and GPUs likewise.
     pub cores: Option<f64>,
     /// Main memory.
     pub memory_bytes: u64,

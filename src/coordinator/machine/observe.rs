@@ -113,7 +113,7 @@ impl Machine {
         ClusterNode {
             name: node.id.0.clone(),
             state: self.state_of(seen).0,
-            capacity: seen.capacity().without(node.reserved),
+            capacity: seen.capacity(),
             used_cores: report.and_then(|report| report.used_cores),
             labels,
         }

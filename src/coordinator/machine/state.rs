@@ -77,10 +77,10 @@ pub(super) struct SeenNode {
 }
 
 impl SeenNode {
-    /// What jobs can have of it: of the machine's cores those that its `flowcond` may plan with.
+    /// What jobs can have of it: of the machine's cores those that its `flowcond` may plan with, less what services that are no jobs reserve.
     pub(super) fn capacity(&self) -> Resources {
         let told = self.report.as_ref().and_then(|(_, report)| report.cores).unwrap_or(f64::INFINITY);
-        Resources { cores: self.node.capacity.cores.min(told), ..self.node.capacity }
+        Resources { cores: self.node.capacity.cores.min(told), ..self.node.capacity }.without(self.node.reserved)
     }
 }
 

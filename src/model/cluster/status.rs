@@ -34,7 +34,7 @@ pub struct ClusterNodeStatus {
     pub state: NodeState,
     /// Why it gets none.
     pub why: Option<String>,
-    /// All that it has.
+    /// What jobs can have of it: not what services that are no jobs reserve.
     pub capacity: Resources,
     /// Cores in use.
     pub used_cores: Option<f64>,

@@ -49,6 +49,8 @@ pub(super) struct Core {
     pub(super) allowance: Allowance,
     pub(super) header: Option<Header>,
     pub(super) earlier_header: Option<Header>,
+    /// Where the latest header stood.
+    pub(super) header_line: u64,
     /// Under a heading such as "Eval begin...", until training goes on: where it stood. An evaluation counts with the same words.
     pub(super) stopped_at: Option<Counters>,
     pub(super) candidates: Candidates,
@@ -97,6 +99,7 @@ impl Core {
             allowance: Allowance::default(),
             header: None,
             earlier_header: None,
+            header_line: 0,
             stopped_at: None,
             candidates: Candidates::default(),
             counters: Counters::default(),
@@ -209,7 +212,7 @@ impl Core {
                     None => {}
                 }
             }
-            Some(Plan::Header) => self.remember_header(rendering.text),
+            Some(Plan::Header) => self.remember_header(rendering),
             Some(Plan::Heading(evaluates)) => self.announce(*evaluates),
             None => {}
         }

@@ -28,7 +28,7 @@ impl Core {
         }
         if Header::read(line, from, &self.scan.numbers, self.scan.shape).is_some() {
             self.cache.insert(key, Plan::Header);
-            self.remember_header(line);
+            self.remember_header(rendering);
             return;
         }
         let found = fields::fields(line, from, &self.scan.numbers, self.counters.has_outer());
@@ -58,7 +58,14 @@ impl Core {
     ) {
         let from = prefix::end(rendering.text);
         let row = |header: &Option<Header>| header.as_ref()?.row(rendering.text, from, &self.scan.numbers);
-        let found = row(&self.header).or_else(|| row(&self.earlier_header));
+        // Of two tables a row belongs to the one that has as many columns as it has cells.
+        let fits = |header: &Option<Header>| header.as_ref().is_some_and(|header| header.fits(rendering.text, from));
+        let is_of_the_earlier = fits(&self.earlier_header) && !fits(&self.header);
+        let (first, second) = match is_of_the_earlier {
+            true => (&self.earlier_header, &self.header),
+            false => (&self.header, &self.earlier_header),
+        };
+        let found = row(first).or_else(|| row(second));
         let found = found.unwrap_or_else(|| {
             let found = fields::fields(rendering.text, from, &self.scan.numbers, self.counters.has_outer());
             let named = found.iter().any(|f| matches!(f.what, What::Series { .. }));
@@ -124,7 +131,9 @@ impl Core {
         self.cache.insert(key, Plan::Fields { fields: fields.into_boxed_slice(), has_epoch });
     }
 
-    pub(super) fn remember_header(&mut self, line: &[u8]) {
+    pub(super) fn remember_header(&mut self, rendering: Rendering<'_>) {
+        let line = rendering.text;
+        let follows = std::mem::replace(&mut self.header_line, rendering.line) + 1 == rendering.line;
         if self.header.as_ref().is_some_and(|header| header.hash == self.scan.shape) {
             return;
         }
@@ -133,6 +142,11 @@ impl Core {
             return std::mem::swap(&mut self.header, &mut self.earlier_header);
         }
         if let Some(header) = Header::read(line, prefix::end(line), &self.scan.numbers, self.scan.shape) {
+            let joined = self.header.as_ref().filter(|_| follows).and_then(|above| above.over(&header));
+            if joined.is_some() {
+                self.header = joined;
+                return;
+            }
             self.earlier_header = self.header.replace(header);
         }
     }
@@ -143,7 +157,10 @@ fn heading(message: &[u8], wordy: bool) -> Option<bool> {
     let begins = message.first().is_some_and(|byte| matches!(byte.to_ascii_lowercase(), b'e' | b'v' | b't'));
     // `train epoch  loss` and `train epoch,loss` head columns.
     let divided = message.windows(2).any(|pair| pair == b"  " || matches!(pair[0], b'\t' | b'|' | b','));
-    if !wordy || !begins || divided || message.len() > 48 {
+    // `EVAL: False`, `TEST:`: a configuration's key.
+    let is_key = message.windows(2).any(|pair| pair == b": ")
+        || message.ends_with(b":") && !message.iter().any(u8::is_ascii_lowercase);
+    if !wordy || !begins || divided || is_key || message.len() > 48 {
         return None;
     }
     let text = String::from_utf8_lossy(message);

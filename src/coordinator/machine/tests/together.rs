@@ -59,6 +59,7 @@ fn what_services_that_are_no_jobs_reserve_is_not_free() {
     }
     bench.passes(30);
     assert_eq!((bench.did.len(), bench.why("job").0), (0, WhyKind::NoPlace), "half a core is left of each");
+    assert!(bench.status.nodes.iter().all(|node| node.capacity.cores == 0.5));
     // Theirs has ended on b.
     bench.swarm.nodes[1].reserved = Resources::default();
     bench.passes(30);

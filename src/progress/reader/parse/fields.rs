@@ -145,6 +145,12 @@ impl<'a> LineReader<'a> {
     fn read(&mut self, number: usize) {
         let text = self.gap(number);
         let total = self.total_of(number);
+        if gap::is_counted_and_told(text)
+            && let Some(name) = self.left_over.take()
+            && let Meaning::Metric { direction, weight, split } = lexicon::meaning(&name)
+        {
+            return self.series(number, &name, direction, weight, split); // of `loss after 3 epochs: 0.5`
+        }
         match gap::left(text) {
             Left::Spread => {}
             Left::Named { name, context } => {
@@ -186,6 +192,13 @@ impl<'a> LineReader<'a> {
         self.left_over = None;
         let percent = self.unit(number) == b"%";
         let measured = !self.unit(number).is_empty() && !percent && !gap::is_plain_unit(self.unit(number));
+        if let Some(head) = gap::head_of_a_count(name)
+            && let Some(count) = self.counter_on_right(number).filter(|count| self.may_count(number, *count))
+        {
+            self.count(number, total, count, "");
+            self.left_over = Some(head);
+            return;
+        }
         if let Some((head, count)) = gap::counter_with_rest(name) {
             let label = name.strip_prefix(head.as_str()).unwrap_or(name);
             self.count(number, total, count, label);
@@ -213,6 +226,8 @@ impl<'a> LineReader<'a> {
                 self.hear(name);
                 self.count(number, total, count, name)
             }
+            // The 400 of `decoder out (5 frames): 400` are no frames.
+            Meaning::Declared(_) if self.gap(number).contains(&b')') => {}
             Meaning::Declared(count) if self.is_whole(number) => self.push(number, total, What::Declared(count)),
             // `Starting training for 50 epochs`, `max: 12 epochs`.
             _ if gap::announces(name) && self.counter_on_right(number).is_some() => {
@@ -288,6 +303,9 @@ impl<'a> LineReader<'a> {
             Some(_) => {
                 let count = self.counter_on_right(number + 1).or(self.bar_of.take()).unwrap_or(Count::Pair);
                 self.count(number, total, count, "")
+            }
+            None if first && gap::is_ruled_off(text, self.right(number)) => {
+                self.count(number, None, Count::Iteration, "")
             }
             None if first && (gap::leads(text, self.right(number)) || self.heads_a_metric(number)) => {
                 self.count(number, None, Count::Lead, "")

@@ -105,6 +105,9 @@ pub fn left(gap: &[u8]) -> Left {
             break;
         }
     }
+    if let Some(name) = called(rest).filter(|_| separated) {
+        return Left::Named { name, context: String::new() };
+    }
     // Behind a closed pair of brackets without a number the owner is further left: `time (sec): 1.2`.
     let (rest, in_brackets) = unbracketed(rest);
     let (tail, head) = tail(rest);
@@ -123,6 +126,19 @@ pub fn left(gap: &[u8]) -> Left {
     }
     let name = if in_brackets.chars().count() < 2 { name } else { format!("{name} ({in_brackets})") };
     Left::Named { name, context: head.to_owned() }
+}
+
+/// `sum(loss.(data, labels))` → `loss`: the evaluation that an expression calls, as Julia shows it.
+fn called(expression: &str) -> Option<String> {
+    let expression = expression.trim_start();
+    let calls =
+        expression.ends_with(')') && expression.contains(',') && !expression.contains([':', '|', '=', '[', '{']);
+    if !calls {
+        return None;
+    }
+    let before_calls = expression.split('(').map(|part| part.trim_end_matches('.'));
+    let name = |part: &str| part.rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next().map(str::to_owned);
+    before_calls.filter_map(|part| name(part)).find(|name| matches!(lexicon::meaning(name), Meaning::Metric { .. }))
 }
 
 /// `time (sec)` → `time` and `sec`.
@@ -189,7 +205,9 @@ pub fn counting_phrase(gap: &[u8], name: &str) -> Option<Count> {
     }
     let (head, word) = name.trim_end_matches(['#', ' ']).rsplit_once(' ')?;
     let Meaning::Counter(count) = lexicon::meaning(word) else { return None };
-    let plain = lexicon::words(head).iter().all(|word| lexicon::is_plain(word));
+    // `Saved model at epoch 3` counts as well as any other line.
+    let is_plain = |word: &str| lexicon::is_plain(word) || matches!(word, "saved" | "saving" | "save");
+    let plain = lexicon::words(head).iter().all(|word| is_plain(word));
     (plain && counter_with_rest(name).is_none()).then_some(count)
 }
 
@@ -264,6 +282,19 @@ pub fn counter_with_rest(name: &str) -> Option<(String, Count)> {
     }
 }
 
+/// `loss after`, before a number: what is told once so much was done.
+pub fn head_of_a_count(name: &str) -> Option<String> {
+    let head = name.strip_suffix(" after")?;
+    matches!(lexicon::meaning(head), Meaning::Metric { .. }).then(|| head.to_owned())
+}
+
+/// Whether a gap says what the number before it counts and then tells a value: `3 epochs: 0.5`.
+pub fn is_counted_and_told(gap: &[u8]) -> bool {
+    let Some(word) = gap.trim_ascii().strip_suffix(b":") else { return false };
+    let is_word = word.iter().all(u8::is_ascii_alphabetic);
+    is_word && matches!(lexicon::meaning(&String::from_utf8_lossy(word)), Meaning::Counter(_) | Meaning::Declared(_))
+}
+
 /// `t_idx`, `block no`: a name whose last word says that it numbers something.
 pub fn indexes(name: &str) -> bool {
     lexicon::words(name).last().is_some_and(|word| matches!(&**word, "idx" | "index" | "no" | "nr" | "number"))
@@ -326,6 +357,17 @@ pub fn leads(before: &[u8], after: &[u8]) -> bool {
     let spaced = after.len() - trimmed.len() >= 2;
     let marked = matches!(trimmed.first(), Some(b':' | b']' | b')' | b'|' | b',' | b'-' | b'=' | b'>'));
     opens && (marked || spaced || after.first() == Some(&b'\t'))
+}
+
+/// Whether a number stands alone in a line that is drawn: `-----3------`, `=== 3 ===`.
+pub fn is_ruled_off(before: &[u8], after: &[u8]) -> bool {
+    let is_drawn = |text: &[u8]| {
+        let marks = text.trim_ascii();
+        marks.len() >= 3
+            && matches!(marks[0], b'-' | b'=' | b'*' | b'#' | b'~' | b'_')
+            && marks.iter().all(|byte| *byte == marks[0])
+    };
+    is_drawn(before) && is_drawn(after)
 }
 
 /// `[1,  2000]`, `[0][20]`, `(3) [40]`: the next number of the same or a following bracket.

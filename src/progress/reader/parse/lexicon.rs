@@ -128,7 +128,8 @@ fn counted(word: &str) -> Option<Count> {
 
 fn counter(words: &[Cow<'_, str>]) -> Option<Meaning> {
     let last = words.last()?;
-    if let ("id" | "idx" | "no" | "nr" | "num" | "number" | "i" | "count", 2..) = (&**last, words.len())
+    if let ("id" | "idx" | "no" | "nr" | "num" | "number" | "numero" | "número" | "nummer" | "i" | "count", 2..) =
+        (&**last, words.len())
         && let Some(Meaning::Counter(count) | Meaning::Declared(count)) = counter(&words[..words.len() - 1])
     {
         // `epoch_num` is the epoch's number; `num_epochs` says how many.
@@ -245,7 +246,7 @@ fn graded(words: &[Cow<'_, str>], says: &[Word], direction: Direction, mut weigh
     }
     // The parts of an agent's loss say how well its networks fit, not how well it acts; entropies and divergences even less.
     for (word, factor) in
-        [("policy", 0.6), ("value", 0.6), ("critic", 0.6), ("actor", 0.6), ("entropy", 0.4), ("kl", 0.4)]
+        [("policy", 0.6), ("rl", 0.6), ("value", 0.6), ("critic", 0.6), ("actor", 0.6), ("entropy", 0.4), ("kl", 0.4)]
     {
         if direction == Down && words.len() > 1 && has(word) && !has("cross") {
             weight *= factor;

@@ -62,7 +62,7 @@ impl LineReader<'_> {
             let free = self.role[number] == Role::Free && self.role[number - 1] == Role::Free;
             let unit = self.unit(number - 1);
             let counted = unit.is_empty() || !unit.is_ascii() && gap::counter_unit(unit).is_some();
-            if free && self.is_whole(number) && counted && gap::divides(self.gap(number)) {
+            if free && self.is_whole(number) && counted && self.divides(number) {
                 self.role[number] = Role::Taken;
                 // `1502/2900/2900` is one count told in three ways, and has no total; the last covers all.
                 let third = number + 1;
@@ -71,6 +71,16 @@ impl LineReader<'_> {
                 }
             }
         }
+    }
+
+    /// Whether `number` is the total of the one before it: `3/40`, and `[3 | 40]` in a pair of brackets that holds nothing else.
+    fn divides(&self, number: usize) -> bool {
+        let in_brackets = || {
+            let before = self.gap(number - 1).trim_ascii_end().last();
+            let after = self.right(number).trim_ascii_start().first();
+            matches!((before, after), (Some(b'['), Some(b']')) | (Some(b'('), Some(b')')))
+        };
+        gap::divides(self.gap(number)) || self.gap(number).trim_ascii() == b"|" && in_brackets()
     }
 
     /// `minibatches 10-19`: a range ends where the count stands.
@@ -104,7 +114,7 @@ impl LineReader<'_> {
             && self.role[next] == Role::Taken
             && self.role[number] == Role::Free
             && self.range_end(number) == number;
-        (taken && gap::divides(self.gap(next))).then_some(next)
+        (taken && self.divides(next)).then_some(next)
     }
 
     /// `Style 2 loss`: a number within the name, which is one of several parts.

@@ -36,9 +36,13 @@ impl Header {
         let bar = || line.contains(&b'%');
         let line = line.get(from..)?;
         // Most lines with numbers are no headers; a bar may stand behind one.
-        // `2d_loss` is a name.
-        let is_named =
-            |number: &Span| line.get(usize::from(number.end) - from).is_some_and(|next| next.is_ascii_alphabetic());
+        // `2d_loss` is a name, and so is `mAP@.5:.95`.
+        let is_named = |number: &Span| {
+            let (start, end) = (usize::from(number.start) - from, usize::from(number.end) - from);
+            let word = line[..start].rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
+            line.get(end).is_some_and(u8::is_ascii_alphabetic)
+                || word.first().is_some_and(u8::is_ascii_alphabetic) && word.contains(&b'@')
+        };
         let numbers: Vec<&Span> =
             numbers.iter().filter(|number| usize::from(number.start) >= from && !is_named(number)).collect();
         if line.len() > HEADER_MAX || !numbers.is_empty() && !bar() {
@@ -65,6 +69,22 @@ impl Header {
         let means =
             |cell: &str| matches!(column(cell), Meaning::Counter(_) | Meaning::Metric { .. } | Meaning::Declared(_));
         cells.iter().any(|(_, cell)| means(cell)).then_some(header)
+    }
+
+    /// This header with the line below it, where both make up its names: `Mini-batch` over `Loss`.
+    pub fn over(&self, below: &Header) -> Option<Header> {
+        let (above, names) = (self.cells(), below.cells());
+        let is_filled = |cells: &[(usize, &str)]| cells.iter().all(|(_, cell)| !cell.is_empty());
+        let completes = self.ruled == Ruled::Bars && below.ruled == Ruled::Bars && above.len() == names.len();
+        if !completes || !is_filled(&above) || is_filled(&names) {
+            return None;
+        }
+        let joined: Vec<String> = above
+            .iter()
+            .zip(&names)
+            .map(|((_, above), (_, below))| format!("{above} {below}").trim_end().to_owned())
+            .collect();
+        Some(Header { text: joined.join("|"), ruled: Ruled::Bars, hash: self.hash.rotate_left(7) ^ below.hash })
     }
 
     /// The line as it was read.

@@ -29,7 +29,7 @@ const METRICS: &[(Direction, f32, &str)] = &[
     (Up, 1.1, "reward rew return ret eprewmean epretmean epr"),
     (Up, 0.9, "rewards returns belohnung récompense recompensa ricompensa награда"),
     (Up, 0.85, "elbo likelihood loglik loglikelihood llf"),
-    (Up, 0.8, "objf llh score fitness"),
+    (Up, 0.8, "objf llh score fitness puntuación puntuacion pontuação pontuacao punteggio punktzahl"),
     (
         Up,
         0.75,
@@ -81,7 +81,8 @@ const COUNTERS: &[(Count, &str)] = &[
     (
         Count::Iteration,
         "iteration iterations iterat iter iters it itr itn iterate niter itération iteración iterazione iteração итерация 迭代 \
-        迭代次数 反復 반복 sweep generation gen pass passes cycle",
+        迭代次数 反復 반복 iteracion iteracao sweep generation gen pass passes cycle \
+        generación generacion geração geracao generazione génération",
     ),
     (Count::Batch, "batch batches nbatch minibatch minibatches 批次 バッチ"),
     (Count::Round, "round rounds runde tree trees"),
@@ -114,11 +115,11 @@ const OTHER: &str = "lr time times eta sec secs seconds ms msec min mins minutes
     free total_time stepsize update_rate warmup finished_in took cost_time lrate lr0 lr1 lr2 trainable features \
     bins leaves leaf depth iou_t iou_thr explained entropy kl support positive negative_count change p \
     port_number nan success_count data reader batch_cost bandwidth hz nnz nnzs maintenance speedup capability \
-    cuda box lifetime";
+    cuda box lifetime market benchmark";
 
 /// Words that only place an evaluation: they make it neither more nor less typical.
-const NEUTRAL: &str = "total mean average avg running current cur main step epoch batch iter final last per sample log model \
-    overall global smoothed smooth ema episode ep env runners rollout eval the in on of metrics metric results \
+const NEUTRAL: &str = "total all overall mean average avg running current cur main step epoch batch iter final last per sample log model \
+    global smoothed smooth ema episode ep env runners rollout eval the in on of metrics metric results \
     result value micro macro weighted mb minibatch now train training trn tr learn val valid validation dev \
     holdout cv test testing evaluation set";
 
