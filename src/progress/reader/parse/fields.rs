@@ -5,6 +5,7 @@
 //! bracket's owner, by the words on its right, or by what an earlier counter left over. Slow and careful: its result is kept
 //! for all lines of the same shape. Imports: model, its siblings.
 
+use super::counting;
 use super::gap::{self, Left};
 use super::lexicon;
 use super::meaning::{Count, Counted, Meaning, Split};
@@ -145,7 +146,7 @@ impl<'a> LineReader<'a> {
     fn read(&mut self, number: usize) {
         let text = self.gap(number);
         let total = self.total_of(number);
-        if gap::is_counted_and_told(text)
+        if counting::is_counted_and_told(text)
             && let Some(name) = self.left_over.take()
             && let Meaning::Metric { direction, weight, split } = lexicon::meaning(&name)
         {
@@ -159,10 +160,11 @@ impl<'a> LineReader<'a> {
                     return;
                 }
                 self.hear(&context);
-                if let Some(count) = gap::counter_unit(self.unit(number)).filter(|_| !self.unit(number).is_ascii()) {
+                if let Some(count) = counting::counter_unit(self.unit(number)).filter(|_| !self.unit(number).is_ascii())
+                {
                     return self.count(number, total, count, ""); // `第3轮`
                 }
-                if let Some(count) = gap::counting_phrase(text, &name) {
+                if let Some(count) = counting::counting_phrase(text, &name) {
                     self.left_over = None;
                     self.hear(&name);
                     return self.count(number, total, count, &name);
@@ -192,14 +194,14 @@ impl<'a> LineReader<'a> {
         self.left_over = None;
         let percent = self.unit(number) == b"%";
         let measured = !self.unit(number).is_empty() && !percent && !gap::is_plain_unit(self.unit(number));
-        if let Some(head) = gap::head_of_a_count(name)
+        if let Some(head) = counting::head_of_a_count(name)
             && let Some(count) = self.counter_on_right(number).filter(|count| self.may_count(number, *count))
         {
             self.count(number, total, count, "");
             self.left_over = Some(head);
             return;
         }
-        if let Some((head, count)) = gap::counter_with_rest(name) {
+        if let Some((head, count)) = counting::counter_with_rest(name) {
             let label = name.strip_prefix(head.as_str()).unwrap_or(name);
             self.count(number, total, count, label);
             self.left_over = Some(head);
@@ -230,7 +232,7 @@ impl<'a> LineReader<'a> {
             Meaning::Declared(_) if self.gap(number).contains(&b')') => {}
             Meaning::Declared(count) if self.is_whole(number) => self.push(number, total, What::Declared(count)),
             // `Starting training for 50 epochs`, `max: 12 epochs`.
-            _ if gap::announces(name) && self.counter_on_right(number).is_some() => {
+            _ if counting::announces(name) && self.counter_on_right(number).is_some() => {
                 if let Some(count) = self.counter_on_right(number) {
                     self.push(number, total, What::Declared(count));
                 }
@@ -254,7 +256,7 @@ impl<'a> LineReader<'a> {
                 }
                 self.series(number, name, None, 0.0, Split::Unsaid);
             }
-            Meaning::Other if self.is_whole(number) && gap::indexes(name) => {
+            Meaning::Other if self.is_whole(number) && counting::indexes(name) => {
                 self.hear(name);
                 self.count(number, total, Count::Tally, name);
             }
@@ -281,7 +283,7 @@ impl<'a> LineReader<'a> {
             }
             return;
         }
-        if let Some(count) = gap::counter_unit(unit) {
+        if let Some(count) = counting::counter_unit(unit) {
             return self.count(number, total, count, ""); // ESPnet: `3epoch:train:`
         }
         if unit == b"%" {

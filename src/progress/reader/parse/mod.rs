@@ -8,6 +8,7 @@
 
 mod bytes;
 mod columns;
+mod counting;
 pub mod fields;
 mod gap;
 mod kept;

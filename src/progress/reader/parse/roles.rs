@@ -2,6 +2,7 @@
 //!
 //! Imports: its siblings.
 
+use super::counting;
 use super::fields::{Found, LineReader, Role, What};
 use super::gap::{self, Left};
 use super::lexicon;
@@ -61,7 +62,7 @@ impl LineReader<'_> {
         for number in 1..self.numbers.len() {
             let free = self.role[number] == Role::Free && self.role[number - 1] == Role::Free;
             let unit = self.unit(number - 1);
-            let counted = unit.is_empty() || !unit.is_ascii() && gap::counter_unit(unit).is_some();
+            let counted = unit.is_empty() || !unit.is_ascii() && counting::counter_unit(unit).is_some();
             if free && self.is_whole(number) && counted && self.divides(number) {
                 self.role[number] = Role::Taken;
                 // `1502/2900/2900` is one count told in three ways, and has no total; the last covers all.

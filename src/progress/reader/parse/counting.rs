@@ -1,0 +1,82 @@
+//! Phrases around a counter: what counts, what was told once so much was done, what announces an end.
+//!
+//! Imports: its siblings.
+
+use super::lexicon;
+use super::meaning::{Count, Meaning};
+
+/// `pretrain epoch 3`: a phrase whose last word counts, straight before its number, whatever stands before it; unless one of
+/// the words makes it a setting or looks back (`warmup step 3`, `best epoch 5`).
+pub fn counting_phrase(gap: &[u8], name: &str) -> Option<Count> {
+    if !gap.trim_ascii_end().last().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'#') {
+        return None;
+    }
+    let (head, word) = name.trim_end_matches(['#', ' ']).rsplit_once(' ')?;
+    let Meaning::Counter(count) = lexicon::meaning(word) else { return None };
+    // `Saved model at epoch 3` counts as well as any other line.
+    let is_plain = |word: &str| lexicon::is_plain(word) || matches!(word, "saved" | "saving" | "save");
+    let plain = lexicon::words(head).iter().all(|word| is_plain(word));
+    (plain && counter_with_rest(name).is_none()).then_some(count)
+}
+
+/// `Cost after iteration` → `Cost` and the counter.
+pub fn counter_with_rest(name: &str) -> Option<(String, Count)> {
+    const BETWEEN: [&str; 7] = ["after", "at", "for", "on", "in", "@", "of"];
+    let words: Vec<&str> = name.split_whitespace().collect();
+    let at = words.iter().rposition(|word| BETWEEN.contains(word))?;
+    let head = words[..at].join(" ");
+    match (lexicon::meaning(&words[at + 1..].join(" ")), lexicon::meaning(&head)) {
+        (Meaning::Counter(count) | Meaning::Declared(count), Meaning::Metric { .. }) => Some((head, count)),
+        (Meaning::Unknown, Meaning::Metric { .. }) if words[at] == "after" && words.len() == at + 2 => {
+            Some((head, Count::Tally))
+        }
+        _ => None,
+    }
+}
+
+/// `loss after`, before a number: what is told once so much was done.
+pub fn head_of_a_count(name: &str) -> Option<String> {
+    let head = name.strip_suffix(" after")?;
+    matches!(lexicon::meaning(head), Meaning::Metric { .. }).then(|| head.to_owned())
+}
+
+/// Whether a gap says what the number before it counts and then tells a value: `3 epochs: 0.5`.
+pub fn is_counted_and_told(gap: &[u8]) -> bool {
+    let Some(word) = gap.trim_ascii().strip_suffix(b":") else { return false };
+    let is_word = word.iter().all(u8::is_ascii_alphabetic);
+    is_word && matches!(lexicon::meaning(&String::from_utf8_lossy(word)), Meaning::Counter(_) | Meaning::Declared(_))
+}
+
+/// `t_idx`, `block no`: a name whose last word says that it numbers something.
+pub fn indexes(name: &str) -> bool {
+    lexicon::words(name).last().is_some_and(|word| matches!(&**word, "idx" | "index" | "no" | "nr" | "number"))
+}
+
+/// A counter's word glued to its number: `3epoch`, `第3轮`.
+pub fn counter_unit(unit: &[u8]) -> Option<Count> {
+    if unit.first().is_some_and(|byte| !byte.is_ascii()) {
+        return match lexicon::meaning(&String::from_utf8_lossy(unit)) {
+            Meaning::Counter(count) => Some(count),
+            _ => None,
+        };
+    }
+    match unit {
+        b"epoch" => Some(Count::Epoch),
+        b"iter" => Some(Count::Iteration),
+        b"batch" => Some(Count::Batch),
+        b"step" => Some(Count::Step),
+        _ => None,
+    }
+}
+
+/// Names before a number of epochs that announce how many there will be.
+pub fn announces(name: &str) -> bool {
+    let words = lexicon::words(name);
+    let stops = words.iter().any(|word| {
+        matches!(&**word, "improve" | "patience" | "stopping" | "stop" | "consecutive" | "every" | "after")
+    });
+    !stops
+        && words
+            .last()
+            .is_some_and(|word| matches!(&**word, "for" | "max" | "maximum" | "total" | "run" | "running" | "training"))
+}
