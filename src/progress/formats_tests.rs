@@ -292,6 +292,7 @@ const CASES: &[Case] = &[
     ("", "Step {n}, det loss: {L}, bbox loss: {L}, all_loss: {L}", "all_loss", DOWN, Some((20.0, None))),
     ("", "Episode {n}, Market Return: 12.{A}%, Score: {R}", "Score", UP, Some((20.0, None))),
     ("decoder out (5 frames): 400\n", "Step {n} [6.4 sec/step, loss = {L}]", "loss", DOWN, Some((20.0, None))),
+    ("", "{i} train {L}", "train", DOWN, Some((19.0, None))),
     ("", "Saved model at epoch {n} with loss: {L}", "loss", DOWN, Some((20.0, None))),
     ("", "==========\nGENERACION {n}\n==========\nPuntuacion: {L}", "Puntuacion", UP, Some((20.0, None))),
     ("TEST:\n  EVAL: False\nEVAL: False\n", "Epoch[{n}] loss: {L}", "loss", DOWN, Some((20.0, None))),

@@ -19,12 +19,17 @@ impl LineReader<'_> {
         has_parts || self.is_whole(number) || gap::is_whole_decimal(self.numbers[number].of(self.line))
     }
 
-    /// `0 Train total loss: 32440.1`: whether all the words between `number` and the next one name a metric.
+    /// `0 Train total loss: 32440.1`, `94 train 6.12`: whether all the words between `number` and the next one name a metric.
     pub fn heads_a_metric(&self, number: usize) -> bool {
         let words = self.right(number);
         let names = |name: &str| matches!(lexicon::meaning(name), Meaning::Metric { .. });
+        // The value ends the line.
+        let is_all = || {
+            let value = number + 1;
+            value + 1 == self.numbers.len() && !self.is_whole(value) && self.right(value).trim_ascii().is_empty()
+        };
         number + 1 < self.numbers.len()
-            && words.trim_ascii_end().ends_with(b":")
+            && (words.trim_ascii_end().ends_with(b":") || is_all())
             && matches!(gap::left(words), Left::Named { name, context } if context.is_empty() && names(&name))
     }
 
