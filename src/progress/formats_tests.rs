@@ -443,3 +443,13 @@ fn an_end_that_is_told_when_all_is_over_was_not_known() {
     let read = reading(&(text + "Stop training because you reached max_epochs = 20 with best_epoch = 15\n"));
     assert_eq!(read.progress.map(|p| (p.current, p.total)), Some((19.0, None)));
 }
+
+#[test]
+fn what_neither_counts_nor_goes_anywhere_is_not_sure() {
+    let told =
+        |sample: usize| format!("Prediction: A{} (PER: 0.3 and Accuracy: {}.5)\n", sample % 2, sample * 37 % 100);
+    let read = reading(&(0..99).map(told).collect::<String>());
+    assert!(read.metric.is_some() && read.confidence < 0.5, "{}", read.confidence);
+    let read = reading(&"findfont: score(<Font 'Noto' normal>) = 0.05\n".repeat(3));
+    assert!(read.confidence < 0.5, "{}", read.confidence);
+}

@@ -248,8 +248,15 @@ impl Series {
         let direction = if direction_known { 1.0 } else { 0.7 };
         let moves = if self.contradicts() { 0.75 } else { 1.0 };
         // Settings and tallies have such names too; what trains counts, and its values are no whole numbers.
-        let settles = if self.whole && (self.count < 3 || self.low >= self.high) { 0.5 } else { 1.0 };
-        let counts = if self.signature != 0 || self.is_paced() || self.count >= 50 { 1.0 } else { 0.75 };
+        let is_constant = self.low >= self.high && (self.whole || self.count >= 3);
+        let settles = if self.whole && self.count < 3 || is_constant { 0.5 } else { 1.0 };
+        let counts = match self.signature != 0 || self.is_paced() {
+            true => 1.0,
+            // It neither counts nor goes anywhere: what is told of each sample by whoever decodes, benchmarks or checks.
+            false if self.count >= 8 && (self.late - self.early_mean()).abs() < 0.2 * (self.high - self.low) => 0.5,
+            false if self.count >= 50 => 1.0,
+            false => 0.75,
+        };
         let broken = if self.whole && self.low < self.high { 0.75 } else { 1.0 };
         (name * seen * direction * moves * settles * counts * broken).clamp(0.0, 0.99)
     }
