@@ -5,6 +5,7 @@
 mod support;
 
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::daemon::{Daemon, eventually};
@@ -78,16 +79,17 @@ fn the_output_of_a_command_that_flowctl_runs_is_read_by_name() {
 
 #[test]
 fn a_log_is_followed_to_the_end_of_its_job() {
-    const SLOW: &str =
-        "i=0; while [ $i -lt 6 ]; do i=$((i+1)); echo \"epoch $i/6 loss: 0.$((90-i))\"; sleep 1; done; echo bye";
+    // It waits in the midst of it until somebody follows, however long that takes.
+    const WAITS: &str = "i=0; while [ $i -lt 6 ]; do i=$((i+1)); echo \"epoch $i/6 loss: 0.$((90-i))\"; sleep 0.5; \
+        if [ $i = 4 ]; then until [ -e /go ]; do sleep 0.1; done; fi; done; echo bye";
     let engine = Engine::start();
     let daemon = Daemon::start(&engine.address(), &[]);
     let rotated = ["--log-opt", "max-size=100", "--log-opt", "max-file=9"];
-    let inside = format!("( {SLOW} ) > /train.log; sleep 2");
-    let kept_apart = format!("{SLOW}; sleep 1");
+    let inside = format!("( {WAITS} ) > /train.log; sleep 5");
+    let kept_apart = format!("{WAITS}; sleep 1");
     let jobs = [
-        ("json", &[GOVERNED][..], &[][..], SLOW),
-        ("rotated", &[GOVERNED], &rotated, SLOW),
+        ("json", &[GOVERNED][..], &[][..], WAITS),
+        ("rotated", &[GOVERNED], &rotated, WAITS),
         ("local", &[GOVERNED], &["--log-driver", "local"], &kept_apart),
         ("inside", &[GOVERNED, "flowcon.log=/train.log"], &[], &inside),
     ];
@@ -98,14 +100,19 @@ fn a_log_is_followed_to_the_end_of_its_job() {
         daemon.job_that(name, "is read", SOON, |job| job["progress"]["current"].as_f64() >= Some(3.0));
         let mut follower = Command::new(env!("CARGO_BIN_EXE_flowctl"));
         follower.arg("--socket").arg(daemon.socket()).args(["logs", "-f", name]).stdout(Stdio::piped());
-        followers.push((name, follower.spawn().unwrap()));
+        let mut follower = follower.spawn().unwrap();
+        let mut told = BufReader::new(follower.stdout.take().unwrap());
+        let mut text = String::new();
+        told.read_line(&mut text).unwrap();
+        engine.docker(&["exec", name, "sh", "-c", ": > /go"]);
+        followers.push((name, follower, told, text));
     }
-    for (name, follower) in followers {
-        let output = follower.wait_with_output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
+    for (name, mut follower, mut told, mut text) in followers {
+        told.read_to_string(&mut text).unwrap();
+        let status = follower.wait().unwrap();
         let wanted: String =
             (1..=6).map(|i| format!("epoch {i}/6 loss: 0.{}\n", 90 - i)).chain(["bye\n".to_owned()]).collect();
-        assert_eq!((text.as_str(), output.status.code()), (wanted.as_str(), Some(0)), "{name}");
+        assert_eq!((text.as_str(), status.code()), (wanted.as_str(), Some(0)), "{name}");
     }
 }
 
