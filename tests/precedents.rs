@@ -9,9 +9,11 @@ use support::engine::{Engine, RunSpec};
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// A loss that falls by a tenth each epoch, ten epochs a second, to the last of 40; what stands before it are its arguments.
+/// A loss that falls by a tenth each epoch, ten epochs a second, to the last of 40, once there is a file `go`: until then it stays at the 20th.
+/// What stands before it are its arguments.
 const TRAINING: &str = "i=0; l=90000; while [ $i -lt 40 ]; do i=$((i+1)); l=$((l*9/10)); \
-    echo \"epoch $i/40 loss: $((l/100)).$((l%100/10))$((l%10))\"; usleep 100000; done";
+    echo \"epoch $i/40 loss: $((l/100)).$((l%100/10))$((l%10))\"; usleep 100000; \
+    [ $i -ne 20 ] || until [ -e /go ]; do usleep 100000; done; done";
 
 fn run(engine: &Engine, name: &str, script: &str) {
     engine.run(RunSpec { name, script, labels: &["flowcon.enable=true"], ..RunSpec::default() });
@@ -30,8 +32,9 @@ fn leans_on(engine: &Engine, daemon: &Daemon, name: &str, script: &str) -> Value
     eventually(&format!("{name} is read"), SOON, || earlier_runs(daemon, name))
 }
 
-/// Waits for its end, and until its last lines are read and what it taught is written down.
-fn ends(daemon: &Daemon, name: &str) {
+/// Lets it go on to its end, and waits until its last lines are read and what it taught is written down.
+fn ends(engine: &Engine, daemon: &Daemon, name: &str) {
+    engine.try_docker(&["exec", name, "sh", "-c", ": > /go"]); // one of them was killed
     eventually(&format!("{name} ends"), SOON, || daemon.job(name).is_none().then_some(()));
     std::thread::sleep(Duration::from_secs(6));
 }
@@ -43,7 +46,7 @@ fn a_training_that_is_run_again_leans_on_its_earlier_runs_and_on_no_other() {
     let with = |arguments: &str| format!(": train.sh {arguments}; {TRAINING}");
 
     assert_eq!(leans_on(&engine, &daemon, "first", &with("--seed 7 --lr=1e-3")), 0);
-    ends(&daemon, "first");
+    ends(&engine, &daemon, "first");
 
     // Another seed and learning rate: the same training. Another word: another one.
     assert_eq!(leans_on(&engine, &daemon, "again", &with("--seed 8 --lr=0.01")), 1);
@@ -53,10 +56,10 @@ fn a_training_that_is_run_again_leans_on_its_earlier_runs_and_on_no_other() {
 
     // Stopped in the middle: no precedent.
     engine.docker(&["kill", "again"]);
-    ends(&daemon, "again");
-    ends(&daemon, "other");
+    ends(&engine, &daemon, "again");
+    ends(&engine, &daemon, "other");
     assert_eq!(leans_on(&engine, &daemon, "third", &with("--seed 9 --lr=1e-3")), 1);
-    ends(&daemon, "third");
+    ends(&engine, &daemon, "third");
 
     // What was learnt outlives the daemon, also one that is killed.
     daemon.end("KILL");
