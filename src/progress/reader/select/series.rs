@@ -250,12 +250,11 @@ impl Series {
         // Settings and tallies have such names too; what trains counts, and its values are no whole numbers.
         let is_constant = self.low >= self.high && (self.whole || self.count >= 3);
         let settles = if self.whole && self.count < 3 || is_constant { 0.5 } else { 1.0 };
-        let counts = match self.signature != 0 || self.is_paced() {
-            true => 1.0,
-            // It neither counts nor goes anywhere: what is told of each sample by whoever decodes, benchmarks or checks.
-            false if self.count >= 8 && (self.late - self.early_mean()).abs() < 0.2 * (self.high - self.low) => 0.5,
-            false if self.count >= 50 => 1.0,
-            false => 0.75,
+        let counts = match (self.is_told_with_progress(), self.count) {
+            (true, _) => 1.0,
+            (_, 8..) if (self.late - self.early_mean()).abs() < 0.2 * (self.high - self.low) => 0.5, // told of each sample
+            (_, 50..) => 1.0,
+            _ => 0.75,
         };
         let broken = if self.whole && self.low < self.high { 0.75 } else { 1.0 };
         (name * seen * direction * moves * settles * counts * broken).clamp(0.0, 0.99)
@@ -273,11 +272,12 @@ impl Series {
         if range > 0.0 && self.first.is_finite() { (to - self.first) / range } else { 0.0 }
     }
 
-    /// Printed once whenever an outer counter advances, as reports are.
-    fn is_paced(&self) -> bool {
-        self.paces.is_some_and(|(first, latest)| {
-            (latest - first + 1).abs_diff(self.count) * 5 <= self.count && latest > first
-        })
+    /// Printed on lines that count, or once whenever an outer counter advances, as reports are.
+    fn is_told_with_progress(&self) -> bool {
+        self.signature != 0
+            || self.paces.is_some_and(|(first, latest)| {
+                (latest - first + 1).abs_diff(self.count) * 5 <= self.count && latest > first
+            })
     }
 
     pub fn is_softly_named(&self) -> bool {
@@ -318,7 +318,7 @@ impl Series {
         if self.weight == 0.0 {
             // A name that says nothing: only if it is nearly alone, printed often, and moves one way.
             let moved = self.moved().abs();
-            let told = self.signature != 0 || self.is_paced();
+            let told = self.is_told_with_progress();
             score = if nameless <= NAMELESS && self.count >= 5 && !self.whole && moved > 0.5 && told {
                 0.2 * moved
             } else {
