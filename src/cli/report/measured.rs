@@ -47,7 +47,7 @@ fn missing(data: &Data) -> String {
     let Told { part, block_s } = data.holdback;
     let lacking = COMPARISONS_AT_LEAST.saturating_sub(compared);
     let when = if lacking == 0 {
-        "no job of them has a known whole work yet".to_owned()
+        "too few of them have a job whose whole work is known".to_owned()
     } else if part > 0.0 {
         format!("about {} more of jobs that run", text::duration(lacking as f64 * block_s / part))
     } else {
