@@ -156,9 +156,8 @@ fn plain_blocks_are_recorded_replayed_told_and_measured() {
         report().contains("have a job whose whole work is known").then_some(())
     });
     ended.end("TERM");
-    let page = eventually("the gain is measured", SOON, || {
-        Some(report()).filter(|page| page.contains("Work while governed"))
-    });
+    let page =
+        eventually("the gain is measured", SOON, || Some(report()).filter(|page| page.contains("Work while governed")));
     for part in [
         "control periods, which chance picked",
         "Measured against control periods",

@@ -217,7 +217,7 @@ fn ask<T: Send>(
 
 #[test]
 fn what_does_not_care_that_it_is_told_to_stop_is_alive_until_it_is_killed() {
-    const GRACE: Duration = Duration::from_secs(3);
+    const GRACE: Duration = Duration::from_secs(8);
     let swarm = TestSwarm::start(1);
     let beats = swarm.dir.join("deaf");
     std::fs::create_dir_all(&beats).unwrap();
@@ -241,7 +241,7 @@ fn what_does_not_care_that_it_is_told_to_stop_is_alive_until_it_is_killed() {
     assert!(lives, "{:?}", attest(Millis(0)));
     swarm.docker(1, &["service", "scale", "--detach", "deaf=0"]);
     let told = Instant::now();
-    while told.elapsed() < GRACE / 2 {
+    while told.elapsed() < GRACE / 4 {
         assert_eq!(attest(Millis(0)), Ok(Attestation::Alive(1)), "{:?} after it was told", told.elapsed());
     }
     // Asked again while it lives, an agent waits for its end.

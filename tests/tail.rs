@@ -63,25 +63,27 @@ fn append(log: &Path, text: &str) {
 
 #[test]
 fn a_line_in_a_quiet_log_is_read_at_once_and_not_at_the_next_round() {
+    // With so many logs a round takes four seconds and a half.
+    const LOGS: usize = 450;
+    flowcon::host::node::raise_open_files();
     let dir = tempfile::tempdir().unwrap();
-    let log = log_in(dir.path(), "a");
     let mut reader = Reader::new(Budget::default());
-    let id = reader.follow("a", &log);
+    let logs: Vec<(ContainerId, PathBuf)> = (0..LOGS)
+        .map(|number| {
+            let log = log_in(dir.path(), &number.to_string());
+            (reader.follow(&number.to_string(), &log), log)
+        })
+        .collect();
     // Past the first looks, so that only an event can make the next one early.
     let settled = Instant::now() + Duration::from_millis(600);
     reader.until("the first looks", |_| Instant::now() > settled);
-    std::thread::spawn({
-        let log = log.clone();
-        move || {
-            std::thread::sleep(Duration::from_millis(300));
-            append(&log, "loss 1\n");
-        }
-    });
-    let written = Instant::now() + Duration::from_millis(300);
-    reader.until("the line", |read| !read[&id].is_empty());
-    let latency = Instant::now().saturating_duration_since(written);
-    assert!(latency < Duration::from_millis(700), "took {latency:?}");
-    assert_eq!(reader.text(&id), "loss 1\n");
+    let written: Vec<_> = logs.iter().step_by(LOGS / 20).collect();
+    let began = Instant::now();
+    written.iter().for_each(|(_, log)| append(log, "loss 1\n"));
+    reader.until("the lines", |read| written.iter().all(|(id, _)| !read[id].is_empty()));
+    // An event takes half a second at most; the rest is for a machine that is busy with other things.
+    assert!(began.elapsed() < Duration::from_millis(2500), "took {:?}", began.elapsed());
+    assert!(written.iter().all(|(id, _)| reader.text(id) == "loss 1\n"));
 }
 
 #[test]
