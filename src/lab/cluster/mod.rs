@@ -149,7 +149,7 @@ async fn show(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
             job.command().join(" ")
         ));
     }
-    let mut swarm = Swarm::start(args.nodes, a_node).await?;
+    let mut swarm = Swarm::start(args.nodes, a_node, &cores).await?;
     view.say(&format!("\n{} engines form a Swarm", args.nodes));
     let plain = perform(&mut swarm, Rule::Plain, &jobs, &view).await?;
     let spread = match args.with_spread {

@@ -41,7 +41,7 @@ const SPREAD: f64 = 0.15;
 /// over twice that time, a node would have hardly more than one, and there would be nothing to govern.
 const LAST_COMES: f64 = 0.3;
 
-/// What the engines, daemons and the kernel get of the machine.
+/// What the engines, daemons and the kernel get of a CPU, where no other is left to them.
 const FOR_ENGINES: f64 = 0.12;
 
 /// One training.
@@ -76,9 +76,12 @@ impl ClusterJob {
     }
 }
 
-/// How many cores each node has.
+/// How many cores each node has: one, or an equal part of one that several nodes are confined to.
 pub(super) fn cores_of_a_node(machine: usize, nodes: u16) -> f64 {
-    (machine as f64 * (1.0 - FOR_ENGINES) / f64::from(nodes)).min(1.0)
+    match usize::from(nodes).div_ceil(machine.max(1)) {
+        1 if machine > usize::from(nodes) => 1.0,
+        sharing => (1.0 - FOR_ENGINES) / sharing as f64,
+    }
 }
 
 /// The mix for each node, sized so that all nodes together need `length` for it, in the order in which they come.
@@ -128,7 +131,8 @@ mod tests {
     fn the_mix_is_what_the_nodes_can_do_in_the_length() {
         assert!((MIX.iter().map(|part| part.work).sum::<f64>() - 1.0).abs() < 1e-9);
         assert_eq!(cores_of_a_node(64, 3), 1.0);
-        assert!((cores_of_a_node(2, 3) * 3.0 - 1.76).abs() < 1e-9);
+        assert_eq!(cores_of_a_node(3, 3), 0.88, "the engines need some of it");
+        assert_eq!(cores_of_a_node(2, 3), 0.44, "two nodes on one CPU have as much as one on the other");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::api::client::Client;
 use crate::api::wire::Cluster;
 use crate::lab::demo::schedule::labels;
 use crate::lab::trial::backend::image;
+use crate::lab::trial::confine::Cores;
 use crate::lab::trial::temp_dir::TempDir;
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsString;
@@ -53,7 +54,10 @@ pub(super) struct Swarm {
 
 impl Swarm {
     /// Engines with the demo's image on each.
-    pub(super) async fn start(nodes: u16, cores_a_node: f64) -> Result<Swarm> {
+    ///
+    /// Each is confined to one CPU, as the jobs of `flowctl demo` are: where a quota alone makes a node small, its jobs run on several CPUs at
+    /// once until it is used up, and hardly meet, so that no weight counts.
+    pub(super) async fn start(nodes: u16, cores_a_node: f64, cpus: &Cores) -> Result<Swarm> {
         ensure!(
             rustix::process::geteuid().is_root(),
             "the demo makes engines: run it as root, as `sudo flowcoord demo`"
@@ -73,6 +77,7 @@ impl Swarm {
             .arg(nodes.to_string())
             .args(["sh", "-c", "echo \"$SWARM_DIR $SWARM_CGROUP\"; read end || true"])
             .env("CPU_CORES", format!("{cores_a_node:.3}"))
+            .env("CPUS", cpus.list().replace(',', " "))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
