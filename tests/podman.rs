@@ -19,7 +19,7 @@ use tokio::time::timeout;
 const LABEL: &str = "flowcon.enable=true";
 
 async fn next(events: &mut mpsc::Receiver<EngineEvent>) -> EngineEvent {
-    timeout(Duration::from_secs(20), events.recv()).await.expect("an event in time").expect("the watcher never ends")
+    timeout(Duration::from_secs(60), events.recv()).await.expect("an event in time").expect("the watcher never ends")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,7 +75,7 @@ async fn lines_that_were_flushed_in_parts_arrive_whole_and_once() {
     // Podman's timestamps are whole seconds: going on after each line must neither repeat nor lose one.
     while lines.len() < 4 {
         let mut pieces = Box::pin(logs(&engine, &id, format, from));
-        let piece = timeout(Duration::from_secs(20), pieces.next()).await.expect("in time").unwrap().unwrap();
+        let piece = timeout(Duration::from_secs(60), pieces.next()).await.expect("in time").unwrap().unwrap();
         from = piece.position;
         lines.push(String::from_utf8(piece.bytes).unwrap());
     }

@@ -1,7 +1,7 @@
 //! `flowcoord demo`: a Docker Swarm of its own on this machine, the same trainings plainly and governed, and what that changed.
 //!
 //! ```text
-//! swarm       engines in network namespaces, each a node with a quota of CPU; the daemons of each node
+//! swarm       engines in network namespaces, each a node with a part of one CPU; the daemons of each node
 //! schedule    which trainings, how much work each is, when they come
 //! heartbeats  what the trainings say of themselves: who wrote which epoch when
 //! ```
