@@ -1,4 +1,5 @@
-//! When two values of a limit are the same one, as far as kernels and engines round. Imports: model.
+//! When two values of a limit are the same one, as far as kernels and engines round. That says what came of our writing; the original was
+//! read from the same file, so it is compared exactly. Imports: model.
 
 use crate::model::{EngineLimits, Limits, Setting};
 

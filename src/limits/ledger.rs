@@ -4,7 +4,7 @@
 //! It changes by transitions only: found, read, asked, noted (what came of it), yielded, released, ended. Imports: model.
 
 use super::drift::{Drift, Drifts, drift};
-use super::equal::{came_of, same, standing_of};
+use super::equal::{came_of, standing_of};
 use super::holds::Holds;
 use super::step::{End, Outcome, Promised};
 use crate::model::{DriftBy, EngineLimits, Hold, LimitDrift, LimitKind, Limits, Millis, Setting};
@@ -284,7 +284,7 @@ impl Ledger {
         let is_left = |ours: &Setting| {
             let now = self.stands.get(ours.kind());
             let Some((original, now)) = self.original.get(ours.kind()).zip(now) else { return false };
-            let is_ours = came_of(*ours, now, &engine) && !same(now, original);
+            let is_ours = came_of(*ours, now, &engine) && now != original;
             is_ours || self.doubts.contains(ours) && now == original
         };
         self.known().into_iter().filter(is_left).collect()

@@ -1,6 +1,8 @@
 //! A ledger over two runs of a container, and over writes that nobody answers.
 
-use super::{Answer, Ask, Change, End, Ledger, Noted, Operation, Outcome, Promised, Return, Step, Then, Verdict};
+use super::{
+    Answer, Ask, Change, End, Ledger, Noted, Operation, Outcome, Promised, Return, Step, Then, Verdict, Wrote,
+};
 use crate::model::{Bytes, CpuWeight, Limits, Millis, Setting};
 
 const NOW: Millis = Millis::from_secs(1000);
@@ -115,4 +117,35 @@ fn nothing_is_written_without_a_promise_nor_over_what_an_owner_just_set_nor_to_a
     };
     assert_eq!(settings, [weight(40)]);
     assert!(matches!(end(change.answer(Answer::Forgot(Ok(())))), End::Failed(_)), "an answer to another question");
+}
+
+/// I/O weights are the same within 10, as far as files of several scales round: that says what is ours, not what is the original.
+#[test]
+fn what_of_ours_is_nearly_the_original_goes_back_too_and_is_not_taken_for_somebody_elses() {
+    let io = |weight: u16| Limits { io_weight: Some(weight), ..limits(100, 8) };
+    let mut ledger = Ledger::found(io(100), None);
+    written(&mut ledger, &[Setting::IoWeight(97)]);
+    ledger.read(io(97));
+    ledger.leave_alone();
+    assert!(ledger.wants_back(NOW, false), "97 is not the original");
+    let back = |then: u16| {
+        let (back, ask) = Return::begin(&ledger, false, Then::Keep);
+        assert_eq!(ask, Ask::Read);
+        let Step::Ask(back, ask) = back.answer(Answer::Read { stands: io(97), runs: true }) else {
+            panic!("it writes")
+        };
+        assert_eq!(ask, Ask::Write(vec![Setting::IoWeight(100)]));
+        let Step::Ask(back, Ask::Read) = back.answer(Answer::Wrote(Wrote::Done)) else { panic!("it reads back") };
+        match back.answer(Answer::Read { stands: io(then), runs: true }) {
+            Step::Done(outcome) => outcome,
+            Step::Ask(_, ask) => panic!("{ask:?}"),
+        }
+    };
+    assert!(matches!(back(97).end, End::Failed(_)), "it was not written");
+    let returned = back(100);
+    assert_eq!(returned.end, End::Returned { stood: true, forgotten: false, left: Vec::new() });
+    ledger.note(&returned, NOW, LONGEST);
+    ledger.read(io(100));
+    ledger.release();
+    assert_eq!(ledger.check(false, NOW, false, INTERVALS), Verdict::Fine);
 }

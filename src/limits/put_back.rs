@@ -4,7 +4,7 @@
 //! that nobody saw come into force, the original is asked for although it stands: whatever comes late comes before it. "If a change ever
 //! started, its undoing must succeed": what cannot be undone now stays in the journal for the next try. Imports: model.
 
-use super::equal::{same, standing_of, stands_in};
+use super::equal::{standing_of, stands_in};
 use super::ledger::Ledger;
 use super::step::{Answer, Ask, End, Operation, Outcome, Promised, Record, Step, Wrote};
 use crate::model::{EngineLimits, Limits, Setting};
@@ -35,6 +35,7 @@ pub struct Return {
     then: Then,
     stage: Stage,
     asked: Vec<Setting>,
+    /// Of ours, as it was read.
     stood: Vec<Setting>,
     left: Vec<String>,
     /// Values of ours in the place of which somebody else's stand.
@@ -94,7 +95,7 @@ impl Return {
             let kind = original.kind();
             let known: Vec<Setting> = self.known.iter().copied().filter(|known| known.kind() == kind).collect();
             let Some(now) = stands.get(kind).filter(|_| !known.is_empty()) else { continue };
-            if same(now, original) {
+            if now == original {
                 // Whoever writes it may have ours yet: for later, or for the next run.
                 let is_in_doubt = self.doubts.iter().any(|doubt| doubt.kind() == kind);
                 if self.is_late && (is_in_doubt || self.then != Then::Keep) {
@@ -167,7 +168,7 @@ impl Operation for Return {
             (Stage::Verifying, Answer::Read { runs: false, .. }) => self.record(),
             (Stage::Verifying, Answer::Read { stands, .. }) => {
                 self.stands = stands;
-                match self.stood.iter().find(|ours| stands_in(&stands, **ours)) {
+                match self.stood.iter().find(|ours| stands.get(ours.kind()) == Some(**ours)) {
                     Some(ours) => {
                         let why = format!("{ours} still stands, though nobody refused to change it; restore again");
                         self.ends(End::Failed(why))
