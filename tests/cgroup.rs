@@ -1,12 +1,16 @@
 //! Cgroups of the kernel that runs this test: made, entered, measured, limited and removed. Wants root.
 
+mod support;
+
 use flowcon::host::cgroup::{Cgroup, CgroupError, Home, StartTime, Version, node_pressure, start_time};
 use flowcon::model::{Bytes, CpuWeight, Quota, Setting};
-use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use support::daemon::eventually;
+
+const SOON: Duration = Duration::from_secs(60);
 
 /// A shell command in a cgroup of its own; both end with the value.
 struct Job {
@@ -37,7 +41,7 @@ impl Job {
             let procs = |entrance: &PathBuf| std::fs::read_to_string(entrance).expect("the cgroup exists");
             self.home.entrances().iter().all(|entrance| procs(entrance).lines().any(|pid| pid == me))
         };
-        eventually("the job is in its cgroups", inside);
+        eventually("the job is in its cgroups", SOON, || inside().then_some(()));
     }
 
     fn cgroup(&self) -> Cgroup {
@@ -57,24 +61,6 @@ impl Drop for Job {
         }
         self.home.remove();
     }
-}
-
-fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        sleep(Duration::from_millis(5));
-    }
-}
-
-/// Looks again and again until what it sees is enough, and returns that.
-fn until<T: Copy>(what: &str, mut look: impl FnMut() -> T, is_enough: impl Fn(T) -> bool) -> T {
-    let mut seen = look();
-    eventually(what, || {
-        seen = look();
-        is_enough(seen)
-    });
-    seen
 }
 
 /// CPU time used so far, in seconds.
@@ -98,7 +84,7 @@ fn a_busy_job_uses_cpu_and_an_idle_one_does_not() {
     let (_idle_job, mut idle) = start("idle", IDLE);
     let (before, began) = ((cpu(&mut busy), cpu(&mut idle)), Instant::now());
     // However little of the machine others leave to it.
-    let used = until("it has used some CPU", || cpu(&mut busy) - before.0, |used| used > 0.1);
+    let used = eventually("it has used some CPU", SOON, || Some(cpu(&mut busy) - before.0).filter(|used| *used > 0.1));
     assert!(
         used < began.elapsed().as_secs_f64() + 0.1,
         "it has one thread, and used {used} s in {:?}",
@@ -112,11 +98,10 @@ fn a_busy_job_uses_cpu_and_an_idle_one_does_not() {
 fn file_cache_is_charged_to_a_job_but_is_not_its_working_set() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let file = dir.path().join("cache").display().to_string();
-    let (_job, cgroup) =
+    let (_job, mut cgroup) =
         start("cache", &format!("dd if=/dev/zero of={file} bs=1M count=24 2>/dev/null; sync {file}; {IDLE}"));
-    let cgroup = RefCell::new(cgroup);
-    eventually("24 MiB are charged", || cgroup.borrow_mut().usage().memory.unwrap() > Bytes(20 << 20));
-    eventually("the cache counts as inactive", || cgroup.borrow_mut().usage().working_set.unwrap() < Bytes(12 << 20));
+    eventually("24 MiB are charged", SOON, || (cgroup.usage().memory? > Bytes(20 << 20)).then_some(()));
+    eventually("the cache counts as inactive", SOON, || (cgroup.usage().working_set? < Bytes(12 << 20)).then_some(()));
 }
 
 #[test]
@@ -132,7 +117,8 @@ fn weights_are_written_to_the_kernel_and_move_cpu_between_two_jobs() {
     assert_eq!(heavy.limits().cpu_weight, Some(CpuWeight::clamped(800.0)));
     sleep(Duration::from_millis(200));
     let before = (cpu(&mut heavy), cpu(&mut light));
-    let heavy = until("the heavy one has got CPU", || cpu(&mut heavy) - before.0, |used| used > 1.5);
+    let heavy =
+        eventually("the heavy one has got CPU", SOON, || Some(cpu(&mut heavy) - before.0).filter(|used| *used > 1.5));
     let light = cpu(&mut light) - before.1;
     assert!(heavy > 3.0 * light, "heavy {heavy} s, light {light} s: should be near 8 : 1");
 }
@@ -143,12 +129,10 @@ fn a_quota_throttles_and_lifting_it_ends_that() {
     let tight = Setting::CpuQuota(Some(Quota(100)));
     assert_eq!(cgroup.write(tight).unwrap(), tight);
     let (before, began) = (cgroup.usage(), Instant::now());
-    let throttled = || {
+    let after = eventually("it is throttled in some periods", SOON, || {
         let usage = cgroup.usage();
-        let periods = usage.throttled_periods.zip(before.throttled_periods).map(|(now, then)| now - then);
-        (usage, periods.unwrap_or(0))
-    };
-    let (after, _) = until("it is throttled in some periods", throttled, |(_, periods)| periods >= 5);
+        (usage.throttled_periods? >= before.throttled_periods? + 5).then_some(usage)
+    });
     let used = after.cpu.unwrap().since(before.cpu.unwrap()).as_secs_f64();
     let at_most = 0.3 * began.elapsed().as_secs_f64();
     assert!(used < at_most, "a tenth of a core, but used {used} s in {:?}", began.elapsed());
@@ -171,18 +155,16 @@ fn memory_protection_is_set_and_taken_back() {
 fn block_bytes_and_the_block_weight_follow_where_the_kernel_has_them() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let file = dir.path().join("written").display().to_string();
-    let (_job, cgroup) =
+    let (_job, mut cgroup) =
         start("block", &format!("dd if=/dev/zero of={file} bs=1M count=8 oflag=direct 2>/dev/null; {IDLE}"));
     if let Some(weight) = cgroup.limits().io_weight {
         assert_eq!(weight, 100);
         assert_eq!(cgroup.write(Setting::IoWeight(300)).unwrap(), Setting::IoWeight(300));
     }
-    let cgroup = RefCell::new(cgroup);
     // Newer kernels count nothing on version 1: that must read as unknown, not as little.
     let uncounted = Version::of_host() != Version::V2;
-    eventually("8 MiB are seen written", || match cgroup.borrow_mut().usage().block_io {
-        Some(bytes) => bytes >= Bytes(8 << 20),
-        None => uncounted,
+    eventually("8 MiB are seen written", SOON, || {
+        cgroup.usage().block_io.map_or(uncounted, |bytes| bytes >= Bytes(8 << 20)).then_some(())
     });
 }
 
@@ -212,7 +194,7 @@ fn a_container_whose_process_is_in_a_cgroup_inside_its_own_is_limited_as_a_whole
         for pid in std::fs::read_to_string(directory.join("cgroup.procs")).unwrap().lines() {
             let _ = Command::new("kill").args(["-9", pid]).status();
         }
-        eventually("it is empty", || std::fs::remove_dir(&directory).is_ok());
+        eventually("it is empty", SOON, || std::fs::remove_dir(&directory).ok());
     }
 }
 
@@ -272,8 +254,8 @@ fn a_job_with_a_network_of_its_own_counts_its_bytes_and_one_on_the_hosts_does_no
     assert_eq!(shared.usage().network_io, None);
     let script = format!("exec unshare --net sh -c '{IDLE}'");
     let (job, _) = start("netown", &script);
-    let counts = || job.cgroup().usage().network_io == Some(Bytes(0));
-    eventually("an empty namespace has moved nothing", counts);
+    let counts = || (job.cgroup().usage().network_io == Some(Bytes(0))).then_some(());
+    eventually("an empty namespace has moved nothing", SOON, counts);
 }
 
 #[test]
@@ -288,9 +270,9 @@ fn a_frozen_job_says_so() {
         }
     };
     set("FROZEN", "1");
-    eventually("it is frozen", || cgroup.frozen() == Some(true));
+    eventually("it is frozen", SOON, || (cgroup.frozen() == Some(true)).then_some(()));
     set("THAWED", "0");
-    eventually("it runs again", || cgroup.frozen() == Some(false));
+    eventually("it runs again", SOON, || (cgroup.frozen() == Some(false)).then_some(()));
 }
 
 #[test]

@@ -216,6 +216,11 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
+        // What a failed test leaves to whoever reads of it in CI. Not `told`: a second panic would end everything at once.
+        if std::thread::panicking() && self.child.is_some() {
+            let status = self.flowctl(&["status", "-o", "json"]).stdout;
+            eprintln!("its status: {}\nits log:\n{}", String::from_utf8_lossy(&status), self.log());
+        }
         self.end("TERM");
     }
 }
