@@ -77,7 +77,7 @@ impl Swarm {
             .arg(nodes.to_string())
             .args(["sh", "-c", "echo \"$SWARM_DIR $SWARM_CGROUP\"; read end || true"])
             .env("CPU_CORES", format!("{cores_a_node:.3}"))
-            .env("CPUS", cpus.list().replace(',', " "))
+            .env("CPUS", cpus.list())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
