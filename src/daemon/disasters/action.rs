@@ -1,8 +1,9 @@
-//! What may happen, by seed, and how it happens. Imports: the node, the ground, the world.
+//! What may happen, by seed, and how it happens. Imports: the node, the ground, the world, the values.
 
 use super::ground::{Ground, restore_alone};
 use super::node::Node;
-use super::world::{Disk, KINDS, Mood, Thing, Which};
+use super::values::KINDS;
+use super::world::{Disk, Mood, Thing, Which};
 use crate::limits::machine::Command;
 use crate::model::{Millis, Runtime};
 use rand::{RngExt, SeedableRng};

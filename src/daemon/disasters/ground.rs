@@ -1,9 +1,10 @@
 //! What outlives a daemon: world, disk and clock; and the steps of operations carried out on them, as the actuator does. Imports: limits,
-//! the journal, the world.
+//! the journal, the values, the world.
 
 use super::super::journal::{Journal, promised_of};
 use super::plant::Plant;
-use super::world::{Disk, Mood, Thing, Which, is_ours, raised};
+use super::values::{is_ours, raised};
+use super::world::{Disk, Mood, Thing, Which};
 use crate::host::store::Original;
 use crate::limits::machine::{self, At};
 use crate::limits::{Answer, Ask, Change, Operation, Outcome, Promised, Record, Return, Step};

@@ -9,6 +9,7 @@ mod action;
 mod ground;
 mod node;
 mod plant;
+mod values;
 mod work;
 mod world;
 

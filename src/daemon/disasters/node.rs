@@ -1,9 +1,10 @@
-//! A daemon as far as limits go: the real machine, and around it the events that wait for it. Imports: limits, the work, the ground.
+//! A daemon as far as limits go: the real machine, and around it the events that wait for it. Imports: limits, the work, the ground, the values.
 
 use super::ground::{Ground, mark_of};
 use super::plant::Plant;
+use super::values::{KINDS, planned, raised};
 use super::work::{Actuator, Done};
-use super::world::{KINDS, Mood, Which, planned, raised};
+use super::world::{Mood, Which};
 use crate::limits::End;
 use crate::limits::machine::{Asker, Candidate, Command, Effect, Event, Found, Intervals, Machine, Memory, Remembered};
 use crate::model::{ContainerId, LimitChange, Limits, Millis, Refusal, Runtime};

@@ -1,15 +1,13 @@
 //! What the daemon cannot command: kernel, engine, disk, clock and owners, as far as limits go.
 //!
 //! The engine carries out what it was asked for one container in the order in which it was asked, also what nobody waits for any more, and
-//! whoever asks about a container is answered after that. An owner's values are unlike all of ours. Imports: limits, model.
+//! whoever asks about a container is answered after that. Imports: limits, the values, model.
 
 use super::super::testing::id;
+use super::values::{KINDS, is_an_owners, is_recorded, original, place, planned, raised, theirs};
 use crate::limits::{Record, Wrote, same};
-use crate::model::{Bytes, ContainerId, CpuWeight, LimitKind, Limits, Runtime, Setting};
+use crate::model::{ContainerId, LimitKind, Limits, Runtime, Setting};
 use std::collections::VecDeque;
-
-/// The kinds that are governed here: two that an engine keeps in its record, and one that it does not.
-pub const KINDS: [LimitKind; 3] = [LimitKind::CpuWeight, LimitKind::MemoryLow, LimitKind::MemoryHigh];
 
 /// How the engine answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,73 +62,25 @@ pub struct Thing {
     pub wanted: Limits,
     pub wanted_next: Limits,
     /// Values that its owner set since we last agreed on originals, and when the daemon saw them.
-    theirs: [Option<Option<u64>>; 3],
+    theirs: [Option<Option<u64>>; KINDS.len()],
     /// An update that was under way overwrote what the owner had set meanwhile: nobody can know.
-    spoilt: [bool; 3],
+    spoilt: [bool; KINDS.len()],
     /// The same in the engine's record.
-    spoilt_next: [bool; 3],
+    spoilt_next: [bool; KINDS.len()],
     /// What its owner had set in the cgroup alone when we came: it goes back through the engine, which keeps it.
-    kept: [Vec<Setting>; 3],
+    kept: [Vec<Setting>; KINDS.len()],
     /// Values that its owner has set once.
     used: Vec<Setting>,
     /// When its owner set each kind last.
-    set_at: [u64; 3],
+    set_at: [u64; KINDS.len()],
     queue: VecDeque<Update>,
     /// The engine says that somebody updated it.
     pub told: u32,
 }
 
-/// One of the values that are planned.
-pub fn planned(kind: LimitKind, number: u32) -> Setting {
-    match kind {
-        LimitKind::MemoryLow => value(kind, [1, 3, 5, 7, 9, 12, 16][number as usize % 7]),
-        _ => value(kind, 20 + number % 7 * 4),
-    }
-}
-
-/// What an engine makes of it: it protects no less memory than this.
-pub fn raised(setting: Setting) -> Setting {
-    match setting {
-        Setting::MemoryLow(bytes) => Setting::MemoryLow(bytes.max(Bytes(6 << 20))),
-        setting => setting,
-    }
-}
-
-/// Whether it is one of those.
-pub fn is_ours(setting: Setting) -> bool {
-    (0..7).any(|number| raised(planned(setting.kind(), number)) == setting)
-}
-
-/// A value of one kind: small numbers are ours, large ones an owner's.
-fn value(kind: LimitKind, number: u32) -> Setting {
-    match kind {
-        LimitKind::CpuWeight => Setting::CpuWeight(CpuWeight::clamped(f64::from(number))),
-        LimitKind::MemoryLow => Setting::MemoryLow(Bytes(u64::from(number) << 20)),
-        _ => Setting::MemoryHigh(Some(Bytes(u64::from(number) << 20))),
-    }
-}
-
-/// One of an owner's values: unlike each other and ours by more than kernels round.
-fn theirs(kind: LimitKind, number: u32) -> Setting {
-    value(kind, 1000 + number * 8)
-}
-
-fn is_an_owners(setting: Setting) -> bool {
-    (0..1000).any(|number| theirs(setting.kind(), number) == setting)
-}
-
-fn place(kind: LimitKind) -> usize {
-    KINDS.iter().position(|known| *known == kind).expect("a kind that is governed here")
-}
-
-fn is_recorded(kind: LimitKind) -> bool {
-    kind != LimitKind::MemoryHigh
-}
-
 impl Thing {
     pub fn new(number: u8, runtime: Runtime, engine: Which, has_label: bool) -> Thing {
-        let limits: Limits =
-            [value(KINDS[0], 100), value(KINDS[1], 8), Setting::MemoryHigh(None)].into_iter().collect();
+        let limits: Limits = KINDS.into_iter().map(original).collect();
         Thing {
             id: id(number),
             runtime,
@@ -143,12 +93,12 @@ impl Thing {
             record: limits,
             wanted: limits,
             wanted_next: limits,
-            theirs: [None; 3],
-            spoilt: [false; 3],
-            spoilt_next: [false; 3],
+            theirs: [None; KINDS.len()],
+            spoilt: [false; KINDS.len()],
+            spoilt_next: [false; KINDS.len()],
             kept: Default::default(),
             used: Vec::new(),
-            set_at: [0; 3],
+            set_at: [0; KINDS.len()],
             queue: VecDeque::new(),
             told: 0,
         }
@@ -225,12 +175,12 @@ impl Thing {
         if self.running || self.removed || self.runtime == Runtime::Scope {
             return; // a command has one run
         }
-        let no_squeeze = Setting::MemoryHigh(None);
+        let no_squeeze = original(LimitKind::MemoryHigh);
         (self.running, self.run) = (true, self.run + 1);
         (self.cgroup, self.wanted) = (self.record, self.wanted_next);
         self.cgroup.set(no_squeeze);
         self.wanted.set(no_squeeze);
-        self.theirs[2] = None;
+        self.theirs[place(LimitKind::MemoryHigh)] = None;
         for kind in KINDS.into_iter().filter(|kind| is_recorded(*kind)) {
             let is_theirs = self.record.get(kind).is_some_and(is_an_owners);
             self.theirs[place(kind)] = self.theirs[place(kind)].filter(|_| is_theirs).map(|_| None);

@@ -1,0 +1,72 @@
+//! The values of limits here, of which each tells whose it is: a plan's, an owner's or the original.
+//!
+//! An owner's values are unlike each other and unlike ours by more than kernels round. A plan's may be as near the original as that. Imports:
+//! model.
+
+use crate::model::{Bytes, CpuWeight, LimitKind, Setting};
+
+/// The kinds that are governed here: three that an engine keeps in its record, and one that it does not.
+pub const KINDS: [LimitKind; 4] =
+    [LimitKind::CpuWeight, LimitKind::MemoryLow, LimitKind::MemoryHigh, LimitKind::IoWeight];
+
+pub fn place(kind: LimitKind) -> usize {
+    KINDS.iter().position(|known| *known == kind).expect("a kind that is governed here")
+}
+
+pub fn is_recorded(kind: LimitKind) -> bool {
+    kind != LimitKind::MemoryHigh
+}
+
+/// What a container starts with.
+pub fn original(kind: LimitKind) -> Setting {
+    match kind {
+        LimitKind::MemoryHigh => Setting::MemoryHigh(None),
+        LimitKind::MemoryLow => value(kind, 8),
+        _ => value(kind, 100),
+    }
+}
+
+/// One of the values that are planned.
+pub fn planned(kind: LimitKind, number: u32) -> Setting {
+    let number = number as usize % 7;
+    match kind {
+        LimitKind::MemoryLow => value(kind, [1, 3, 5, 7, 9, 12, 16][number]),
+        LimitKind::CpuWeight => value(kind, [20, 24, 28, 99, 101, 40, 44][number]),
+        LimitKind::IoWeight => value(kind, [40, 97, 60, 104, 80, 20, 109][number]),
+        _ => value(kind, 20 + number as u32 * 4),
+    }
+}
+
+/// What an engine makes of it: it protects no less memory than this.
+pub fn raised(setting: Setting) -> Setting {
+    match setting {
+        Setting::MemoryLow(bytes) => Setting::MemoryLow(bytes.max(Bytes(6 << 20))),
+        setting => setting,
+    }
+}
+
+/// Whether it is one that is planned.
+pub fn is_ours(setting: Setting) -> bool {
+    (0..7).any(|number| raised(planned(setting.kind(), number)) == setting)
+}
+
+/// One of an owner's values.
+pub fn theirs(kind: LimitKind, number: u32) -> Setting {
+    match kind {
+        LimitKind::IoWeight => value(kind, 1000 + number % 40 * 220),
+        _ => value(kind, 1000 + number * 8),
+    }
+}
+
+pub fn is_an_owners(setting: Setting) -> bool {
+    (0..1000).any(|number| theirs(setting.kind(), number) == setting)
+}
+
+fn value(kind: LimitKind, number: u32) -> Setting {
+    match kind {
+        LimitKind::CpuWeight => Setting::CpuWeight(CpuWeight::clamped(f64::from(number))),
+        LimitKind::MemoryLow => Setting::MemoryLow(Bytes(u64::from(number) << 20)),
+        LimitKind::IoWeight => Setting::IoWeight(u16::try_from(number).expect("a weight")),
+        _ => Setting::MemoryHigh(Some(Bytes(u64::from(number) << 20))),
+    }
+}
