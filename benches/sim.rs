@@ -4,9 +4,9 @@
 //! `FLOWSIM_TRACE=FILE` the trace is that file, otherwise one that is made here with the same number of jobs.
 
 use flowcon::model::PolicySettings;
-use flowcon::sim::contender::Contender;
 use flowcon::sim::scenario::Scenario;
 use flowcon::sim::trace::{self, DISCIPLINES, TraceJob};
+use flowcon::sim::variant::Variant;
 use flowcon::sim::{Keep, simulate};
 use std::time::Instant;
 
@@ -26,9 +26,9 @@ fn main() {
 fn events_per_second(policy: &str) {
     let scenario = Scenario::parse("busy", BUSY).expect("a valid scenario");
     let jobs = scenario.draw(1);
-    let contender = Contender::named(policy, &PolicySettings::default()).expect("a known policy");
+    let variant = Variant::named(policy, &PolicySettings::default()).expect("a known policy");
     let start = Instant::now();
-    let outcome = simulate(&scenario.node, &jobs, &contender, Keep::default());
+    let outcome = simulate(&scenario.node, &jobs, &variant, Keep::default());
     let seconds = start.elapsed().as_secs_f64();
     let rate = outcome.events as f64 / seconds / 1e6;
     println!(

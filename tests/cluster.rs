@@ -4,7 +4,7 @@
 
 use assert_cmd::Command;
 use flowcon::model::PolicySettings;
-use flowcon::sim::cluster::{ClusterContender, ClusterScenario, ClusterSummary, Costs, compare, simulate};
+use flowcon::sim::cluster::{ClusterScenario, ClusterSummary, ClusterVariant, Costs, compare, simulate};
 use serde_json::Value;
 
 /// Rules were looked at on seeds from 0 on; these decide.
@@ -13,9 +13,9 @@ const UNSEEN: u64 = 1_000;
 /// The base's figures and those of each policy.
 fn compared(scenario: &str, policies: &[&str], seeds: u64) -> (ClusterSummary, Vec<ClusterSummary>) {
     let scenario = ClusterScenario::open(scenario, None).unwrap();
-    let named = |name: &&str| ClusterContender::named(name, &PolicySettings::default()).unwrap();
-    let contenders: Vec<ClusterContender> = policies.iter().map(named).collect();
-    let comparison = compare(&scenario, &contenders, UNSEEN, seeds, 10.0).unwrap();
+    let named = |name: &&str| ClusterVariant::named(name, &PolicySettings::default()).unwrap();
+    let variants: Vec<ClusterVariant> = policies.iter().map(named).collect();
+    let comparison = compare(&scenario, &variants, UNSEEN, seeds, 10.0).unwrap();
     (comparison.base, comparison.policies.into_iter().map(|(_, summary)| summary).collect())
 }
 
@@ -63,7 +63,7 @@ fn scaling_pays_where_resources_are_reserved() {
 #[test]
 fn a_hundred_nodes_for_a_day() {
     let scenario = ClusterScenario::open("scale-10000", Some(100)).unwrap();
-    let default = ClusterContender::named("default", &PolicySettings::default()).unwrap();
+    let default = ClusterVariant::named("default", &PolicySettings::default()).unwrap();
     let comparison = compare(&scenario, &[default], UNSEEN, 1, 10.0).unwrap();
     let reached = change(comparison.base.mean_completion_s, comparison.policies[0].1.mean_completion_s);
     assert!(reached < 0.0, "{reached}");
@@ -115,12 +115,12 @@ fn complaints_say_what_there_is() {
 #[test]
 fn where_a_job_trained_is_told_without_gaps_but_its_moves() {
     let scenario = ClusterScenario::open("procon-20x4", None).unwrap();
-    let contender = ClusterContender::named("default", &PolicySettings::default()).unwrap();
+    let variant = ClusterVariant::named("default", &PolicySettings::default()).unwrap();
     let costs = Costs::default();
     let (mut seen, mut begun) = (0, 0);
     for seed in UNSEEN..UNSEEN + 4 {
         let submissions = scenario.draw(seed);
-        let run = simulate(scenario.nodes, scenario.node, &submissions, &contender, costs, seed).unwrap();
+        let run = simulate(scenario.nodes, scenario.node, &submissions, &variant, costs, seed).unwrap();
         begun += run.moves;
         for (job, (submission, completion)) in submissions.iter().zip(&run.completions_s).enumerate() {
             let stays: Vec<_> = run.stays.iter().filter(|stay| stay.job == job).collect();

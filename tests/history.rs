@@ -60,13 +60,13 @@ fn finished_after(daemon: &Daemon, name: &str, prints: u32, number: u64) -> Valu
 fn a_job_that_ended_can_be_looked_up_and_its_decisions_explained() {
     let daemon = daemon(&[]);
     let history = finished(&daemon, "brief", 3_000);
-    let moments = history["moments"].as_array().expect("moments");
-    assert!(moments.len() >= 2, "{history:#}");
-    let times: Vec<u64> = moments.iter().map(|moment| moment["unix_ms"].as_u64().expect("a time")).collect();
+    let samples = history["samples"].as_array().expect("samples");
+    assert!(samples.len() >= 2, "{history:#}");
+    let times: Vec<u64> = samples.iter().map(|sample| sample["unix_ms"].as_u64().expect("a time")).collect();
     assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
-    let cpu: Vec<f64> = moments.iter().filter_map(|moment| moment["cpu_s"].as_f64()).collect();
+    let cpu: Vec<f64> = samples.iter().filter_map(|sample| sample["cpu_s"].as_f64()).collect();
     assert!(cpu.windows(2).all(|pair| pair[0] <= pair[1]) && cpu.last().is_some_and(|cpu| *cpu > 0.0), "{cpu:?}");
-    assert!(moments.iter().any(|moment| moment["decision"]["rule"].is_string()), "{history:#}");
+    assert!(samples.iter().any(|sample| sample["decision"]["rule"].is_string()), "{history:#}");
     assert_eq!(history["job"]["metric"], "loss");
 
     let listed = daemon.told(&["history"]);

@@ -127,7 +127,7 @@ fn fits_every_screen(folder: &Path, page: &Path) {
     }
 }
 
-/// An hour of 15 jobs, a moment of each every six seconds, as a daemon with a holdback would have kept it: every third block of two
+/// An hour of 15 jobs, a sample of each every six seconds, as a daemon with a holdback would have kept it: every third block of two
 /// minutes is plain, and in it each job gets half a core instead of 0.6.
 fn an_hour_of_15_jobs(state: &Path) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as u64;
@@ -140,8 +140,9 @@ fn an_hour_of_15_jobs(state: &Path) {
         let last = ended.unwrap_or(now - 1_000);
         for (n, unix_ms) in (first..=last).step_by(6_000).enumerate() {
             let share = Share::clamped(0.05 + 0.01 * ((n / 50) % 5) as f64);
-            let decision = PastDecision { list: None, growth: None, limit: Share::ALL, share, reason: reason(n % 15) };
-            batch.moments.push(Moment {
+            let decision =
+                DecisionRecord { list: None, growth: None, limit: Share::ALL, share, reason: reason(n % 15) };
+            batch.samples.push(Sample {
                 job: number,
                 unix_ms,
                 cpu: Some(CpuTime(n as u64 * 3_000_000)),
@@ -160,7 +161,7 @@ fn an_hour_of_15_jobs(state: &Path) {
         }
         batch.jobs.insert(
             number,
-            PastJob {
+            JobRecord {
                 number,
                 id: ContainerId::new(&format!("{number:064x}")),
                 name: format!("training-{number}"),
@@ -180,10 +181,10 @@ fn an_hour_of_15_jobs(state: &Path) {
     }
     for (n, from_unix_ms) in (since..now - 120_000).step_by(120_000).enumerate() {
         let (until_unix_ms, plain) = (from_unix_ms + 120_000, n % 3 == 1);
-        let runs = |job: &&PastJob| job.first_unix_ms <= from_unix_ms && job.last_unix_ms >= until_unix_ms;
+        let runs = |job: &&JobRecord| job.first_unix_ms <= from_unix_ms && job.last_unix_ms >= until_unix_ms;
         let cpu = CpuTime(if plain { 50_000_000 } else { 60_000_000 });
         let work = batch.jobs.values().filter(runs).map(|job| BlockWork { job: job.number, cpu }).collect();
-        batch.blocks.push(PastBlock { from_unix_ms, until_unix_ms, plain, span: Millis(100_000), work });
+        batch.blocks.push(BlockRecord { from_unix_ms, until_unix_ms, plain, span: Millis(100_000), work });
     }
     HistoryStore::open(state).unwrap().store.write(&batch).unwrap();
 }

@@ -3,7 +3,7 @@
 use super::{explain, history, ps, status};
 use crate::api::client::{Client, ClientError, segment};
 use crate::api::wire::{
-    AdoptionRequest, Container, ContainerDetail, ContainerList, PastJob, Policy, PolicyChange, Status,
+    AdoptionRequest, Container, ContainerDetail, ContainerList, JobRecord, Policy, PolicyChange, Status,
 };
 use crate::host::scope::{Session, socket_of};
 use crate::model::Objective;
@@ -137,7 +137,7 @@ pub async fn ps(client: &Client, args: &PsArgs, screen: &Screen) -> Result<(), F
 #[derive(Serialize)]
 struct AllJobs {
     containers: Vec<Container>,
-    ended: Vec<PastJob>,
+    ended: Vec<JobRecord>,
 }
 
 fn is_denied(error: &ClientError) -> bool {

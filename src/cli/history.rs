@@ -3,7 +3,7 @@
 //! Imports: the API's client, tables.
 
 use crate::api::client::{Client, segment};
-use crate::api::wire::{Event, Moment, Moments, PastBlock, PastBlocks, PastEvents, PastJob, PastJobs};
+use crate::api::wire::{BlockRecord, BlockRecords, Event, EventRecords, JobRecord, JobRecords, Sample, Samples};
 use crate::term::exit::Failure;
 use crate::term::screen::{Format, Look, Screen, Tone};
 use crate::term::table::{Cell, Column, table};
@@ -66,9 +66,9 @@ async fn one(client: &Client, asked: &str, args: &HistoryArgs, until: u64, scree
     let is_table = matches!(screen.format, Format::Table | Format::Wide);
     let lasted = until.min(job.last_unix_ms).saturating_sub(since.max(job.first_unix_ms));
     let every_ms = if is_table { lasted / TABLE_ROWS } else { 0 };
-    let moments = moments(client, &span(since, until), Some(&job.id), every_ms).await?;
-    let document = JobHistory { job, moments };
-    show(screen, &document, &document.moments, |look| job_page(&document, every_ms, look))
+    let samples = samples(client, &span(since, until), Some(&job.id), every_ms).await?;
+    let document = JobHistory { job, samples };
+    show(screen, &document, &document.samples, |look| job_page(&document, every_ms, look))
 }
 
 async fn events(client: &Client, args: &HistoryArgs, until: u64, screen: &Screen) -> Result<(), Failure> {
@@ -85,8 +85,8 @@ fn since_text(since: Option<u64>) -> String {
 /// One job with what is kept of it.
 #[derive(Serialize)]
 struct JobHistory {
-    job: PastJob,
-    moments: Vec<Moment>,
+    job: JobRecord,
+    samples: Vec<Sample>,
 }
 
 /// `since=…&until=…` of a query.
@@ -95,27 +95,27 @@ pub(in crate::cli) fn span(since: u64, until: u64) -> String {
 }
 
 /// The jobs of a span, page by page.
-pub(in crate::cli) async fn jobs(client: &Client, span: &str, job: Option<&str>) -> Result<Vec<PastJob>, Failure> {
+pub(in crate::cli) async fn jobs(client: &Client, span: &str, job: Option<&str>) -> Result<Vec<JobRecord>, Failure> {
     let job = job.map_or_else(String::new, |job| format!("&job={}", segment(job)));
     let path = format!("/v1/history?{span}{job}&limit=2000");
-    pages(client, &path, |page: PastJobs| (page.jobs, page.next)).await
+    pages(client, &path, |page: JobRecords| (page.jobs, page.next)).await
 }
 
-/// The moments of a span, page by page, one for each `every_ms`.
-pub(in crate::cli) async fn moments(
+/// The samples of a span, page by page, one for each `every_ms`.
+pub(in crate::cli) async fn samples(
     client: &Client,
     span: &str,
     job: Option<&str>,
     every_ms: u64,
-) -> Result<Vec<Moment>, Failure> {
+) -> Result<Vec<Sample>, Failure> {
     let job = job.map_or_else(String::new, |job| format!("&job={}", segment(job)));
     let every = every_ms as f64 / 1000.0;
-    let (mut all, mut after): (Vec<Moment>, Option<String>) = (Vec::new(), None);
+    let (mut all, mut after): (Vec<Sample>, Option<String>) = (Vec::new(), None);
     loop {
         let place = after.as_ref().map_or_else(String::new, |after| format!("&after={}", segment(after)));
-        let page: Moments =
-            client.get(&format!("/v1/history/moments?{span}{job}&every_s={every}&limit=20000{place}")).await?;
-        all.extend(page.moments);
+        let page: Samples =
+            client.get(&format!("/v1/history/samples?{span}{job}&every_s={every}&limit=20000{place}")).await?;
+        all.extend(page.samples);
         match page.next.filter(|next| after.as_ref() != Some(next) && all.len() < 50 * ROWS_AT_MOST) {
             Some(next) => after = Some(next),
             None => return Ok(all),
@@ -127,12 +127,12 @@ pub(in crate::cli) async fn moments(
 pub(in crate::cli) async fn past_events(client: &Client, span: &str, job: Option<&str>) -> Result<Vec<Event>, Failure> {
     let job = job.map_or_else(String::new, |job| format!("&job={}", segment(job)));
     let path = format!("/v1/history/events?{span}{job}&limit=5000");
-    pages(client, &path, |page: PastEvents| (page.events, page.next)).await
+    pages(client, &path, |page: EventRecords| (page.events, page.next)).await
 }
 
 /// The blocks of time with a holdback that lie within a span, page by page.
-pub(in crate::cli) async fn past_blocks(client: &Client, span: &str) -> Result<Vec<PastBlock>, Failure> {
-    pages(client, &format!("/v1/history/blocks?{span}"), |page: PastBlocks| (page.blocks, page.next)).await
+pub(in crate::cli) async fn past_blocks(client: &Client, span: &str) -> Result<Vec<BlockRecord>, Failure> {
+    pages(client, &format!("/v1/history/blocks?{span}"), |page: BlockRecords| (page.blocks, page.next)).await
 }
 
 /// All rows behind a path with a query; `parts` takes a page apart into its rows and where the next one begins.
@@ -170,7 +170,7 @@ fn show<D: Serialize, R: Serialize>(
     }
 }
 
-fn jobs_page(jobs: &[PastJob], since: u64, look: &Look) -> String {
+fn jobs_page(jobs: &[JobRecord], since: u64, look: &Look) -> String {
     if jobs.is_empty() {
         return format!("no job ran since {}; --since looks further back\n", when::clock(since));
     }
@@ -189,7 +189,7 @@ fn jobs_page(jobs: &[PastJob], since: u64, look: &Look) -> String {
 }
 
 /// `runs`, `exit 0`, or `ended` where nobody told how.
-pub(in crate::cli) fn end(job: &PastJob) -> String {
+pub(in crate::cli) fn end(job: &JobRecord) -> String {
     match (job.ended_unix_ms, job.exit_code) {
         (None, _) => "runs".to_owned(),
         (Some(_), Some(code)) => format!("exit {code}"),
@@ -197,7 +197,7 @@ pub(in crate::cli) fn end(job: &PastJob) -> String {
     }
 }
 
-fn job_row(job: &PastJob) -> Vec<Cell> {
+fn job_row(job: &JobRecord) -> Vec<Cell> {
     let latest = job.latest.as_ref();
     let lasted = job.ended_unix_ms.unwrap_or(job.last_unix_ms).saturating_sub(job.started_unix_ms);
     let tone = match (job.ended_unix_ms, job.exit_code) {
@@ -221,14 +221,14 @@ fn job_row(job: &PastJob) -> Vec<Cell> {
     ]
 }
 
-fn progress(job: &PastJob, moment: Option<&Moment>) -> Option<String> {
-    let current = text::number_text(moment?.progress?);
+fn progress(job: &JobRecord, sample: Option<&Sample>) -> Option<String> {
+    let current = text::number_text(sample?.progress?);
     let total = job.total.map_or_else(String::new, |total| format!("/{}", text::number_text(total)));
     Some(format!("{} {current}{total}", job.unit.as_deref().unwrap_or("")).trim().to_owned())
 }
 
 fn job_page(history: &JobHistory, every_ms: u64, look: &Look) -> String {
-    let JobHistory { job, moments } = history;
+    let JobHistory { job, samples } = history;
     let ended = match job.ended_unix_ms {
         Some(ended) => format!("ended {}", when::clock(ended)),
         None => "runs, or was last seen ".to_owned() + &when::clock(job.last_unix_ms),
@@ -240,16 +240,16 @@ fn job_page(history: &JobHistory, every_ms: u64, look: &Look) -> String {
         clean(&job.runtime),
         when::clock(job.started_unix_ms),
     );
-    let gpus = moments.iter().any(|moment| moment.gpus.is_some() || moment.gpu_memory_bytes.is_some());
+    let gpus = samples.iter().any(|sample| sample.gpus.is_some() || sample.gpu_memory_bytes.is_some());
     let mut columns =
         vec![Column::left("TIME"), Column::right("VALUE"), Column::left("PROGRESS"), Column::right("CORES")];
     if gpus {
         columns.extend(["GPUS", "GPU-MEM"].map(Column::right));
     }
     columns.extend([Column::right("SHARE"), Column::right("WEIGHT"), Column::elastic("WHY", 16)]);
-    let before = std::iter::once(None).chain(moments.iter().map(Some));
+    let before = std::iter::once(None).chain(samples.iter().map(Some));
     let rows: Vec<Vec<Cell>> =
-        moments.iter().zip(before).map(|(moment, before)| moment_row(job, moment, before, gpus)).collect();
+        samples.iter().zip(before).map(|(sample, before)| sample_row(job, sample, before, gpus)).collect();
     page.push_str(&table(&columns, &rows, look));
     if every_ms > 2_000 {
         // Writing to a string cannot fail.
@@ -268,32 +268,32 @@ fn job_page(history: &JobHistory, every_ms: u64, look: &Look) -> String {
     page
 }
 
-fn moment_row(job: &PastJob, moment: &Moment, before: Option<&Moment>, gpus: bool) -> Vec<Cell> {
-    let why = match (&moment.hold, &moment.decision) {
+fn sample_row(job: &JobRecord, sample: &Sample, before: Option<&Sample>, gpus: bool) -> Vec<Cell> {
+    let why = match (&sample.hold, &sample.decision) {
         (Some(hold), _) => Cell::new(Tone::Warn, &format!("left alone: {hold}")),
         (None, Some(decision)) => Cell::plain(&decision.text),
         (None, None) => Cell::new(Tone::Dim, "not decided yet"),
     };
     let mut row = vec![
-        Cell::plain(&when::clock(moment.unix_ms)),
-        Cell::or_dash(moment.value.map(text::number_text)),
-        Cell::or_dash(progress(job, Some(moment))),
-        Cell::or_dash(before.and_then(|before| cores_between(before, moment)).map(|cores| format!("{cores:.2}"))),
+        Cell::plain(&when::clock(sample.unix_ms)),
+        Cell::or_dash(sample.value.map(text::number_text)),
+        Cell::or_dash(progress(job, Some(sample))),
+        Cell::or_dash(before.and_then(|before| cores_between(before, sample)).map(|cores| format!("{cores:.2}"))),
     ];
     if gpus {
-        row.push(Cell::or_dash(moment.gpus.map(|gpus| format!("{gpus:.2}"))));
-        row.push(Cell::or_dash(moment.gpu_memory_bytes.map(text::bytes)));
+        row.push(Cell::or_dash(sample.gpus.map(|gpus| format!("{gpus:.2}"))));
+        row.push(Cell::or_dash(sample.gpu_memory_bytes.map(text::bytes)));
     }
     row.extend([
-        Cell::or_dash(moment.share.map(text::percent)),
-        Cell::or_dash(moment.cpu_weight.map(|weight| weight.to_string())),
+        Cell::or_dash(sample.share.map(text::percent)),
+        Cell::or_dash(sample.cpu_weight.map(|weight| weight.to_string())),
         why,
     ]);
     row
 }
 
-/// Cores used on average between two moments of one job.
-pub(in crate::cli) fn cores_between(before: &Moment, after: &Moment) -> Option<f64> {
+/// Cores used on average between two samples of one job.
+pub(in crate::cli) fn cores_between(before: &Sample, after: &Sample) -> Option<f64> {
     let seconds = after.unix_ms.saturating_sub(before.unix_ms) as f64 / 1000.0;
     (seconds > 0.0).then_some((after.cpu_s? - before.cpu_s?).max(0.0) / seconds)
 }

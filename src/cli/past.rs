@@ -4,7 +4,7 @@
 
 use super::history::cores_between;
 use crate::api::client::{Client, segment};
-use crate::api::wire::{Moment, PastInstant, PastJob};
+use crate::api::wire::{JobRecord, JobSnapshot, Sample};
 use crate::term::exit::Failure;
 use crate::term::screen::{Format, Look, Screen, Tone};
 use crate::term::text::{self, clean};
@@ -16,15 +16,15 @@ const LABEL: usize = 12;
 
 /// Asks and shows.
 pub async fn explain(client: &Client, job: &str, at: u64, screen: &Screen) -> Result<(), Failure> {
-    let instant: PastInstant = client.get(&format!("/v1/history/at?job={}&at={at}", segment(job))).await?;
+    let instant: JobSnapshot = client.get(&format!("/v1/history/at?job={}&at={at}", segment(job))).await?;
     match screen.format {
         Format::Json | Format::Jsonl => Ok(screen.print_json(&instant)?),
         Format::Table | Format::Wide => Ok(screen.print(&page(&instant, &screen.look()))?),
     }
 }
 
-fn page(instant: &PastInstant, look: &Look) -> String {
-    let PastInstant { job, moment, .. } = instant;
+fn page(instant: &JobSnapshot, look: &Look) -> String {
+    let JobSnapshot { job, sample, .. } = instant;
     let mut page = format!(
         "{} · {} · {} · at {}\n\n{}\n",
         look.paint(Tone::Bold, &text::fit(&clean(&job.name), 40)),
@@ -35,7 +35,7 @@ fn page(instant: &PastInstant, look: &Look) -> String {
     );
     lines(&mut page, &decision(instant), look);
     let _ = writeln!(page, "\n{}", look.paint(Tone::Bold, "What was known"));
-    lines(&mut page, &known(instant, moment), look);
+    lines(&mut page, &known(instant, sample), look);
     page
 }
 
@@ -47,19 +47,19 @@ fn lines(page: &mut String, lines: &[(&str, String)], look: &Look) {
     }
 }
 
-fn decision(instant: &PastInstant) -> Vec<(&'static str, String)> {
-    let moment = &instant.moment;
+fn decision(instant: &JobSnapshot) -> Vec<(&'static str, String)> {
+    let sample = &instant.sample;
     let mut lines = Vec::new();
-    if let Some(hold) = &moment.hold {
+    if let Some(hold) = &sample.hold {
         lines.push(("held", hold.clone()));
     }
-    let why = moment.decision.as_ref().map(|decision| decision.story.clone());
+    let why = sample.decision.as_ref().map(|decision| decision.story.clone());
     lines.push(("why", why.unwrap_or_else(|| "nothing was decided for it yet".to_owned())));
     if let Some(node) = &instant.node {
         lines.push(("policy", node.policy.clone() + if node.paused { ", released by an operator" } else { "" }));
     }
-    lines.extend(moment.list.as_ref().map(|list| ("list", list.clone())));
-    if let (Some(share), Some(limit)) = (moment.share, moment.limit) {
+    lines.extend(sample.list.as_ref().map(|list| ("list", list.clone())));
+    if let (Some(share), Some(limit)) = (sample.share, sample.limit) {
         let words = format!(
             "{} of the node when everybody wanted more; limit L = {}",
             text::percent(share),
@@ -67,38 +67,38 @@ fn decision(instant: &PastInstant) -> Vec<(&'static str, String)> {
         );
         lines.push(("share", words));
     }
-    if let Some(decision) = moment.decision.as_ref().filter(|decision| !decision.numbers.is_empty()) {
+    if let Some(decision) = sample.decision.as_ref().filter(|decision| !decision.numbers.is_empty()) {
         let numbers = decision.numbers.iter().map(|(name, number)| format!("{name} = {}", text::number_text(*number)));
         lines.push(("numbers", numbers.collect::<Vec<_>>().join(", ")));
     }
-    lines.extend(moment.cpu_weight.map(|weight| ("CPU weight", stood(&instant.job, weight))));
+    lines.extend(sample.cpu_weight.map(|weight| ("CPU weight", stood(&instant.job, weight))));
     let until = match (&instant.later, instant.job.ended_unix_ms) {
         (Some(later), _) => format!("until {}", when::clock(later.unix_ms)),
         (None, Some(ended)) => format!("until its end at {}", when::clock(ended)),
         (None, None) => "and nothing newer is kept".to_owned(),
     };
     lines
-        .push(("kept", format!("from {} {until}; changes within the noise are not kept", when::clock(moment.unix_ms))));
+        .push(("kept", format!("from {} {until}; changes within the noise are not kept", when::clock(sample.unix_ms))));
     lines
 }
 
-fn stood(job: &PastJob, weight: u32) -> String {
+fn stood(job: &JobRecord, weight: u32) -> String {
     match job.original_weight {
         Some(original) if original != weight => format!("{weight} stood; {original} before the first change"),
         _ => format!("{weight} stood"),
     }
 }
 
-fn known(instant: &PastInstant, moment: &Moment) -> Vec<(&'static str, String)> {
+fn known(instant: &JobSnapshot, sample: &Sample) -> Vec<(&'static str, String)> {
     let job = &instant.job;
     let mut lines = Vec::new();
-    lines.push(match moment.value {
+    lines.push(match sample.value {
         Some(value) => {
             ("metric", format!("{} = {}", job.metric.as_deref().unwrap_or("value"), text::number_text(value)))
         }
         None => ("metric", "no evaluation had been read".to_owned()),
     });
-    if let Some(growth) = moment.growth {
+    if let Some(growth) = sample.growth {
         let threshold = instant.node.as_ref().map_or(0.0, |node| node.growth_threshold);
         let words = format!(
             "{} of the range per node-CPU-second (threshold {})",
@@ -107,7 +107,7 @@ fn known(instant: &PastInstant, moment: &Moment) -> Vec<(&'static str, String)> 
         );
         lines.push(("growth", words));
     }
-    if let Some(units) = moment.progress {
+    if let Some(units) = sample.progress {
         let total = job.total.map_or_else(String::new, |total| format!(" of {}", text::number_text(total)));
         lines.push((
             "progress",
@@ -115,25 +115,25 @@ fn known(instant: &PastInstant, moment: &Moment) -> Vec<(&'static str, String)> 
         ));
     }
     lines.extend(
-        moment
+        sample
             .quality
             .map(|quality| ("curve", format!("{} of the expected improvement was had", text::percent(quality)))),
     );
     let cores = match (&instant.earlier, &instant.later) {
-        (_, Some(later)) => cores_between(moment, later),
-        (Some(earlier), None) => cores_between(earlier, moment),
+        (_, Some(later)) => cores_between(sample, later),
+        (Some(earlier), None) => cores_between(earlier, sample),
         (None, None) => None,
     };
     let mut cpu: Vec<String> = Vec::new();
     cpu.extend(cores.map(|cores| format!("{cores:.2} cores about then")));
-    cpu.extend(moment.cpu_s.map(|seconds| format!("{} CPU time in all", text::duration(seconds))));
+    cpu.extend(sample.cpu_s.map(|seconds| format!("{} CPU time in all", text::duration(seconds))));
     lines.push(("CPU", if cpu.is_empty() { "unknown".to_owned() } else { cpu.join(", ") }));
-    lines.extend(moment.memory_bytes.map(|bytes| ("memory", format!("{} charged", text::bytes(bytes)))));
+    lines.extend(sample.memory_bytes.map(|bytes| ("memory", format!("{} charged", text::bytes(bytes)))));
     let mut gpu: Vec<String> = Vec::new();
-    gpu.extend(moment.gpus.map(|gpus| format!("{gpus:.2} GPUs")));
-    gpu.extend(moment.gpu_memory_bytes.map(|bytes| format!("{} GPU memory", text::bytes(bytes))));
+    gpu.extend(sample.gpus.map(|gpus| format!("{gpus:.2} GPUs")));
+    gpu.extend(sample.gpu_memory_bytes.map(|bytes| format!("{} GPU memory", text::bytes(bytes))));
     lines.extend((!gpu.is_empty()).then(|| ("GPU", gpu.join(", "))));
-    lines.push(("state", moment.state.clone()));
+    lines.push(("state", sample.state.clone()));
     if let Some(node) = &instant.node {
         let pressure = [("CPU", node.pressure.cpu), ("memory", node.pressure.memory), ("I/O", node.pressure.io)];
         let told = pressure.iter().filter_map(|(name, part)| Some(format!("{name} {}", text::percent((*part)?))));

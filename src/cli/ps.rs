@@ -1,13 +1,13 @@
 //! `flowctl ps`: the governed containers in the manner of `docker ps`. Pure. Imports: wire types, text, table.
 
 use super::{history, status};
-use crate::api::wire::{Container, PastJob};
+use crate::api::wire::{Container, JobRecord};
 use crate::term::screen::{Look, Tone};
 use crate::term::table::{Cell, Column, table};
 use crate::term::text;
 
 /// The page.
-pub fn page(containers: &[Container], ended: &[PastJob], look: &Look) -> String {
+pub fn page(containers: &[Container], ended: &[JobRecord], look: &Look) -> String {
     if containers.is_empty() && ended.is_empty() {
         return "No job is governed yet: docker run --label flowcon.enable=true IMAGE COMMAND\n".to_owned();
     }
@@ -56,7 +56,7 @@ fn row(container: &Container, wide: bool) -> Vec<Cell> {
 }
 
 /// What is kept of a job that ended: its name, how it ended, and how long it ran.
-fn ended_row(job: &PastJob, wide: bool) -> Vec<Cell> {
+fn ended_row(job: &JobRecord, wide: bool) -> Vec<Cell> {
     let lasted = job.ended_unix_ms.unwrap_or(job.last_unix_ms).saturating_sub(job.started_unix_ms);
     let dash = || Cell::or_dash(None::<String>);
     let mut row = vec![

@@ -105,7 +105,7 @@ impl Task {
                     None
                 }
                 Order::Learnt(training, curve) => {
-                    block_in_place(|| journal.save_precedent(training, &curve));
+                    block_in_place(|| journal.save_prior_run(training, &curve));
                     None
                 }
                 Order::KeepPositions(kept) => {

@@ -148,7 +148,7 @@ impl Governing {
             waiters: BTreeMap::new(),
             asked: 0,
             positions: remembered.positions,
-            library: Library::of(remembered.precedents),
+            library: Library::of(remembered.prior_runs),
             departed: Departed::default(),
             carried: Carried::default(),
             actuator,

@@ -26,7 +26,7 @@ pub(super) struct Remembered {
     /// How far logs were read.
     pub positions: BTreeMap<ContainerId, ReadPosition>,
     /// Curves of trainings that came to their end, the oldest first.
-    pub precedents: Vec<(TrainingId, String)>,
+    pub prior_runs: Vec<(TrainingId, String)>,
     /// Some jobs may be frozen.
     pub may_be_frozen: bool,
     /// What an operator must know about it.
@@ -157,9 +157,9 @@ impl Journal {
     }
 
     /// Saves the curve of a training that came to its end; a failure only means that the next daemon does not know it.
-    pub fn save_precedent(&mut self, training: TrainingId, curve: &str) {
+    pub fn save_prior_run(&mut self, training: TrainingId, curve: &str) {
         let Ok(store) = self.store.as_mut() else { return };
-        if let Err(error) = store.save_precedent(training, unix_ms(), curve) {
+        if let Err(error) = store.save_prior_run(training, unix_ms(), curve) {
             tracing::warn!(%error, "the curve of an ended training is not saved");
         }
     }
@@ -184,7 +184,7 @@ fn recall(store: &Store, remembered: &mut Remembered) -> Result<(), StoreError> 
     remembered.limits.damaged = originals.damaged.into_iter().collect();
     remembered.limits.adopted = store.adopted()?;
     remembered.positions = store.positions()?;
-    remembered.precedents = store.precedents()?;
+    remembered.prior_runs = store.prior_runs()?;
     remembered.may_be_frozen = !store.freezable()?.is_empty();
     Ok(())
 }

@@ -3,20 +3,20 @@
 //! Imports: jobs, host's store, progress, model.
 
 use super::job::Job;
-use crate::host::store::{PRECEDENTS_KEPT, RUNS_KEPT};
+use crate::host::store::{PRIOR_RUNS_KEPT, RUNS_KEPT};
 use crate::model::{Millis, TrainingId};
-use crate::progress::Precedent;
+use crate::progress::PriorRun;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// A run that ended before this part of what it said it would do is no precedent: its curve was cut.
+/// A run that ended before this part of what it said it would do is no prior run: its curve was cut.
 const WHOLE: f64 = 0.9;
 
 /// The curves that are known, by training. Bounded as the store is.
 #[derive(Default)]
 pub(super) struct Library {
     /// The latest last.
-    runs: BTreeMap<TrainingId, VecDeque<Arc<Precedent>>>,
+    runs: BTreeMap<TrainingId, VecDeque<Arc<PriorRun>>>,
     /// In the order of their coming.
     order: VecDeque<TrainingId>,
 }
@@ -26,15 +26,15 @@ impl Library {
     pub fn of(stored: Vec<(TrainingId, String)>) -> Library {
         let mut library = Library::default();
         for (training, curve) in stored {
-            if let Some(precedent) = serde_json::from_str(&curve).ok().filter(Precedent::is_sound) {
-                library.add(training, precedent);
+            if let Some(prior_run) = serde_json::from_str(&curve).ok().filter(PriorRun::is_sound) {
+                library.add(training, prior_run);
             }
         }
         library
     }
 
     /// Earlier runs of this training.
-    pub fn runs_of(&self, training: TrainingId) -> Vec<Arc<Precedent>> {
+    pub fn runs_of(&self, training: TrainingId) -> Vec<Arc<PriorRun>> {
         self.runs.get(&training).into_iter().flatten().cloned().collect()
     }
 
@@ -45,25 +45,25 @@ impl Library {
             Some(part) => part >= WHOLE,
             None => exit_code == Some(0),
         };
-        let (training, precedent) = job.training.zip(job.tracker.precedent().filter(|_| is_whole))?;
-        let precedent = match (job.price_of_moved(), job.usage.cpu) {
+        let (training, prior_run) = job.training.zip(job.tracker.prior_run().filter(|_| is_whole))?;
+        let prior_run = match (job.price_of_moved(), job.usage.cpu) {
             // What it used here was for a part of its units.
-            (Some(price), _) => precedent.at_price(price),
-            (None, Some(cpu)) => precedent.costing(cpu.as_secs_f64()),
-            (None, None) => precedent,
+            (Some(price), _) => prior_run.at_price(price),
+            (None, Some(cpu)) => prior_run.costing(cpu.as_secs_f64()),
+            (None, None) => prior_run,
         };
-        let curve = serde_json::to_string(&precedent).ok();
-        self.add(training, precedent);
+        let curve = serde_json::to_string(&prior_run).ok();
+        self.add(training, prior_run);
         Some((training, curve?))
     }
 
-    fn add(&mut self, training: TrainingId, precedent: Precedent) {
-        self.runs.entry(training).or_default().push_back(Arc::new(precedent));
+    fn add(&mut self, training: TrainingId, prior_run: PriorRun) {
+        self.runs.entry(training).or_default().push_back(Arc::new(prior_run));
         self.order.push_back(training);
         if self.runs.get(&training).is_some_and(|runs| runs.len() > RUNS_KEPT) {
             self.drop_oldest(training);
         }
-        if self.order.len() > PRECEDENTS_KEPT
+        if self.order.len() > PRIOR_RUNS_KEPT
             && let Some(oldest) = self.order.front().copied()
         {
             self.drop_oldest(oldest);
@@ -89,13 +89,13 @@ mod tests {
     use crate::model::{Direction, Directives, Evaluation, Millis};
     use crate::progress::Tracker;
 
-    fn precedent(rate: f64) -> Precedent {
+    fn prior_run(rate: f64) -> PriorRun {
         let mut tracker = Tracker::new(&Directives { direction: Some(Direction::Down), ..Directives::default() });
         for n in 0..50u32 {
             let value = (-rate * f64::from(n)).exp();
             tracker.evaluate(Evaluation { at: Millis(n.into()), value, current: None, total: None });
         }
-        tracker.precedent().expect("it improved")
+        tracker.prior_run().expect("it improved")
     }
 
     fn training(number: usize) -> TrainingId {
@@ -106,23 +106,23 @@ mod tests {
     #[test]
     fn the_latest_runs_of_a_training_are_kept() {
         let mut library = Library::default();
-        (1..=10).for_each(|n| library.add(training(0), precedent(0.05 * f64::from(n))));
-        let kept: Vec<Precedent> = library.runs_of(training(0)).iter().map(|run| run.as_ref().clone()).collect();
-        assert_eq!(kept, [7, 8, 9, 10].map(|n| precedent(0.05 * f64::from(n))));
+        (1..=10).for_each(|n| library.add(training(0), prior_run(0.05 * f64::from(n))));
+        let kept: Vec<PriorRun> = library.runs_of(training(0)).iter().map(|run| run.as_ref().clone()).collect();
+        assert_eq!(kept, [7, 8, 9, 10].map(|n| prior_run(0.05 * f64::from(n))));
         assert!(library.runs_of(training(1)).is_empty());
     }
 
     #[test]
     fn the_oldest_trainings_go_first() {
         let mut library = Library::default();
-        (0..PRECEDENTS_KEPT + 3).for_each(|n| library.add(training(n), precedent(0.1)));
-        assert_eq!(library.runs.len(), PRECEDENTS_KEPT);
+        (0..PRIOR_RUNS_KEPT + 3).for_each(|n| library.add(training(n), prior_run(0.1)));
+        assert_eq!(library.runs.len(), PRIOR_RUNS_KEPT);
         assert!(library.runs_of(training(2)).is_empty() && library.runs_of(training(3)).len() == 1);
     }
 
     #[test]
     fn what_was_damaged_on_the_disk_is_left_out() {
-        let good = serde_json::to_string(&precedent(0.1)).expect("numbers");
+        let good = serde_json::to_string(&prior_run(0.1)).expect("numbers");
         let bad = good.replacen("[1.0,0.0]", "[1.0,7.0]", 1);
         assert_ne!(good, bad, "{good}");
         let library = Library::of(vec![(training(0), "{".to_owned()), (training(1), bad), (training(2), good)]);

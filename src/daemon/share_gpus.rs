@@ -14,7 +14,7 @@ use crate::host::freezer::{self, Plan};
 use crate::host::node;
 use crate::host::store::Freezable;
 use crate::model::{ContainerId, ContainerPlan, Millis, NoticeLevel, PolicyName, RunState};
-use crate::policy::Contender;
+use crate::policy::GpuJob;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -80,7 +80,7 @@ impl Governing {
     fn parts_frozen(&mut self, now: Millis) -> BTreeMap<ContainerId, f64> {
         let is_plain = self.blocks.now(&self.settings.policy, now).is_some_and(|block| block.plain);
         let (_, uses) = self.gpus.observed(&self.jobs);
-        let mut contenders: BTreeMap<u32, Vec<Contender>> = BTreeMap::new();
+        let mut gpu_jobs: BTreeMap<u32, Vec<GpuJob>> = BTreeMap::new();
         for (id, parts) in uses {
             let is_held = self.limits.hold(&id, now).is_some();
             let Some(job) = self.jobs.get_mut(&id) else { continue };
@@ -94,15 +94,15 @@ impl Governing {
             // The instances of a divided GPU are apart by themselves.
             for part in parts.iter().filter(|part| part.instance.is_none()) {
                 let Some(share) = share_of(plan, part.gpu) else { continue };
-                let contender = Contender { id: id.clone(), share, progress: job.tracker.progress() };
-                contenders.entry(part.gpu).or_default().push(contender);
+                let gpu_job = GpuJob { id: id.clone(), share, progress: job.tracker.progress() };
+                gpu_jobs.entry(part.gpu).or_default().push(gpu_job);
             }
         }
         let is_watching = self.settings.policy.policy == PolicyName::Fair || is_plain;
-        self.duty.favours.retain(|gpu, _| contenders.contains_key(gpu) && !is_watching);
+        self.duty.favours.retain(|gpu, _| gpu_jobs.contains_key(gpu) && !is_watching);
         let mut wanted: BTreeMap<ContainerId, f64> = BTreeMap::new();
-        for (gpu, contenders) in contenders.iter().filter(|_| !is_watching) {
-            for (id, part) in self.duty.favours.entry(*gpu).or_default().step(contenders, now) {
+        for (gpu, gpu_jobs) in gpu_jobs.iter().filter(|_| !is_watching) {
+            for (id, part) in self.duty.favours.entry(*gpu).or_default().step(gpu_jobs, now) {
                 let most = wanted.entry(id).or_default();
                 *most = most.max(part);
             }

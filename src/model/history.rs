@@ -1,7 +1,7 @@
-//! What was: jobs, moments of theirs, the node and its events, as the history keeps them and gives them out.
+//! What was: jobs, samples of theirs, the node and its events, as the history keeps them and gives them out.
 //!
-//! A moment is kept when it differs from the one before beyond noise; until the next one it stands. Counters (CPU time, progress) are
-//! kept as counters, so that sums over any span stay exact however few moments are kept.
+//! A sample is kept when it differs from the one before beyond noise; until the next one it stands. Counters (CPU time, progress) are
+//! kept as counters, so that sums over any span stay exact however few samples are kept.
 
 use super::{
     Bytes, ContainerId, CpuTime, CpuWeight, Direction, Event, Hold, List, Millis, PolicyName, Pressure, ProgressUnit,
@@ -10,7 +10,7 @@ use super::{
 
 /// One run of one container.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PastJob {
+pub struct JobRecord {
     /// The history's own number, counted up in the order in which jobs were found.
     pub number: u64,
     /// The runtime's identifier; a container that was started again has several jobs.
@@ -21,9 +21,9 @@ pub struct PastJob {
     pub runtime: Runtime,
     /// When it started, Unix time in milliseconds.
     pub started_unix_ms: u64,
-    /// When the first moment was kept.
+    /// When the first sample was kept.
     pub first_unix_ms: u64,
-    /// When the last moment was kept.
+    /// When the last sample was kept.
     pub last_unix_ms: u64,
     /// When it ended; `None` = it runs, or nobody saw it end yet.
     pub ended_unix_ms: Option<u64>,
@@ -43,8 +43,8 @@ pub struct PastJob {
 
 /// What stood for one job from one instant on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Moment {
-    /// [`PastJob::number`].
+pub struct Sample {
+    /// [`JobRecord::number`].
     pub job: u64,
     /// When, Unix time in milliseconds.
     pub unix_ms: u64,
@@ -69,14 +69,14 @@ pub struct Moment {
     /// Why its limits were left alone, if they were.
     pub hold: Option<Hold>,
     /// The decision in force, once there was one.
-    pub decision: Option<PastDecision>,
+    pub decision: Option<DecisionRecord>,
     /// Kept for ever: the decision, the hold or the state changed here, or it is the first or the last one.
     pub is_turn: bool,
 }
 
 /// A decision that was in force.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PastDecision {
+pub struct DecisionRecord {
     /// The list, under a policy with lists.
     pub list: Option<List>,
     /// Growth efficiency per node-CPU-second.
@@ -91,7 +91,7 @@ pub struct PastDecision {
 
 /// The node from one instant on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PastNode {
+pub struct NodeSample {
     /// When, Unix time in milliseconds.
     pub unix_ms: u64,
     /// Cores that might be used.
@@ -112,7 +112,7 @@ pub struct PastNode {
 
 /// A block of time with a holdback, and what the jobs got in it from its wash-out to its end.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PastBlock {
+pub struct BlockRecord {
     /// When it began, Unix time in milliseconds.
     pub from_unix_ms: u64,
     /// When it ended.
@@ -128,7 +128,7 @@ pub struct PastBlock {
 /// What one job got in a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockWork {
-    /// [`PastJob::number`].
+    /// [`JobRecord::number`].
     pub job: u64,
     /// The CPU time that it used while the block was looked at.
     pub cpu: CpuTime,
@@ -146,7 +146,7 @@ pub struct Span {
 /// What may be asked of the history. Answers are pages: each has so many rows at most and says where the next one begins.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HistoryQuery {
-    /// Jobs that lived within a span, with their last moment, in the order of their numbers.
+    /// Jobs that lived within a span, with their last sample, in the order of their numbers.
     Jobs {
         /// When.
         span: Span,
@@ -157,15 +157,15 @@ pub enum HistoryQuery {
         /// Rows at most.
         limit: usize,
     },
-    /// Moments within a span, and the last one before it, job by job.
-    Moments {
+    /// Samples within a span, and the last one before it, job by job.
+    Samples {
         /// When.
         span: Span,
         /// Name, id, or the beginning of an id: the newest that fits; `None` = all.
         job: Option<String>,
-        /// One moment for each so long a time is enough.
+        /// One sample for each so long a time is enough.
         every: Option<Millis>,
-        /// Only what comes after this job's moment of this time.
+        /// Only what comes after this job's sample of this time.
         after: Option<(u64, u64)>,
         /// Rows at most.
         limit: usize,
@@ -210,30 +210,30 @@ pub enum HistoryQuery {
 #[derive(Clone, Debug, PartialEq)]
 pub enum HistoryAnswer {
     /// To [`HistoryQuery::Jobs`]; whether there are more.
-    Jobs(Vec<(PastJob, Option<Moment>)>, bool),
-    /// To [`HistoryQuery::Moments`]; whether there are more.
-    Moments(Vec<Moment>, bool),
+    Jobs(Vec<(JobRecord, Option<Sample>)>, bool),
+    /// To [`HistoryQuery::Samples`]; whether there are more.
+    Samples(Vec<Sample>, bool),
     /// To [`HistoryQuery::Node`].
-    Node(Vec<PastNode>),
+    Node(Vec<NodeSample>),
     /// To [`HistoryQuery::Blocks`]; whether there are more.
-    Blocks(Vec<PastBlock>, bool),
+    Blocks(Vec<BlockRecord>, bool),
     /// To [`HistoryQuery::Events`]; whether there are more. Their sequences count since the history began.
     Events(Vec<Event>, bool),
     /// To [`HistoryQuery::At`].
-    At(Box<PastInstant>),
+    At(Box<JobSnapshot>),
 }
 
 /// What stood for a job at one instant.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PastInstant {
+pub struct JobSnapshot {
     /// Whose.
-    pub job: PastJob,
+    pub job: JobRecord,
     /// What stood then: kept at that instant or before it.
-    pub moment: Moment,
-    /// The moment kept before that.
-    pub earlier: Option<Moment>,
-    /// The moment that took its place.
-    pub later: Option<Moment>,
+    pub sample: Sample,
+    /// The sample kept before that.
+    pub earlier: Option<Sample>,
+    /// The sample that took its place.
+    pub later: Option<Sample>,
     /// The node then.
-    pub node: Option<PastNode>,
+    pub node: Option<NodeSample>,
 }

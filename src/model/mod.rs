@@ -35,7 +35,8 @@ pub use forecast::WorkForecast;
 pub use gpu::{Gpu, GpuInstance, GpuUse};
 pub use gpu_memory::{NoRoom, nearly_full, no_room};
 pub use history::{
-    BlockWork, HistoryAnswer, HistoryQuery, Moment, PastBlock, PastDecision, PastInstant, PastJob, PastNode, Span,
+    BlockRecord, BlockWork, DecisionRecord, HistoryAnswer, HistoryQuery, JobRecord, JobSnapshot, NodeSample, Sample,
+    Span,
 };
 pub use holdback::HoldbackBlock;
 pub use learning::{

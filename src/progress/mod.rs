@@ -7,7 +7,7 @@ mod curve;
 #[cfg(test)]
 mod formats_tests;
 mod plausible;
-mod precedent;
+mod prior_run;
 #[cfg(test)]
 mod properties_tests;
 mod reader;
@@ -20,7 +20,7 @@ mod tracker;
 mod tracker_tests;
 mod wishes;
 
-pub use precedent::Precedent;
+pub use prior_run::PriorRun;
 pub use record::LearningRecord;
 pub use survey::{LogReading, Observation, PrintedProgress, RankedSeries, Survey};
 pub use tracker::{Checkpoint, Tracker};

@@ -211,7 +211,7 @@ fn whatever_a_record_claims_nothing_breaks() {
             let now = read_on(&mut tracker, 1..=40, 100_000);
             tracker.push(b"epoch 7/10 loss nan\nepoch 1e300/9 loss 1e308\nepoch 2/9 loss -1e308\n", now);
             tracker.close_interval(now.after(Millis(1)));
-            drop((tracker.peek(now), tracker.precedent(), tracker.recent(), tracker.checkpoint()));
+            drop((tracker.peek(now), tracker.prior_run(), tracker.recent(), tracker.checkpoint()));
             drop(LearningRecord::of(&tracker, &Directives::default(), Some(1.0), now));
         }
     }

@@ -2,7 +2,7 @@
 
 use super::claim::Claim;
 use super::curve::History;
-use super::precedent::Precedent;
+use super::prior_run::PriorRun;
 use super::reader::{CountReading, Heard, Memory, Reader, Sample, SeriesKey, View};
 use super::survey::{EXCERPT_MAX, excerpt};
 use super::wishes::wishes;
@@ -108,8 +108,8 @@ impl Tracker {
     }
 
     /// Earlier runs of the same training, which forecasts may lean on from now on.
-    pub fn lean_on(&mut self, precedents: Vec<Arc<Precedent>>) {
-        self.followed.history.lean_on(precedents);
+    pub fn lean_on(&mut self, prior_runs: Vec<Arc<PriorRun>>) {
+        self.followed.history.lean_on(prior_runs);
     }
 
     /// Totals that the job's command, environment or configuration claims, instead of those claimed before.
@@ -118,8 +118,8 @@ impl Tracker {
     }
 
     /// This run's curve, for later runs of the same training, once it has come to its end; `None` if it did not clearly improve.
-    pub fn precedent(&self) -> Option<Precedent> {
-        self.followed.history.precedent()
+    pub fn prior_run(&self) -> Option<PriorRun> {
+        self.followed.history.prior_run()
     }
 
     /// Reads the next bytes of the log, in order, cut anywhere.

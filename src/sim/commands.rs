@@ -4,13 +4,13 @@
 
 use super::args::{Arguments, Command, ReplayArguments, RunArguments, TraceArguments};
 use super::compare::{Change, Comparison, PolicyRuns, Summary, compare};
-use super::contender::{CONTENDERS, Contender, Decider};
 use super::node::{Keep, simulate};
 use super::output::write_whole;
 use super::replay::{self, Difference};
 use super::report::{self, Report};
 use super::scenario::{BUILT_IN, Scenario, VARIATIONS};
 use super::trace::{TraceJob, TraceOutcome};
+use super::variant::{Decider, VARIANTS, Variant};
 use super::{cluster, deadlines, overrides, paper, trace};
 use crate::model::PolicySettings;
 use clap::{CommandFactory, Parser};
@@ -63,17 +63,15 @@ fn run_scenario(arguments: &RunArguments) -> Result<String, String> {
     for assignment in &arguments.set {
         overrides::apply(assignment, &mut settings, &mut scenario.node)?;
     }
-    let contenders: Result<Vec<_>, _> = policy_names(arguments, scenario.uses_gpus())
-        .into_iter()
-        .map(|name| Contender::named(name, &settings))
-        .collect();
-    let contenders = contenders?;
+    let variants: Result<Vec<_>, _> =
+        policy_names(arguments, scenario.uses_gpus()).into_iter().map(|name| Variant::named(name, &settings)).collect();
+    let variants = variants?;
     if let Some(path) = &arguments.record {
-        write_whole(path, recording(&scenario, &contenders)?.as_bytes())?;
+        write_whole(path, recording(&scenario, &variants)?.as_bytes())?;
     }
-    let comparison = compare(&scenario, &contenders, arguments.seeds);
+    let comparison = compare(&scenario, &variants, arguments.seeds);
     if let Some(path) = &arguments.report {
-        let report = Report::of_seed(&scenario, &contenders, &comparison, arguments.report_seed);
+        let report = Report::of_seed(&scenario, &variants, &comparison, arguments.report_seed);
         write_whole(path, report::html(&report).as_bytes())?;
     }
     if !arguments.json {
@@ -86,7 +84,7 @@ fn run_scenario(arguments: &RunArguments) -> Result<String, String> {
 
 fn policy_names(arguments: &RunArguments, uses_gpus: bool) -> Vec<&str> {
     if arguments.compare {
-        return CONTENDERS.iter().map(|(name, _)| *name).collect();
+        return VARIANTS.iter().map(|(name, _)| *name).collect();
     }
     if arguments.policy.is_empty() {
         let duty_cycle = uses_gpus.then_some("duty-cycle");
@@ -95,15 +93,15 @@ fn policy_names(arguments: &RunArguments, uses_gpus: bool) -> Vec<&str> {
     arguments.policy.iter().map(String::as_str).collect()
 }
 
-fn recording(scenario: &Scenario, contenders: &[Contender]) -> Result<String, String> {
-    let governed = contenders.iter().find_map(|contender| match &contender.decider {
-        Decider::Governor(settings) => Some((contender, settings)),
+fn recording(scenario: &Scenario, variants: &[Variant]) -> Result<String, String> {
+    let governed = variants.iter().find_map(|variant| match &variant.decider {
+        Decider::Governor(settings) => Some((variant, settings)),
         Decider::Rule(_) => None,
     });
-    let (contender, settings) =
+    let (variant, settings) =
         governed.ok_or("--record: only product policies make ticks; add flowcon, balanced, completion or quality")?;
     let keep = Keep { recording: true, ..Keep::default() };
-    replay::write(settings, simulate(&scenario.node, &scenario.draw(0), contender, keep).recording)
+    replay::write(settings, simulate(&scenario.node, &scenario.draw(0), variant, keep).recording)
 }
 
 fn run_replay(arguments: &ReplayArguments) -> Result<String, String> {
@@ -212,7 +210,7 @@ fn list() -> String {
         text += &format!("  {:<16} {meaning}\n", format!("-{ending}"));
     }
     text += "policies\n";
-    for (name, meaning) in CONTENDERS {
+    for (name, meaning) in VARIANTS {
         text += &format!("  {name:<16} {meaning}\n");
     }
     text += "scenarios of flowsim cluster; the same endings\n";
@@ -220,7 +218,7 @@ fn list() -> String {
         text += &format!("  {name}\n");
     }
     text += "policies of flowsim cluster\n";
-    for (name, meaning) in cluster::CLUSTER_CONTENDERS {
+    for (name, meaning) in cluster::CLUSTER_VARIANTS {
         text += &format!("  {name:<16} {meaning}\n");
     }
     text += "policies of flowsim deadlines\n";

@@ -3,10 +3,10 @@
 //! Every policy meets the same jobs with the same noise, and plain sharing is always run beside them, because the worst
 //! loser and the number of winners are measured against it. Imports: nothing of this crate but the simulator's parts.
 
-use super::contender::{Contender, Decider, Rule};
 use super::node::{Keep, simulate};
 use super::outcome::{JobOutcome, Outcome};
 use super::scenario::Scenario;
+use super::variant::{Decider, Rule, Variant};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,18 +63,15 @@ fn as_map<S: Serializer>(policies: &[PolicyRuns], serializer: S) -> Result<S::Ok
 
 const FASTER: f64 = 0.999;
 
-/// Runs every contender on seeds `0 .. seeds`; seeds are spread over the machine's cores, which changes no result.
-pub fn compare(scenario: &Scenario, contenders: &[Contender], seeds: u64) -> Comparison {
-    let by_seed = each_seed(seeds, |seed| one_seed(scenario, contenders, seed));
-    let empty = |contender: &Contender| PolicyRuns {
-        name: contender.name.clone(),
-        summary: Summary::default(),
-        ratios: Vec::new(),
-    };
+/// Runs every variant on seeds `0 .. seeds`; seeds are spread over the machine's cores, which changes no result.
+pub fn compare(scenario: &Scenario, variants: &[Variant], seeds: u64) -> Comparison {
+    let by_seed = each_seed(seeds, |seed| one_seed(scenario, variants, seed));
+    let empty =
+        |variant: &Variant| PolicyRuns { name: variant.name.clone(), summary: Summary::default(), ratios: Vec::new() };
     let mut comparison = Comparison {
         scenario: scenario.name.clone(),
         seeds,
-        policies: contenders.iter().map(empty).collect(),
+        policies: variants.iter().map(empty).collect(),
         fair: Summary::default(),
         events: 0,
     };
@@ -90,8 +87,8 @@ pub fn compare(scenario: &Scenario, contenders: &[Contender], seeds: u64) -> Com
 }
 
 /// Plain sharing, the yardstick.
-pub fn plain_sharing() -> Contender {
-    Contender { name: "fair".to_owned(), decider: Decider::Rule(Rule::Fair), duty_cycle: false }
+pub fn plain_sharing() -> Variant {
+    Variant { name: "fair".to_owned(), decider: Decider::Rule(Rule::Fair), duty_cycle: false }
 }
 
 /// Maps the seeds `0 .. seeds` in parallel; results in order.
@@ -119,23 +116,23 @@ pub fn each_seed<T: Send>(seeds: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> 
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// One schedule under every contender.
+/// One schedule under every variant.
 struct SeedRuns {
     fair: Summary,
     policies: Vec<(Summary, Vec<f64>)>,
     events: u64,
 }
 
-fn one_seed(scenario: &Scenario, contenders: &[Contender], seed: u64) -> SeedRuns {
+fn one_seed(scenario: &Scenario, variants: &[Variant], seed: u64) -> SeedRuns {
     let jobs = scenario.draw(seed);
-    let run = |contender: &Contender| simulate(&scenario.node, &jobs, contender, Keep::default());
+    let run = |variant: &Variant| simulate(&scenario.node, &jobs, variant, Keep::default());
     let fair = run(&plain_sharing());
     let mut events = fair.events;
-    let policies = contenders.iter().map(|contender| {
-        if contender.decider == plain_sharing().decider {
+    let policies = variants.iter().map(|variant| {
+        if variant.decider == plain_sharing().decider {
             return (Summary::of(&fair, &fair), ratios(&fair, &fair));
         }
-        let outcome = run(contender);
+        let outcome = run(variant);
         events += outcome.events;
         (Summary::of(&outcome, &fair), ratios(&outcome, &fair))
     });
@@ -204,7 +201,7 @@ mod tests {
 
     fn comparison(scenario: &str, policies: &[&str], seeds: u64) -> Comparison {
         let scenario = Scenario::built_in(scenario).unwrap().unwrap();
-        let named = |name: &&str| Contender::named(name, &PolicySettings::default()).unwrap();
+        let named = |name: &&str| Variant::named(name, &PolicySettings::default()).unwrap();
         compare(&scenario, &policies.iter().map(named).collect::<Vec<_>>(), seeds)
     }
 

@@ -1,6 +1,6 @@
 //! The simulator: training jobs on virtual time, decided by the product's own policy code.
 //!
-//! Code map: `scenario` draws [`job`]s with [`curve`]s from a seed → `node` runs them under a [`contender`] → `compare` sums up
+//! Code map: `scenario` draws [`job`]s with [`curve`]s from a seed → `node` runs them under a [`variant`] → `compare` sums up
 //! over seeds → `report` shows it. [`policy::Governor::tick`](crate::policy::Governor::tick) and [`diff`](crate::policy::diff) are
 //! the daemon's; nothing here decides in their place. Imports: model, policy, progress.
 
@@ -8,7 +8,6 @@ mod args;
 pub mod cluster;
 mod commands;
 pub mod compare;
-pub mod contender;
 pub mod curve;
 pub mod deadlines;
 pub mod job;
@@ -24,6 +23,7 @@ pub mod scenario;
 pub mod sharing;
 mod table_file;
 pub mod trace;
+pub mod variant;
 
 pub use commands::{command, run};
 pub use node::{Keep, simulate};

@@ -142,8 +142,8 @@ fn line(line: &impl Serialize) -> Result<String, String> {
 mod tests {
     use super::*;
     use crate::model::{Objective, PolicyName};
-    use crate::sim::contender::{Contender, Decider};
     use crate::sim::scenario::Scenario;
+    use crate::sim::variant::{Decider, Variant};
     use crate::sim::{Keep, simulate};
 
     fn settings(policy: PolicyName) -> PolicySettings {
@@ -152,10 +152,10 @@ mod tests {
 
     fn ticks(policy: PolicyName) -> Vec<RecordedTick> {
         let scenario = Scenario::built_in("random-5-mixed-io").unwrap().unwrap();
-        let contender =
-            Contender { name: "recorded".to_owned(), decider: Decider::Governor(settings(policy)), duty_cycle: false };
+        let variant =
+            Variant { name: "recorded".to_owned(), decider: Decider::Governor(settings(policy)), duty_cycle: false };
         let keep = Keep { recording: true, ..Keep::default() };
-        simulate(&scenario.node, &scenario.draw(4), &contender, keep).recording
+        simulate(&scenario.node, &scenario.draw(4), &variant, keep).recording
     }
 
     fn replayed(text: &str) -> Result<Replay, String> {

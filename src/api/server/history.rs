@@ -4,8 +4,8 @@ use super::problem::Fault;
 use super::shared::{Api, json_response};
 use super::snapshot::json;
 use crate::api::wire::{
-    Event, Moment, Moments, PastBlock, PastBlocks, PastEvents, PastInstant, PastJob, PastJobs, PastNode, PastNodes,
-    Problem,
+    BlockRecord, BlockRecords, Event, EventRecords, JobRecord, JobRecords, JobSnapshot, NodeSample, NodeSamples,
+    Problem, Sample, Samples,
 };
 use crate::api::{HistoryRequest, Refusal};
 use crate::model::time::of_utc;
@@ -21,7 +21,7 @@ use utoipa::IntoParams;
 
 /// Rows of a page: what is asked for, at most the second number.
 const JOBS: (usize, usize) = (500, 5_000);
-const MOMENTS: (usize, usize) = (5_000, 20_000);
+const SAMPLES: (usize, usize) = (5_000, 20_000);
 const READINGS: (usize, usize) = (1_000, 5_000);
 const EVENTS: (usize, usize) = (1_000, 10_000);
 const BLOCKS: (usize, usize) = (200, 500);
@@ -34,9 +34,9 @@ pub(super) struct Wanted {
     since: Option<String>,
     /// Not after.
     until: Option<String>,
-    /// A job's name, id, or the beginning of its id; of moments, the newest job that fits.
+    /// A job's name, id, or the beginning of its id; of samples, the newest job that fits.
     job: Option<String>,
-    /// Of moments: one for each so many seconds is enough.
+    /// Of samples: one for each so many seconds is enough.
     every_s: Option<f64>,
     /// Continue a page: what its `next` said.
     after: Option<String>,
@@ -57,7 +57,7 @@ pub(super) struct WantedInstant {
 type Asked<T> = Result<Query<T>, QueryRejection>;
 
 /// The jobs that lived within a span, whether they run or ended.
-#[utoipa::path(get, path = "/v1/history", params(Wanted), responses((status = 200, body = PastJobs), (status = 404, body = Problem)))]
+#[utoipa::path(get, path = "/v1/history", params(Wanted), responses((status = 200, body = JobRecords), (status = 404, body = Problem)))]
 pub(super) async fn jobs(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -> Result<Response, Fault> {
     let Query(wanted) = wanted?;
     let after = number(wanted.after.as_deref())?;
@@ -65,47 +65,47 @@ pub(super) async fn jobs(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -> 
     let query = HistoryQuery::Jobs { span: span(&wanted)?, job: wanted.job, after, limit };
     let HistoryAnswer::Jobs(jobs, more) = asked(&api, query).await? else { return Err(Fault::Stopping) };
     let next = jobs.last().map(|(job, _)| job.number).filter(|_| more);
-    let jobs = jobs.iter().map(|(job, latest)| PastJob::of(job, latest.as_ref())).collect();
-    Ok(json_response(json(&PastJobs { jobs, next })))
+    let jobs = jobs.iter().map(|(job, latest)| JobRecord::of(job, latest.as_ref())).collect();
+    Ok(json_response(json(&JobRecords { jobs, next })))
 }
 
 /// What was seen and decided within a span, job by job, and what stood at its beginning.
-#[utoipa::path(get, path = "/v1/history/moments", params(Wanted),
-    responses((status = 200, body = Moments), (status = 404, body = Problem)))]
-pub(super) async fn moments(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -> Result<Response, Fault> {
+#[utoipa::path(get, path = "/v1/history/samples", params(Wanted),
+    responses((status = 200, body = Samples), (status = 404, body = Problem)))]
+pub(super) async fn samples(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -> Result<Response, Fault> {
     let Query(wanted) = wanted?;
     let after = wanted.after.as_deref().map(place).transpose()?;
     let every = wanted.every_s.filter(|every| *every > 0.0).map(|every| Millis((every * 1000.0) as u64));
-    let limit = bounded(wanted.limit, MOMENTS);
-    let query = HistoryQuery::Moments { span: span(&wanted)?, job: wanted.job, every, after, limit };
-    let HistoryAnswer::Moments(moments, more) = asked(&api, query).await? else { return Err(Fault::Stopping) };
-    let next = moments.last().map(|last| format!("{}-{}", last.job, last.unix_ms)).filter(|_| more);
-    Ok(json_response(json(&Moments { moments: moments.iter().map(Moment::of).collect(), next })))
+    let limit = bounded(wanted.limit, SAMPLES);
+    let query = HistoryQuery::Samples { span: span(&wanted)?, job: wanted.job, every, after, limit };
+    let HistoryAnswer::Samples(samples, more) = asked(&api, query).await? else { return Err(Fault::Stopping) };
+    let next = samples.last().map(|last| format!("{}-{}", last.job, last.unix_ms)).filter(|_| more);
+    Ok(json_response(json(&Samples { samples: samples.iter().map(Sample::of).collect(), next })))
 }
 
 /// The node within a span.
-#[utoipa::path(get, path = "/v1/history/node", params(Wanted), responses((status = 200, body = PastNodes)))]
+#[utoipa::path(get, path = "/v1/history/node", params(Wanted), responses((status = 200, body = NodeSamples)))]
 pub(super) async fn node(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -> Result<Response, Fault> {
     let Query(wanted) = wanted?;
     let query = HistoryQuery::Node { span: span(&wanted)?, limit: bounded(wanted.limit, READINGS) };
     let HistoryAnswer::Node(readings) = asked(&api, query).await? else { return Err(Fault::Stopping) };
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    Ok(json_response(json(&PastNodes { hostname, readings: readings.iter().map(PastNode::of).collect() })))
+    Ok(json_response(json(&NodeSamples { hostname, readings: readings.iter().map(NodeSample::of).collect() })))
 }
 
 /// The blocks of time that lie within a span, with a holdback, and what each job got in them.
-#[utoipa::path(get, path = "/v1/history/blocks", params(Wanted), responses((status = 200, body = PastBlocks)))]
+#[utoipa::path(get, path = "/v1/history/blocks", params(Wanted), responses((status = 200, body = BlockRecords)))]
 pub(super) async fn blocks(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -> Result<Response, Fault> {
     let Query(wanted) = wanted?;
     let after = number(wanted.after.as_deref())?;
     let query = HistoryQuery::Blocks { span: span(&wanted)?, after, limit: bounded(wanted.limit, BLOCKS) };
     let HistoryAnswer::Blocks(blocks, more) = asked(&api, query).await? else { return Err(Fault::Stopping) };
     let next = blocks.last().map(|last| last.from_unix_ms).filter(|_| more);
-    Ok(json_response(json(&PastBlocks { blocks: blocks.iter().map(PastBlock::of).collect(), next })))
+    Ok(json_response(json(&BlockRecords { blocks: blocks.iter().map(BlockRecord::of).collect(), next })))
 }
 
 /// What happened within a span, longer ago than `/v1/events` knows.
-#[utoipa::path(get, path = "/v1/history/events", params(Wanted), responses((status = 200, body = PastEvents)))]
+#[utoipa::path(get, path = "/v1/history/events", params(Wanted), responses((status = 200, body = EventRecords)))]
 pub(super) async fn events(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -> Result<Response, Fault> {
     let Query(wanted) = wanted?;
     let after = number(wanted.after.as_deref())?;
@@ -113,18 +113,18 @@ pub(super) async fn events(State(api): State<Arc<Api>>, wanted: Asked<Wanted>) -
     let query = HistoryQuery::Events { span: span(&wanted)?, job: wanted.job, after, limit };
     let HistoryAnswer::Events(events, more) = asked(&api, query).await? else { return Err(Fault::Stopping) };
     let next = events.last().map(|event| event.sequence).filter(|_| more);
-    Ok(json_response(json(&PastEvents { events: events.iter().map(Event::of).collect(), next })))
+    Ok(json_response(json(&EventRecords { events: events.iter().map(Event::of).collect(), next })))
 }
 
 /// What stood for one job at one instant, also for a job that ended since.
 #[utoipa::path(get, path = "/v1/history/at", params(WantedInstant),
-    responses((status = 200, body = PastInstant), (status = 400, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = JobSnapshot), (status = 400, body = Problem), (status = 404, body = Problem)))]
 pub(super) async fn at(State(api): State<Arc<Api>>, wanted: Asked<WantedInstant>) -> Result<Response, Fault> {
     let Query(wanted) = wanted?;
     let unix_ms = instant(&wanted.at)?;
     let query = HistoryQuery::At { job: wanted.job, unix_ms };
     let HistoryAnswer::At(found) = asked(&api, query).await? else { return Err(Fault::Stopping) };
-    Ok(json_response(json(&PastInstant::of(&found, unix_ms))))
+    Ok(json_response(json(&JobSnapshot::of(&found, unix_ms))))
 }
 
 async fn asked(api: &Api, query: HistoryQuery) -> Result<HistoryAnswer, Fault> {

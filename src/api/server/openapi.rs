@@ -34,7 +34,7 @@ use utoipa::OpenApi;
         node::set_policy,
         events::stream,
         history::jobs,
-        history::moments,
+        history::samples,
         history::node,
         history::blocks,
         history::events,

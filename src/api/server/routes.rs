@@ -30,7 +30,7 @@ pub(super) fn router(api: Arc<Api>) -> Router {
         .route("/v1/policy", get(node::policy).put(node::set_policy))
         .route("/v1/events", get(events::stream))
         .route("/v1/history", get(history::jobs))
-        .route("/v1/history/moments", get(history::moments))
+        .route("/v1/history/samples", get(history::samples))
         .route("/v1/history/node", get(history::node))
         .route("/v1/history/blocks", get(history::blocks))
         .route("/v1/history/events", get(history::events))

@@ -7,16 +7,16 @@ use utoipa::ToSchema;
 
 /// The body of `/v1/history`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PastJobs {
+pub struct JobRecords {
     /// In the order in which they were found.
-    pub jobs: Vec<PastJob>,
+    pub jobs: Vec<JobRecord>,
     /// `after` of the next page; null = that was all.
     pub next: Option<u64>,
 }
 
 /// One run of one container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PastJob {
+pub struct JobRecord {
     /// The history's own number.
     pub number: u64,
     /// The runtime's identifier, whole; a container that was started again has several jobs.
@@ -29,9 +29,9 @@ pub struct PastJob {
     pub runtime: String,
     /// When it started.
     pub started_unix_ms: u64,
-    /// When the first moment was kept.
+    /// When the first sample was kept.
     pub first_unix_ms: u64,
-    /// When the last moment was kept.
+    /// When the last sample was kept.
     pub last_unix_ms: u64,
     /// When it ended; null = it runs, or nobody saw it end yet.
     pub ended_unix_ms: Option<u64>,
@@ -48,13 +48,13 @@ pub struct PastJob {
     pub unit: Option<String>,
     /// How many units it is to do.
     pub total: Option<f64>,
-    /// The last moment within the span that was asked for.
-    pub latest: Option<Moment>,
+    /// The last sample within the span that was asked for.
+    pub latest: Option<Sample>,
 }
 
-impl PastJob {
-    pub(in crate::api) fn of(job: &model::PastJob, latest: Option<&model::Moment>) -> PastJob {
-        PastJob {
+impl JobRecord {
+    pub(in crate::api) fn of(job: &model::JobRecord, latest: Option<&model::Sample>) -> JobRecord {
+        JobRecord {
             number: job.number,
             id: job.id.as_str().to_owned(),
             short_id: job.id.short().to_owned(),
@@ -70,23 +70,23 @@ impl PastJob {
             direction: job.direction.map(word),
             unit: job.unit.map(word),
             total: finite_option(job.total),
-            latest: latest.map(Moment::of),
+            latest: latest.map(Sample::of),
         }
     }
 }
 
-/// The body of `/v1/history/moments`.
+/// The body of `/v1/history/samples`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Moments {
+pub struct Samples {
     /// Job by job, in the order of time.
-    pub moments: Vec<Moment>,
+    pub samples: Vec<Sample>,
     /// `after` of the next page; null = that was all.
     pub next: Option<String>,
 }
 
-/// What stood for one job from one instant on, until its next moment.
+/// What stood for one job from one instant on, until its next sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Moment {
+pub struct Sample {
     /// The job's number.
     pub job: u64,
     /// When.
@@ -125,22 +125,22 @@ pub struct Moment {
     pub decision: Option<Decision>,
 }
 
-impl Moment {
-    pub(in crate::api) fn of(moment: &model::Moment) -> Moment {
-        let decision = moment.decision.as_ref();
-        Moment {
-            job: moment.job,
-            unix_ms: moment.unix_ms,
-            cpu_s: moment.cpu.map(|cpu| cpu.as_secs_f64()),
-            memory_bytes: moment.memory.map(|bytes| bytes.0),
-            gpus: finite_option(moment.gpus),
-            gpu_memory_bytes: moment.gpu_memory.map(|bytes| bytes.0),
-            value: finite_option(moment.value),
-            progress: finite_option(moment.progress),
-            quality: finite_option(moment.quality),
-            cpu_weight: moment.weight.map(|weight| weight.number()),
-            state: word(moment.state),
-            hold: moment.hold.as_ref().map(held),
+impl Sample {
+    pub(in crate::api) fn of(sample: &model::Sample) -> Sample {
+        let decision = sample.decision.as_ref();
+        Sample {
+            job: sample.job,
+            unix_ms: sample.unix_ms,
+            cpu_s: sample.cpu.map(|cpu| cpu.as_secs_f64()),
+            memory_bytes: sample.memory.map(|bytes| bytes.0),
+            gpus: finite_option(sample.gpus),
+            gpu_memory_bytes: sample.gpu_memory.map(|bytes| bytes.0),
+            value: finite_option(sample.value),
+            progress: finite_option(sample.progress),
+            quality: finite_option(sample.quality),
+            cpu_weight: sample.weight.map(|weight| weight.number()),
+            state: word(sample.state),
+            hold: sample.hold.as_ref().map(held),
             list: decision.and_then(|decision| decision.list).map(word),
             growth: decision.and_then(|decision| finite_option(decision.growth)),
             share: decision.map(|decision| decision.share.fraction()),
@@ -161,16 +161,16 @@ fn held(hold: &Hold) -> String {
 
 /// The body of `/v1/history/node`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PastNodes {
+pub struct NodeSamples {
     /// The node's name.
     pub hostname: String,
     /// In the order of time, each until the next; thinned evenly where there are many.
-    pub readings: Vec<PastNode>,
+    pub readings: Vec<NodeSample>,
 }
 
 /// The node from one instant on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PastNode {
+pub struct NodeSample {
     /// When.
     pub unix_ms: u64,
     /// Cores that might be used.
@@ -189,9 +189,9 @@ pub struct PastNode {
     pub growth_threshold: f64,
 }
 
-impl PastNode {
-    pub(in crate::api) fn of(node: &model::PastNode) -> PastNode {
-        PastNode {
+impl NodeSample {
+    pub(in crate::api) fn of(node: &model::NodeSample) -> NodeSample {
+        NodeSample {
             unix_ms: node.unix_ms,
             cores: finite(node.cores).unwrap_or(0.0),
             interval_s: node.interval.as_secs_f64(),
@@ -206,16 +206,16 @@ impl PastNode {
 
 /// The body of `/v1/history/blocks`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PastBlocks {
+pub struct BlockRecords {
     /// In the order of time.
-    pub blocks: Vec<PastBlock>,
+    pub blocks: Vec<BlockRecord>,
     /// `after` of the next page; null = that was all.
     pub next: Option<u64>,
 }
 
 /// A block of time with a holdback.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PastBlock {
+pub struct BlockRecord {
     /// When it began.
     pub from_unix_ms: u64,
     /// When it ended.
@@ -237,10 +237,10 @@ pub struct BlockWork {
     pub cpu_s: f64,
 }
 
-impl PastBlock {
-    pub(in crate::api) fn of(block: &model::PastBlock) -> PastBlock {
+impl BlockRecord {
+    pub(in crate::api) fn of(block: &model::BlockRecord) -> BlockRecord {
         let work = |work: &model::BlockWork| BlockWork { job: work.job, cpu_s: work.cpu.as_secs_f64() };
-        PastBlock {
+        BlockRecord {
             from_unix_ms: block.from_unix_ms,
             until_unix_ms: block.until_unix_ms,
             plain: block.plain,
@@ -252,7 +252,7 @@ impl PastBlock {
 
 /// The body of `/v1/history/events`. Sequences count since the history began, not since the daemon started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PastEvents {
+pub struct EventRecords {
     /// In order.
     pub events: Vec<Event>,
     /// `after` of the next page; null = that was all.
@@ -261,30 +261,30 @@ pub struct PastEvents {
 
 /// The body of `/v1/history/at`: what stood for a job at one instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PastInstant {
+pub struct JobSnapshot {
     /// The instant that was asked for.
     pub asked_unix_ms: u64,
     /// Whose.
-    pub job: PastJob,
+    pub job: JobRecord,
     /// What stood then: kept at that instant or before it.
-    pub moment: Moment,
-    /// The moment kept before that.
-    pub earlier: Option<Moment>,
-    /// The moment that took its place; null = it still stands, or the job ended.
-    pub later: Option<Moment>,
+    pub sample: Sample,
+    /// The sample kept before that.
+    pub earlier: Option<Sample>,
+    /// The sample that took its place; null = it still stands, or the job ended.
+    pub later: Option<Sample>,
     /// The node then.
-    pub node: Option<PastNode>,
+    pub node: Option<NodeSample>,
 }
 
-impl PastInstant {
-    pub(in crate::api) fn of(instant: &model::PastInstant, asked_unix_ms: u64) -> PastInstant {
-        PastInstant {
+impl JobSnapshot {
+    pub(in crate::api) fn of(instant: &model::JobSnapshot, asked_unix_ms: u64) -> JobSnapshot {
+        JobSnapshot {
             asked_unix_ms,
-            job: PastJob::of(&instant.job, None),
-            moment: Moment::of(&instant.moment),
-            earlier: instant.earlier.as_ref().map(Moment::of),
-            later: instant.later.as_ref().map(Moment::of),
-            node: instant.node.as_ref().map(PastNode::of),
+            job: JobRecord::of(&instant.job, None),
+            sample: Sample::of(&instant.sample),
+            earlier: instant.earlier.as_ref().map(Sample::of),
+            later: instant.later.as_ref().map(Sample::of),
+            node: instant.node.as_ref().map(NodeSample::of),
         }
     }
 }

@@ -20,7 +20,8 @@ pub use event::{Event, Gap};
 pub use explanation::{ContainerDetail, Decision, Domain, Drift, Explanation, GrowthEfficiency, NoRoom, Use};
 pub use gpu::{Gpu, GpuInstance, GpuUse};
 pub use history::{
-    BlockWork, Moment, Moments, PastBlock, PastBlocks, PastEvents, PastInstant, PastJob, PastJobs, PastNode, PastNodes,
+    BlockRecord, BlockRecords, BlockWork, EventRecords, JobRecord, JobRecords, JobSnapshot, NodeSample, NodeSamples,
+    Sample, Samples,
 };
 pub use learning::{Claim, Estimate, LogAddress, Metric, Progress, Reading, Trend};
 pub use notice::Notice;

@@ -266,7 +266,7 @@ impl<'a> Drawn<'a> {
     /// The node's pressure.
     pub fn pressure(&self) -> String {
         let mut plot = self.over_time(1.0, percent);
-        type Of = fn(&crate::api::wire::PastNode) -> Option<f64>;
+        type Of = fn(&crate::api::wire::NodeSample) -> Option<f64>;
         let kinds: [(Of, &str); 3] = [
             (|node| node.pressure.cpu, "CPU"),
             (|node| node.pressure.memory, "memory"),

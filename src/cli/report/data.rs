@@ -5,13 +5,13 @@
 use super::estimate::{Estimate, Life, at, estimate};
 use super::measure::{Measurement, measure};
 use crate::api::client::Client;
-use crate::api::wire::{Event, Moment, PastBlock, PastJob, PastNode, PastNodes, Policy};
-use crate::cli::history::{jobs, moments, past_blocks, past_events, span};
+use crate::api::wire::{BlockRecord, Event, JobRecord, NodeSample, NodeSamples, Policy, Sample};
+use crate::cli::history::{jobs, past_blocks, past_events, samples, span};
 use crate::term::exit::Failure;
 
-/// Moments asked for, all jobs together, and of one job at least and at most.
-const MOMENTS: u64 = 60_000;
-const MOMENTS_A_JOB: (u64, u64) = (20, 600);
+/// Samples asked for, all jobs together, and of one job at least and at most.
+const SAMPLES: u64 = 60_000;
+const SAMPLES_A_JOB: (u64, u64) = (20, 600);
 /// Evaluations without which nothing is said of quality.
 const EVALUATIONS_AT_LEAST: usize = 5;
 
@@ -27,7 +27,7 @@ pub struct Data {
     /// The end.
     pub until: u64,
     /// The node's readings.
-    pub node: Vec<PastNode>,
+    pub node: Vec<NodeSample>,
     /// The jobs, ordered by start.
     pub jobs: Vec<Series>,
     /// Commands, holds and notices.
@@ -43,7 +43,7 @@ pub struct Data {
 /// One job's curves; times in seconds since the report's beginning.
 pub struct Series {
     /// Who.
-    pub job: PastJob,
+    pub job: JobRecord,
     /// When it started; 0 where that was before.
     pub start_s: f64,
     /// When it ended.
@@ -67,7 +67,7 @@ pub struct Series {
     /// The most GPU memory that it held, in bytes.
     pub gpu_memory: Option<u64>,
     /// What was kept of it.
-    pub moments: Vec<Moment>,
+    pub samples: Vec<Sample>,
 }
 
 /// What the daemon is told to hold back now.
@@ -98,29 +98,29 @@ pub async fn asked(client: &Client, since: u64, until: u64) -> Result<Data, Fail
     let first = jobs.iter().map(|job| job.started_unix_ms.max(since)).min().unwrap_or(since);
     let since = first.min(until);
     let span = span(since, until);
-    let node: PastNodes = client.get(&format!("/v1/history/node?{span}&limit=600")).await?;
-    let rows = (MOMENTS / (jobs.len() as u64).max(1)).clamp(MOMENTS_A_JOB.0, MOMENTS_A_JOB.1);
-    let moments = moments(client, &span, None, until.saturating_sub(since) / rows).await?;
+    let node: NodeSamples = client.get(&format!("/v1/history/node?{span}&limit=600")).await?;
+    let rows = (SAMPLES / (jobs.len() as u64).max(1)).clamp(SAMPLES_A_JOB.0, SAMPLES_A_JOB.1);
+    let samples = samples(client, &span, None, until.saturating_sub(since) / rows).await?;
     let events = past_events(client, &span, None).await?;
     let events = events.into_iter().filter(|event| matches!(event.kind.as_str(), "command" | "hold" | "notice"));
     let blocks = past_blocks(client, &span).await?;
     let policy: Policy = client.get("/v1/policy").await?;
-    let mut data = assembled(node, jobs, &moments, events.collect(), &blocks, since, until);
+    let mut data = assembled(node, jobs, &samples, events.collect(), &blocks, since, until);
     data.holdback = Told { part: policy.holdback, block_s: policy.holdback_block_s };
     Ok(data)
 }
 
 /// The curves of each job, and the estimate.
 pub fn assembled(
-    node: PastNodes,
-    jobs: Vec<PastJob>,
-    moments: &[Moment],
+    node: NodeSamples,
+    jobs: Vec<JobRecord>,
+    samples: &[Sample],
     events: Vec<Event>,
-    blocks: &[PastBlock],
+    blocks: &[BlockRecord],
     since: u64,
     until: u64,
 ) -> Data {
-    let own = |job: &PastJob| moments.iter().filter(|moment| moment.job == job.number).cloned().collect::<Vec<_>>();
+    let own = |job: &JobRecord| samples.iter().filter(|sample| sample.job == job.number).cloned().collect::<Vec<_>>();
     let mut jobs: Vec<Series> =
         jobs.into_iter().map(|job| (own(&job), job)).map(|(own, job)| series(job, own, since, until)).collect();
     jobs.sort_by(|a, b| a.start_s.total_cmp(&b.start_s).then(a.job.number.cmp(&b.job.number)));
@@ -134,7 +134,7 @@ pub fn assembled(
 }
 
 /// Core-seconds from a job's start to its end: what it used, or what it will have used, where its log tells how far it is.
-fn whole_work(job: &PastJob) -> Option<f64> {
+fn whole_work(job: &JobRecord) -> Option<f64> {
     let latest = job.latest.as_ref()?;
     let used = latest.cpu_s.filter(|used| *used > 0.0)?;
     if job.ended_unix_ms.is_some() {
@@ -144,21 +144,21 @@ fn whole_work(job: &PastJob) -> Option<f64> {
     (PART_AT_LEAST..=1.0).contains(&part).then(|| used / part)
 }
 
-fn series(job: PastJob, moments: Vec<Moment>, since: u64, until: u64) -> Series {
+fn series(job: JobRecord, samples: Vec<Sample>, since: u64, until: u64) -> Series {
     let seconds = |unix_ms: u64| (unix_ms as f64 - since as f64) / 1000.0;
     let start_s = seconds(job.started_unix_ms).max(0.0);
     let end_s = job.ended_unix_ms.filter(|ended| *ended <= until).map(seconds).map(|end| end.max(start_s));
     let length = seconds(until);
     let used: Vec<(f64, f64)> =
-        moments.iter().filter_map(|moment| Some((seconds(moment.unix_ms), moment.cpu_s?))).collect();
+        samples.iter().filter_map(|sample| Some((seconds(sample.unix_ms), sample.cpu_s?))).collect();
     let began_here = job.started_unix_ms >= since;
     let base = if began_here { 0.0 } else { at(&used, 0.0) };
     let mut work = vec![(start_s, 0.0)];
     work.extend(used.iter().filter(|point| point.0 > start_s).map(|(at, cpu)| (*at, (cpu - base).max(0.0))));
-    let stepped = |of: fn(&Moment) -> Option<f64>| -> Vec<(f64, f64)> {
-        moments.iter().filter_map(|moment| Some((seconds(moment.unix_ms).max(start_s), of(moment)?))).collect()
+    let stepped = |of: fn(&Sample) -> Option<f64>| -> Vec<(f64, f64)> {
+        samples.iter().filter_map(|sample| Some((seconds(sample.unix_ms).max(start_s), of(sample)?))).collect()
     };
-    let evaluations: Vec<(f64, f64)> = stepped(|moment| moment.value);
+    let evaluations: Vec<(f64, f64)> = stepped(|sample| sample.value);
     let improvement = improvement(&evaluations, job.direction.as_deref());
     let quality_s = if began_here && evaluations.len() >= EVALUATIONS_AT_LEAST {
         improvement.iter().find(|(_, part)| *part >= 0.95).map(|(at, _)| *at)
@@ -170,23 +170,23 @@ fn series(job: PastJob, moments: Vec<Moment>, since: u64, until: u64) -> Series 
         end_s,
         seen_s: end_s.unwrap_or_else(|| seconds(job.last_unix_ms).clamp(start_s, length)),
         work,
-        shares: stepped(|moment| moment.share),
-        weights: stepped(|moment| moment.cpu_weight.map(f64::from)),
+        shares: stepped(|sample| sample.share),
+        weights: stepped(|sample| sample.cpu_weight.map(f64::from)),
         quality_s,
         values: evaluations.first().zip(evaluations.last()).map(|(first, last)| (first.1, last.1)),
         improvement,
-        gpus: gpus(&moments),
-        gpu_memory: moments.iter().filter_map(|moment| moment.gpu_memory_bytes).max(),
-        moments,
+        gpus: gpus(&samples),
+        gpu_memory: samples.iter().filter_map(|sample| sample.gpu_memory_bytes).max(),
+        samples,
         job,
     }
 }
 
-/// GPUs used on average, over the time in which that was known; each moment stands until the next.
-fn gpus(moments: &[Moment]) -> Option<f64> {
-    let pairs = moments.iter().zip(moments.iter().skip(1));
+/// GPUs used on average, over the time in which that was known; each sample stands until the next.
+fn gpus(samples: &[Sample]) -> Option<f64> {
+    let pairs = samples.iter().zip(samples.iter().skip(1));
     let known =
-        pairs.filter_map(|(moment, next)| Some((moment.gpus?, next.unix_ms.saturating_sub(moment.unix_ms) as f64)));
+        pairs.filter_map(|(sample, next)| Some((sample.gpus?, next.unix_ms.saturating_sub(sample.unix_ms) as f64)));
     let (used, time) = known.fold((0.0, 0.0), |(used, time), (gpus, ms)| (used + gpus * ms, time + ms));
     (time > 0.0).then(|| used / time)
 }

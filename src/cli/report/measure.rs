@@ -3,13 +3,13 @@
 //! ## What is measured (the estimands)
 //!
 //! - *For the node*: the rate at which jobs are brought to their ends while governed, divided by the rate under plain sharing at the same
-//!   moments. A job of W core-seconds that gets c cores goes through c/W *jobs' worth of work* a second; the rate is the sum over the jobs.
+//!   samples. A job of W core-seconds that gets c cores goes through c/W *jobs' worth of work* a second; the rate is the sum over the jobs.
 //!   That is the credit for completion that the default policy divides by work. Beside it the CPU that all jobs use together,
 //!   which governing must not lower.
-//! - *For a job*: the CPU that it got while governed, divided by the CPU that plain sharing would have given it at the same moments. 1.2 =
+//! - *For a job*: the CPU that it got while governed, divided by the CPU that plain sharing would have given it at the same samples. 1.2 =
 //!   governing gave it a fifth more.
 //!
-//! "The same moments": with the jobs that were there then and the work they had done. These are *rates of the moment*, means over the time
+//! "The same samples": with the jobs that were there then and the work they had done. These are *rates of the sample*, means over the time
 //! that was governed: whoever is ahead ends sooner, and the others have more from then on. What that makes of completion times is a
 //! question to the replay ([`super::estimate`]), so both are shown. Improvement of the models is not compared: a curve that flattens is
 //! steeper before a block than after it by more than the middle is, so that governing would seem to gain where it does not. The use of the
@@ -33,11 +33,11 @@
 //! from Student's distribution with n − 1 degrees, so that few blocks make it wide; below [`COMPARISONS_AT_LEAST`] nothing is said. Blocks
 //! are drawn group by group, which scatters less than this assumes, never more. Counters are not believed beyond [`LEAST_DOUBT`].
 //!
-//! Checked against the simulator, which knows what plain sharing would have given at each moment: `measure_truth_tests`. Pure. Imports:
+//! Checked against the simulator, which knows what plain sharing would have given at each sample: `measure_truth_tests`. Pure. Imports:
 //! wire types.
 
 use super::estimate::Range;
-use crate::api::wire::PastBlock;
+use crate::api::wire::BlockRecord;
 use std::collections::BTreeMap;
 
 /// Fewer comparisons have a scatter of their own making.
@@ -63,7 +63,7 @@ pub struct Measurement {
 }
 
 /// Measures; `works` are the whole work of jobs in core-seconds, where it is known.
-pub fn measure(blocks: &[PastBlock], works: &BTreeMap<u64, f64>) -> Measurement {
+pub fn measure(blocks: &[BlockRecord], works: &BTreeMap<u64, f64>) -> Measurement {
     let comparisons = compared(blocks);
     let sums = |value: &dyn Fn(u64) -> Option<f64>| {
         let of_all: Vec<Pair> = comparisons.iter().filter_map(|comparison| comparison.sum(value)).collect();
@@ -79,7 +79,7 @@ pub fn measure(blocks: &[PastBlock], works: &BTreeMap<u64, f64>) -> Measurement 
 }
 
 /// Each job that was seen in a control period.
-fn of_jobs(blocks: &[PastBlock]) -> BTreeMap<u64, (usize, Option<Range>)> {
+fn of_jobs(blocks: &[BlockRecord]) -> BTreeMap<u64, (usize, Option<Range>)> {
     let mut cores: BTreeMap<u64, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for block in blocks {
         for (job, rate) in mean(&[block]) {
@@ -132,13 +132,13 @@ impl Comparison {
     }
 }
 
-fn compared(blocks: &[PastBlock]) -> Vec<Comparison> {
-    let mut ordered: Vec<&PastBlock> = blocks.iter().collect();
+fn compared(blocks: &[BlockRecord]) -> Vec<Comparison> {
+    let mut ordered: Vec<&BlockRecord> = blocks.iter().collect();
     ordered.sort_by_key(|block| block.from_unix_ms);
-    let follows = |a: &PastBlock, b: &PastBlock| a.until_unix_ms.abs_diff(b.from_unix_ms) <= NEXT_WITHIN_MS;
+    let follows = |a: &BlockRecord, b: &BlockRecord| a.until_unix_ms.abs_diff(b.from_unix_ms) <= NEXT_WITHIN_MS;
     let mut comparisons = Vec::new();
     for stretch in ordered.chunk_by(|a, b| follows(a, b)) {
-        let runs: Vec<&[&PastBlock]> = stretch.chunk_by(|a, b| a.plain == b.plain).collect();
+        let runs: Vec<&[&BlockRecord]> = stretch.chunk_by(|a, b| a.plain == b.plain).collect();
         for around in runs.windows(3).filter(|around| around[1][0].plain) {
             if let (Some(before), Some(after)) = (around[0].last(), around[2].first()) {
                 comparisons.push(Comparison {
@@ -154,7 +154,7 @@ fn compared(blocks: &[PastBlock]) -> Vec<Comparison> {
 }
 
 /// Cores of each job, on average over these blocks.
-fn mean(blocks: &[&PastBlock]) -> BTreeMap<u64, f64> {
+fn mean(blocks: &[&BlockRecord]) -> BTreeMap<u64, f64> {
     let mut cores = BTreeMap::new();
     for block in blocks.iter().filter(|block| block.span_s > 0.0) {
         for work in block.work.iter().filter(|work| work.cpu_s.is_finite() && work.cpu_s >= 0.0) {

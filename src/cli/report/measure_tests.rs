@@ -7,8 +7,8 @@ use crate::api::wire::BlockWork;
 type Cores<'a> = &'a [(u64, f64)];
 
 /// Blocks of a minute one after the other: whether it is plain, and the cores of each job.
-fn blocks(told: &[(bool, Cores)]) -> Vec<PastBlock> {
-    let block = |(place, (plain, jobs)): (usize, &(bool, Cores))| PastBlock {
+fn blocks(told: &[(bool, Cores)]) -> Vec<BlockRecord> {
+    let block = |(place, (plain, jobs)): (usize, &(bool, Cores))| BlockRecord {
         from_unix_ms: place as u64 * 60_000,
         until_unix_ms: (place as u64 + 1) * 60_000,
         plain: *plain,
@@ -19,7 +19,7 @@ fn blocks(told: &[(bool, Cores)]) -> Vec<PastBlock> {
 }
 
 /// So many control periods, each between two governed ones that no other has: the cores of each job governed and plain.
-fn rounds(count: usize, governed: &[(u64, f64)], plain: &[(u64, f64)]) -> Vec<PastBlock> {
+fn rounds(count: usize, governed: &[(u64, f64)], plain: &[(u64, f64)]) -> Vec<BlockRecord> {
     let round = [(false, governed), (true, plain), (false, governed)];
     blocks(&round.repeat(count))
 }

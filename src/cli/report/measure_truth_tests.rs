@@ -1,14 +1,14 @@
 //! The measurement against the truth: the simulator runs jobs governed, with a holdback; the measurement sees what the history would have
-//! kept of each block. The truth is what plain sharing would have given the same jobs at each moment of the governed blocks.
+//! kept of each block. The truth is what plain sharing would have given the same jobs at each sample of the governed blocks.
 
 use super::estimate::at;
 use super::measure::{Measurement, measure};
-use crate::api::wire::{BlockWork, PastBlock};
+use crate::api::wire::{BlockRecord, BlockWork};
 use crate::model::{HoldbackBlock, Millis, PolicySettings, Share};
-use crate::sim::contender::{Contender, Decider};
 use crate::sim::job::Job;
 use crate::sim::scenario::Scenario;
 use crate::sim::sharing::{Claim, water_fill};
+use crate::sim::variant::{Decider, Variant};
 use crate::sim::{Keep, Outcome, simulate};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,7 +41,7 @@ fn plainly(cores: f64, jobs: &[Job], governed: &[f64]) -> Vec<f64> {
     plain
 }
 
-/// Core-seconds up to each instant: as they were, and as plain sharing would have given them at that moment.
+/// Core-seconds up to each instant: as they were, and as plain sharing would have given them at that sample.
 struct Used {
     governed: Vec<Vec<(f64, f64)>>,
     plain: Vec<Vec<(f64, f64)>>,
@@ -73,7 +73,7 @@ fn between(curve: &[(f64, f64)], from: f64, to: f64) -> f64 {
 }
 
 /// Governed and plain core-seconds, for each job in each block that it was there for: what a measurement may see, and what is true.
-fn blocks(run: &Outcome, used: &Used) -> (Vec<PastBlock>, BTreeMap<u64, (f64, f64)>) {
+fn blocks(run: &Outcome, used: &Used) -> (Vec<BlockRecord>, BTreeMap<u64, (f64, f64)>) {
     let mut known: BTreeMap<u64, HoldbackBlock> = BTreeMap::new();
     for tick in &run.recording {
         let block = tick.observation.holdback.expect("there is a holdback");
@@ -94,7 +94,7 @@ fn blocks(run: &Outcome, used: &Used) -> (Vec<PastBlock>, BTreeMap<u64, (f64, f6
             }
         }
         let HoldbackBlock { plain, from_unix_ms, until_unix_ms, .. } = *block;
-        seen.push(PastBlock { from_unix_ms, until_unix_ms, plain, span_s: to - from, work });
+        seen.push(BlockRecord { from_unix_ms, until_unix_ms, plain, span_s: to - from, work });
     }
     (seen, truth)
 }
@@ -156,10 +156,10 @@ fn found(scenario: &str, policy: &str, settings: &PolicySettings, schedules: u64
     let mut found = Found::default();
     for seed in 0..seeds {
         let jobs = stream(&scenario, seed, schedules);
-        let mut contender = Contender::named(policy, settings).expect("a policy");
-        assert!(matches!(contender.decider, Decider::Governor(_)));
-        contender.name = format!("node {seed}"); // whose blocks these are
-        let run = simulate(&scenario.node, &jobs, &contender, Keep { history: true, recording: true });
+        let mut variant = Variant::named(policy, settings).expect("a policy");
+        assert!(matches!(variant.decider, Decider::Governor(_)));
+        variant.name = format!("node {seed}"); // whose blocks these are
+        let run = simulate(&scenario.node, &jobs, &variant, Keep { history: true, recording: true });
         let used = Used::of(&run, scenario.node.cores, &jobs);
         let (seen, truth) = blocks(&run, &used);
         let works: BTreeMap<u64, f64> =

@@ -94,7 +94,7 @@ const METHOD: &str = "<p>This is <b>measured</b>: the daemon switches governing 
     next to plain ones is divided by the sum in these. A job's own figure is the CPU that it got while governed, divided by what it got in \
     its control periods.</p>\
     <p>The interval says how far chance could have moved the figure with another choice of blocks (Student's t on the scatter of the \
-    blocks). On simulated jobs, for which the truth is known, it holds it in at least nine cases of ten. These are rates of the moment: who \
+    blocks). On simulated jobs, for which the truth is known, it holds it in at least nine cases of ten. These are rates of the sample: who \
     gets more now ends sooner, and the others have more from then on. What that makes of completion times is estimated below.</p>";
 
 /// The colour of a ratio whose whole interval lies on one side.

@@ -4,16 +4,16 @@ use super::super::data::Told;
 use super::super::data::assembled;
 use super::super::measure::measure;
 use super::*;
-use crate::api::wire::{BlockWork, Decision, Event, Moment, PastBlock, PastJob, PastNode, PastNodes, Pressure};
+use crate::api::wire::{BlockRecord, BlockWork, Decision, Event, JobRecord, NodeSample, NodeSamples, Pressure, Sample};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 const SINCE: u64 = 1_700_000_000_000;
 const HOSTILE: &str = "</title><script>alert(1)</script>\u{202e}\"'&<img src=x onerror=alert(2)>";
 
-fn job(number: u64, name: &str, from_s: u64, to_s: Option<u64>) -> PastJob {
+fn job(number: u64, name: &str, from_s: u64, to_s: Option<u64>) -> JobRecord {
     let at = |seconds: u64| SINCE + seconds * 1000;
-    PastJob {
+    JobRecord {
         number,
         id: format!("{number:064x}"),
         short_id: format!("{number:012x}"),
@@ -33,7 +33,7 @@ fn job(number: u64, name: &str, from_s: u64, to_s: Option<u64>) -> PastJob {
     }
 }
 
-fn moment(job: u64, at_s: u64, age_s: u64, cores: f64, why: &str) -> Moment {
+fn sample(job: u64, at_s: u64, age_s: u64, cores: f64, why: &str) -> Sample {
     let age = age_s as f64;
     let decision = Decision {
         rule: if age_s < 300 { "unranked" } else { "ranked" }.to_owned(),
@@ -41,7 +41,7 @@ fn moment(job: u64, at_s: u64, age_s: u64, cores: f64, why: &str) -> Moment {
         story: why.to_owned(),
         numbers: BTreeMap::new(),
     };
-    Moment {
+    Sample {
         job,
         unix_ms: SINCE + at_s * 1000,
         cpu_s: Some(age * cores),
@@ -62,19 +62,19 @@ fn moment(job: u64, at_s: u64, age_s: u64, cores: f64, why: &str) -> Moment {
     }
 }
 
-/// So many jobs within an hour, a moment of each every so many seconds, all called by that name and a number.
+/// So many jobs within an hour, a sample of each every so many seconds, all called by that name and a number.
 fn hour(jobs: u64, every_s: u64, name: &str) -> Data {
     let mut past = Vec::new();
-    let mut moments = Vec::new();
+    let mut samples = Vec::new();
     for number in 1..=jobs {
         let from = (number - 1) * 120 % 2400;
         let to = (number % 5 != 0).then_some((from + 600 + 97 * number % 1500).min(3599));
         past.push(job(number, &format!("{name}{number}"), from, to));
         let cores = 0.4 + 0.1 * (number % 4) as f64;
         let span = (from..=to.unwrap_or(3600)).step_by(usize::try_from(every_s).expect("small"));
-        moments.extend(span.map(|at| moment(number, at, at - from, cores, name)));
+        samples.extend(span.map(|at| sample(number, at, at - from, cores, name)));
     }
-    let reading = |at: u64| PastNode {
+    let reading = |at: u64| NodeSample {
         unix_ms: SINCE + at * 1000,
         cores: 8.0,
         interval_s: 20.0,
@@ -84,7 +84,7 @@ fn hour(jobs: u64, every_s: u64, name: &str) -> Data {
         objective: 0.5,
         growth_threshold: 0.005,
     };
-    let node = PastNodes { hostname: name.to_owned(), readings: (0..3600).step_by(60).map(reading).collect() };
+    let node = NodeSamples { hostname: name.to_owned(), readings: (0..3600).step_by(60).map(reading).collect() };
     let event = Event {
         sequence: 1,
         unix_ms: SINCE + 5_000,
@@ -93,7 +93,7 @@ fn hour(jobs: u64, every_s: u64, name: &str) -> Data {
         name: Some(name.to_owned()),
         text: name.to_owned(),
     };
-    assembled(node, past, &moments, vec![event], &[], SINCE, SINCE + 3_600_000)
+    assembled(node, past, &samples, vec![event], &[], SINCE, SINCE + 3_600_000)
 }
 
 #[test]
@@ -117,17 +117,17 @@ fn an_hour_of_15_jobs_is_a_small_page_that_is_quickly_made() {
 
 #[test]
 fn gpus_have_columns_where_a_job_used_one() {
-    let page_of = |with: fn(Moment) -> Moment| {
-        let moments: Vec<Moment> = (0..=20).map(|n| with(moment(1, n * 60, n * 60, 0.5, "why"))).collect();
-        let node = PastNodes { hostname: "box".to_owned(), readings: Vec::new() };
+    let page_of = |with: fn(Sample) -> Sample| {
+        let samples: Vec<Sample> = (0..=20).map(|n| with(sample(1, n * 60, n * 60, 0.5, "why"))).collect();
+        let node = NodeSamples { hostname: "box".to_owned(), readings: Vec::new() };
         let past = vec![job(1, "gpt", 0, Some(1200)), job(2, "forest", 0, Some(1200))];
-        html(&assembled(node, past, &moments, Vec::new(), &[], SINCE, SINCE + 1_200_000))
+        html(&assembled(node, past, &samples, Vec::new(), &[], SINCE, SINCE + 1_200_000))
     };
-    assert!(!page_of(|moment| moment).contains("GPU"));
-    let page = page_of(|moment| {
-        let half = moment.unix_ms < SINCE + 600_000;
+    assert!(!page_of(|sample| sample).contains("GPU"));
+    let page = page_of(|sample| {
+        let half = sample.unix_ms < SINCE + 600_000;
         let (gpus, memory) = if half { (Some(0.5), 3 << 30) } else { (Some(1.5), 6 << 30) };
-        Moment { gpus, gpu_memory_bytes: Some(memory), ..moment }
+        Sample { gpus, gpu_memory_bytes: Some(memory), ..sample }
     });
     assert!(page.contains("<th scope=\"col\">GPUs</th>") && page.contains("<td>1.00</td><td>6.0G</td>"), "{page}");
     assert!(page.contains("<td>–</td><td>–</td>"), "the other job used none");
@@ -142,9 +142,9 @@ fn with_blocks(mut data: Data, blocks: u64) -> Data {
             let part = if job % 2 == 1 { 0.67 } else { 1.33 };
             BlockWork { job, cpu_s: if plain { 30.0 * part } else { 30.0 + 0.01 * number as f64 } }
         });
-        PastBlock { from_unix_ms, until_unix_ms, plain, span_s: 100.0, work: work.collect() }
+        BlockRecord { from_unix_ms, until_unix_ms, plain, span_s: 100.0, work: work.collect() }
     };
-    let blocks: Vec<PastBlock> = (0..blocks).map(block).collect();
+    let blocks: Vec<BlockRecord> = (0..blocks).map(block).collect();
     let works = (1..=4).map(|job| (job, if job % 2 == 1 { 100.0 } else { 900.0 })).collect();
     data.measured = measure(&blocks, &works);
     data.holdback = Told { part: 0.2, block_s: 120.0 };
@@ -208,7 +208,7 @@ fn every_picture_has_a_name_and_a_description_and_every_heading_its_place() {
 fn a_page_of_jobs_that_say_nothing_and_use_nothing_has_no_number_that_is_none() {
     let mut silent = vec![job(1, "a", 0, Some(100)), job(2, "b", 0, None)];
     silent[1].original_weight = None;
-    let node = PastNodes { hostname: "h".to_owned(), readings: Vec::new() };
+    let node = NodeSamples { hostname: "h".to_owned(), readings: Vec::new() };
     let page = html(&assembled(node, silent, &[], Vec::new(), &[], SINCE, SINCE + 100_000));
     for bad in ["NaN", "inf", "-0%"] {
         assert!(!page.contains(bad), "{bad}: {page}");

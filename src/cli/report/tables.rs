@@ -195,22 +195,22 @@ pub fn decisions(data: &Data) -> String {
     )
 }
 
-/// A job's moments at which its decision was another one than before.
+/// A job's samples at which its decision was another one than before.
 fn decided(data: &Data, job: &Series) -> Vec<(u64, String)> {
     let mut rows = Vec::new();
     let mut before: Option<(&str, f64, Option<&str>)> = None;
-    for moment in &job.moments {
-        let Some(decision) = &moment.decision else { continue };
-        let share = moment.share.unwrap_or(0.0);
-        let now = (decision.rule.as_str(), share, moment.hold.as_deref());
+    for sample in &job.samples {
+        let Some(decision) = &sample.decision else { continue };
+        let share = sample.share.unwrap_or(0.0);
+        let now = (decision.rule.as_str(), share, sample.hold.as_deref());
         let is_new = before.is_none_or(|before| {
             before.0 != now.0 || before.2 != now.2 || (before.1 - share).abs() > 0.1 * before.1.max(share)
         });
         if is_new {
-            let weight = moment.cpu_weight.map_or_else(|| "–".to_owned(), |weight| weight.to_string());
-            let why = moment.hold.as_ref().map_or_else(|| decision.text.clone(), |hold| format!("left alone: {hold}"));
+            let weight = sample.cpu_weight.map_or_else(|| "–".to_owned(), |weight| weight.to_string());
+            let why = sample.hold.as_ref().map_or_else(|| decision.text.clone(), |hold| format!("left alone: {hold}"));
             let name = safe(&job.job.name);
-            rows.push((moment.unix_ms, row(data, moment.unix_ms, &name, &text::percent(share), &weight, &safe(&why))));
+            rows.push((sample.unix_ms, row(data, sample.unix_ms, &name, &text::percent(share), &weight, &safe(&why))));
             before = Some(now);
         }
     }

@@ -3,8 +3,8 @@
 
 use super::estimate::{Life, at, estimate};
 use crate::model::PolicySettings;
-use crate::sim::contender::Contender;
 use crate::sim::scenario::Scenario;
+use crate::sim::variant::Variant;
 use crate::sim::{Keep, Outcome, simulate};
 
 /// The history of a governed run: CPU counters every few seconds, and the weights that stood.
@@ -57,12 +57,12 @@ fn recorded(run: &Outcome) -> Vec<Life> {
 /// Jobs; those whose truth is within the range; gains and costs claimed; those of them that were the other way round.
 fn judged(scenario: &str, policy: &str, seeds: u64) -> [usize; 4] {
     let scenario = Scenario::built_in(scenario).expect("a name").expect("built in");
-    let contender = |name: &str| Contender::named(name, &PolicySettings::default()).expect("a policy");
+    let variant = |name: &str| Variant::named(name, &PolicySettings::default()).expect("a policy");
     let mut counts = [0; 4];
     for seed in 0..seeds {
         let jobs = scenario.draw(seed);
-        let kept = simulate(&scenario.node, &jobs, &contender(policy), Keep { history: true, recording: true });
-        let plain = simulate(&scenario.node, &jobs, &contender("fair"), Keep { history: false, recording: false });
+        let kept = simulate(&scenario.node, &jobs, &variant(policy), Keep { history: true, recording: true });
+        let plain = simulate(&scenario.node, &jobs, &variant("fair"), Keep { history: false, recording: false });
         let estimate = estimate(&recorded(&kept), scenario.node.cores);
         for ((job, truth), told) in kept.jobs.iter().zip(&plain.jobs).zip(&estimate.jobs) {
             let range = told.expect("it ended").completion_s;

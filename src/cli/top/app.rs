@@ -7,7 +7,7 @@ use super::decisions::Decisions;
 use super::input::{Input, Now, Overlay, Wish};
 use super::jobs::{self, Order};
 use super::trace::{Curve, Point, Trace};
-use crate::api::wire::{Container, ContainerDetail, Event, Moment, Status};
+use crate::api::wire::{Container, ContainerDetail, Event, Sample, Status};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ impl App {
             Input::Unchanged => self.hear(now),
             Input::Detail(detail) => self.look_closer(detail),
             Input::Lines(id, lines) => self.read_on(&id, lines),
-            Input::Past(id, moments) => self.look_back(&id, &moments),
+            Input::Past(id, samples) => self.look_back(&id, &samples),
             Input::Silence(why) => self.problem = Some(why),
             Input::Event(event) => self.remember(event),
             Input::Answered(Ok(done)) => {
@@ -184,7 +184,7 @@ impl App {
         }
     }
 
-    fn look_back(&mut self, id: &str, past: &[Moment]) {
+    fn look_back(&mut self, id: &str, past: &[Sample]) {
         let Some(detail) = self.detail.as_mut().filter(|detail| detail.id == id) else { return };
         detail.curve.precede(past);
         detail.decisions.precede(past);

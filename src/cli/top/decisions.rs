@@ -1,7 +1,7 @@
 //! What was decided about the job that is looked at: from the daemon's history, and from then on as it is seen. Pure.
 //! Imports: wire types, text.
 
-use crate::api::wire::{ContainerDetail, Moment};
+use crate::api::wire::{ContainerDetail, Sample};
 use crate::term::text;
 use std::collections::VecDeque;
 
@@ -16,11 +16,11 @@ pub struct Decisions {
 
 impl Decisions {
     /// Takes over what was decided before the first decision that was seen.
-    pub fn precede(&mut self, past: &[Moment]) {
+    pub fn precede(&mut self, past: &[Sample]) {
         let seen = std::mem::take(&mut self.all);
         let first = seen.front().map_or(u64::MAX, |(unix_ms, _)| *unix_ms);
-        let told = past.iter().filter(|moment| moment.unix_ms < first);
-        told.filter_map(|moment| Some((moment.unix_ms, of_moment(moment)?))).for_each(|decided| self.keep(decided));
+        let told = past.iter().filter(|sample| sample.unix_ms < first);
+        told.filter_map(|sample| Some((sample.unix_ms, of_sample(sample)?))).for_each(|decided| self.keep(decided));
         seen.into_iter().for_each(|decided| self.keep(decided));
     }
 
@@ -51,10 +51,10 @@ impl Decisions {
     }
 }
 
-fn of_moment(moment: &Moment) -> Option<String> {
-    match (&moment.hold, &moment.decision) {
+fn of_sample(sample: &Sample) -> Option<String> {
+    match (&sample.hold, &sample.decision) {
         (Some(hold), _) => Some(hold.clone()),
-        (None, Some(decision)) => Some(words(moment.share, &decision.text)),
+        (None, Some(decision)) => Some(words(sample.share, &decision.text)),
         (None, None) => None,
     }
 }
@@ -66,7 +66,7 @@ fn words(share: Option<f64>, why: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{NOW, detail, moment};
+    use super::super::testing::{NOW, detail, sample};
     use super::*;
 
     #[test]
@@ -76,10 +76,10 @@ mod tests {
         decisions.take(&told, NOW);
         decisions.take(&told, NOW + 1000);
         decisions.precede(&[
-            moment(NOW - 3000, 0.2, "slow"),
-            moment(NOW - 2000, 0.2, "slow"),
-            moment(NOW - 1000, 0.4, "fast"),
-            moment(NOW + 500, 0.9, "seen already"),
+            sample(NOW - 3000, 0.2, "slow"),
+            sample(NOW - 2000, 0.2, "slow"),
+            sample(NOW - 1000, 0.4, "fast"),
+            sample(NOW + 500, 0.9, "seen already"),
         ]);
         let told: Vec<(u64, &str)> = decisions.told().collect();
         let expected = [
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let mut decisions = Decisions::default();
-        let past: Vec<Moment> = (0..5000).map(|at| moment(NOW - 10_000 + at, 0.5, &format!("decision {at}"))).collect();
+        let past: Vec<Sample> = (0..5000).map(|at| sample(NOW - 10_000 + at, 0.5, &format!("decision {at}"))).collect();
         decisions.precede(&past);
         assert_eq!(decisions.told().count(), KEPT_AT_MOST);
         assert!(decisions.told().last().is_some_and(|(_, words)| words.ends_with("decision 4999")));

@@ -6,7 +6,7 @@
 use super::input::Input;
 use super::log_tail;
 use crate::api::client::{Client, ClientError, EventStream, Told, segment};
-use crate::api::wire::{ContainerDetail, Moments, Status};
+use crate::api::wire::{ContainerDetail, Samples, Status};
 use crate::term::exit::Failure;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +21,8 @@ const PAST: &str = "recent=500";
 /// Between two attempts to find the event stream again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Moments of a job's past, about: what a chart can show.
-const MOMENTS: f64 = 480.0;
+/// Samples of a job's past, about: what a chart can show.
+const SAMPLES: f64 = 480.0;
 
 /// A log is read on so often, at most.
 const READ_EVERY: Duration = Duration::from_secs(1);
@@ -161,10 +161,10 @@ async fn look_closer(client: &Client, id: &str) -> Option<Box<ContainerDetail>> 
 
 /// What the daemon's history knows of the job. A daemon that keeps none leaves the job without a past.
 async fn look_back(client: Client, id: String, uptime_s: f64, inputs: mpsc::Sender<Input>) {
-    let every_s = (uptime_s / MOMENTS).max(1.0);
-    let path = format!("/v1/history/moments?job={}&every_s={every_s}&limit=5000", segment(&id));
-    if let Ok(past) = client.get::<Moments>(&path).await {
-        let _ = inputs.send(Input::Past(id, past.moments)).await; // the screen is gone
+    let every_s = (uptime_s / SAMPLES).max(1.0);
+    let path = format!("/v1/history/samples?job={}&every_s={every_s}&limit=5000", segment(&id));
+    if let Ok(past) = client.get::<Samples>(&path).await {
+        let _ = inputs.send(Input::Past(id, past.samples)).await; // the screen is gone
     }
 }
 

@@ -1,6 +1,6 @@
 //! What comes into the state, what lies over the page, and what is wished for outside. Pure data. Imports: wire types.
 
-use crate::api::wire::{ContainerDetail, Event, Moment, Status};
+use crate::api::wire::{ContainerDetail, Event, Sample, Status};
 use ratatui::crossterm::event::KeyEvent;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub enum Input {
     /// The understood lines at the end of the log of the job with this id, oldest first.
     Lines(String, Vec<String>),
     /// What the daemon's history knows of the job with this id.
-    Past(String, Vec<Moment>),
+    Past(String, Vec<Sample>),
     /// No answer, or one that makes no sense: why.
     Silence(String),
     /// Something happened on the node.

@@ -5,7 +5,7 @@ use super::input::{Input, Now, Wish};
 use super::jobs::Order;
 use crate::api::wire::{
     Container, ContainerDetail, Decision, Estimate, Event, Explanation, GrowthEfficiency, Hold, Limit, Limits, Metric,
-    Moment, Node, Notice, Policy, Pressure, Progress, Reading, Status, Trend, Use,
+    Node, Notice, Policy, Pressure, Progress, Reading, Sample, Status, Trend, Use,
 };
 use crate::model::{PolicyName, PolicySettings};
 use ratatui::crossterm::event::KeyCode;
@@ -214,8 +214,8 @@ pub fn detail(name: &str, recent: &[f64], evaluations: u64, line: &str) -> Conta
 }
 
 /// What stood for a job from an instant on.
-pub fn moment(unix_ms: u64, share: f64, text: &str) -> Moment {
-    Moment {
+pub fn sample(unix_ms: u64, share: f64, text: &str) -> Sample {
+    Sample {
         job: 1,
         unix_ms,
         cpu_s: Some(unix_ms as f64 / 1000.0 - NOW as f64 / 1000.0 + 1000.0),

@@ -2,7 +2,7 @@
 //!
 //! Bounded: a trace that is full keeps every second point. Pure. Imports: wire types.
 
-use crate::api::wire::{Container, ContainerDetail, Moment};
+use crate::api::wire::{Container, ContainerDetail, Sample};
 use std::collections::VecDeque;
 
 /// Points of one trace.
@@ -32,9 +32,9 @@ impl Point {
         Point { unix_ms, share: narrow(container.share), cpu: narrow(container.cpu_used) }
     }
 
-    /// What the daemon's history tells of a job on a node of so many cores. CPU used is that since the moment before.
-    pub fn of_past(past: &[Moment], cores: f64) -> Vec<Point> {
-        let used = |before: &Moment, now: &Moment| {
+    /// What the daemon's history tells of a job on a node of so many cores. CPU used is that since the sample before.
+    pub fn of_past(past: &[Sample], cores: f64) -> Vec<Point> {
+        let used = |before: &Sample, now: &Sample| {
             let seconds = now.unix_ms.saturating_sub(before.unix_ms) as f64 / 1000.0;
             let part = (now.cpu_s? - before.cpu_s?) / seconds / cores;
             part.is_finite().then_some(part.clamp(0.0, 1.0) as f32)
@@ -42,10 +42,10 @@ impl Point {
         let before = std::iter::once(None).chain(past.iter().map(Some));
         past.iter()
             .zip(before)
-            .map(|(moment, before)| Point {
-                unix_ms: moment.unix_ms,
-                share: moment.share.map(|share| share as f32),
-                cpu: before.and_then(|before| used(before, moment)),
+            .map(|(sample, before)| Point {
+                unix_ms: sample.unix_ms,
+                share: sample.share.map(|share| share as f32),
+                cpu: before.and_then(|before| used(before, sample)),
             })
             .collect()
     }
@@ -173,13 +173,13 @@ impl Curve {
         self.timed.extend(timed.map(|(place, (_, value))| (at(place), *value)));
     }
 
-    /// Takes over the evaluations before the first that was seen. The same value at the next moment is no evaluation of its own.
-    pub fn precede(&mut self, past: &[Moment]) {
+    /// Takes over the evaluations before the first that was seen. The same value at the next sample is no evaluation of its own.
+    pub fn precede(&mut self, past: &[Sample]) {
         let first = self.timed.front().map_or(u64::MAX, |(unix_ms, _)| *unix_ms);
         let mut told: Vec<(u64, f64)> = past
             .iter()
-            .filter(|moment| moment.unix_ms < first)
-            .filter_map(|moment| Some((moment.unix_ms, moment.value.filter(|value| value.is_finite())?)))
+            .filter(|sample| sample.unix_ms < first)
+            .filter_map(|sample| Some((sample.unix_ms, sample.value.filter(|value| value.is_finite())?)))
             .collect();
         told.dedup_by_key(|(_, value)| *value);
         self.has_past = told.len() > 1;
@@ -211,7 +211,7 @@ impl Curve {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{NOW, container, detail, moment};
+    use super::super::testing::{NOW, container, detail, sample};
     use super::*;
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
     fn the_history_comes_before_what_was_seen() {
         let mut curve = Curve::default();
         curve.take(&detail("a", &[1.0], 7, ""), NOW);
-        let past: Vec<Moment> = (1..=4).map(|at| moment(NOW - 5000 + at * 1000, 0.5, "")).collect();
+        let past: Vec<Sample> = (1..=4).map(|at| sample(NOW - 5000 + at * 1000, 0.5, "")).collect();
         curve.precede(&past);
         curve.take(&detail("a", &[1.0, 0.5, 0.25], 9, ""), NOW + 2000);
         let CurvePoints::OverTime(points) = curve.points() else { panic!("{:?}", curve.points()) };
@@ -269,15 +269,15 @@ mod tests {
         trace.precede(&Point::of_past(&past, 4.0));
         let points: Vec<&Point> = trace.points().collect();
         assert_eq!(points.len(), 5);
-        assert_eq!(points[0].cpu, None, "used since an unknown moment");
+        assert_eq!(points[0].cpu, None, "used since an unknown sample");
         assert_eq!(points[1].cpu, Some(0.25), "a second of four cores in a second");
     }
 
     #[test]
-    fn a_value_that_stands_at_several_moments_is_one_evaluation() {
+    fn a_value_that_stands_at_several_samples_is_one_evaluation() {
         let mut curve = Curve::default();
-        let mut past: Vec<Moment> = (1..=6).map(|at| moment(NOW + at, 0.5, "")).collect();
-        past.iter_mut().zip([3.0, 3.0, 2.0, f64::NAN, 2.0, 1.0]).for_each(|(moment, value)| moment.value = Some(value));
+        let mut past: Vec<Sample> = (1..=6).map(|at| sample(NOW + at, 0.5, "")).collect();
+        past.iter_mut().zip([3.0, 3.0, 2.0, f64::NAN, 2.0, 1.0]).for_each(|(sample, value)| sample.value = Some(value));
         curve.precede(&past);
         let CurvePoints::OverTime(points) = curve.points() else { panic!("{:?}", curve.points()) };
         assert_eq!(points.iter().map(|(_, value)| *value).collect::<Vec<_>>(), [3.0, 2.0, 1.0]);

@@ -4,7 +4,7 @@ use crate::api::{HistoryRequest, Refusal};
 use crate::host::store::StoreError;
 use crate::host::store::history::HistoryReader;
 use crate::model::time::utc;
-use crate::model::{HistoryAnswer, HistoryQuery, Millis, Moment, PastInstant, PastJob, Span};
+use crate::model::{HistoryAnswer, HistoryQuery, JobRecord, JobSnapshot, Millis, Sample, Span};
 use std::path::Path;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -41,10 +41,10 @@ fn answered(directory: &Path, query: &HistoryQuery) -> Answered<HistoryAnswer> {
             jobs.truncate(*limit);
             Ok(HistoryAnswer::Jobs(jobs, more))
         }
-        HistoryQuery::Moments { span, job, every, after, limit } => {
+        HistoryQuery::Samples { span, job, every, after, limit } => {
             let every = every.unwrap_or(Millis(1));
-            let (moments, more) = moments(&reader, *span, job.as_deref(), every, *after, *limit)?;
-            Ok(HistoryAnswer::Moments(moments, more))
+            let (samples, more) = samples(&reader, *span, job.as_deref(), every, *after, *limit)?;
+            Ok(HistoryAnswer::Samples(samples, more))
         }
         HistoryQuery::Node { span, limit } => Ok(HistoryAnswer::Node(reader.node(*span, *limit).map_err(failed)?)),
         HistoryQuery::Blocks { span, after, limit } => {
@@ -65,15 +65,15 @@ fn answered(directory: &Path, query: &HistoryQuery) -> Answered<HistoryAnswer> {
     }
 }
 
-fn moments(
+fn samples(
     reader: &HistoryReader,
     span: Span,
     job: Option<&str>,
     every: Millis,
     after: Option<(u64, u64)>,
     limit: usize,
-) -> Answered<(Vec<Moment>, bool)> {
-    let jobs: Vec<PastJob> = match job {
+) -> Answered<(Vec<Sample>, bool)> {
+    let jobs: Vec<JobRecord> = match job {
         Some(job) => {
             let named = named(reader, job)?;
             let newest = named.iter().rev().find(|job| job.first_unix_ms <= span.until);
@@ -88,7 +88,7 @@ fn moments(
     let mut found = Vec::new();
     for job in &jobs {
         let after = after.filter(|(number, _)| *number == job.number).map(|(_, unix_ms)| unix_ms);
-        found.extend(reader.moments(job, span, after, every, limit - found.len()).map_err(failed)?);
+        found.extend(reader.samples(job, span, after, every, limit - found.len()).map_err(failed)?);
         if found.len() > limit {
             found.truncate(limit);
             return Ok((found, true));
@@ -98,7 +98,7 @@ fn moments(
 }
 
 /// The jobs that answer to this, the newest last; there is one at least.
-fn named(reader: &HistoryReader, asked: &str) -> Answered<Vec<PastJob>> {
+fn named(reader: &HistoryReader, asked: &str) -> Answered<Vec<JobRecord>> {
     let jobs = reader.named(asked).map_err(failed)?;
     if !jobs.is_empty() {
         return Ok(jobs);
@@ -108,7 +108,7 @@ fn named(reader: &HistoryReader, asked: &str) -> Answered<Vec<PastJob>> {
     Err(Refusal::NotFound(format!("the history knows no job {asked}; {since}")))
 }
 
-fn instant(reader: &HistoryReader, asked: &str, unix_ms: u64) -> Answered<PastInstant> {
+fn instant(reader: &HistoryReader, asked: &str, unix_ms: u64) -> Answered<JobSnapshot> {
     let jobs = named(reader, asked)?;
     let when = utc(unix_ms);
     let Some(job) = jobs.iter().rev().find(|job| job.first_unix_ms <= unix_ms) else {

@@ -1,18 +1,18 @@
-//! Which moments are worth keeping: those where something changed beyond noise. Pure. Imports: model.
+//! Which samples are worth keeping: those where something changed beyond noise. Pure. Imports: model.
 
-use crate::model::{Hold, Moment, PastDecision, PastNode, Pressure, Reason};
+use crate::model::{DecisionRecord, Hold, NodeSample, Pressure, Reason, Sample};
 
-/// A job's moments are not kept closer than this, nor closer than one part in [`PARTS_OF_AGE`] of its age, unless something turns.
+/// A job's samples are not kept closer than this, nor closer than one part in [`PARTS_OF_AGE`] of its age, unless something turns.
 const LEAST_GAP_MS: u64 = 2_000;
 const PARTS_OF_AGE: u64 = 100;
-/// A turn is not kept sooner after the moment before.
+/// A turn is not kept sooner after the sample before.
 const LEAST_TURN_GAP_MS: u64 = 500;
 /// Something is kept so often even where nothing changes: it proves that somebody looked.
 const LONGEST_GAP_MS: u64 = 600_000;
 /// The node's pressure is not kept closer than this.
 const NODE_GAP_MS: u64 = 30_000;
 
-/// What is needed, besides the last kept moment, to tell a change from noise.
+/// What is needed, besides the last kept sample, to tell a change from noise.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measure {
     /// When the job started, Unix milliseconds.
@@ -21,12 +21,12 @@ pub(super) struct Measure {
     pub total: Option<f64>,
     /// Lowest and highest value so far.
     pub range: Option<(f64, f64)>,
-    /// Cores used on average up to the last kept moment.
+    /// Cores used on average up to the last kept sample.
     pub cores: Option<f64>,
 }
 
 /// Whether to keep `now` after `kept`; `Some(true)` = as a turn, which is never thinned.
-pub(super) fn worth(kept: &Moment, now: &Moment, measure: &Measure) -> Option<bool> {
+pub(super) fn worth(kept: &Sample, now: &Sample, measure: &Measure) -> Option<bool> {
     let gap = now.unix_ms.saturating_sub(kept.unix_ms);
     if turned(kept, now) && gap >= LEAST_TURN_GAP_MS {
         return Some(true);
@@ -38,26 +38,26 @@ pub(super) fn worth(kept: &Moment, now: &Moment, measure: &Measure) -> Option<bo
     (gap >= LONGEST_GAP_MS || moved_on(kept, now, measure)).then_some(false)
 }
 
-/// Cores used on average between two moments.
-pub(super) fn cores_between(kept: &Moment, now: &Moment) -> Option<f64> {
+/// Cores used on average between two samples.
+pub(super) fn cores_between(kept: &Sample, now: &Sample) -> Option<f64> {
     let span = now.unix_ms.saturating_sub(kept.unix_ms) as f64 / 1000.0;
     (span > 0.0).then_some(now.cpu?.since(kept.cpu?).as_secs_f64() / span)
 }
 
 /// Another decision, hold or state than before.
-fn turned(kept: &Moment, now: &Moment) -> bool {
+fn turned(kept: &Sample, now: &Sample) -> bool {
     let decided = match (&kept.decision, &now.decision) {
         (Some(kept), Some(now)) => decided_otherwise(kept, now),
         (kept, now) => kept.is_some() != now.is_some(),
     };
-    let weight = |moment: &Moment| moment.weight.map_or(0.0, |weight| f64::from(weight.number()));
+    let weight = |sample: &Sample| sample.weight.map_or(0.0, |weight| f64::from(weight.number()));
     decided
         || kept.state != now.state
         || kind_of(kept.hold.as_ref()) != kind_of(now.hold.as_ref())
         || differ(weight(kept), weight(now), 0.1, 0.5)
 }
 
-fn decided_otherwise(kept: &PastDecision, now: &PastDecision) -> bool {
+fn decided_otherwise(kept: &DecisionRecord, now: &DecisionRecord) -> bool {
     let milestone = |reason: &Reason| match reason {
         Reason::Ranked { milestone, .. } | Reason::RankedOnGpu { milestone, .. } => Some(milestone.clone()),
         _ => None,
@@ -74,12 +74,12 @@ fn kind_of(hold: Option<&Hold>) -> Option<std::mem::Discriminant<Hold>> {
 }
 
 /// CPU, memory, GPUs, value or progress moved by more than a picture of it could hide.
-fn moved_on(kept: &Moment, now: &Moment, measure: &Measure) -> bool {
+fn moved_on(kept: &Sample, now: &Sample, measure: &Measure) -> bool {
     let cores = match (measure.cores, cores_between(kept, now)) {
         (Some(before), Some(cores)) => differ(before, cores, 0.1, 0.05),
         (before, cores) => before.is_some() != cores.is_some(),
     };
-    let memory = |moment: &Moment| moment.memory.map_or(0.0, |bytes| bytes.0 as f64);
+    let memory = |sample: &Sample| sample.memory.map_or(0.0, |bytes| bytes.0 as f64);
     let width = measure.range.map_or(0.0, |(low, high)| high - low);
     let value = match (kept.value, now.value) {
         (Some(before), Some(value)) if before.is_finite() && value.is_finite() => {
@@ -94,7 +94,7 @@ fn moved_on(kept: &Moment, now: &Moment, measure: &Measure) -> bool {
         },
         (before, units) => before.is_some() != units.is_some(),
     };
-    let gpu_memory = |moment: &Moment| moment.gpu_memory.map_or(0.0, |bytes| bytes.0 as f64);
+    let gpu_memory = |sample: &Sample| sample.gpu_memory.map_or(0.0, |bytes| bytes.0 as f64);
     cores
         || value
         || progress
@@ -105,9 +105,9 @@ fn moved_on(kept: &Moment, now: &Moment, measure: &Measure) -> bool {
 }
 
 /// Whether to keep the node's reading.
-pub(super) fn node_changed(kept: &PastNode, now: &PastNode) -> bool {
+pub(super) fn node_changed(kept: &NodeSample, now: &NodeSample) -> bool {
     let gap = now.unix_ms.saturating_sub(kept.unix_ms);
-    let settings = |node: &PastNode| {
+    let settings = |node: &NodeSample| {
         (node.policy, node.paused, node.interval, node.objective.to_bits(), node.growth_threshold.to_bits())
     };
     settings(kept) != settings(now)

@@ -4,7 +4,8 @@ use super::noise::{Measure, cores_between, node_changed, worth};
 use super::windows::Windows;
 use crate::host::store::history::HistoryBatch;
 use crate::model::{
-    ContainerId, Event, EventKind, GpuUse, JobStatus, Learning, Moment, NodeStatus, PastDecision, PastJob, PastNode,
+    ContainerId, DecisionRecord, Event, EventKind, GpuUse, JobRecord, JobStatus, Learning, NodeSample, NodeStatus,
+    Sample,
 };
 use std::collections::BTreeMap;
 
@@ -24,28 +25,28 @@ const BLOCKS_AT_MOST: usize = 100;
 pub(super) struct Recorder {
     live: BTreeMap<ContainerId, Live>,
     /// Jobs that ended a moment ago, with what was last seen of them: their logs are read to the end.
-    ended: BTreeMap<ContainerId, (PastJob, Moment)>,
+    ended: BTreeMap<ContainerId, (JobRecord, Sample)>,
     /// Jobs that the daemon before this one left open.
-    earlier: Vec<PastJob>,
+    earlier: Vec<JobRecord>,
     next: u64,
-    node: Option<PastNode>,
+    node: Option<NodeSample>,
     windows: Windows,
     batch: HistoryBatch,
 }
 
 #[derive(Debug)]
 struct Live {
-    job: PastJob,
-    kept: Moment,
-    latest: Moment,
-    /// Cores used on average up to the kept moment.
+    job: JobRecord,
+    kept: Sample,
+    latest: Sample,
+    /// Cores used on average up to the kept sample.
     cores: Option<f64>,
     range: Option<(f64, f64)>,
 }
 
 impl Recorder {
     /// Goes on with a history that holds jobs below `next`; `earlier` are those without an end.
-    pub fn begin(next: u64, earlier: Vec<PastJob>) -> Recorder {
+    pub fn begin(next: u64, earlier: Vec<JobRecord>) -> Recorder {
         Recorder { next, earlier, ..Recorder::default() }
     }
 
@@ -101,7 +102,7 @@ impl Recorder {
         if status.cores <= 0.0 {
             return;
         }
-        let now = PastNode {
+        let now = NodeSample {
             unix_ms: status.unix_ms,
             cores: status.cores,
             interval: status.interval,
@@ -127,7 +128,7 @@ impl Recorder {
             return self.found(status, node.unix_ms, started);
         };
         describe(&mut live.job, status);
-        let mut now = moment(status, live.job.number, node.unix_ms.max(live.latest.unix_ms + 1));
+        let mut now = sample(status, live.job.number, node.unix_ms.max(live.latest.unix_ms + 1));
         // A cgroup that is going away cannot be read any more; its counters do not go back.
         now.cpu = now.cpu.or(live.latest.cpu);
         now.memory = now.memory.or(live.latest.memory);
@@ -155,11 +156,11 @@ impl Recorder {
 
     fn found(&mut self, status: &JobStatus, unix_ms: u64, started: u64) {
         let id = &status.observed.id;
-        let same = |job: &PastJob| job.id == *id && job.started_unix_ms.abs_diff(started) <= SAME_START_MS;
+        let same = |job: &JobRecord| job.id == *id && job.started_unix_ms.abs_diff(started) <= SAME_START_MS;
         let known = self.earlier.iter().position(same).map(|place| self.earlier.remove(place));
         let mut job = known.unwrap_or_else(|| {
             self.next += 1;
-            PastJob {
+            JobRecord {
                 number: self.next - 1,
                 id: id.clone(),
                 name: status.observed.name.clone(),
@@ -177,7 +178,7 @@ impl Recorder {
             }
         });
         describe(&mut job, status);
-        let mut first = moment(status, job.number, unix_ms.max(job.last_unix_ms));
+        let mut first = sample(status, job.number, unix_ms.max(job.last_unix_ms));
         first.is_turn = true;
         keep_first_value(&mut self.batch, &mut job, status, &mut first);
         keep(&mut self.batch, &mut job, first.clone());
@@ -189,7 +190,7 @@ impl Recorder {
     fn end(&mut self, id: &ContainerId, unix_ms: u64) {
         let Some(mut live) = self.live.remove(id) else { return };
         if live.latest.unix_ms > live.kept.unix_ms {
-            keep(&mut self.batch, &mut live.job, Moment { is_turn: true, ..live.latest.clone() });
+            keep(&mut self.batch, &mut live.job, Sample { is_turn: true, ..live.latest.clone() });
         }
         let ended = unix_ms.max(live.job.last_unix_ms);
         live.job.last_unix_ms = ended;
@@ -204,7 +205,7 @@ impl Recorder {
     pub fn read_to_end(&mut self, id: &ContainerId, learning: &Learning) {
         let Some((mut job, latest)) = self.ended.remove(id) else { return };
         let ended = job.ended_unix_ms.unwrap_or(job.last_unix_ms).max(latest.unix_ms + 1);
-        let last = Moment { unix_ms: ended, is_turn: true, ..learnt(learning, latest.clone()) };
+        let last = Sample { unix_ms: ended, is_turn: true, ..learnt(learning, latest.clone()) };
         if (last.value, last.progress) != (latest.value, latest.progress) {
             describe_learning(&mut job, learning);
             job.ended_unix_ms = Some(ended);
@@ -213,32 +214,32 @@ impl Recorder {
     }
 }
 
-/// Each batch has the jobs of its moments, so that a batch that was lost takes nothing with it.
-fn keep(batch: &mut HistoryBatch, job: &mut PastJob, moment: Moment) {
-    job.last_unix_ms = moment.unix_ms;
+/// Each batch has the jobs of its samples, so that a batch that was lost takes nothing with it.
+fn keep(batch: &mut HistoryBatch, job: &mut JobRecord, sample: Sample) {
+    job.last_unix_ms = sample.unix_ms;
     batch.jobs.insert(job.number, job.clone());
-    if batch.moments.len() < ROWS_AT_MOST {
-        batch.moments.push(moment);
+    if batch.samples.len() < ROWS_AT_MOST {
+        batch.samples.push(sample);
     }
 }
 
 /// Keeps the value with which a job's curve begins, where more than one came before the first snapshot that has any; `now` comes after it.
-fn keep_first_value(batch: &mut HistoryBatch, job: &mut PastJob, status: &JobStatus, now: &mut Moment) {
+fn keep_first_value(batch: &mut HistoryBatch, job: &mut JobRecord, status: &JobStatus, now: &mut Sample) {
     let Some((first, _)) = status.recent.split_first().filter(|(_, later)| !later.is_empty()) else { return };
     // Otherwise it is one of the latest values, and not the first.
     if usize::try_from(status.observed.learning.evaluations).is_ok_and(|all| all == status.recent.len()) {
-        keep(batch, job, Moment { value: Some(*first), progress: None, quality: None, is_turn: true, ..now.clone() });
+        keep(batch, job, Sample { value: Some(*first), progress: None, quality: None, is_turn: true, ..now.clone() });
         now.unix_ms += 1;
     }
 }
 
 /// What may be learnt of a job only while it runs.
-fn describe(job: &mut PastJob, status: &JobStatus) {
+fn describe(job: &mut JobRecord, status: &JobStatus) {
     job.original_weight = status.observed.original.cpu_weight.or(job.original_weight);
     describe_learning(job, &status.observed.learning);
 }
 
-fn describe_learning(job: &mut PastJob, learning: &Learning) {
+fn describe_learning(job: &mut JobRecord, learning: &Learning) {
     if job.metric != learning.metric && learning.metric.is_some() {
         job.metric.clone_from(&learning.metric);
     }
@@ -249,10 +250,10 @@ fn describe_learning(job: &mut PastJob, learning: &Learning) {
     }
 }
 
-fn moment(status: &JobStatus, job: u64, unix_ms: u64) -> Moment {
+fn sample(status: &JobStatus, job: u64, unix_ms: u64) -> Sample {
     let observed = &status.observed;
     let (gpus, gpu_memory) = GpuUse::sum(&observed.gpus);
-    let seen = Moment {
+    let seen = Sample {
         job,
         unix_ms,
         cpu: observed.usage.cpu,
@@ -265,7 +266,7 @@ fn moment(status: &JobStatus, job: u64, unix_ms: u64) -> Moment {
         weight: observed.limits.cpu_weight,
         state: observed.state,
         hold: observed.hold.clone(),
-        decision: status.plan.as_ref().map(|plan| PastDecision {
+        decision: status.plan.as_ref().map(|plan| DecisionRecord {
             list: plan.list,
             growth: plan.growth.cpu,
             limit: plan.limit,
@@ -277,9 +278,9 @@ fn moment(status: &JobStatus, job: u64, unix_ms: u64) -> Moment {
     learnt(&observed.learning, seen)
 }
 
-/// The moment with what the log has told by then.
-fn learnt(learning: &Learning, seen: Moment) -> Moment {
-    Moment {
+/// The sample with what the log has told by then.
+fn learnt(learning: &Learning, seen: Sample) -> Sample {
+    Sample {
         value: learning.latest.map(|latest| latest.value),
         progress: learning.progress.map(|progress| progress.current),
         quality: learning.curve.map(|curve| curve.quality),

@@ -89,9 +89,9 @@ fn an_hour_that_only_goes_on_is_a_few_hundred_rows_and_its_sums_are_exact() {
     }
     recorder.happened(&ended("x", 3_602_000));
     let batch = recorder.take();
-    assert!((100..700).contains(&batch.moments.len()), "{}", batch.moments.len());
-    assert_eq!(batch.moments.iter().filter(|moment| moment.is_turn).count(), 2, "the first and the last");
-    let last = batch.moments.last().unwrap();
+    assert!((100..700).contains(&batch.samples.len()), "{}", batch.samples.len());
+    assert_eq!(batch.samples.iter().filter(|sample| sample.is_turn).count(), 2, "the first and the last");
+    let last = batch.samples.last().unwrap();
     assert_eq!((last.unix_ms, last.progress), (START + 3_600_000, Some(3_600.0)));
     assert_eq!(batch.jobs[&1].ended_unix_ms, Some(START + 3_602_000));
     assert!(batch.node.len() < 10, "{}", batch.node.len());
@@ -103,7 +103,7 @@ fn a_new_decision_is_kept_at_once() {
     recorder.observe(&status(600_000, vec![job("x", 600_000, 1.0, 0.25, 2)]));
     recorder.observe(&status(600_700, vec![job("x", 600_700, 1.0, 0.75, 1)]));
     let batch = recorder.take();
-    let kept: Vec<(u64, bool)> = batch.moments.iter().map(|moment| (moment.unix_ms - START, moment.is_turn)).collect();
+    let kept: Vec<(u64, bool)> = batch.samples.iter().map(|sample| (sample.unix_ms - START, sample.is_turn)).collect();
     assert_eq!(kept, [(600_000, true), (600_700, true)]);
 }
 
@@ -120,7 +120,7 @@ fn what_a_job_has_of_gpus_is_kept_where_it_changed() {
     }
     let kept: Vec<(u64, f64, Bytes)> = recorder
         .take()
-        .moments
+        .samples
         .iter()
         .map(|kept| (kept.unix_ms - START, kept.gpus.unwrap(), kept.gpu_memory.unwrap()))
         .collect();
@@ -138,7 +138,7 @@ fn a_cgroup_that_is_already_gone_does_not_take_its_counters_with_it() {
     gone.observed.usage = Usage::default();
     recorder.observe(&status(14_000, vec![gone]));
     recorder.happened(&ended("x", 15_000));
-    let last = recorder.take().moments.pop().unwrap();
+    let last = recorder.take().samples.pop().unwrap();
     assert_eq!((last.unix_ms, last.cpu), (START + 14_000, Some(CpuTime(40_000_000))));
 }
 
@@ -169,7 +169,7 @@ fn a_job_that_outlives_the_daemon_goes_on_under_its_number_and_one_that_does_not
     let batch = after.take();
     assert_eq!(batch.jobs[&1].ended_unix_ms, None);
     assert_eq!(batch.jobs[&2].ended_unix_ms, Some(START + 10_000), "last seen then");
-    assert!(batch.moments.iter().all(|moment| moment.job == 1));
+    assert!(batch.samples.iter().all(|sample| sample.job == 1));
 }
 
 #[test]
@@ -181,9 +181,9 @@ fn a_clock_that_is_set_back_does_not_turn_the_order_around() {
         status.unix_ms = START + unix;
         status.jobs[0].observed.started = Millis(now - unix + 1_000); // the engine's start is a wall clock's
         recorder.observe(&status);
-        for moment in recorder.take().moments {
-            assert!(moment.unix_ms > last, "{} after {last}", moment.unix_ms);
-            last = moment.unix_ms;
+        for sample in recorder.take().samples {
+            assert!(sample.unix_ms > last, "{} after {last}", sample.unix_ms);
+            last = sample.unix_ms;
         }
     }
 }
@@ -195,7 +195,7 @@ fn a_disk_that_fails_for_hours_costs_bounded_memory() {
         let share = if at % 2 == 0 { 0.2 } else { 0.8 };
         recorder.observe(&status(at * 1_000, vec![job("x", at * 1_000, 1.0, share, 1)]));
     }
-    assert!(recorder.take().moments.len() <= ROWS_AT_MOST);
+    assert!(recorder.take().samples.len() <= ROWS_AT_MOST);
 }
 
 #[test]
@@ -224,11 +224,11 @@ fn the_first_and_the_last_value_are_kept_although_both_came_between_two_snapshot
     recorder.read_to_end(&ContainerId::new("a"), &learning);
     recorder.read_to_end(&ContainerId::new("a"), &Learning::default()); // told once
     let batch = recorder.take();
-    let values: Vec<Option<f64>> = batch.moments.iter().map(|moment| moment.value).collect();
+    let values: Vec<Option<f64>> = batch.samples.iter().map(|sample| sample.value).collect();
     assert_eq!(values, [Some(2.0), Some(0.5), Some(0.125)]);
-    assert!(batch.moments.is_sorted_by_key(|moment| moment.unix_ms), "{:?}", batch.moments);
+    assert!(batch.samples.is_sorted_by_key(|sample| sample.unix_ms), "{:?}", batch.samples);
     assert_eq!(
         batch.jobs.values().next().and_then(|job| job.ended_unix_ms),
-        batch.moments.last().map(|last| last.unix_ms)
+        batch.samples.last().map(|last| last.unix_ms)
     );
 }

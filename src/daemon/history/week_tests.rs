@@ -81,7 +81,7 @@ fn look(training: &mut Training, at: u64, of: usize, dice: &mut ChaCha8Rng) {
     }
 }
 
-/// Bytes on the disk after `days` of `jobs` jobs at a time, rows of moments left, and jobs in all.
+/// Bytes on the disk after `days` of `jobs` jobs at a time, rows of samples left, and jobs in all.
 fn lived(jobs: usize, days: f64) -> (u64, u64) {
     let folder = tempfile::tempdir().unwrap();
     let mut store = HistoryStore::open(folder.path()).unwrap().store;
@@ -125,7 +125,7 @@ fn lived(jobs: usize, days: f64) -> (u64, u64) {
 #[test]
 fn a_day_of_a_few_jobs_takes_its_part_of_the_bound() {
     let (bytes, born) = lived(10, 0.25);
-    // 200 MB for 200 jobs and a week; no moment is old enough to be thinned yet.
+    // 200 MB for 200 jobs and a week; no sample is old enough to be thinned yet.
     let part = 200e6 * 10.0 / 200.0 * 0.25 / 7.0;
     eprintln!("{born} jobs in six hours, ten at a time: {bytes} bytes of {part:.0}");
     assert!((bytes as f64) < 2.0 * part);

@@ -5,7 +5,7 @@
 //! A block in which the policy's settings changed does not count; one in which no job ran does.
 
 use crate::model::{
-    BlockWork, ContainerId, CpuTime, HoldbackBlock, Millis, NodeStatus, PastBlock, PolicySettings, RunState,
+    BlockRecord, BlockWork, ContainerId, CpuTime, HoldbackBlock, Millis, NodeStatus, PolicySettings, RunState,
 };
 use std::collections::BTreeMap;
 
@@ -41,7 +41,11 @@ struct Seen {
 
 impl Windows {
     /// Takes note of a snapshot, whose jobs have these numbers; gives the block that it ends.
-    pub fn observe(&mut self, status: &NodeStatus, number: impl Fn(&ContainerId) -> Option<u64>) -> Option<PastBlock> {
+    pub fn observe(
+        &mut self,
+        status: &NodeStatus,
+        number: impl Fn(&ContainerId) -> Option<u64>,
+    ) -> Option<BlockRecord> {
         let is_same = |window: &Window| status.holdback.is_some_and(|now| is_same(&window.block, &now));
         let mut over = None;
         if !self.now.as_ref().is_some_and(is_same) {
@@ -84,7 +88,7 @@ impl Window {
         }
     }
 
-    fn over(mut self, next: &NodeStatus, number: &impl Fn(&ContainerId) -> Option<u64>) -> Option<PastBlock> {
+    fn over(mut self, next: &NodeStatus, number: &impl Fn(&ContainerId) -> Option<u64>) -> Option<BlockRecord> {
         let until = self.block.until_unix_ms;
         if (until..=until + LATE_AT_MOST_MS).contains(&next.unix_ms) {
             self.look(next, number);
@@ -98,7 +102,7 @@ impl Window {
         let jobs = self.jobs.into_iter().filter(|(_, seen)| !seen.is_spoilt);
         let work = jobs.map(|(job, seen)| BlockWork { job, cpu: seen.last.since(seen.first) }).collect();
         let HoldbackBlock { plain, from_unix_ms, .. } = self.block;
-        Some(PastBlock { from_unix_ms, until_unix_ms: until, plain, span: Millis(last - first), work })
+        Some(BlockRecord { from_unix_ms, until_unix_ms: until, plain, span: Millis(last - first), work })
     }
 }
 
@@ -140,7 +144,7 @@ mod tests {
     }
 
     /// The blocks that end while these snapshots come.
-    fn over(snapshots: impl IntoIterator<Item = NodeStatus>) -> Vec<PastBlock> {
+    fn over(snapshots: impl IntoIterator<Item = NodeStatus>) -> Vec<BlockRecord> {
         let mut windows = Windows::default();
         snapshots.into_iter().filter_map(|status| windows.observe(&status, number)).collect()
     }

@@ -13,7 +13,7 @@ mod lock;
 mod migration;
 mod originals;
 mod positions;
-mod precedents;
+mod prior_runs;
 mod schema;
 mod scopes;
 
@@ -21,7 +21,7 @@ pub use error::StoreError;
 pub use freezable::Freezable;
 pub use originals::{Original, Originals};
 pub use positions::{ApiMark, LogPlace, ReadPosition};
-pub use precedents::{PRECEDENTS_KEPT, RUNS_KEPT};
+pub use prior_runs::{PRIOR_RUNS_KEPT, RUNS_KEPT};
 pub use scopes::{ScopeRecord, ScopeRecords};
 
 use lock::Lock;

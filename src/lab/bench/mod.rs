@@ -3,12 +3,12 @@
 //! Policies take turns within a repeat, plain sharing first, so that a machine that slows down slows all of them. Runs that other
 //! processes or the hypervisor spoiled are marked. Imports: the trial, model.
 
-mod contender;
 mod list;
 mod placeholder;
 mod quality;
 mod report;
 mod summary;
+mod variant;
 
 use crate::lab::trial::backend::{Backend, RuntimeChoice};
 use crate::lab::trial::confine::Cores;
@@ -23,11 +23,11 @@ use crate::term::exit::{Exit, Failure};
 use crate::term::screen::Screen;
 use anyhow::{Context, Result};
 use clap::Args;
-use contender::{Contender, FAIR};
 use list::Making;
 use std::path::PathBuf;
 use std::time::Duration;
 use summary::Bench;
+use variant::{FAIR, Variant};
 
 /// What to run and how often.
 #[derive(Args, Clone, Debug)]
@@ -36,8 +36,8 @@ pub struct BenchArgs {
     /// The list of jobs, for example config/examples/bench.toml
     jobs: PathBuf,
     /// Policies to compare; plain sharing (fair) always runs first
-    #[arg(long, value_delimiter = ',', default_value = "fair,flowcon,balanced,completion", value_parser = Contender::named)]
-    policy: Vec<Contender>,
+    #[arg(long, value_delimiter = ',', default_value = "fair,flowcon,balanced,completion", value_parser = Variant::named)]
+    policy: Vec<Variant>,
     /// How often each policy runs
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeats: u32,
@@ -129,16 +129,16 @@ async fn run_all(
     backend: &Backend,
     governing: &Governing,
     view: &ProgressView,
-) -> Result<Vec<(Contender, RunOutcome)>> {
-    let mut contenders = vec![FAIR];
-    for contender in &args.policy {
-        if !contenders.contains(contender) {
-            contenders.push(*contender);
+) -> Result<Vec<(Variant, RunOutcome)>> {
+    let mut variants = vec![FAIR];
+    for variant in &args.policy {
+        if !variants.contains(variant) {
+            variants.push(*variant);
         }
     }
     let interval = Millis(args.interval.as_millis() as u64);
-    let run = async |contender: Contender, jobs: &[Job], state_dir: PathBuf| {
-        let governor = governing.start(temp_dir, state_dir, contender.settings(interval), backend).await?;
+    let run = async |variant: Variant, jobs: &[Job], state_dir: PathBuf| {
+        let governor = governing.start(temp_dir, state_dir, variant.settings(interval), backend).await?;
         let outcome = trial::run(backend, &governor, jobs, view, OnFailure::Stop).await;
         backend.clear().await;
         governing.stop().await;
@@ -155,14 +155,14 @@ async fn run_all(
     };
     let mut runs = Vec::new();
     for (repeat, jobs) in list.repeats.iter().enumerate() {
-        for &contender in &contenders {
-            let which = || format!("repeat {} of {}: {}", repeat + 1, args.repeats, contender.name);
+        for &variant in &variants {
+            let which = || format!("repeat {} of {}: {}", repeat + 1, args.repeats, variant.name);
             view.say(&which());
             let state_dir =
                 known.as_ref().map_or_else(|| Ok(temp_dir.new_state_dir()), |known| temp_dir.state_dir_like(known))?;
-            let outcome = run(contender, jobs, state_dir).await.with_context(which)?;
-            view.say(&summary::line(contender, &outcome));
-            runs.push((contender, outcome));
+            let outcome = run(variant, jobs, state_dir).await.with_context(which)?;
+            view.say(&summary::line(variant, &outcome));
+            runs.push((variant, outcome));
         }
     }
     Ok(runs)

@@ -20,9 +20,9 @@ pub fn html(bench: &Bench) -> String {
         .runs
         .iter()
         .enumerate()
-        .map(|(number, (contender, run))| {
-            let spoilt = if bench.spoilt(*contender, run).is_some() { " (spoilt)" } else { "" };
-            let name = format!("run {}: {}{spoilt}", number + 1, contender.name);
+        .map(|(number, (variant, run))| {
+            let spoilt = if bench.spoilt(*variant, run).is_some() { " (spoilt)" } else { "" };
+            let name = format!("run {}: {}{spoilt}", number + 1, variant.name);
             let size = PanelSize { width: WIDTH, height: HEIGHT, longest };
             let shares = panel(run, &name, &size).inline(&name);
             format!("<section class=\"grid2\">{shares}{}</section>\n", evaluations(run, longest).inline("evaluations"))

@@ -2,8 +2,8 @@
 //!
 //! Imports: the trial's outcomes, cli's tables.
 
-use super::contender::{Contender, FAIR};
 use super::quality::{PARTS, time_to};
+use super::variant::{FAIR, Variant};
 use crate::lab::trial::job::Job;
 use crate::lab::trial::outcome::RunOutcome;
 use crate::term::screen::{Look, Tone};
@@ -26,7 +26,7 @@ pub struct Bench {
     seen_before: bool,
     job_names: Vec<String>,
     /// In the order in which they ran.
-    pub runs: Vec<(Contender, RunOutcome)>,
+    pub runs: Vec<(Variant, RunOutcome)>,
 }
 
 /// One policy's runs: of each quantity the median over the repeats.
@@ -84,7 +84,7 @@ impl Bench {
         runtime: &'static str,
         seen_before: bool,
         jobs: &[Job],
-        runs: Vec<(Contender, RunOutcome)>,
+        runs: Vec<(Variant, RunOutcome)>,
     ) -> Bench {
         let job_names = jobs.iter().map(|job| job.name.clone()).collect();
         Bench { list: list.to_owned(), runtime, seen_before, job_names, runs }
@@ -96,37 +96,37 @@ impl Bench {
         format!("{} on {}{seen}", self.list, self.runtime)
     }
 
-    fn contenders(&self) -> Vec<Contender> {
+    fn variants(&self) -> Vec<Variant> {
         let mut seen = Vec::new();
-        for (contender, _) in &self.runs {
-            if !seen.contains(contender) {
-                seen.push(*contender);
+        for (variant, _) in &self.runs {
+            if !seen.contains(variant) {
+                seen.push(*variant);
             }
         }
         seen
     }
 
-    fn runs_of(&self, contender: Contender) -> Vec<&RunOutcome> {
-        self.runs.iter().filter(|(of, _)| *of == contender).map(|(_, run)| run).collect()
+    fn runs_of(&self, variant: Variant) -> Vec<&RunOutcome> {
+        self.runs.iter().filter(|(of, _)| *of == variant).map(|(_, run)| run).collect()
     }
 
     /// The medians.
     pub fn summary(&self) -> Summary {
         let fair = completions(&self.runs_of(FAIR));
-        let policies = self.contenders().into_iter().map(|contender| self.policy_summary(contender, &fair)).collect();
+        let policies = self.variants().into_iter().map(|variant| self.policy_summary(variant, &fair)).collect();
         let (list, runtime, seen_before) = (self.list.clone(), self.runtime, self.seen_before);
         Summary { list, runtime, seen_before, jobs: self.job_names.clone(), policies }
     }
 
-    fn policy_summary(&self, contender: Contender, fair: &[f64]) -> PolicySummary {
-        let runs = self.runs_of(contender);
+    fn policy_summary(&self, variant: Variant, fair: &[f64]) -> PolicySummary {
+        let runs = self.runs_of(variant);
         let completion_s = completions(&runs);
         let ratios = completion_s.iter().zip(fair).map(|(own, plain)| own / plain - 1.0);
         let [mean_t90_s, mean_t95_s, mean_t99_s] = PARTS.map(|part| mean_quality_time(&runs, part));
         PolicySummary {
-            policy: contender.name,
+            policy: variant.name,
             runs: runs.len(),
-            spoilt_runs: runs.iter().filter(|run| self.spoilt(contender, run).is_some()).count(),
+            spoilt_runs: runs.iter().filter(|run| self.spoilt(variant, run).is_some()).count(),
             mean_completion_s: median(runs.iter().map(|run| run.mean_completion_s)).unwrap_or(0.0),
             mean_t90_s,
             mean_t95_s,
@@ -145,17 +145,17 @@ impl Bench {
     pub fn page(&self, look: &Look) -> String {
         let summary = self.summary();
         let mut page = format!("{}\n\n{}\n{}", self.title(), by_policy(&summary, look), by_job(&summary, look));
-        for (number, (contender, run)) in self.runs.iter().enumerate() {
-            if let Some(why) = self.spoilt(*contender, run) {
-                page.push_str(&format!("\nspoilt: run {} ({}): {why}", number + 1, contender.name));
+        for (number, (variant, run)) in self.runs.iter().enumerate() {
+            if let Some(why) = self.spoilt(*variant, run) {
+                page.push_str(&format!("\nspoilt: run {} ({}): {why}", number + 1, variant.name));
             }
         }
         page
     }
 
     /// Why a run says little: something else had a noticeable part of the machine, or the machine was slow.
-    pub fn spoilt(&self, contender: Contender, run: &RunOutcome) -> Option<String> {
-        let least = self.runs_of(contender).iter().map(|run| run.cpu_s).fold(f64::INFINITY, f64::min);
+    pub fn spoilt(&self, variant: Variant, run: &RunOutcome) -> Option<String> {
+        let least = self.runs_of(variant).iter().map(|run| run.cpu_s).fold(f64::INFINITY, f64::min);
         let (others, stolen) = (100.0 * run.foreign.others, 100.0 * run.foreign.stolen);
         if run.foreign.others + run.foreign.stolen > SPOILT_ABOVE {
             Some(format!("other processes used {others:.0} % of the CPU, the hypervisor took {stolen:.0} %"))
@@ -171,11 +171,11 @@ impl Bench {
 }
 
 /// One run in a line, told when it ends: whoever breaks the benchmark off keeps what was measured.
-pub fn line(contender: Contender, run: &RunOutcome) -> String {
+pub fn line(variant: Variant, run: &RunOutcome) -> String {
     let quality = mean_quality_time(&[run], 0.95).map_or_else(|| "never".to_owned(), |time| format!("{time:.1} s"));
     format!(
         "  {}: mean completion {:.1} s, to 95 % {quality}, makespan {:.1} s, {:.0} CPU-seconds, {:.0} % of the CPU foreign, {:.0} % stolen",
-        contender.name,
+        variant.name,
         run.mean_completion_s,
         run.makespan_s,
         run.cpu_s,
@@ -313,7 +313,7 @@ mod tests {
 
     fn bench() -> Bench {
         let busy = Foreign { others: 0.3, ..Foreign::default() };
-        let flowcon = Contender::named("flowcon").unwrap();
+        let flowcon = Variant::named("flowcon").unwrap();
         let runs = vec![
             (FAIR, run([40.0, 20.0], Foreign::default())),
             (flowcon, run([44.0, 10.0], Foreign::default())),
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn the_same_work_at_a_higher_price_tells_of_a_slower_machine() {
         let mut bench = bench();
-        bench.runs.iter_mut().filter(|(contender, _)| *contender == FAIR).for_each(|(_, run)| run.cpu_s = 70.0);
+        bench.runs.iter_mut().filter(|(variant, _)| *variant == FAIR).for_each(|(_, run)| run.cpu_s = 70.0);
         bench.runs[1].1.cpu_s = 60.0;
         bench.runs[3].1.cpu_s = 54.0;
         let summary = bench.summary();

@@ -27,7 +27,7 @@ const CLEARLY: f64 = 1.25;
 
 /// A job that uses the GPU, and may be frozen.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Contender {
+pub struct GpuJob {
     /// Which.
     pub id: ContainerId,
     /// The part of the GPU that the policy gives it, or of the node: the largest is favoured.
@@ -53,13 +53,13 @@ pub struct Favour {
 
 impl Favour {
     /// For which part of the time each is to be frozen from now on, 0 .. 1; who is not in the answer is not to be.
-    pub fn step(&mut self, contenders: &[Contender], now: Millis) -> BTreeMap<ContainerId, f64> {
-        let Some(favoured) = self.choose(contenders) else {
+    pub fn step(&mut self, gpu_jobs: &[GpuJob], now: Millis) -> BTreeMap<ContainerId, f64> {
+        let Some(favoured) = self.choose(gpu_jobs) else {
             *self = Favour::default();
             return BTreeMap::new();
         };
         let others: Vec<ContainerId> =
-            contenders.iter().map(|other| &other.id).filter(|id| **id != favoured.id).cloned().collect();
+            gpu_jobs.iter().map(|other| &other.id).filter(|id| **id != favoured.id).cloned().collect();
         if self.favoured.as_ref() != Some(&favoured.id) || self.others != others {
             *self = Favour { favoured: Some(favoured.id.clone()), others, ..Favour::default() };
         }
@@ -87,11 +87,11 @@ impl Favour {
     }
 
     /// The one with the largest share; the present one as long as no other's is clearly larger.
-    fn choose<'a>(&self, contenders: &'a [Contender]) -> Option<&'a Contender> {
-        let largest = contenders.iter().reduce(|best, next| if next.share > best.share { next } else { best })?;
-        let present = contenders.iter().find(|contender| Some(&contender.id) == self.favoured.as_ref());
+    fn choose<'a>(&self, gpu_jobs: &'a [GpuJob]) -> Option<&'a GpuJob> {
+        let largest = gpu_jobs.iter().reduce(|best, next| if next.share > best.share { next } else { best })?;
+        let present = gpu_jobs.iter().find(|gpu_job| Some(&gpu_job.id) == self.favoured.as_ref());
         let stays = present.filter(|present| largest.share < CLEARLY * present.share);
-        (contenders.len() > 1).then(|| stays.unwrap_or(largest))
+        (gpu_jobs.len() > 1).then(|| stays.unwrap_or(largest))
     }
 
     /// Units a second since the last measurement, once there is enough time between; `None` also where they make no sense.
@@ -132,9 +132,9 @@ mod tests {
     use crate::model::ProgressUnit;
     use proptest::prelude::*;
 
-    fn contender(name: &str, share: f64, done: f64, now: Millis) -> Contender {
+    fn gpu_job(name: &str, share: f64, done: f64, now: Millis) -> GpuJob {
         let progress = Progress { unit: ProgressUnit::Step, current: done, total: None, at: now };
-        Contender { id: ContainerId::new(name), share, progress: Some(progress) }
+        GpuJob { id: ContainerId::new(name), share, progress: Some(progress) }
     }
 
     /// Two jobs on one GPU for some seconds: how often the favoured one has had 95 % of its speed alone, and the others' part of the time
@@ -148,7 +148,7 @@ mod tests {
             let speed = 10.0 * (1.0 - slows * beside);
             done += speed;
             kept += u64::from(speed >= 9.5);
-            frozen = favour.step(&[contender("a", 0.8, done, now), contender("b", 0.2, 0.0, now)], now);
+            frozen = favour.step(&[gpu_job("a", 0.8, done, now), gpu_job("b", 0.2, 0.0, now)], now);
         }
         (kept as f64 / seconds as f64, 1.0 - frozen.get(&ContainerId::new("b")).copied().unwrap_or(0.0))
     }
@@ -165,10 +165,9 @@ mod tests {
     #[test]
     fn without_progress_of_the_favoured_one_nobody_is_frozen() {
         let mut favour = Favour::default();
-        let silent =
-            |now| [Contender { progress: None, ..contender("a", 0.8, 0.0, now) }, contender("b", 0.2, 0.0, now)];
+        let silent = |now| [GpuJob { progress: None, ..gpu_job("a", 0.8, 0.0, now) }, gpu_job("b", 0.2, 0.0, now)];
         assert!(favour.step(&silent(Millis::from_secs(1)), Millis::from_secs(1)).is_empty());
-        let stale = [contender("a", 0.8, 5.0, Millis(0)), contender("b", 0.2, 0.0, Millis(0))];
+        let stale = [gpu_job("a", 0.8, 5.0, Millis(0)), gpu_job("b", 0.2, 0.0, Millis(0))];
         assert!(!favour.step(&stale, Millis::from_secs(1)).is_empty());
         assert!(favour.step(&stale, Millis::from_secs(61)).is_empty());
     }
@@ -178,7 +177,7 @@ mod tests {
         let mut favour = Favour::default();
         let mut second = |second: u64| {
             let now = Millis::from_secs(second);
-            let jobs = [contender("a", 0.8, counter(second), now), contender("b", 0.2, 0.0, now)];
+            let jobs = [gpu_job("a", 0.8, counter(second), now), gpu_job("b", 0.2, 0.0, now)];
             1.0 - favour.step(&jobs, now).get(&ContainerId::new("b")).copied().unwrap_or(0.0)
         };
         (0..seconds).map(&mut second).collect()
@@ -222,10 +221,10 @@ mod tests {
                 let now = Millis::from_secs(second + 100);
                 let at = Millis::from_secs(second + 100 - age);
                 let job = |(number, share): (usize, &f64)| {
-                    let told = contender(&number.to_string(), *share, counter.unwrap_or(0.0), at);
-                    Contender { progress: counter.and(told.progress), ..told }
+                    let told = gpu_job(&number.to_string(), *share, counter.unwrap_or(0.0), at);
+                    GpuJob { progress: counter.and(told.progress), ..told }
                 };
-                let jobs: Vec<Contender> = shares.iter().enumerate().map(job).collect();
+                let jobs: Vec<GpuJob> = shares.iter().enumerate().map(job).collect();
                 let frozen = favour.step(&jobs, now);
                 prop_assert!(frozen.len() < jobs.len());
                 prop_assert!(frozen.values().all(|part| (0.0..1.0).contains(part)));
@@ -241,10 +240,10 @@ mod tests {
         let now = Millis::from_secs(1);
         let mut favour = Favour::default();
         let step = |favour: &mut Favour, a: f64, b: f64| -> Vec<String> {
-            let frozen = favour.step(&[contender("a", a, 1.0, now), contender("b", b, 1.0, now)], now);
+            let frozen = favour.step(&[gpu_job("a", a, 1.0, now), gpu_job("b", b, 1.0, now)], now);
             frozen.keys().map(|id| id.as_str().to_owned()).collect()
         };
-        assert!(favour.step(&[contender("a", 1.0, 1.0, now)], now).is_empty());
+        assert!(favour.step(&[gpu_job("a", 1.0, 1.0, now)], now).is_empty());
         assert_eq!(step(&mut favour, 0.6, 0.4), ["b"]);
         assert_eq!(step(&mut favour, 0.48, 0.52), ["b"]);
         assert_eq!(step(&mut favour, 0.4, 0.6), ["a"]);

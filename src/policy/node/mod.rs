@@ -32,7 +32,7 @@ use crate::model::{ContainerObservation, CpuWeight};
 
 pub use check::{Violation, check, leave_out};
 pub use diff::diff;
-pub use favour::{Contender, Favour};
+pub use favour::{Favour, GpuJob};
 pub use governor::Governor;
 pub use holdback::Holdback;
 

@@ -58,7 +58,7 @@ impl History {
 mod tests {
     use super::*;
     use crate::model::{ClaimOrigin, Direction, Estimate, Evaluation, Millis, Progress, ProgressUnit};
-    use crate::progress::Precedent;
+    use crate::progress::PriorRun;
     use crate::progress::claim::of_command;
     use std::sync::Arc;
 
@@ -152,10 +152,10 @@ mod tests {
     fn before_the_first_line_a_claim_counts_in_what_the_last_run_counted() {
         let mut before = claiming("");
         train(&mut before, 1..=30, Some(30.0));
-        let precedent: Arc<Precedent> = Arc::new(before.precedent().expect("it improved"));
+        let prior_run: Arc<PriorRun> = Arc::new(before.prior_run().expect("it improved"));
         let foretold = |line: &str| {
             let mut history = claiming(line);
-            history.lean_on(vec![precedent.clone()]);
+            history.lean_on(vec![prior_run.clone()]);
             likely(history.peek(Millis(0)).units_to_completion)
         };
         assert_eq!(foretold("python train.py"), Some(30.0));

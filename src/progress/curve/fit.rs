@@ -19,12 +19,12 @@
 //!
 //! ## Cost
 //!
-//! Candidates × points: about 50 × 60 evaluations of a formula, below 20 µs, and for each precedent 6 × 60 searches in its points.
+//! Candidates × points: about 50 × 60 evaluations of a formula, below 20 µs, and for each prior run 6 × 60 searches in its points.
 
 use super::series::Point;
 use super::shape::{Shape, candidates, stretched};
 use crate::model::Estimate;
-use crate::progress::precedent::Precedent;
+use crate::progress::prior_run::PriorRun;
 
 /// Quality that counts as reached, of the final improvement.
 const QUALITY: f64 = 0.95;
@@ -49,10 +49,10 @@ const EXPONENTIAL: f64 = 1.0;
 const STILL_AHEAD: f64 = 0.1;
 
 /// Logarithm of how much more probable an earlier run's curve is than a formula.
-const PRECEDENT: f64 = 3.0;
+const PRIOR_RUN: f64 = 3.0;
 
-/// A precedent carries noise of its own, and formulas are chosen among many: its squared error may be so many times theirs.
-const PRECEDENT_ERROR: f64 = 3.0;
+/// A prior run carries noise of its own, and formulas are chosen among many: its squared error may be so many times theirs.
+const PRIOR_RUN_ERROR: f64 = 3.0;
 
 /// One candidate with its coefficients.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +77,7 @@ impl<'a> Fit<'a> {
         points: &[Point],
         start: f64,
         total: Option<f64>,
-        precedents: impl Iterator<Item = &'a Precedent>,
+        prior_runs: impl Iterator<Item = &'a PriorRun>,
     ) -> Option<Fit<'a>> {
         let last = points.last()?;
         let seen = last.x - start;
@@ -88,9 +88,9 @@ impl<'a> Fit<'a> {
         let moments = Moments::of(points);
         let freedom = (points.len() as f64 - 2.0).max(1.0);
         let formulas = candidates(seen, whole).map(|shape| (shape, log_prior(shape, whole, total.is_some())));
-        let in_favour = PRECEDENT + 0.5 * freedom * PRECEDENT_ERROR.ln();
-        let seen_before = precedents
-            .flat_map(|precedent| stretched(precedent, start, last.x, total))
+        let in_favour = PRIOR_RUN + 0.5 * freedom * PRIOR_RUN_ERROR.ln();
+        let seen_before = prior_runs
+            .flat_map(|prior_run| stretched(prior_run, start, last.x, total))
             .map(|(shape, prior)| (shape, prior + in_favour));
         let mut tried: Vec<Candidate> = formulas
             .chain(seen_before)
@@ -214,14 +214,14 @@ fn normalise(candidates: &mut Vec<Candidate>) {
     candidates.iter_mut().for_each(|c| c.weight /= sum);
 }
 
-/// Units on the counter at 95 % of the final improvement, as precedents alone have it: before a run has printed enough to fit anything.
-pub(super) fn foreseen<'a>(precedents: impl Iterator<Item = &'a Precedent>, total: Option<f64>) -> Option<Estimate> {
+/// Units on the counter at 95 % of the final improvement, as prior runs alone have it: before a run has printed enough to fit anything.
+pub(super) fn foreseen<'a>(prior_runs: impl Iterator<Item = &'a PriorRun>, total: Option<f64>) -> Option<Estimate> {
     let answer = |(shape, prior): (Shape<'_>, f64)| {
         let whole = total.map_or(1.0, |total| shape.level(total));
         (shape.units_to(QUALITY * whole), prior.exp())
     };
     let mut answers: Vec<(f64, f64)> =
-        precedents.flat_map(|precedent| stretched(precedent, 0.0, 0.0, total)).map(answer).collect();
+        prior_runs.flat_map(|prior_run| stretched(prior_run, 0.0, 0.0, total)).map(answer).collect();
     let sum: f64 = answers.iter().map(|(_, weight)| weight).sum();
     answers.iter_mut().for_each(|(_, weight)| *weight /= sum);
     (!answers.is_empty()).then(|| quantiles(answers))

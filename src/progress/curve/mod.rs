@@ -37,7 +37,7 @@ mod series;
 mod shape;
 
 use super::claim::Claim;
-use super::precedent::Precedent;
+use super::prior_run::PriorRun;
 use crate::model::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Millis, Phase, Progress, ProgressUnit};
 use fit::Fit;
 use improvements::Improvements;
@@ -75,7 +75,7 @@ pub(super) struct History {
     carried_to: Option<f64>,
     /// Earlier runs of the same training; whoever makes the tracker knows them.
     #[serde(skip)]
-    precedents: Vec<Arc<Precedent>>,
+    prior_runs: Vec<Arc<PriorRun>>,
     /// Totals found outside of the log; whoever makes the tracker finds them again.
     #[serde(skip)]
     claims: Vec<Claim>,
@@ -116,22 +116,22 @@ impl History {
     /// Forgets the evaluations (another metric was chosen), keeps progress. No gain is known until two intervals have passed.
     pub(super) fn restart(&mut self, direction: Option<Direction>) {
         let (progress, pace) = (self.progress, std::mem::take(&mut self.pace));
-        let (precedents, claims) = (std::mem::take(&mut self.precedents), std::mem::take(&mut self.claims));
-        *self = History { progress, pace, precedents, claims, ..History::new(direction) };
+        let (prior_runs, claims) = (std::mem::take(&mut self.prior_runs), std::mem::take(&mut self.claims));
+        *self = History { progress, pace, prior_runs, claims, ..History::new(direction) };
     }
 
     /// Earlier runs of the same training, which fits may lean on from now on.
-    pub(super) fn lean_on(&mut self, precedents: Vec<Arc<Precedent>>) {
-        self.precedents = precedents;
+    pub(super) fn lean_on(&mut self, prior_runs: Vec<Arc<PriorRun>>) {
+        self.prior_runs = prior_runs;
     }
 
     /// This run's curve, for later ones, once it has come to its end.
-    pub(super) fn precedent(&self) -> Option<Precedent> {
+    pub(super) fn prior_run(&self) -> Option<PriorRun> {
         let mut points: Vec<_> = self.improvements.whole().map(|point| (point.x, point.y, point.count)).collect();
         if let Some((end, _, _)) = points.last_mut() {
             *end = end.max(self.improvements.units); // a point stands at the mean of what was merged
         }
-        Precedent::new(self.direction?, self.unit(), points, self.deviation())
+        PriorRun::new(self.direction?, self.unit(), points, self.deviation())
     }
 
     /// Which way the evaluations improve, as far as it is known.
@@ -218,7 +218,7 @@ impl History {
             units_to_completion: self.units_to_completion(),
             curve: self.curve.or_else(|| self.foreseen()).map(|forecast| forecast.seen_from(self.improvements.units)),
             earlier_runs: self.comparable().count(),
-            earlier_price: self.comparable().last().and_then(|precedent| precedent.cpu_per_unit),
+            earlier_price: self.comparable().last().and_then(|prior_run| prior_run.cpu_per_unit),
             claim: self.claim(),
             is_carried: self.is_carried,
             ..Learning::default()
@@ -244,15 +244,15 @@ impl History {
         Fit::new(points, self.improvements.start, self.total(), self.comparable())
     }
 
-    /// The precedents that count what this run counts; while it has printed nothing, what the latest of them counted.
-    fn comparable(&self) -> impl Iterator<Item = &Precedent> {
-        let latest = self.precedents.last().filter(|_| self.is_silent());
+    /// The prior runs that count what this run counts; while it has printed nothing, what the latest of them counted.
+    fn comparable(&self) -> impl Iterator<Item = &PriorRun> {
+        let latest = self.prior_runs.last().filter(|_| self.is_silent());
         let (direction, unit) = match latest {
             Some(latest) => (Some(latest.direction), latest.unit),
             None => (self.direction, self.unit()),
         };
-        let alike = move |p: &&Precedent| Some(p.direction) == direction && p.unit == unit;
-        self.precedents.iter().map(Arc::as_ref).filter(alike)
+        let alike = move |p: &&PriorRun| Some(p.direction) == direction && p.unit == unit;
+        self.prior_runs.iter().map(Arc::as_ref).filter(alike)
     }
 
     fn is_silent(&self) -> bool {

@@ -2,11 +2,11 @@
 //!
 //! - exponential approach `1 − e^(−k·u)`: gradient descent near a minimum, boosting;
 //! - power law `1 − (1 + u/s)^(−p)`: language models and everything with a long tail;
-//! - a precedent: the curve of an earlier run of the same training, stretched.
+//! - a prior run: the curve of an earlier run of the same training, stretched.
 //!
-//! All can be solved for the units at which a level is reached. Imports: the precedents.
+//! All can be solved for the units at which a level is reached. Imports: the prior runs.
 
-use crate::progress::precedent::Precedent;
+use crate::progress::prior_run::PriorRun;
 
 /// How improvement goes with units `u` since the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,16 +16,16 @@ pub(super) enum Shape<'a> {
     /// `1 − (1 + u/knee)^(−exponent)`
     Power { knee: f64, exponent: f64 },
     /// What took the earlier run a unit takes `stretch` units; `start` is where this run's curve begins on the counter.
-    Seen { precedent: &'a Precedent, stretch: f64, start: f64 },
+    Seen { prior_run: &'a PriorRun, stretch: f64, start: f64 },
 }
 
 impl Shape<'_> {
-    /// Level at `units`, 0 ..= 1; a precedent creeps on beyond its end.
+    /// Level at `units`, 0 ..= 1; a prior run creeps on beyond its end.
     pub(super) fn level(self, units: f64) -> f64 {
         match self {
             Shape::Exponential { rate } => -(-rate * units).exp_m1(),
             Shape::Power { knee, exponent } => 1.0 - (-exponent * (1.0 + units / knee).ln()).exp(),
-            Shape::Seen { precedent, stretch, start } => precedent.level((start + units) / stretch),
+            Shape::Seen { prior_run, stretch, start } => prior_run.level((start + units) / stretch),
         }
     }
 
@@ -35,7 +35,7 @@ impl Shape<'_> {
         match self {
             Shape::Exponential { rate } => left / rate,
             Shape::Power { knee, exponent } => knee * (left / exponent).exp_m1(),
-            Shape::Seen { precedent, stretch, start } => precedent.units_to(level) * stretch - start,
+            Shape::Seen { prior_run, stretch, start } => prior_run.units_to(level) * stretch - start,
         }
     }
 }
@@ -61,22 +61,22 @@ const STRETCHES: [(f64, f64); 5] = [(0.5, -2.0), (0.7, -0.7), (1.0, 0.0), (1.4, 
 /// A run of another length, if its schedule of learning rates is stretched with it.
 const STRETCHED_WITH_THE_LENGTH: f64 = -0.7;
 
-/// A precedent that covers less than this part of a run says too little about its rest: a trial of ten epochs about a thousand.
+/// A prior run that covers less than this part of a run says too little about its rest: a trial of ten epochs about a thousand.
 const COVERS: f64 = 0.4;
 
-/// A precedent on a run whose curve begins at `start`, that is at `now`, and that ends at `total`, each stretch with the logarithm of its
+/// A prior run on a run whose curve begins at `start`, that is at `now`, and that ends at `total`, each stretch with the logarithm of its
 /// prior.
 pub(super) fn stretched(
-    precedent: &Precedent,
+    prior_run: &PriorRun,
     start: f64,
     now: f64,
     total: Option<f64>,
 ) -> impl Iterator<Item = (Shape<'_>, f64)> {
     let run = total.unwrap_or(now);
-    let covers = move |(stretch, _): &(f64, f64)| stretch * precedent.end() >= COVERS * run;
-    let longer = total.map(|total| total / precedent.end()).filter(|ratio| (0.01..=100.0).contains(ratio));
+    let covers = move |(stretch, _): &(f64, f64)| stretch * prior_run.end() >= COVERS * run;
+    let longer = total.map(|total| total / prior_run.end()).filter(|ratio| (0.01..=100.0).contains(ratio));
     let longer = longer.map(|stretch| (stretch, STRETCHED_WITH_THE_LENGTH));
-    let seen = move |(stretch, prior)| (Shape::Seen { precedent, stretch, start }, prior);
+    let seen = move |(stretch, prior)| (Shape::Seen { prior_run, stretch, start }, prior);
     STRETCHES.into_iter().chain(longer).filter(covers).map(seen)
 }
 

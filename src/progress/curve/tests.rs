@@ -240,10 +240,10 @@ fn a_checkpoint_carries_the_history_over() {
 }
 
 /// A whole run of `units` steps along `curve`, as a later one knows it.
-fn seen_before(units: u32, curve: impl Fn(f64) -> f64) -> Vec<Arc<Precedent>> {
+fn seen_before(units: u32, curve: impl Fn(f64) -> f64) -> Vec<Arc<PriorRun>> {
     let mut run = Run::new(Direction::Down, Some(f64::from(units)));
     (0..units / 20).for_each(|_| drop(run.interval(&curve)));
-    vec![Arc::new(run.history.precedent().expect("it improved").costing(2.0 * f64::from(units)))]
+    vec![Arc::new(run.history.prior_run().expect("it improved").costing(2.0 * f64::from(units)))]
 }
 
 /// Falls to the half, rests, and falls again after step 300: 95 % of the improvement comes at about step 347.

@@ -3,9 +3,9 @@
 //! Imports: model.
 
 use super::compare::{ClusterComparison, ClusterSummary, compare};
-use super::contender::ClusterContender;
 use super::report;
 use super::scenario::ClusterScenario;
+use super::variant::ClusterVariant;
 use crate::model::PolicySettings;
 use crate::sim::compare::Change;
 use crate::sim::output::write_whole;
@@ -69,13 +69,13 @@ pub fn run(arguments: &ClusterArguments) -> Result<String, String> {
     for assignment in &arguments.set {
         overrides::apply(assignment, &mut settings, &mut scenario.node)?;
     }
-    let contenders: Result<Vec<_>, _> =
-        arguments.policy.iter().map(|name| ClusterContender::named(name, &settings)).collect();
-    let contenders = contenders?;
+    let variants: Result<Vec<_>, _> =
+        arguments.policy.iter().map(|name| ClusterVariant::named(name, &settings)).collect();
+    let variants = variants?;
     let ClusterArguments { first_seed, seeds, move_cost, .. } = *arguments;
-    let comparison = compare(&scenario, &contenders, first_seed, seeds, move_cost)?;
+    let comparison = compare(&scenario, &variants, first_seed, seeds, move_cost)?;
     if let Some(path) = &arguments.report {
-        let page = report::html(&comparison, &scenario, &contenders, move_cost, arguments.report_seed)?;
+        let page = report::html(&comparison, &scenario, &variants, move_cost, arguments.report_seed)?;
         write_whole(path, page.as_bytes())?;
     }
     if !arguments.json {

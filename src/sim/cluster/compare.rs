@@ -3,9 +3,9 @@
 //! The base is plain Swarm: spread placement, plain sharing on the nodes. It is always run, because the worst loser is measured against it.
 //! Imports: model.
 
-use super::contender::ClusterContender;
 use super::scenario::ClusterScenario;
 use super::submission::Submission;
+use super::variant::ClusterVariant;
 use super::world::{ClusterOutcome, Costs, simulate};
 use crate::model::PolicySettings;
 use crate::sim::compare::each_seed;
@@ -50,26 +50,25 @@ fn as_map<S: Serializer>(policies: &[(String, ClusterSummary)], serializer: S) -
     serializer.collect_map(policies.iter().map(|(name, summary)| (name, summary)))
 }
 
-/// Runs every contender on `seeds` schedules from `first_seed` on.
+/// Runs every variant on `seeds` schedules from `first_seed` on.
 ///
 /// # Errors
 /// A plan that must not be carried out, or jobs that wait for ever.
 pub fn compare(
     scenario: &ClusterScenario,
-    contenders: &[ClusterContender],
+    variants: &[ClusterVariant],
     first_seed: u64,
     seeds: u64,
     move_s: f64,
 ) -> Result<ClusterComparison, String> {
-    let base = ClusterContender::named(BASE, &PolicySettings::default())?;
+    let base = ClusterVariant::named(BASE, &PolicySettings::default())?;
     let by_seed = each_seed(seeds, |seed| {
         let seed = first_seed + seed;
         let submissions = scenario.draw(seed);
-        let run = |contender: &ClusterContender| run(scenario, contender, &submissions, move_s, seed);
+        let run = |variant: &ClusterVariant| run(scenario, variant, &submissions, move_s, seed);
         let of_base = run(&base)?;
-        let each = contenders
-            .iter()
-            .map(|contender| if contender.name == base.name { Ok(of_base.clone()) } else { run(contender) });
+        let each =
+            variants.iter().map(|variant| if variant.name == base.name { Ok(of_base.clone()) } else { run(variant) });
         let each: Result<Vec<ClusterOutcome>, String> = each.collect();
         let each = each?.iter().map(|outcome| ClusterSummary::of(outcome, &of_base)).collect();
         Ok::<(ClusterSummary, Vec<ClusterSummary>), String>((ClusterSummary::of(&of_base, &of_base), each))
@@ -78,7 +77,7 @@ pub fn compare(
         scenario: scenario.name.clone(),
         nodes: scenario.nodes,
         seeds,
-        policies: contenders.iter().map(|contender| (contender.name.clone(), ClusterSummary::default())).collect(),
+        policies: variants.iter().map(|variant| (variant.name.clone(), ClusterSummary::default())).collect(),
         base: ClusterSummary::default(),
     };
     for of_seed in by_seed {
@@ -94,14 +93,14 @@ pub fn compare(
 /// One schedule under one policy.
 pub(super) fn run(
     scenario: &ClusterScenario,
-    contender: &ClusterContender,
+    variant: &ClusterVariant,
     submissions: &[Submission],
     move_s: f64,
     seed: u64,
 ) -> Result<ClusterOutcome, String> {
     let costs = Costs { move_s, plan_every_s: scenario.plan_every_s, ..Costs::default() };
-    simulate(scenario.nodes, scenario.node, submissions, contender, costs, seed)
-        .map_err(|error| format!("{}, policy {}, seed {seed}: {error}", scenario.name, contender.name))
+    simulate(scenario.nodes, scenario.node, submissions, variant, costs, seed)
+        .map_err(|error| format!("{}, policy {}, seed {seed}: {error}", scenario.name, variant.name))
 }
 
 impl ClusterSummary {

@@ -2,10 +2,10 @@
 //!
 //! Imports: nothing of this crate but the simulator's parts.
 
-use crate::sim::contender::Contender;
 use crate::sim::job::Job;
 use crate::sim::node::{Carried, Node};
 use crate::sim::scenario::NodeShape;
+use crate::sim::variant::Variant;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -42,9 +42,9 @@ impl PartialOrd for Instant {
 }
 
 impl Fleet {
-    pub(super) fn new(count: usize, shape: NodeShape, contender: &Contender) -> Fleet {
+    pub(super) fn new(count: usize, shape: NodeShape, variant: &Variant) -> Fleet {
         Fleet {
-            nodes: (0..count).map(|_| Node::new(shape, contender, false, false)).collect(),
+            nodes: (0..count).map(|_| Node::new(shape, variant, false, false)).collect(),
             owners: vec![Vec::new(); count],
             next: BinaryHeap::new(),
             due: vec![f64::INFINITY; count],

@@ -6,18 +6,18 @@
 
 mod command;
 mod compare;
-mod contender;
 mod fleet;
 mod job;
 mod report;
 mod scenario;
 mod submission;
+mod variant;
 mod view;
 mod world;
 
 pub use command::{ClusterArguments, run};
 pub use compare::{ClusterComparison, ClusterSummary, compare};
-pub use contender::{CLUSTER_CONTENDERS, ClusterContender};
 pub use scenario::{CLUSTER_SCENARIOS, ClusterScenario};
 pub use submission::Submission;
+pub use variant::{CLUSTER_VARIANTS, ClusterVariant};
 pub use world::{ClusterOutcome, Costs, Stay, simulate};

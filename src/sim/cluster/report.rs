@@ -3,9 +3,9 @@
 //! Imports: chart, and the simulator's parts.
 
 use super::compare::{ClusterComparison, ClusterSummary, run};
-use super::contender::ClusterContender;
 use super::scenario::ClusterScenario;
 use super::submission::Submission;
+use super::variant::ClusterVariant;
 use super::world::{ClusterOutcome, Stay};
 use crate::chart::{Margins, Plot, document, escaped, series};
 use crate::sim::compare::Change;
@@ -31,14 +31,12 @@ struct Shown<'a> {
 pub(super) fn html(
     comparison: &ClusterComparison,
     scenario: &ClusterScenario,
-    contenders: &[ClusterContender],
+    variants: &[ClusterVariant],
     move_s: f64,
     seed: u64,
 ) -> Result<String, String> {
     let submissions = scenario.draw(seed);
-    let runs = contenders
-        .iter()
-        .map(|contender| Ok((&*contender.name, run(scenario, contender, &submissions, move_s, seed)?)));
+    let runs = variants.iter().map(|variant| Ok((&*variant.name, run(scenario, variant, &submissions, move_s, seed)?)));
     let shown = Shown { submissions: &submissions, runs: runs.collect::<Result<_, String>>()? };
     let ClusterComparison { scenario: name, nodes, seeds, .. } = comparison;
     let jobs = submissions.len();

@@ -3,9 +3,9 @@
 //! Work ahead is what each node's own governor foresees; progress is what each job has printed; categories are those of the node's monitors.
 //! Imports: model, policy.
 
-use super::contender::{ClusterContender, SPECON_INTERVAL, SPECON_THRESHOLD};
 use super::fleet::Fleet;
 use super::job::{JobRun, Seat, Stage, Training};
+use super::variant::{ClusterVariant, SPECON_INTERVAL, SPECON_THRESHOLD};
 use crate::model::Millis;
 use crate::model::cluster::{
     ClusterJob, ClusterNode, ClusterObservation, MoveRule, NodeState, Phase, Report, Resources, Worker,
@@ -79,7 +79,7 @@ impl View {
         fleet: &mut Fleet,
         jobs: &mut [JobRun<'_>],
         active: &BTreeSet<usize>,
-        contender: &ClusterContender,
+        variant: &ClusterVariant,
         move_s: f64,
     ) {
         self.observation.now = millis(now);
@@ -89,7 +89,7 @@ impl View {
             residents.extend(fleet.node_mut(node).residents(now));
             self.observation.nodes[node].used_cores = Some(residents.iter().map(|resident| resident.cores).sum());
         }
-        if contender.cluster.moves == MoveRule::SpeCon {
+        if variant.cluster.moves == MoveRule::SpeCon {
             self.categorise(fleet, jobs, active);
         }
         self.numbers.clear();

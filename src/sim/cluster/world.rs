@@ -3,10 +3,10 @@
 //! Order within one instant: what happens on nodes, submissions, ends of moves and stops, the plan. A plan follows each submission, each end
 //! and each finished move, and comes once in an interval besides; never more often than [`Costs::plan_every_s`]. Imports: model, policy.
 
-use super::contender::ClusterContender;
 use super::fleet::{Fleet, Starting};
 use super::job::{JobRun, Seat, Stage, Training};
 use super::submission::Submission;
+use super::variant::ClusterVariant;
 use super::view::View;
 use crate::model::cluster::{ClusterPlan, Move, Start, Stop};
 use crate::policy::cluster::{check, plan};
@@ -69,19 +69,19 @@ pub fn simulate(
     nodes: usize,
     shape: NodeShape,
     submissions: &[Submission],
-    contender: &ClusterContender,
+    variant: &ClusterVariant,
     costs: Costs,
     seed: u64,
 ) -> Result<ClusterOutcome, String> {
     let mut world = World {
-        fleet: Fleet::new(nodes, shape, &contender.node),
+        fleet: Fleet::new(nodes, shape, &variant.node),
         view: View::new(nodes, shape),
         jobs: submissions.iter().map(JobRun::new).collect(),
         active: BTreeSet::new(),
         submissions,
         next: 0,
         endings: BTreeSet::new(),
-        contender,
+        variant,
         costs,
         plan_at: f64::INFINITY,
         planned_at: f64::NEG_INFINITY,
@@ -110,7 +110,7 @@ struct World<'a> {
     next: usize,
     /// Moves and stops under way, in order of their ends: (microsecond, job, worker).
     endings: BTreeSet<(u64, usize, u32)>,
-    contender: &'a ClusterContender,
+    variant: &'a ClusterVariant,
     costs: Costs,
     plan_at: f64,
     planned_at: f64,
@@ -206,9 +206,9 @@ impl World<'_> {
     }
 
     fn decide(&mut self) -> Result<(), String> {
-        self.view.observe(self.now, &mut self.fleet, &mut self.jobs, &self.active, self.contender, self.costs.move_s);
+        self.view.observe(self.now, &mut self.fleet, &mut self.jobs, &self.active, self.variant, self.costs.move_s);
         let observation = self.view.observation();
-        let settings = &self.contender.cluster;
+        let settings = &self.variant.cluster;
         let plan = plan(observation, settings);
         let violations = check(observation, settings, &plan);
         if let Some(violation) = violations.first() {
@@ -216,7 +216,7 @@ impl World<'_> {
         }
         self.plans += 1;
         self.planned_at = self.now;
-        let again = self.now + self.contender.interval.as_secs_f64().max(self.costs.plan_every_s);
+        let again = self.now + self.variant.interval.as_secs_f64().max(self.costs.plan_every_s);
         self.plan_at = if self.active.is_empty() { f64::INFINITY } else { again };
         self.carry_out(plan);
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! Imports: policy.
 
-use crate::policy::cluster::deadlines::PastRun;
+use crate::policy::cluster::deadlines::RunRecord;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub type NodeHistory<'t> = (&'t str, &'t str, &'t str);
 ///
 /// # Errors
 /// Names the file and what is expected in it.
-pub fn runs(nodes: &[NodeHistory<'_>]) -> Result<Vec<PastRun>, String> {
+pub fn runs(nodes: &[NodeHistory<'_>]) -> Result<Vec<RunRecord>, String> {
     let mut jobs: Vec<(Job, &str)> = Vec::new();
     for (path, text, gpu_type) in nodes {
         let read: Vec<Job> = serde_json::from_str(text).map_err(|error| {
@@ -59,13 +59,13 @@ impl Job {
         self.ended_unix_ms.is_some() && self.exit_code == Some(0)
     }
 
-    fn run(&self, gpu_type: &str) -> Option<PastRun> {
+    fn run(&self, gpu_type: &str) -> Option<RunRecord> {
         let latest = self.latest.as_ref();
         let until = self.ended_unix_ms.or(latest.map(|latest| latest.unix_ms))?;
         let done = latest.and_then(|latest| latest.progress).zip(self.total).filter(|(_, total)| *total > 0.0);
         let part = done.map(|(done, total)| (done / total).clamp(0.0, 1.0));
         let gpus = latest.and_then(|latest| latest.gpus).unwrap_or(1.0).ceil().clamp(1.0, 1024.0) as usize;
-        Some(PastRun {
+        Some(RunRecord {
             class: self.class().to_owned(),
             gpu_type: gpu_type.to_owned(),
             gpus,
@@ -86,7 +86,7 @@ mod tests {
         )
     }
 
-    fn told(runs: &[PastRun]) -> Vec<(&str, usize, f64, f64)> {
+    fn told(runs: &[RunRecord]) -> Vec<(&str, usize, f64, f64)> {
         runs.iter().map(|run| (&*run.class, run.gpus, run.seconds, run.part)).collect()
     }
 

@@ -4,7 +4,7 @@
 
 use super::state::State;
 use crate::model::{ContainerId, Millis};
-use crate::policy::{Contender, Favour};
+use crate::policy::{Favour, GpuJob};
 use std::collections::BTreeMap;
 
 /// The daemon asks its policy so often.
@@ -42,13 +42,13 @@ impl Duty {
     }
 
     /// Asks the policy about the jobs on each GPU.
-    pub(super) fn plan(&mut self, contenders: BTreeMap<usize, Vec<(usize, Contender)>>, now: f64) {
+    pub(super) fn plan(&mut self, gpu_jobs: BTreeMap<usize, Vec<(usize, GpuJob)>>, now: f64) {
         self.asks_at = now + ASKS_EVERY_S;
-        self.favours.retain(|gpu, _| contenders.contains_key(gpu));
+        self.favours.retain(|gpu, _| gpu_jobs.contains_key(gpu));
         let mut planned = BTreeMap::new();
-        for (gpu, jobs) in contenders {
+        for (gpu, jobs) in gpu_jobs {
             let number = |id: &ContainerId| jobs.iter().find(|(_, job)| job.id == *id).map(|(number, _)| *number);
-            let known: Vec<Contender> = jobs.iter().map(|(_, job)| job.clone()).collect();
+            let known: Vec<GpuJob> = jobs.iter().map(|(_, job)| job.clone()).collect();
             let frozen = self.favours.entry(gpu).or_default().step(&known, Millis((now * 1000.0) as u64));
             planned.extend(frozen.iter().filter_map(|(id, part)| Some((number(id)?, *part))));
         }

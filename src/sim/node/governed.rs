@@ -10,8 +10,8 @@ use crate::model::{
     LimitChange, Limits, Millis, NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, RunState,
     Runtime, Setting, Usage, WorkForecast,
 };
-use crate::policy::{Contender, Governor, Holdback, diff};
-use crate::progress::{Precedent, Tracker, claim};
+use crate::policy::{Governor, GpuJob, Holdback, diff};
+use crate::progress::{PriorRun, Tracker, claim};
 use crate::sim::job::Job;
 use crate::sim::scenario::NodeShape;
 use crate::sim::sharing::Claim;
@@ -211,17 +211,17 @@ impl Governed {
     }
 
     /// Who uses each GPU, as far as the policy has ranked them there: of whom nothing is known is not frozen.
-    pub(super) fn contenders(&mut self, node: &Seen<'_>, now: f64) -> BTreeMap<usize, Vec<(usize, Contender)>> {
-        let mut contenders: BTreeMap<usize, Vec<(usize, Contender)>> = BTreeMap::new();
+    pub(super) fn gpu_jobs(&mut self, node: &Seen<'_>, now: f64) -> BTreeMap<usize, Vec<(usize, GpuJob)>> {
+        let mut gpu_jobs: BTreeMap<usize, Vec<(usize, GpuJob)>> = BTreeMap::new();
         for &number in node.present {
             let (job, container) = (&node.jobs[number], &mut self.containers[number]);
             let (Some(load), Some(container)) = (job.plan.gpu, container) else { continue };
             container.read_log(job, now);
             let Some(share) = container.gpu_share else { continue };
-            let contender = Contender { id: container.id.clone(), share, progress: container.tracker.progress() };
-            contenders.entry(load.device).or_default().push((number, contender));
+            let gpu_job = GpuJob { id: container.id.clone(), share, progress: container.tracker.progress() };
+            gpu_jobs.entry(load.device).or_default().push((number, gpu_job));
         }
-        contenders
+        gpu_jobs
     }
 
     fn apply(&mut self, change: &LimitChange) {
@@ -251,7 +251,7 @@ impl Container {
             Directives { metric: Some("loss".to_owned()), direction: Some(shown.direction()), ..Directives::default() };
         let Learned { tracker, price } = learned.unwrap_or_else(|| {
             let mut tracker = Tracker::new(&directives);
-            tracker.lean_on(precedent(&directives, job).into_iter().collect());
+            tracker.lean_on(prior_run(&directives, job).into_iter().collect());
             tracker.claims(claimed(job).into_iter().collect());
             Learned { tracker, price: None }
         });
@@ -369,12 +369,12 @@ fn claimed(job: &Job) -> Option<claim::Claim> {
 }
 
 /// What the governor kept of the earlier run of this training.
-fn precedent(directives: &Directives, job: &Job) -> Option<Arc<Precedent>> {
+fn prior_run(directives: &Directives, job: &Job) -> Option<Arc<PriorRun>> {
     let mut tracker = Tracker::new(directives);
     for (unit, &value) in job.printed_before.as_ref()?.iter().enumerate() {
         tell(&mut tracker, job, unit, value, Millis(unit as u64));
     }
-    tracker.precedent().map(|precedent| Arc::new(precedent.costing(job.whole_work())))
+    tracker.prior_run().map(|prior_run| Arc::new(prior_run.costing(job.whole_work())))
 }
 
 /// The first millisecond that is not before `seconds`; rounding errors of a millionth of one do not count.

@@ -12,11 +12,11 @@ use super::rules::Ruled;
 use super::speed;
 use super::state::{Stage, State};
 use crate::model::RecordedTick;
-use crate::sim::contender::{Contender, Decider};
 use crate::sim::job::Job;
 use crate::sim::outcome::History;
 use crate::sim::scenario::NodeShape;
 use crate::sim::sharing::{Claim, water_fill};
+use crate::sim::variant::{Decider, Variant};
 use std::sync::Arc;
 
 enum Driver {
@@ -61,11 +61,11 @@ pub(in crate::sim) struct Node {
 }
 
 impl Node {
-    pub(in crate::sim) fn new(shape: NodeShape, contender: &Contender, history: bool, recording: bool) -> Self {
-        let driver = match &contender.decider {
+    pub(in crate::sim) fn new(shape: NodeShape, variant: &Variant, history: bool, recording: bool) -> Self {
+        let driver = match &variant.decider {
             Decider::Rule(rule) => Driver::Ruled(Ruled::new(*rule)),
             Decider::Governor(settings) => {
-                Driver::Governed(Box::new(Governed::new(*settings, &contender.name, recording)))
+                Driver::Governed(Box::new(Governed::new(*settings, &variant.name, recording)))
             }
         };
         Node {
@@ -77,7 +77,7 @@ impl Node {
             now: 0.0,
             recheck: f64::INFINITY,
             driver,
-            duty: contender.duty_cycle.then(Duty::default),
+            duty: variant.duty_cycle.then(Duty::default),
             history: history.then(History::default),
             places: None,
             places_are_stale: false,
@@ -297,7 +297,7 @@ impl Node {
         let (Some(duty), Driver::Governed(governed)) = (&mut self.duty, &mut self.driver) else { return };
         let Node { shape, idle, jobs, states, present, .. } = self;
         if duty.is_asking(self.now) {
-            duty.plan(governed.contenders(&Seen { shape, idle, jobs, states, present }, self.now), self.now);
+            duty.plan(governed.gpu_jobs(&Seen { shape, idle, jobs, states, present }, self.now), self.now);
         }
         if duty.turn(states, present, self.now) {
             self.share_out();

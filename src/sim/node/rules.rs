@@ -3,9 +3,9 @@
 //! Imports: nothing of this crate but the simulator's own parts.
 
 use super::state::State;
-use crate::sim::contender::Rule;
 use crate::sim::job::Job;
 use crate::sim::sharing::{Claim, in_order, water_fill};
+use crate::sim::variant::Rule;
 use std::sync::Arc;
 
 /// Every job keeps at least this part of the node under [`Rule::Oracle`].

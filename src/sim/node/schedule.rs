@@ -3,10 +3,10 @@
 //! Imports: nothing of this crate but the simulator's parts.
 
 use super::machine::Node;
-use crate::sim::contender::Contender;
 use crate::sim::job::Job;
 use crate::sim::outcome::{JobOutcome, Outcome};
 use crate::sim::scenario::NodeShape;
+use crate::sim::variant::Variant;
 use std::sync::Arc;
 
 /// What to keep besides the outcome.
@@ -19,8 +19,8 @@ pub struct Keep {
 }
 
 /// Runs the jobs (ordered by start) under one policy to the end of the last.
-pub fn simulate(shape: &NodeShape, jobs: &[Job], contender: &Contender, keep: Keep) -> Outcome {
-    let mut node = Node::new(*shape, contender, keep.history, keep.recording);
+pub fn simulate(shape: &NodeShape, jobs: &[Job], variant: &Variant, keep: Keep) -> Outcome {
+    let mut node = Node::new(*shape, variant, keep.history, keep.recording);
     jobs.iter().for_each(|job| {
         node.add(Arc::new(job.clone()));
     });

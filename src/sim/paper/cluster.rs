@@ -5,7 +5,7 @@
 use super::{CONTENTION, Evaluation, Row};
 use crate::model::PolicySettings;
 use crate::model::cluster::QueueRule;
-use crate::sim::cluster::{ClusterContender, ClusterOutcome, ClusterScenario, Costs, simulate};
+use crate::sim::cluster::{ClusterOutcome, ClusterScenario, ClusterVariant, Costs, simulate};
 use crate::sim::compare::{Change, each_seed};
 
 /// Seconds of a move, as SpeCon measured it.
@@ -43,14 +43,14 @@ type Published = (&'static str, &'static str, Vec<Figure>);
 /// The published policy on contended nodes, on fluid ones, and the default there; each against `base`.
 fn rows(
     published: &[Published],
-    base: &ClusterContender,
-    policy: &ClusterContender,
+    base: &ClusterVariant,
+    policy: &ClusterVariant,
     seeds: u64,
 ) -> Result<Vec<Row>, String> {
-    let default = ClusterContender::named("default", &PolicySettings::default())?;
+    let default = ClusterVariant::named("default", &PolicySettings::default())?;
     let mut rows = Vec::new();
     for (name, source, figures) in published {
-        let run = |policy: &ClusterContender, contention: f64, move_s: f64| {
+        let run = |policy: &ClusterVariant, contention: f64, move_s: f64| {
             pairs(name, base, policy, contention, move_s, seeds)
         };
         let assumed = run(policy, CONTENTION, QUICK_MOVE_S)?;
@@ -70,8 +70,8 @@ fn rows(
 
 fn pairs(
     name: &str,
-    base: &ClusterContender,
-    policy: &ClusterContender,
+    base: &ClusterVariant,
+    policy: &ClusterVariant,
     contention: f64,
     move_s: f64,
     seeds: u64,
@@ -81,8 +81,7 @@ fn pairs(
     let costs = Costs { move_s, plan_every_s: scenario.plan_every_s, ..Costs::default() };
     let runs = each_seed(seeds, |seed| {
         let submissions = scenario.draw(seed);
-        let run =
-            |policy: &ClusterContender| simulate(scenario.nodes, scenario.node, &submissions, policy, costs, seed);
+        let run = |policy: &ClusterVariant| simulate(scenario.nodes, scenario.node, &submissions, policy, costs, seed);
         Ok(Pair { base: run(base)?, after: run(policy)? })
     });
     runs.into_iter().collect()
@@ -101,8 +100,8 @@ const MEAN: &str = "mean completion";
 const MAKESPAN: &str = "makespan";
 const BEST: &str = "best job";
 
-fn contender(name: &str) -> Result<ClusterContender, String> {
-    ClusterContender::named(name, &PolicySettings::default())
+fn variant(name: &str) -> Result<ClusterVariant, String> {
+    ClusterVariant::named(name, &PolicySettings::default())
 }
 
 /// SpeCon over `seeds` schedules.
@@ -140,7 +139,7 @@ pub(super) fn specon(seeds: u64) -> Result<Evaluation, String> {
         honest: "SpeCon on plainly shared nodes; competitors cost each other nothing, and a move takes 10 s",
         default: "least added completion, moves that pay, governed nodes; as honest",
         schedules: seeds,
-        rows: rows(&published, &contender("swarm")?, &contender("specon-plain")?, seeds)?,
+        rows: rows(&published, &variant("swarm")?, &variant("specon-plain")?, seeds)?,
         notes: &[
             "Mean completion: where every node shares its processors evenly, a move helps the jobs that stay only while the target has \
              processors to spare. With spread placement all nodes are about equally full until the last jobs run, so that a few per cent \
@@ -171,7 +170,7 @@ pub(super) fn procon(seeds: u64) -> Result<Evaluation, String> {
         honest: "ProCon on plainly shared nodes; competitors cost each other nothing",
         default: "least added completion, moves that pay, governed nodes; as honest",
         schedules: seeds,
-        rows: rows(&published, &contender("swarm")?, &contender("procon-plain")?, seeds)?,
+        rows: rows(&published, &variant("swarm")?, &variant("procon-plain")?, seeds)?,
         notes: &[
             "Mean completion and makespan: spread placement counts jobs, ProCon counts the time for which they will be in each other's way. \
              Where jobs come at random and each can use a whole node, both leave the nodes nearly as full as the other, and what is left to win \
@@ -190,7 +189,7 @@ pub(super) fn dragon(seeds: u64) -> Result<Evaluation, String> {
         ("dragon-2", "table III, 3 nodes", figures("-35.0 %")),
         ("dragon-3", "table IV, 3 nodes", figures("-22.4 %")),
     ];
-    let dragon = contender("dragon")?;
+    let dragon = variant("dragon")?;
     let mut weighted = dragon.clone();
     "dragon, weighted".clone_into(&mut weighted.name);
     weighted.cluster.queue = QueueRule::Weighted;

@@ -7,10 +7,10 @@
 use super::{CONTENTION, Evaluation, Row};
 use crate::model::{FlowconSettings, Millis, PolicyName, PolicySettings};
 use crate::sim::compare::{Change, each_seed, plain_sharing};
-use crate::sim::contender::{Contender, Decider};
 use crate::sim::node::{Keep, simulate};
 use crate::sim::outcome::Outcome;
 use crate::sim::scenario::Scenario;
+use crate::sim::variant::{Decider, Variant};
 
 /// The paper's back-off has no cap.
 const NO_CAP: Millis = Millis::from_secs(100_000);
@@ -28,7 +28,7 @@ impl Setting {
         format!("α {:.0} %, {} s", 100.0 * self.alpha, self.interval_s)
     }
 
-    fn contender(self) -> Contender {
+    fn variant(self) -> Variant {
         let growth_threshold = self.alpha / self.interval_s as f64;
         let settings = PolicySettings {
             policy: PolicyName::Flowcon,
@@ -37,12 +37,12 @@ impl Setting {
             flowcon: FlowconSettings { growth_threshold, share_floor: SHARE_FLOOR },
             ..PolicySettings::default()
         };
-        Contender { name: "flowcon".to_owned(), decider: Decider::Governor(settings), duty_cycle: false }
+        Variant { name: "flowcon".to_owned(), decider: Decider::Governor(settings), duty_cycle: false }
     }
 }
 
-fn default_policy() -> Contender {
-    Contender { name: "balanced".to_owned(), decider: Decider::Governor(PolicySettings::default()), duty_cycle: false }
+fn default_policy() -> Variant {
+    Variant { name: "balanced".to_owned(), decider: Decider::Governor(PolicySettings::default()), duty_cycle: false }
 }
 
 /// Both runs of one schedule.
@@ -75,16 +75,16 @@ struct Experiment {
 
 impl Experiment {
     fn run(scenario: &'static str, setting: Setting, seeds: u64) -> Experiment {
-        let pairs = |contention: f64, contender: &Contender| {
+        let pairs = |contention: f64, variant: &Variant| {
             let mut scenario = Scenario::built_in(scenario).ok().flatten().expect("a built-in name with known endings");
             scenario.node.contention = contention;
             each_seed(seeds, |seed| {
                 let jobs = scenario.draw(seed);
-                let run = |contender: &Contender| simulate(&scenario.node, &jobs, contender, Keep::default());
-                Pair { plain: run(&plain_sharing()), governed: run(contender) }
+                let run = |variant: &Variant| simulate(&scenario.node, &jobs, variant, Keep::default());
+                Pair { plain: run(&plain_sharing()), governed: run(variant) }
             })
         };
-        let flowcon = setting.contender();
+        let flowcon = setting.variant();
         Experiment {
             assumed: pairs(CONTENTION, &flowcon),
             honest: pairs(0.0, &flowcon),

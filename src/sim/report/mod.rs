@@ -8,11 +8,11 @@ mod page;
 pub use page::html;
 
 use super::compare::{Comparison, plain_sharing};
-use super::contender::Contender;
 use super::job::Job;
 use super::node::{Keep, simulate};
 use super::outcome::Outcome;
 use super::scenario::Scenario;
+use super::variant::Variant;
 
 /// Everything that a report shows: the summary over seeds, and one seed in detail.
 pub struct Report<'a> {
@@ -31,13 +31,13 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Runs `seed` once more under every contender and keeps what the pictures need.
-    pub fn of_seed(scenario: &Scenario, contenders: &[Contender], comparison: &'a Comparison, seed: u64) -> Report<'a> {
+    /// Runs `seed` once more under every variant and keeps what the pictures need.
+    pub fn of_seed(scenario: &Scenario, variants: &[Variant], comparison: &'a Comparison, seed: u64) -> Report<'a> {
         let jobs = scenario.draw(seed);
         let keep = Keep { history: true, recording: false };
-        let run = |contender: &Contender| simulate(&scenario.node, &jobs, contender, keep);
+        let run = |variant: &Variant| simulate(&scenario.node, &jobs, variant, keep);
         let fair = run(&plain_sharing());
-        let runs = contenders.iter().map(|contender| (contender.name.clone(), run(contender))).collect();
+        let runs = variants.iter().map(|variant| (variant.name.clone(), run(variant))).collect();
         Report { comparison, seed, cores: scenario.node.cores, fair, runs, jobs }
     }
 

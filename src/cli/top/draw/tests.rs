@@ -5,7 +5,7 @@ use crate::api::wire::Gpu;
 use crate::cli::top::app::Detail;
 use crate::cli::top::input::Input;
 use crate::cli::top::jobs::Order;
-use crate::cli::top::testing::{NOW, container, containers, detail, event, moment, status};
+use crate::cli::top::testing::{NOW, container, containers, detail, event, sample, status};
 use ratatui::crossterm::event::KeyCode;
 use ratatui::style::{Color, Style};
 use std::time::Duration;
@@ -91,7 +91,7 @@ fn a_job_with_a_past_shows_it() {
     let mut app = looking_closer();
     let past = (0..300).map(|at| {
         let share = if at < 150 { 0.2 } else { 0.5 };
-        moment(
+        sample(
             NOW - 3_600_000 + at * 12_000,
             share,
             if at < 150 { "learning fast: 20% of all growth" } else { "learning fast: 50%" },

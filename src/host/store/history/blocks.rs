@@ -1,11 +1,11 @@
 //! Blocks of time with a holdback: written when they are over, dropped when they are old. Imports: model, rusqlite.
 
 use super::codes::stored;
-use crate::model::PastBlock;
+use crate::model::BlockRecord;
 use rusqlite::{Connection, Result, params};
 
 /// Writes a block; one that was written before, by a daemon that went on within it, is replaced.
-pub(super) fn write_block(connection: &Connection, block: &PastBlock) -> Result<()> {
+pub(super) fn write_block(connection: &Connection, block: &BlockRecord) -> Result<()> {
     let at = stored(block.from_unix_ms);
     let sql = "INSERT OR REPLACE INTO block (at, until, plain, span) VALUES (?1, ?2, ?3, ?4)";
     connection.prepare_cached(sql)?.execute(params![

@@ -1,4 +1,4 @@
-//! What was: jobs, moments, the node and events, in a SQLite file of its own.
+//! What was: jobs, samples, the node and events, in a SQLite file of its own.
 //!
 //! Guarantees: never the journal's database, so that no history can harm a restore; a damaged file is set aside, never deleted;
 //! nothing is mapped into memory, so that a broken disk is an error and not a signal. What a crash of the machine may lose is the last
@@ -16,7 +16,7 @@ pub use trim::HistoryLimits;
 pub use write::HistoryBatch;
 
 use super::{StoreError, migration, set_aside};
-use crate::model::PastJob;
+use crate::model::JobRecord;
 use rusqlite::{Connection, OpenFlags};
 use std::collections::BTreeMap;
 use std::fs;
@@ -71,7 +71,7 @@ impl HistoryStore {
     }
 
     /// The jobs whose end nobody saw yet.
-    pub fn open_jobs(&self) -> Result<Vec<PastJob>, StoreError> {
+    pub fn open_jobs(&self) -> Result<Vec<JobRecord>, StoreError> {
         let query = format!("{} WHERE ended IS NULL ORDER BY number", read::JOBS);
         let jobs = super::rows(&self.connection, &query, |row| Ok(read::job_of(row)));
         Ok(jobs.map_err(|error| self.error("read the history's jobs", error))?.into_iter().flatten().collect())

@@ -1,11 +1,11 @@
-//! Reading: jobs, moments, the node, events, and what stood at an instant. What is read is checked, not believed. Imports: model, rusqlite.
+//! Reading: jobs, samples, the node, events, and what stood at an instant. What is read is checked, not believed. Imports: model, rusqlite.
 
 use super::codes::{self, stored, unpacked};
 use super::{DATABASE, StoreError, schema};
 use crate::host::store::migration;
 use crate::model::{
-    BlockWork, Bytes, ContainerId, CpuTime, CpuWeight, Event, Millis, Moment, PastBlock, PastDecision, PastInstant,
-    PastJob, PastNode, Pressure, Span,
+    BlockRecord, BlockWork, Bytes, ContainerId, CpuTime, CpuWeight, DecisionRecord, Event, JobRecord, JobSnapshot,
+    Millis, NodeSample, Pressure, Sample, Span,
 };
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags, Row, ToSql, params};
@@ -15,8 +15,8 @@ use std::time::Duration;
 /// The columns that [`job_of`] reads.
 pub(super) const JOBS: &str = "SELECT number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total, exit_code FROM job";
 
-/// The columns that [`moment_of`] reads, of one job, from both tables; the condition follows each `WHERE`.
-fn moments_where(condition: &str) -> String {
+/// The columns that [`sample_of`] reads, of one job, from both tables; the condition follows each `WHERE`.
+fn samples_where(condition: &str) -> String {
     let from = |table: &str| {
         format!(
             "SELECT at, cpu, memory, value, progress, quality, weight, flags, hold, share, bound, growth, rule, a, b, text, \
@@ -58,7 +58,7 @@ impl HistoryReader {
         Ok(HistoryReader { connection, path })
     }
 
-    /// Jobs that lived within the span, with their last moment before its end, in the order of their numbers; one more than `limit`
+    /// Jobs that lived within the span, with their last sample before its end, in the order of their numbers; one more than `limit`
     /// where there are more.
     pub fn jobs(
         &self,
@@ -66,18 +66,18 @@ impl HistoryReader {
         only: Option<&[u64]>,
         after: u64,
         limit: usize,
-    ) -> Read<Vec<(PastJob, Option<Moment>)>> {
+    ) -> Read<Vec<(JobRecord, Option<Sample>)>> {
         let query = format!("{JOBS} WHERE last >= ?1 AND first <= ?2 AND number > ?3 ORDER BY number");
         let parameters = params![stored(span.since), stored(span.until), stored(after)];
         let jobs = self.rows("read past jobs", &query, parameters, job_of)?;
-        let wanted = |job: &PastJob| only.is_none_or(|numbers| numbers.contains(&job.number));
-        let with_last = |job: PastJob| Ok((job.clone(), self.at_or_before(&job, span.until)?));
+        let wanted = |job: &JobRecord| only.is_none_or(|numbers| numbers.contains(&job.number));
+        let with_last = |job: JobRecord| Ok((job.clone(), self.at_or_before(&job, span.until)?));
         jobs.into_iter().filter(wanted).take(limit.saturating_add(1)).map(with_last).collect()
     }
 
     /// The jobs that answer to a whole id, a name, or the beginning of an id (four characters at least), in this order of
     /// preference; the newest last.
-    pub fn named(&self, asked: &str) -> Read<Vec<PastJob>> {
+    pub fn named(&self, asked: &str) -> Read<Vec<JobRecord>> {
         let find = |condition: &str, value: &dyn ToSql| {
             let query = format!("{JOBS} WHERE {condition} ORDER BY started, number");
             self.rows("look for a past job", &query, &[value], job_of)
@@ -94,70 +94,70 @@ impl HistoryReader {
         find("substr(id, 1, length(?1)) = ?1", &asked)
     }
 
-    /// A job's moments within the span, and the last one before it: the last of each `every`, `limit` at most.
-    pub fn moments(
+    /// A job's samples within the span, and the last one before it: the last of each `every`, `limit` at most.
+    pub fn samples(
         &self,
-        job: &PastJob,
+        job: &JobRecord,
         span: Span,
         after: Option<u64>,
         every: Millis,
         limit: usize,
-    ) -> Read<Vec<Moment>> {
+    ) -> Read<Vec<Sample>> {
         let first = stored(job.first_unix_ms);
         let before = match after {
             Some(_) => None,
             None => self.at_or_before(job, span.since.saturating_sub(1))?,
         };
         let from = after.map_or(stored(span.since), |after| stored(after) + 1) - first;
-        let query = format!("{} ORDER BY at", moments_where("at >= ?2 AND at <= ?3"));
-        let failed = |source| StoreError::sqlite(&self.path, "read past moments", source);
+        let query = format!("{} ORDER BY at", samples_where("at >= ?2 AND at <= ?3"));
+        let failed = |source| StoreError::sqlite(&self.path, "read past samples", source);
         let mut statement = self.connection.prepare_cached(&query).map_err(failed)?;
         let mut rows =
             statement.query(params![stored(job.number), from, stored(span.until) - first]).map_err(failed)?;
-        let mut moments: Vec<Moment> = before.into_iter().collect();
+        let mut samples: Vec<Sample> = before.into_iter().collect();
         let mut bucket = None;
         while let Some(row) = rows.next().map_err(failed)? {
-            let Some(moment) = moment_of(row, job) else { continue };
-            let now = Some(moment.unix_ms / every.0.max(1));
-            if bucket == now && moments.last().is_some_and(|last| last.unix_ms >= span.since) {
-                moments.pop();
+            let Some(sample) = sample_of(row, job) else { continue };
+            let now = Some(sample.unix_ms / every.0.max(1));
+            if bucket == now && samples.last().is_some_and(|last| last.unix_ms >= span.since) {
+                samples.pop();
             }
             bucket = now;
-            moments.push(moment);
-            if moments.len() > limit {
+            samples.push(sample);
+            if samples.len() > limit {
                 break;
             }
         }
-        Ok(moments)
+        Ok(samples)
     }
 
     /// What stood for a job then; `None` = nothing was kept yet.
-    pub fn instant(&self, job: &PastJob, unix_ms: u64) -> Read<Option<PastInstant>> {
-        let Some(moment) = self.at_or_before(job, unix_ms)? else { return Ok(None) };
-        let query = format!("{} ORDER BY at LIMIT 1", moments_where("at > ?2"));
-        let at = stored(moment.unix_ms) - stored(job.first_unix_ms);
+    pub fn instant(&self, job: &JobRecord, unix_ms: u64) -> Read<Option<JobSnapshot>> {
+        let Some(sample) = self.at_or_before(job, unix_ms)? else { return Ok(None) };
+        let query = format!("{} ORDER BY at LIMIT 1", samples_where("at > ?2"));
+        let at = stored(sample.unix_ms) - stored(job.first_unix_ms);
         let later =
-            self.rows("read past moments", &query, params![stored(job.number), at], |row| moment_of(row, job))?;
-        let earlier = self.at_or_before(job, moment.unix_ms.saturating_sub(1))?;
+            self.rows("read past samples", &query, params![stored(job.number), at], |row| sample_of(row, job))?;
+        let earlier = self.at_or_before(job, sample.unix_ms.saturating_sub(1))?;
         let node = self.node(Span { since: unix_ms, until: unix_ms }, 1)?.pop();
-        Ok(Some(PastInstant { job: job.clone(), moment, earlier, later: later.into_iter().next(), node }))
+        Ok(Some(JobSnapshot { job: job.clone(), sample, earlier, later: later.into_iter().next(), node }))
     }
 
-    fn at_or_before(&self, job: &PastJob, unix_ms: u64) -> Read<Option<Moment>> {
-        let query = format!("{} ORDER BY at DESC LIMIT 1", moments_where("at <= ?2"));
+    fn at_or_before(&self, job: &JobRecord, unix_ms: u64) -> Read<Option<Sample>> {
+        let query = format!("{} ORDER BY at DESC LIMIT 1", samples_where("at <= ?2"));
         let at = stored(unix_ms) - stored(job.first_unix_ms);
         let found =
-            self.rows("read past moments", &query, params![stored(job.number), at], |row| moment_of(row, job))?;
+            self.rows("read past samples", &query, params![stored(job.number), at], |row| sample_of(row, job))?;
         Ok(found.into_iter().next())
     }
 
     /// The node's readings within the span and the last one before it, thinned evenly to `limit`.
-    pub fn node(&self, span: Span, limit: usize) -> Read<Vec<PastNode>> {
+    pub fn node(&self, span: Span, limit: usize) -> Read<Vec<NodeSample>> {
         let query = "SELECT * FROM node WHERE at BETWEEN IFNULL((SELECT MAX(at) FROM node WHERE at <= ?1), ?1) AND ?2 ORDER BY at";
         let all = self.rows("read the past node", query, params![stored(span.since), stored(span.until)], node_of)?;
         let every = all.len().div_ceil(limit.max(1)).max(1);
         let newest = all.last().cloned();
-        let mut thinned: Vec<PastNode> = all.into_iter().step_by(every).collect();
+        let mut thinned: Vec<NodeSample> = all.into_iter().step_by(every).collect();
         if every > 1 && limit > 1 && thinned.last() != newest.as_ref() {
             thinned.extend(newest);
         }
@@ -198,13 +198,13 @@ impl HistoryReader {
     }
 
     /// The blocks that lie within the span, those after `after` only; one more than `limit` where there are more.
-    pub fn blocks(&self, span: Span, after: u64, limit: usize) -> std::result::Result<Vec<PastBlock>, StoreError> {
+    pub fn blocks(&self, span: Span, after: u64, limit: usize) -> std::result::Result<Vec<BlockRecord>, StoreError> {
         let query =
             "SELECT at, until, plain, span FROM block WHERE at >= ?1 AND until <= ?2 AND at > ?3 ORDER BY at LIMIT ?4";
         let most = stored(u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1));
         let parameters = params![stored(span.since), stored(span.until), stored(after), most];
         let mut blocks = self.rows("read past blocks", query, parameters, |row| {
-            Some(PastBlock {
+            Some(BlockRecord {
                 from_unix_ms: natural(row, 0)?,
                 until_unix_ms: natural(row, 1)?,
                 plain: row.get(2).ok()?,
@@ -239,8 +239,8 @@ fn weight(row: &Row<'_>, column: usize) -> Option<CpuWeight> {
 }
 
 /// A job of the columns [`JOBS`]; `None` where they make no sense.
-pub(super) fn job_of(row: &Row<'_>) -> Option<PastJob> {
-    Some(PastJob {
+pub(super) fn job_of(row: &Row<'_>) -> Option<JobRecord> {
+    Some(JobRecord {
         number: natural(row, 0)?,
         id: ContainerId::new(&field::<String>(row, 1)?),
         name: field(row, 2)?,
@@ -258,11 +258,11 @@ pub(super) fn job_of(row: &Row<'_>) -> Option<PastJob> {
     })
 }
 
-fn moment_of(row: &Row<'_>, job: &PastJob) -> Option<Moment> {
+fn sample_of(row: &Row<'_>, job: &JobRecord) -> Option<Sample> {
     let flags: i64 = field(row, 7)?;
     let share = field::<i64>(row, 9).map(codes::share);
     let decision = field::<i64>(row, 12).zip(share).and_then(|(rule, share)| {
-        Some(PastDecision {
+        Some(DecisionRecord {
             list: codes::list(flags),
             growth: field::<i64>(row, 11).map(unpacked),
             limit: field::<i64>(row, 10).map_or(share, codes::share),
@@ -270,7 +270,7 @@ fn moment_of(row: &Row<'_>, job: &PastJob) -> Option<Moment> {
             reason: codes::reason(rule, field(row, 13), field(row, 14), field(row, 19))?,
         })
     });
-    Some(Moment {
+    Some(Sample {
         job: job.number,
         unix_ms: job.first_unix_ms.saturating_add(natural(row, 0)?),
         cpu: natural(row, 1).map(|millis| CpuTime(millis.saturating_mul(1000))),
@@ -288,8 +288,8 @@ fn moment_of(row: &Row<'_>, job: &PastJob) -> Option<Moment> {
     })
 }
 
-fn node_of(row: &Row<'_>) -> Option<PastNode> {
-    Some(PastNode {
+fn node_of(row: &Row<'_>) -> Option<NodeSample> {
+    Some(NodeSample {
         unix_ms: natural(row, 0)?,
         cores: thousandths(row, 1)?,
         interval: Millis(natural(row, 2)?),

@@ -18,13 +18,13 @@ pub(super) const STEPS: [&str; 4] = [
         direction INTEGER,
         unit      INTEGER,
         total     REAL,
-        -- Moments before this were dropped.
+        -- Samples before this were dropped.
         kept      INTEGER NOT NULL,
-        -- Moments before this were thinned.
+        -- Samples before this were thinned.
         thinned   INTEGER NOT NULL DEFAULT 0
     ) STRICT;
-    -- Moments, job by job. They arrive in the order of time, so they wait in `fresh` and are sorted in here many at once: a page is
-    -- then written once for several moments.
+    -- Samples, job by job. They arrive in the order of time, so they wait in `fresh` and are sorted in here many at once: a page is
+    -- then written once for several samples.
     CREATE TABLE moment (
         job      INTEGER NOT NULL,
         at       INTEGER NOT NULL, -- milliseconds since the job's first

@@ -3,8 +3,8 @@
 use super::*;
 use crate::model::*;
 
-fn job(number: u64, name: &str, first: u64) -> PastJob {
-    PastJob {
+fn job(number: u64, name: &str, first: u64) -> JobRecord {
+    JobRecord {
         number,
         id: ContainerId::new(&format!("{number:012x}ffff")),
         name: name.to_owned(),
@@ -22,10 +22,10 @@ fn job(number: u64, name: &str, first: u64) -> PastJob {
     }
 }
 
-fn moment(job: u64, unix_ms: u64, is_turn: bool) -> Moment {
+fn sample(job: u64, unix_ms: u64, is_turn: bool) -> Sample {
     let reason = Reason::Ranked { milestone: "completion".into(), work: 12.5, rank: 2, of: 3 };
     let (limit, share) = (Share::ALL, Share::clamped(0.25));
-    Moment {
+    Sample {
         job,
         unix_ms,
         cpu: Some(CpuTime(12_345_000)),
@@ -38,14 +38,14 @@ fn moment(job: u64, unix_ms: u64, is_turn: bool) -> Moment {
         weight: Some(CpuWeight::clamped(80.0)),
         state: RunState::Running,
         hold: None,
-        decision: Some(PastDecision { list: None, growth: Some(0.005), limit, share, reason }),
+        decision: Some(DecisionRecord { list: None, growth: Some(0.005), limit, share, reason }),
         is_turn,
     }
 }
 
-fn batch(jobs: impl IntoIterator<Item = PastJob>, moments: Vec<Moment>) -> HistoryBatch {
+fn batch(jobs: impl IntoIterator<Item = JobRecord>, samples: Vec<Sample>) -> HistoryBatch {
     let jobs = jobs.into_iter().map(|job| (job.number, job)).collect();
-    HistoryBatch { jobs, moments, ..HistoryBatch::default() }
+    HistoryBatch { jobs, samples, ..HistoryBatch::default() }
 }
 
 fn opened(folder: &tempfile::TempDir) -> HistoryStore {
@@ -62,20 +62,20 @@ const ALWAYS: Span = Span { since: 0, until: u64::MAX };
 fn what_was_written_is_read_whether_sorted_in_or_not() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = opened(&folder);
-    let mut held = moment(1, 10_000, true);
+    let mut held = sample(1, 10_000, true);
     held.hold = Some(Hold::Foreign("somebody set 40".to_owned()));
     held.decision = None;
     let first = job(1, "<script>", 10_000);
     store.write(&batch([first.clone()], vec![held.clone()])).unwrap();
     store.settle().unwrap();
-    let last = moment(1, 12_000, false);
-    let known = PastJob { last_unix_ms: 12_000, ended_unix_ms: Some(12_500), exit_code: Some(137), ..first };
+    let last = sample(1, 12_000, false);
+    let known = JobRecord { last_unix_ms: 12_000, ended_unix_ms: Some(12_500), exit_code: Some(137), ..first };
     store.write(&batch([known.clone()], vec![last.clone()])).unwrap();
     let read = reader(&folder);
-    assert_eq!(read.moments(&known, ALWAYS, None, Millis(1), 100).unwrap(), [held.clone(), last.clone()]);
+    assert_eq!(read.samples(&known, ALWAYS, None, Millis(1), 100).unwrap(), [held.clone(), last.clone()]);
     assert_eq!(read.jobs(ALWAYS, None, 0, 10).unwrap(), [(known.clone(), Some(last.clone()))]);
     let then = read.instant(&known, 11_999).unwrap().unwrap();
-    assert_eq!((then.moment, then.later), (held, Some(last)));
+    assert_eq!((then.sample, then.later), (held, Some(last)));
     assert!(read.instant(&known, 9_999).unwrap().is_none());
     assert_eq!(store.next_job().unwrap(), 2);
     assert_eq!(store.open_jobs().unwrap(), []);
@@ -98,33 +98,33 @@ fn a_job_is_found_by_id_then_name_then_the_beginning_of_its_id() {
 }
 
 #[test]
-fn thinning_keeps_turns_and_one_moment_of_each_two_minutes() {
+fn thinning_keeps_turns_and_one_sample_of_each_two_minutes() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = opened(&folder);
-    let moments: Vec<Moment> = (0..1200).map(|n| moment(1, 1_000 + n * 1_000, n % 600 == 7)).collect();
-    let known = PastJob { last_unix_ms: 1_200_000, ended_unix_ms: Some(1_200_000), ..job(1, "a", 1_000) };
-    store.write(&batch([known.clone()], moments)).unwrap();
+    let samples: Vec<Sample> = (0..1200).map(|n| sample(1, 1_000 + n * 1_000, n % 600 == 7)).collect();
+    let known = JobRecord { last_unix_ms: 1_200_000, ended_unix_ms: Some(1_200_000), ..job(1, "a", 1_000) };
+    store.write(&batch([known.clone()], samples)).unwrap();
     store.settle().unwrap();
     let limits = HistoryLimits { max_age_ms: u64::MAX, max_bytes: u64::MAX };
     assert!(!store.trim(&limits, 30 * 3_600_000).unwrap());
-    let left = reader(&folder).moments(&known, ALWAYS, None, Millis(1), 5_000).unwrap();
+    let left = reader(&folder).samples(&known, ALWAYS, None, Millis(1), 5_000).unwrap();
     assert_eq!(left.len(), 10 + 2, "{left:?}");
-    assert_eq!(left.iter().filter(|moment| moment.is_turn).count(), 2);
+    assert_eq!(left.iter().filter(|sample| sample.is_turn).count(), 2);
 }
 
 #[test]
 fn what_is_too_old_goes_and_what_lives_on_keeps_its_newer_part() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = opened(&folder);
-    let dead = PastJob { last_unix_ms: 5_000, ..job(1, "dead", 1_000) };
-    let alive = PastJob { last_unix_ms: 100_000, ..job(2, "alive", 1_000) };
-    let moments = vec![moment(1, 5_000, true), moment(2, 1_000, true), moment(2, 90_000, true)];
-    store.write(&batch([dead, alive.clone()], moments)).unwrap();
+    let dead = JobRecord { last_unix_ms: 5_000, ..job(1, "dead", 1_000) };
+    let alive = JobRecord { last_unix_ms: 100_000, ..job(2, "alive", 1_000) };
+    let samples = vec![sample(1, 5_000, true), sample(2, 1_000, true), sample(2, 90_000, true)];
+    store.write(&batch([dead, alive.clone()], samples)).unwrap();
     let limits = HistoryLimits { max_age_ms: 50_000, max_bytes: u64::MAX };
     store.trim(&limits, 100_000).unwrap();
     let read = reader(&folder);
     assert_eq!(read.jobs(ALWAYS, None, 0, 10).unwrap().len(), 1);
-    assert_eq!(read.moments(&alive, ALWAYS, None, Millis(1), 10).unwrap(), [moment(2, 90_000, true)]);
+    assert_eq!(read.samples(&alive, ALWAYS, None, Millis(1), 10).unwrap(), [sample(2, 90_000, true)]);
     assert_eq!(read.oldest().unwrap(), Some(50_000));
 }
 
@@ -134,8 +134,8 @@ fn the_file_shrinks_below_its_bound_and_the_newest_stays() {
     let mut store = opened(&folder);
     for number in 1..=60 {
         let first = number * 60_000;
-        let moments = (0..600).map(|n| moment(number, first + n * 50, true)).collect();
-        store.write(&batch([PastJob { last_unix_ms: first + 30_000, ..job(number, "a", first) }], moments)).unwrap();
+        let samples = (0..600).map(|n| sample(number, first + n * 50, true)).collect();
+        store.write(&batch([JobRecord { last_unix_ms: first + 30_000, ..job(number, "a", first) }], samples)).unwrap();
     }
     store.settle().unwrap();
     let limits = HistoryLimits { max_age_ms: u64::MAX, max_bytes: 512 << 10 };
@@ -156,8 +156,8 @@ fn the_file_shrinks_below_its_bound_and_the_newest_stays() {
 fn a_job_that_lives_for_ever_does_not_keep_the_size_from_its_bound() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = opened(&folder);
-    let known = PastJob { last_unix_ms: 20_000_000, ..job(1, "a", 1_000) };
-    store.write(&batch([known], (0..20_000).map(|n| moment(1, 1_000 + n * 1_000, true)).collect())).unwrap();
+    let known = JobRecord { last_unix_ms: 20_000_000, ..job(1, "a", 1_000) };
+    store.write(&batch([known], (0..20_000).map(|n| sample(1, 1_000 + n * 1_000, true)).collect())).unwrap();
     store.settle().unwrap();
     let limits = HistoryLimits { max_age_ms: u64::MAX, max_bytes: 300 << 10 };
     let mut steps = 0;
@@ -170,7 +170,7 @@ fn a_job_that_lives_for_ever_does_not_keep_the_size_from_its_bound() {
 
 #[test]
 fn blocks_come_back_in_pages_are_replaced_and_dropped_when_they_are_old() {
-    let block = |from: u64, plain: bool, jobs: &[u64]| PastBlock {
+    let block = |from: u64, plain: bool, jobs: &[u64]| BlockRecord {
         from_unix_ms: from,
         until_unix_ms: from + 10_000,
         plain,
@@ -220,7 +220,7 @@ fn a_history_of_the_first_version_is_brought_up_to_date_with_all_that_is_in_it()
     .unwrap();
     drop(old);
     let mut store = opened(&folder);
-    let ended = PastJob { ended_unix_ms: Some(30_000), exit_code: Some(-1), ..job(2, "new", 20_000) };
+    let ended = JobRecord { ended_unix_ms: Some(30_000), exit_code: Some(-1), ..job(2, "new", 20_000) };
     store.write(&batch([ended.clone()], Vec::new())).unwrap();
     let jobs = reader(&folder).jobs(ALWAYS, None, 0, 10).unwrap();
     let codes: Vec<_> = jobs.iter().map(|(job, _)| (job.name.as_str(), job.ended_unix_ms, job.exit_code)).collect();

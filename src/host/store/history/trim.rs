@@ -5,7 +5,7 @@ use super::codes::stored;
 use super::{HistoryStore, StoreError};
 use rusqlite::{Connection, Result, params};
 
-/// Beyond this age, moments that are no turns are thinned to one in [`THIN_TO_MS`], and what was written is no longer told.
+/// Beyond this age, samples that are no turns are thinned to one in [`THIN_TO_MS`], and what was written is no longer told.
 const THIN_AFTER_MS: u64 = 24 * 3_600_000;
 /// Two minutes.
 const THIN_TO_MS: u64 = 120_000;
@@ -69,7 +69,7 @@ fn used(connection: &Connection) -> Result<u64> {
     Ok(u64::try_from(bytes).unwrap_or(0))
 }
 
-/// Drops everything before `cutoff`. What stood at the cutoff is told by the next moment only.
+/// Drops everything before `cutoff`. What stood at the cutoff is told by the next sample only.
 fn drop_before(connection: &mut Connection, cutoff: i64) -> Result<()> {
     let oldest = "SELECT EXISTS (SELECT 1 FROM job WHERE kept < ?1) OR EXISTS (SELECT 1 FROM node WHERE at < ?1) \
                   OR EXISTS (SELECT 1 FROM event WHERE at < ?1) OR EXISTS (SELECT 1 FROM block WHERE at < ?1)";
@@ -77,7 +77,7 @@ fn drop_before(connection: &mut Connection, cutoff: i64) -> Result<()> {
         return Ok(());
     }
     let transaction = connection.transaction()?;
-    for table in ["moment", "fresh"] {
+    for table in ["sample", "fresh"] {
         let gone = format!("DELETE FROM {table} WHERE job IN (SELECT number FROM job WHERE last < ?1)");
         transaction.execute(&gone, [cutoff])?;
         let cut = format!(
@@ -99,7 +99,7 @@ fn drop_before(connection: &mut Connection, cutoff: i64) -> Result<()> {
     transaction.commit()
 }
 
-/// Thins some jobs' moments before `cutoff`; `true` = others wait.
+/// Thins some jobs' samples before `cutoff`; `true` = others wait.
 fn thin(connection: &mut Connection, cutoff: i64) -> Result<bool> {
     // An hour at least, so that a job that lives for days is not gone through again and again.
     let due = "SELECT number, MAX(thinned, first) - first, MIN(?1, last + 1) - first FROM job \

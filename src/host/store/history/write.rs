@@ -1,9 +1,9 @@
-//! Writing: a batch in one transaction; moments first in the order of time, later sorted job by job. Imports: model, rusqlite.
+//! Writing: a batch in one transaction; samples first in the order of time, later sorted job by job. Imports: model, rusqlite.
 
 use super::blocks::write_block;
 use super::codes::{self, packed, stored};
 use super::{HistoryStore, StoreError};
-use crate::model::{Event, Moment, PastBlock, PastJob, PastNode};
+use crate::model::{BlockRecord, Event, JobRecord, NodeSample, Sample};
 use rusqlite::{Connection, OptionalExtension, Result, params};
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ const WORDS_KEPT: usize = 1024;
 #[derive(Clone, Debug, Default)]
 pub struct HistoryBatch {
     /// New jobs, and those of which something changed, by number.
-    pub jobs: BTreeMap<u64, PastJob>,
+    pub jobs: BTreeMap<u64, JobRecord>,
     /// In the order of time.
-    pub moments: Vec<Moment>,
+    pub samples: Vec<Sample>,
     /// In the order of time.
-    pub node: Vec<PastNode>,
+    pub node: Vec<NodeSample>,
     /// Blocks of time that are over.
-    pub blocks: Vec<PastBlock>,
+    pub blocks: Vec<BlockRecord>,
     /// In order; their sequences are not kept.
     pub events: Vec<Event>,
 }
@@ -30,7 +30,7 @@ pub struct HistoryBatch {
 impl HistoryBatch {
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        let rows = [self.moments.len(), self.node.len(), self.blocks.len(), self.events.len()];
+        let rows = [self.samples.len(), self.node.len(), self.blocks.len(), self.events.len()];
         self.jobs.is_empty() && rows.iter().all(|rows| *rows == 0)
     }
 }
@@ -48,7 +48,7 @@ impl HistoryStore {
         written.map_err(|error| self.error("write the history", error))
     }
 
-    /// Sorts the moments that arrived since the last time in with those of their jobs.
+    /// Sorts the samples that arrived since the last time in with those of their jobs.
     pub fn settle(&mut self) -> std::result::Result<(), StoreError> {
         let settle = |connection: &mut Connection| {
             let transaction = connection.transaction()?;
@@ -65,14 +65,14 @@ fn write_all(connection: &mut Connection, batch: &HistoryBatch, words: &mut BTre
     for job in batch.jobs.values() {
         write_job(&transaction, job)?;
     }
-    for moment in &batch.moments {
+    for sample in &batch.samples {
         let first = transaction
             .prepare_cached("SELECT first FROM job WHERE number = ?1")?
-            .query_row([stored(moment.job)], |row| row.get::<_, i64>(0))
+            .query_row([stored(sample.job)], |row| row.get::<_, i64>(0))
             .optional()?;
-        // A job that was trimmed meanwhile has no moments either.
+        // A job that was trimmed meanwhile has no samples either.
         if let Some(first) = first {
-            write_moment(&transaction, moment, first, words)?;
+            write_sample(&transaction, sample, first, words)?;
         }
     }
     for node in &batch.node {
@@ -96,7 +96,7 @@ fn write_all(connection: &mut Connection, batch: &HistoryBatch, words: &mut BTre
     transaction.commit()
 }
 
-fn write_job(connection: &Connection, job: &PastJob) -> Result<()> {
+fn write_job(connection: &Connection, job: &JobRecord) -> Result<()> {
     let sql = "INSERT INTO job (number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total,
             exit_code, kept)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?6)
@@ -122,9 +122,9 @@ fn write_job(connection: &Connection, job: &PastJob) -> Result<()> {
     done.map(drop)
 }
 
-fn write_moment(connection: &Connection, moment: &Moment, first: i64, words: &mut BTreeMap<String, i64>) -> Result<()> {
-    let hold = codes::hold_text(moment.hold.as_ref()).map(|text| word(connection, text, words)).transpose()?;
-    let decision = moment.decision.as_ref();
+fn write_sample(connection: &Connection, sample: &Sample, first: i64, words: &mut BTreeMap<String, i64>) -> Result<()> {
+    let hold = codes::hold_text(sample.hold.as_ref()).map(|text| word(connection, text, words)).transpose()?;
+    let decision = sample.decision.as_ref();
     let reason = decision.map(|decision| codes::reason_code(&decision.reason));
     let text = reason.as_ref().and_then(|reason| reason.text);
     let text = text.map(|text| word(connection, text, words)).transpose()?;
@@ -133,15 +133,15 @@ fn write_moment(connection: &Connection, moment: &Moment, first: i64, words: &mu
     let list = decision.and_then(|decision| decision.list);
     let sql = "INSERT INTO fresh VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
     let done = connection.prepare_cached(sql)?.execute(params![
-        stored(moment.job),
-        (stored(moment.unix_ms) - first).max(0),
-        moment.cpu.map(|cpu| stored(cpu.0 / 1000)),
-        moment.memory.map(|bytes| stored(bytes.0 >> 16)),
-        moment.value.map(packed),
-        moment.progress.filter(|progress| progress.is_finite()).map(thousandths),
-        moment.quality.filter(|quality| quality.is_finite()).map(thousandths),
-        moment.weight.map(|weight| i64::from(weight.number())),
-        codes::flags(moment.state, moment.is_turn, list, moment.hold.as_ref()),
+        stored(sample.job),
+        (stored(sample.unix_ms) - first).max(0),
+        sample.cpu.map(|cpu| stored(cpu.0 / 1000)),
+        sample.memory.map(|bytes| stored(bytes.0 >> 16)),
+        sample.value.map(packed),
+        sample.progress.filter(|progress| progress.is_finite()).map(thousandths),
+        sample.quality.filter(|quality| quality.is_finite()).map(thousandths),
+        sample.weight.map(|weight| i64::from(weight.number())),
+        codes::flags(sample.state, sample.is_turn, list, sample.hold.as_ref()),
         hold,
         share,
         bound,
@@ -150,13 +150,13 @@ fn write_moment(connection: &Connection, moment: &Moment, first: i64, words: &mu
         reason.as_ref().and_then(|reason| reason.a),
         reason.as_ref().and_then(|reason| reason.b),
         text,
-        moment.gpus.filter(|gpus| gpus.is_finite()).map(thousandths),
-        moment.gpu_memory.map(|bytes| stored(bytes.0 >> 16)),
+        sample.gpus.filter(|gpus| gpus.is_finite()).map(thousandths),
+        sample.gpu_memory.map(|bytes| stored(bytes.0 >> 16)),
     ]);
     done.map(drop)
 }
 
-fn write_node(connection: &Connection, node: &PastNode) -> Result<()> {
+fn write_node(connection: &Connection, node: &NodeSample) -> Result<()> {
     let sql = "INSERT OR REPLACE INTO node VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     let done = connection.prepare_cached(sql)?.execute(params![
         stored(node.unix_ms),

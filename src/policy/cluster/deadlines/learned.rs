@@ -11,7 +11,7 @@ const RUNS_MOST: usize = 32;
 
 /// One run of a job on one node.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PastRun {
+pub struct RunRecord {
     /// What jobs of the same kind are called.
     pub class: String,
     /// The node's type of GPU.
@@ -40,11 +40,11 @@ pub struct LearnedTime {
 }
 
 /// The table of run times, from runs in the order of their starts. Runs that came to their end count alone where there are any.
-pub fn learned(runs: &[PastRun]) -> Vec<LearnedTime> {
+pub fn learned(runs: &[RunRecord]) -> Vec<LearnedTime> {
     type Seconds = Vec<f64>;
     let mut kinds: BTreeMap<(&str, &str, usize), (Seconds, Seconds)> = BTreeMap::new();
     let counts =
-        |run: &&PastRun| run.seconds.is_finite() && run.seconds > 0.0 && run.gpus > 0 && run.part >= LEAST_PART;
+        |run: &&RunRecord| run.seconds.is_finite() && run.seconds > 0.0 && run.gpus > 0 && run.part >= LEAST_PART;
     for run in runs.iter().filter(counts) {
         let (whole, parts) = kinds.entry((&run.class, &run.gpu_type, run.gpus)).or_default();
         if run.part >= 1.0 { whole.push(run.seconds) } else { parts.push(run.seconds / run.part) }
@@ -69,11 +69,11 @@ pub fn learned(runs: &[PastRun]) -> Vec<LearnedTime> {
 mod tests {
     use super::*;
 
-    fn run(class: &str, gpus: usize, seconds: f64, part: f64) -> PastRun {
-        PastRun { class: class.into(), gpu_type: "K80".into(), gpus, seconds, part }
+    fn run(class: &str, gpus: usize, seconds: f64, part: f64) -> RunRecord {
+        RunRecord { class: class.into(), gpu_type: "K80".into(), gpus, seconds, part }
     }
 
-    fn seconds(runs: &[PastRun]) -> Vec<(usize, f64, usize)> {
+    fn seconds(runs: &[RunRecord]) -> Vec<(usize, f64, usize)> {
         learned(runs).into_iter().map(|time| (time.gpus, time.seconds, time.runs)).collect()
     }
 
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn the_latest_runs_count() {
-        let runs: Vec<PastRun> = (0..100).map(|at| run("a", 1, if at < 50 { 500.0 } else { 100.0 }, 1.0)).collect();
+        let runs: Vec<RunRecord> = (0..100).map(|at| run("a", 1, if at < 50 { 500.0 } else { 100.0 }, 1.0)).collect();
         assert_eq!(seconds(&runs), [(1, 100.0, RUNS_MOST)]);
     }
 }

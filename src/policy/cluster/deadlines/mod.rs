@@ -38,5 +38,5 @@ pub(super) use draw::Draw;
 pub use exact::{MOST_JOBS, exact};
 pub use fleet::{Action, Fleet, Hysteresis};
 pub use hierarchy::{Part, merge, split};
-pub use learned::{LearnedTime, PastRun, learned};
+pub use learned::{LearnedTime, RunRecord, learned};
 pub use plan::{Job, Place, Plan, Situation, Violation, check};

@@ -3,11 +3,11 @@
 use super::{drawn, job, shape};
 use crate::model::PolicySettings;
 use crate::sim::compare::compare;
-use crate::sim::contender::Contender;
 use crate::sim::job::{GpuLoad, JobPlan};
 use crate::sim::node::{Keep, simulate};
 use crate::sim::outcome::JobOutcome;
 use crate::sim::scenario::Scenario;
+use crate::sim::variant::Variant;
 
 /// A training of so many seconds alone, of which its kernels of 4 ms take 96 %.
 fn training(start_s: f64, alone_s: f64, device: usize) -> JobPlan {
@@ -16,8 +16,8 @@ fn training(start_s: f64, alone_s: f64, device: usize) -> JobPlan {
 }
 
 fn run(policy: &str, plans: Vec<JobPlan>) -> Vec<JobOutcome> {
-    let contender = Contender::named(policy, &PolicySettings::default()).unwrap();
-    simulate(&shape(8.0), &drawn(plans), &contender, Keep::default()).jobs
+    let variant = Variant::named(policy, &PolicySettings::default()).unwrap();
+    simulate(&shape(8.0), &drawn(plans), &variant, Keep::default()).jobs
 }
 
 fn ends(policy: &str, plans: Vec<JobPlan>) -> Vec<f64> {
@@ -50,7 +50,7 @@ fn the_favoured_job_keeps_its_speed_and_the_gpu_is_not_idle() {
 #[test]
 fn four_trainings_end_a_fifth_sooner_and_none_is_lost() {
     let scenario = Scenario::built_in("gpu-4").unwrap().unwrap();
-    let named = |name| Contender::named(name, &PolicySettings::default()).unwrap();
+    let named = |name| Variant::named(name, &PolicySettings::default()).unwrap();
     let runs = compare(&scenario, &[named("duty-cycle")], 2);
     let duty_cycle = runs.policies[0].summary;
     let change = duty_cycle.mean_completion_s / runs.fair.mean_completion_s - 1.0;

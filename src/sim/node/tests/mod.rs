@@ -2,12 +2,12 @@
 
 use super::{Keep, simulate};
 use crate::model::{Bounds, Bytes, ContainerId, CpuWeight, Millis, PlannedLimits, PolicySettings, RecordedTick, Share};
-use crate::sim::contender::Contender;
 use crate::sim::curve::{LearningCurve, Shape};
 use crate::sim::job::{Job, JobPlan, Reports, Waits};
 use crate::sim::outcome::{JobOutcome, Outcome};
 use crate::sim::random::Stream;
 use crate::sim::scenario::{NodeShape, Scenario};
+use crate::sim::variant::Variant;
 use proptest::prelude::*;
 
 fn job(start_s: f64, work: f64, parallelism: f64) -> JobPlan {
@@ -45,8 +45,8 @@ fn shape(cores: f64) -> NodeShape {
 }
 
 fn ends(cores: f64, policy: &str, plans: Vec<JobPlan>) -> Vec<f64> {
-    let contender = Contender::named(policy, &PolicySettings::default()).unwrap();
-    let outcome = simulate(&shape(cores), &drawn(plans), &contender, Keep::default());
+    let variant = Variant::named(policy, &PolicySettings::default()).unwrap();
+    let outcome = simulate(&shape(cores), &drawn(plans), &variant, Keep::default());
     outcome.jobs.iter().map(|job| (job.end_s * 1e6).round() / 1e6).collect()
 }
 
@@ -88,17 +88,17 @@ fn a_waiting_job_leaves_its_cores_to_the_others() {
 
 #[test]
 fn contention_slows_equal_jobs_by_its_factor() {
-    let contender = Contender::named("fair", &PolicySettings::default()).unwrap();
+    let variant = Variant::named("fair", &PolicySettings::default()).unwrap();
     let shape = NodeShape { contention: 0.1, ..shape(1.0) };
-    let outcome = simulate(&shape, &drawn(vec![job(0.0, 5.0, 1.0), job(0.0, 5.0, 1.0)]), &contender, Keep::default());
+    let outcome = simulate(&shape, &drawn(vec![job(0.0, 5.0, 1.0), job(0.0, 5.0, 1.0)]), &variant, Keep::default());
     assert!((outcome.makespan_s() - 11.0).abs() < 1e-9);
     assert!((outcome.jobs[0].cpu_s - 5.5).abs() < 1e-9, "occupied, not done");
 }
 
 #[test]
 fn quality_is_reached_on_the_true_curve_and_not_on_a_print() {
-    let contender = Contender::named("fair", &PolicySettings::default()).unwrap();
-    let outcome = simulate(&shape(1.0), &drawn(vec![job(3.0, 100.0, 1.0)]), &contender, Keep::default());
+    let variant = Variant::named("fair", &PolicySettings::default()).unwrap();
+    let outcome = simulate(&shape(1.0), &drawn(vec![job(3.0, 100.0, 1.0)]), &variant, Keep::default());
     // 1 − e^(−5x) = 0.95·(1 − e^(−5)) at x = 0.5766…
     let x = -(1.0 - 0.95 * (1.0 - (-5.0f64).exp())).ln() / 5.0;
     assert!((outcome.jobs[0].quality_s - 100.0 * x).abs() < 1e-6);
@@ -106,10 +106,10 @@ fn quality_is_reached_on_the_true_curve_and_not_on_a_print() {
 
 #[test]
 fn a_start_and_an_end_pull_the_governors_tick() {
-    let contender = Contender::named("flowcon", &PolicySettings::default()).unwrap();
+    let variant = Variant::named("flowcon", &PolicySettings::default()).unwrap();
     let keep = Keep { recording: true, ..Keep::default() };
     let jobs = drawn(vec![job(0.0, 30.0, 1.0), job(1.5, 5.0, 1.0)]);
-    let outcome = simulate(&shape(1.0), &jobs, &contender, keep);
+    let outcome = simulate(&shape(1.0), &jobs, &variant, keep);
     let end = outcome.jobs[1].end_s;
     let ticks: Vec<u64> = outcome.recording.iter().map(|tick| tick.observation.now.0).collect();
     assert!(ticks.contains(&0) && ticks.contains(&1500), "starts at 0 s and 1.5 s: {ticks:?}");
@@ -123,12 +123,12 @@ fn plain_blocks_are_plain_sharing_and_teach_the_policy_nothing_wrong() {
         let block = Millis::from_secs(30);
         let settings =
             PolicySettings { holdback: Share::clamped(holdback), holdback_block: block, ..PolicySettings::default() };
-        let contender = Contender::named("balanced", &settings).unwrap();
+        let variant = Variant::named("balanced", &settings).unwrap();
         let keep = Keep { recording: true, ..Keep::default() };
         // Each can use the whole node; one of them is far nearer to its end than the others.
         let often = |work: f64| JobPlan { units: (work / 2.0) as usize, ..job(0.0, work, 1.0) };
         let jobs = drawn(vec![often(600.0), often(6000.0), often(6000.0)]);
-        simulate(&shape(1.0), &jobs, &contender, keep).recording
+        simulate(&shape(1.0), &jobs, &variant, keep).recording
     };
     let held_back = ticks(0.4);
     let plain = held_back.iter().filter(|tick| tick.observation.is_plain());
@@ -151,11 +151,11 @@ fn plain_blocks_are_plain_sharing_and_teach_the_policy_nothing_wrong() {
 
 #[test]
 fn the_governor_sees_what_the_log_printed_and_no_more() {
-    let contender = Contender::named("flowcon", &PolicySettings::default()).unwrap();
+    let variant = Variant::named("flowcon", &PolicySettings::default()).unwrap();
     let keep = Keep { recording: true, ..Keep::default() };
     let mut silent = job(0.0, 50.0, 1.0);
     silent.reports = Reports { metric: false, progress: false, ..Reports::default() };
-    let outcome = simulate(&shape(2.0), &drawn(vec![silent, job(0.0, 50.0, 1.0)]), &contender, keep);
+    let outcome = simulate(&shape(2.0), &drawn(vec![silent, job(0.0, 50.0, 1.0)]), &variant, keep);
     for tick in &outcome.recording {
         let observation = &tick.observation;
         let of = |id: &str| observation.containers.iter().find(|container| container.id == ContainerId::new(id));
@@ -231,8 +231,8 @@ proptest! {
     ) {
         let jobs = drawn(plans(&starts.iter().map(|&start| (start, 100.0)).collect::<Vec<_>>()));
         let mean = |policy: &str| {
-            let contender = Contender::named(policy, &PolicySettings::default()).unwrap();
-            let outcome = simulate(&shape(1.0), &jobs, &contender, Keep::default());
+            let variant = Variant::named(policy, &PolicySettings::default()).unwrap();
+            let outcome = simulate(&shape(1.0), &jobs, &variant, Keep::default());
             outcome.jobs.iter().map(JobOutcome::completion_s).sum::<f64>()
         };
         prop_assert!(mean("las") >= mean("fair") - 1e-4);
@@ -243,8 +243,8 @@ proptest! {
     fn nobody_beats_srpt_and_nobody_changes_the_makespan_of_one_server(workload in workloads()) {
         let jobs = drawn(plans(&workload));
         let run = |policy: &str| {
-            let contender = Contender::named(policy, &PolicySettings::default()).unwrap();
-            simulate(&shape(1.0), &jobs, &contender, Keep::default())
+            let variant = Variant::named(policy, &PolicySettings::default()).unwrap();
+            simulate(&shape(1.0), &jobs, &variant, Keep::default())
         };
         let mean = |outcome: &Outcome| outcome.jobs.iter().map(JobOutcome::completion_s).sum::<f64>() / jobs.len() as f64;
         let best = run("srpt");
@@ -264,11 +264,11 @@ proptest! {
 fn who_tells_a_deadline_is_late_less_often_and_the_others_still_gain() {
     let late = |scenario: &str| {
         let scenario = Scenario::built_in(scenario).unwrap().unwrap();
-        let contender = Contender::named("balanced", &PolicySettings::default()).unwrap();
+        let variant = Variant::named("balanced", &PolicySettings::default()).unwrap();
         let (mut late, mut completion) = (0, 0.0);
         for seed in 0..20 {
             let jobs = scenario.draw(seed);
-            let outcome = simulate(&scenario.node, &jobs, &contender, Keep::default());
+            let outcome = simulate(&scenario.node, &jobs, &variant, Keep::default());
             // Every other job of the variation tells its deadline.
             let told = jobs.iter().zip(&outcome.jobs).filter(|(job, _)| told_in_the_variation(job));
             late += told.filter(|(job, end)| end.completion_s() > job.plan.deadline_s.unwrap()).count();
@@ -285,8 +285,8 @@ fn who_tells_a_deadline_is_late_less_often_and_the_others_still_gain() {
 fn trainings_that_ran_before_are_good_sooner_and_done_no_later() {
     let means = |scenario: &str| {
         let scenario = Scenario::built_in(scenario).unwrap().unwrap();
-        let contender = Contender::named("balanced", &PolicySettings::default()).unwrap();
-        let runs = (0..20).map(|seed| simulate(&scenario.node, &scenario.draw(seed), &contender, Keep::default()));
+        let variant = Variant::named("balanced", &PolicySettings::default()).unwrap();
+        let runs = (0..20).map(|seed| simulate(&scenario.node, &scenario.draw(seed), &variant, Keep::default()));
         let jobs: Vec<JobOutcome> = runs.flat_map(|run| run.jobs).collect();
         let mean = |of: fn(&JobOutcome) -> f64| jobs.iter().map(of).sum::<f64>() / jobs.len() as f64;
         (mean(|job| job.quality_s), mean(JobOutcome::completion_s))
@@ -307,10 +307,10 @@ fn told_in_the_variation(job: &Job) -> bool {
 fn the_same_seed_gives_the_same_run_to_the_last_bit() {
     let scenario = Scenario::built_in("random-10-mixed-io").unwrap().unwrap();
     for policy in EVERY_POLICY {
-        let contender = Contender::named(policy, &PolicySettings::default()).unwrap();
+        let variant = Variant::named(policy, &PolicySettings::default()).unwrap();
         let run = || {
             let keep = Keep { history: true, recording: true };
-            format!("{:?}", simulate(&scenario.node, &scenario.draw(11), &contender, keep))
+            format!("{:?}", simulate(&scenario.node, &scenario.draw(11), &variant, keep))
         };
         assert_eq!(run(), run(), "{policy}");
     }

@@ -20,7 +20,7 @@ const LEAST_RISE: f64 = 4.0;
 
 /// The curve of a run that came to its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Precedent {
+pub struct PriorRun {
     pub(super) direction: Direction,
     /// What is counted; `None` = printed evaluations.
     pub(super) unit: Option<ProgressUnit>,
@@ -31,7 +31,7 @@ pub struct Precedent {
     points: Vec<(f64, f64)>,
 }
 
-impl Precedent {
+impl PriorRun {
     /// From (units, improvement, evaluations) of a whole run, `deviation` being the noise of one improvement. `None` if it did not
     /// clearly improve.
     pub(super) fn new(
@@ -39,7 +39,7 @@ impl Precedent {
         unit: Option<ProgressUnit>,
         mut points: Vec<(f64, f64, f64)>,
         deviation: f64,
-    ) -> Option<Precedent> {
+    ) -> Option<PriorRun> {
         points.retain(|(x, y, _)| x.is_finite() && y.is_finite());
         if points.len() < LEAST_POINTS {
             return None;
@@ -53,18 +53,18 @@ impl Precedent {
         }
         let mut points: Vec<(f64, f64)> = rising.iter().map(|(x, y)| (*x, (y - first.1) / rise)).collect();
         drop_between_equals(&mut points);
-        Some(Precedent { direction, unit, cpu_per_unit: None, points })
+        Some(PriorRun { direction, unit, cpu_per_unit: None, points })
     }
 
     /// With the CPU-seconds that the whole run took.
-    pub fn costing(self, cpu_s: f64) -> Precedent {
+    pub fn costing(self, cpu_s: f64) -> PriorRun {
         let cpu_per_unit = cpu_s / self.end();
         self.at_price(cpu_per_unit)
     }
 
     /// With the CPU-seconds of a unit.
-    pub fn at_price(self, cpu_per_unit: f64) -> Precedent {
-        Precedent { cpu_per_unit: Some(cpu_per_unit).filter(|price| price.is_finite() && *price > 0.0), ..self }
+    pub fn at_price(self, cpu_per_unit: f64) -> PriorRun {
+        PriorRun { cpu_per_unit: Some(cpu_per_unit).filter(|price| price.is_finite() && *price > 0.0), ..self }
     }
 
     /// Whether what was stored can be used: rising from 0 to 1.
@@ -169,13 +169,13 @@ fn rising(points: &[(f64, f64, f64)]) -> Vec<(f64, f64)> {
 mod tests {
     use super::*;
 
-    fn precedent(values: impl Iterator<Item = (f64, f64)>) -> Option<Precedent> {
-        Precedent::new(Direction::Down, None, values.map(|(x, y)| (x, y, 1.0)).collect(), 0.01)
+    fn prior_run(values: impl Iterator<Item = (f64, f64)>) -> Option<PriorRun> {
+        PriorRun::new(Direction::Down, None, values.map(|(x, y)| (x, y, 1.0)).collect(), 0.01)
     }
 
     #[test]
     fn a_level_is_reached_where_the_curve_has_it_within_the_run_and_beyond() {
-        let curve = precedent((1..=50).map(|n| (f64::from(n), 1.0 - 0.9f64.powi(n)))).expect("it rises");
+        let curve = prior_run((1..=50).map(|n| (f64::from(n), 1.0 - 0.9f64.powi(n)))).expect("it rises");
         assert!(curve.is_sound());
         for level in [0.01, 0.3, 0.95, 1.0, 1.002] {
             assert!((curve.level(curve.units_to(level)) - level).abs() < 1e-9, "{level}");
@@ -187,16 +187,16 @@ mod tests {
     fn noise_does_not_cross_a_level_early() {
         // Reaches 95 % of the improvement at 76 of 200; single values stand above that from 50 on.
         let noise = |n: u32| (f64::from(n * 7919 % 1009) / 1009.0 - 0.5) * 0.2;
-        let curve = precedent((0..200).map(|n| (f64::from(n), 1.0 - (-0.04 * f64::from(n)).exp() + noise(n))));
+        let curve = prior_run((0..200).map(|n| (f64::from(n), 1.0 - (-0.04 * f64::from(n)).exp() + noise(n))));
         let at = curve.expect("it rises").units_to(0.95);
         assert!((60.0..110.0).contains(&at), "{at}");
     }
 
     #[test]
-    fn what_did_not_improve_is_no_precedent() {
-        assert_eq!(precedent((0..50).map(|n| (f64::from(n), 0.01 * f64::from(n * 7919 % 5)))), None, "noise");
-        assert_eq!(precedent((0..50).map(|n| (f64::from(n), -f64::from(n)))), None, "it falls");
-        assert_eq!(precedent((0..5).map(|n| (f64::from(n), f64::from(n)))), None, "too short");
-        assert_eq!(precedent((0..50).map(|n| (3.0, f64::from(n)))), None, "nothing is counted");
+    fn what_did_not_improve_is_no_prior_run() {
+        assert_eq!(prior_run((0..50).map(|n| (f64::from(n), 0.01 * f64::from(n * 7919 % 5)))), None, "noise");
+        assert_eq!(prior_run((0..50).map(|n| (f64::from(n), -f64::from(n)))), None, "it falls");
+        assert_eq!(prior_run((0..5).map(|n| (f64::from(n), f64::from(n)))), None, "too short");
+        assert_eq!(prior_run((0..50).map(|n| (3.0, f64::from(n)))), None, "nothing is counted");
     }
 }

@@ -6,7 +6,7 @@ use crate::model::{Objective, PolicyName, PolicySettings};
 
 /// One of the compared policies.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Contender {
+pub struct Variant {
     /// Its name in tables.
     pub name: String,
     /// What decides.
@@ -42,8 +42,8 @@ pub enum Rule {
     Oracle(f64),
 }
 
-/// Names of all contenders with what they are.
-pub const CONTENDERS: [(&str, &str); 12] = [
+/// Names of all variants with what they are.
+pub const VARIANTS: [(&str, &str); 12] = [
     ("fair", "plain sharing"),
     ("fifo", "first come, first served"),
     ("las", "least attained service first"),
@@ -58,12 +58,12 @@ pub const CONTENDERS: [(&str, &str); 12] = [
     ("duty-cycle", "the default policy, gpu.control = \"duty-cycle\""),
 ];
 
-impl Contender {
-    /// The contender of that name; product policies start from `settings`.
+impl Variant {
+    /// The variant of that name; product policies start from `settings`.
     ///
     /// # Errors
     /// Lists the names.
-    pub fn named(name: &str, settings: &PolicySettings) -> Result<Contender, String> {
+    pub fn named(name: &str, settings: &PolicySettings) -> Result<Variant, String> {
         let governed = |policy, objective| Decider::Governor(PolicySettings { policy, objective, ..*settings });
         let decider = match name {
             "fair" => Decider::Rule(Rule::Fair),
@@ -78,10 +78,10 @@ impl Contender {
             "completion" => governed(PolicyName::Balanced, Objective::COMPLETION),
             "quality" => governed(PolicyName::Balanced, Objective::QUALITY),
             other => {
-                let names = CONTENDERS.map(|(name, _)| name).join(", ");
+                let names = VARIANTS.map(|(name, _)| name).join(", ");
                 return Err(format!("unknown policy `{other}`; expected one of {names}"));
             }
         };
-        Ok(Contender { name: name.to_owned(), decider, duty_cycle: name == "duty-cycle" })
+        Ok(Variant { name: name.to_owned(), decider, duty_cycle: name == "duty-cycle" })
     }
 }

@@ -54,7 +54,7 @@ fn a_training_that_is_run_again_leans_on_its_earlier_runs_and_on_no_other() {
     assert!(page.contains("leans on") && page.contains("1 earlier run of the same training"), "{page}");
     assert_eq!(leans_on(&engine, &daemon, "other", &with("--seed 7 --lr=1e-3 --resume")), 0);
 
-    // Stopped in the middle: no precedent.
+    // Stopped in the middle: no prior run.
     engine.docker(&["kill", "again"]);
     ends(&engine, &daemon, "again");
     ends(&engine, &daemon, "other");

@@ -10,14 +10,14 @@ use rusqlite::params;
 pub const RUNS_KEPT: usize = 4;
 
 /// Runs that are kept in all.
-pub const PRECEDENTS_KEPT: usize = 512;
+pub const PRIOR_RUNS_KEPT: usize = 512;
 
 /// A curve beyond this is not kept.
 const CURVE_LONGEST: usize = 16 << 10;
 
 impl Store {
     /// Adds the curve of a run that ended now, its own JSON, and drops those beyond the bounds, the oldest first.
-    pub fn save_precedent(&mut self, training: TrainingId, unix_ms: u64, curve: &str) -> Result<(), StoreError> {
+    pub fn save_prior_run(&mut self, training: TrainingId, unix_ms: u64, curve: &str) -> Result<(), StoreError> {
         if curve.len() > CURVE_LONGEST {
             return Ok(());
         }
@@ -36,14 +36,14 @@ impl Store {
             transaction.execute(
                 "DELETE FROM precedent WHERE number NOT IN
                  (SELECT number FROM precedent ORDER BY number DESC LIMIT ?1)",
-                [PRECEDENTS_KEPT as i64],
+                [PRIOR_RUNS_KEPT as i64],
             )?;
             transaction.commit()
         })
     }
 
     /// All that is kept, the oldest first; damaged rows are left out. Parse a curve as if a stranger had written it.
-    pub fn precedents(&self) -> Result<Vec<(TrainingId, String)>, StoreError> {
+    pub fn prior_runs(&self) -> Result<Vec<(TrainingId, String)>, StoreError> {
         let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?.parse().ok(), row.get::<_, String>(1)?));
         let read = rows(&self.connection, "SELECT training, curve FROM precedent ORDER BY number", row);
         let read = read.map_err(|error| self.error("read the trainings' curves", error))?;
@@ -65,16 +65,16 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let open = || Store::open(directory.path()).expect("it opens").store;
         let mut store = open();
-        (0..7).for_each(|n| store.save_precedent(training(1), n, &format!("[{n}]")).expect("saved"));
-        store.save_precedent(training(2), 7, &"x".repeat(CURVE_LONGEST + 1)).expect("too long: left out");
+        (0..7).for_each(|n| store.save_prior_run(training(1), n, &format!("[{n}]")).expect("saved"));
+        store.save_prior_run(training(2), 7, &"x".repeat(CURVE_LONGEST + 1)).expect("too long: left out");
         store.connection.execute("INSERT INTO precedent VALUES (99, 'no digest', 0, '')", []).expect("damaged");
         drop(store);
         let mut store = open();
         let kept: Vec<(TrainingId, String)> = (3..7).map(|n| (training(1), format!("[{n}]"))).collect();
-        assert_eq!(store.precedents().expect("read"), kept);
+        assert_eq!(store.prior_runs().expect("read"), kept);
 
-        (0..PRECEDENTS_KEPT).for_each(|n| store.save_precedent(training(10 + n), 0, "[]").expect("saved"));
-        let kept = store.precedents().expect("read");
-        assert!(kept.len() == PRECEDENTS_KEPT && kept.iter().all(|(of, _)| *of != training(1)), "the oldest go first");
+        (0..PRIOR_RUNS_KEPT).for_each(|n| store.save_prior_run(training(10 + n), 0, "[]").expect("saved"));
+        let kept = store.prior_runs().expect("read");
+        assert!(kept.len() == PRIOR_RUNS_KEPT && kept.iter().all(|(of, _)| *of != training(1)), "the oldest go first");
     }
 }

@@ -4,15 +4,15 @@
 
 use crate::model::cluster::{Admission, ClusterSettings, MoveRule, PlacementRule, QueueRule};
 use crate::model::{Millis, PolicySettings};
-use crate::sim::contender::Contender;
+use crate::sim::variant::Variant;
 
 /// One of the compared policies.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ClusterContender {
+pub struct ClusterVariant {
     /// Its name in tables.
     pub name: String,
     /// What decides on each node.
-    pub node: Contender,
+    pub node: Variant,
     /// What decides in the cluster.
     pub cluster: ClusterSettings,
     /// Seconds between two plans when nothing happens.
@@ -20,7 +20,7 @@ pub struct ClusterContender {
 }
 
 /// Names with what they are.
-pub const CLUSTER_CONTENDERS: [(&str, &str); 9] = [
+pub const CLUSTER_VARIANTS: [(&str, &str); 9] = [
     ("swarm", "spread placement, plain sharing on the nodes: the base"),
     ("procon-plain", "ProCon's placement as published: plain sharing on the nodes"),
     ("specon-plain", "spread placement and SpeCon's moves as published: plain sharing on the nodes"),
@@ -40,12 +40,12 @@ pub(super) const SPECON_THRESHOLD: f64 = 0.01;
 
 const INTERVAL: Millis = Millis::from_secs(10);
 
-impl ClusterContender {
-    /// The contender of that name; nodes are governed with `settings`.
+impl ClusterVariant {
+    /// The variant of that name; nodes are governed with `settings`.
     ///
     /// # Errors
     /// Lists the names.
-    pub fn named(name: &str, settings: &PolicySettings) -> Result<ClusterContender, String> {
+    pub fn named(name: &str, settings: &PolicySettings) -> Result<ClusterVariant, String> {
         use MoveRule::{Forecast, Never, SpeCon};
         use PlacementRule::{LeastAdded, ProCon, Spread};
         use QueueRule::{Dragon, FirstFit, Weighted};
@@ -59,7 +59,7 @@ impl ClusterContender {
             "specon" => ("balanced", Spread, SpeCon, Weighted),
             "default" | "oasis" => ("balanced", LeastAdded, Forecast, Weighted),
             other => {
-                let names = CLUSTER_CONTENDERS.map(|(name, _)| name).join(", ");
+                let names = CLUSTER_VARIANTS.map(|(name, _)| name).join(", ");
                 return Err(format!("unknown policy `{other}`; expected one of {names}"));
             }
         };
@@ -68,9 +68,9 @@ impl ClusterContender {
         // The source bounds its moves by the number of jobs alone.
         let (a_node, in_all) =
             if moves == SpeCon { (usize::MAX, usize::MAX) } else { (usual.moves_a_node, usual.moves_in_all) };
-        Ok(ClusterContender {
+        Ok(ClusterVariant {
             name: name.to_owned(),
-            node: Contender::named(node, settings)?,
+            node: Variant::named(node, settings)?,
             cluster: ClusterSettings {
                 placement,
                 moves,
