@@ -1,4 +1,4 @@
-//! The coordinator of a cluster, and the agent of a node.
+//! `flowcoord`, the coordinator of a cluster and the agent on each node.
 
 fn main() -> std::process::ExitCode {
     flowcon::cli::flowcoord::run(std::env::args_os())

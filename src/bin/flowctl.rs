@@ -1,4 +1,4 @@
-//! The command line.
+//! `flowctl`, the command line.
 
 fn main() -> std::process::ExitCode {
     flowcon::cli::run(std::env::args_os())

@@ -1,4 +1,4 @@
-//! The simulator's binary.
+//! `flowsim`, the simulator.
 
 fn main() -> std::process::ExitCode {
     flowcon::sim::run()
