@@ -1,4 +1,4 @@
-"""Trainings with TensorFlow's Keras on generated data, for `flowctl bench`: Keras's own lines, nothing is downloaded.
+"""Trainings with TensorFlow and Keras on generated data, for `flowctl bench`: Keras's log lines, nothing is downloaded.
 
     python3 train_tensorflow.py vae|cnn|gru|birnn --epochs 300 [--samples 2048] [--threads 1] [--seed 1]
 """
@@ -16,7 +16,7 @@ from tensorflow.keras import layers
 
 
 def images(samples, random):
-    """Ten smooth shapes of 28 x 28 with noise, and which is which; one label in twenty is wrong."""
+    """Noisy images (28 x 28) of ten smooth shapes, and their labels; one label in twenty is wrong."""
     coarse = random.random((10, 7, 7))
     shapes = np.kron(coarse, np.ones((4, 4)))
     labels = random.integers(10, size=samples)
@@ -27,7 +27,7 @@ def images(samples, random):
 
 
 def waves(samples, random, steps=48):
-    """Two sines of random pitch and phase with noise, and the next value."""
+    """Noisy sums of two sines with random frequency and phase, and the next value of each."""
     time = np.arange(steps + 1) / steps
     pitch = 2 + 6 * random.random((samples, 2, 1))
     phase = 6.28 * random.random((samples, 2, 1))
@@ -36,7 +36,7 @@ def waves(samples, random, steps=48):
 
 
 def echoes(samples, random, steps=24, letters=12):
-    """Letters, and whether each occurs both before and after its place: both directions have to be read."""
+    """Letters, and for each whether it occurs both before and after its position: the model must read both directions."""
     text = random.integers(letters, size=(samples, steps))
     same = text[:, :, None] == text[:, None, :]
     order = np.arange(steps)
@@ -46,7 +46,7 @@ def echoes(samples, random, steps=24, letters=12):
 
 
 class Vae(keras.Model):
-    """784 - 256 - 16 - 256 - 784, as in the frameworks' own examples."""
+    """A variational auto-encoder, 784 - 256 - 16 - 256 - 784, as in the examples of the frameworks."""
 
     def __init__(self):
         super().__init__()
@@ -101,7 +101,7 @@ MODELS = {"vae": vae, "cnn": cnn, "gru": gru, "birnn": birnn}
 
 
 def reading_with(threads):
-    """What fit makes of arrays itself hands each batch through threads of its own, on whatever cores there are."""
+    """Options that limit the data pipeline to `threads`; the one that `fit` builds from arrays uses threads on all cores."""
     options = tf.data.Options()
     options.autotune.enabled = False
     options.threading.private_threadpool_size = threads

@@ -1,4 +1,4 @@
-"""Trainings with PyTorch on generated data, for `flowctl bench`: one line an epoch, nothing is downloaded.
+"""Trainings with PyTorch on generated data, for `flowctl bench`: one line per epoch, nothing is downloaded.
 
     python3 train_torch.py vae|cnn|lstm --epochs 300 [--samples 2048] [--threads 1] [--seed 1]
 """
@@ -7,7 +7,7 @@ import argparse
 import os
 import sys
 
-# Its libraries read these when they are loaded, and count cores otherwise.
+# PyTorch's libraries read these variables when they are loaded; without them they use all cores.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = sys.argv[sys.argv.index("--threads") + 1] if "--threads" in sys.argv else "1"
 
@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 
 def images(samples):
-    """Ten smooth shapes of 28 x 28 with noise, and which is which; one label in twenty is wrong."""
+    """Noisy images (28 x 28) of ten smooth shapes, and their labels; one label in twenty is wrong."""
     coarse = torch.rand(10, 1, 7, 7)
     shapes = F.interpolate(coarse, size=28, mode="bilinear", align_corners=False)
     labels = torch.randint(10, (samples,))
@@ -27,7 +27,7 @@ def images(samples):
 
 
 def waves(samples, steps=48):
-    """Two sines of random pitch and phase with noise, and the next value."""
+    """Noisy sums of two sines with random frequency and phase, and the next value of each."""
     time = torch.arange(steps + 1) / steps
     pitch = 2 + 6 * torch.rand(samples, 2, 1)
     phase = 6.28 * torch.rand(samples, 2, 1)
@@ -36,7 +36,7 @@ def waves(samples, steps=48):
 
 
 class Vae(nn.Module):
-    """784 - 256 - 16 - 256 - 784, as in the frameworks' own examples."""
+    """A variational auto-encoder, 784 - 256 - 16 - 256 - 784, as in the examples of the frameworks."""
 
     def __init__(self):
         super().__init__()
@@ -67,7 +67,7 @@ class Cnn(nn.Module):
 
 
 class Lstm(nn.Module):
-    """One layer of 64 that foretells the next value."""
+    """One LSTM layer of 64 units that predicts the next value."""
 
     def __init__(self):
         super().__init__()

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Stands for a training of your own in bench.toml.
+# Placeholder for your own training in bench.toml.
 set -eu
 epochs=${EPOCHS:-20}
 while [ $# -gt 0 ]; do

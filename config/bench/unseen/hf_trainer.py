@@ -1,5 +1,5 @@
-"""A small causal transformer, trained and logged as Hugging Face's Trainer does it without its progress bar: one dictionary a line, with
-the epoch as a fraction. How many epochs there will be stands in the configuration that the command names.
+"""A small causal transformer, trained and logged like Hugging Face's Trainer without its progress bar: one dictionary per line, with a
+fractional epoch. The number of epochs is in the configuration file that the command names.
 
     python3 hf_trainer.py hf_trainer.json
 """

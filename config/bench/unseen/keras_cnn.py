@@ -1,4 +1,4 @@
-"""A convolutional classifier in the style of Keras's own MNIST example: `fit` with arrays, Keras's progress bar with its total.
+"""A convolutional classifier in the style of Keras's MNIST example: `fit` with arrays, Keras's progress bar with its total.
 
     python3 keras_cnn.py [--epochs 15] [--seed 1]
 """

@@ -1,4 +1,4 @@
-"""A classifier of word sequences in the style of Keras's bidirectional LSTM example: `fit` with arrays, `verbose=2`, one line an epoch.
+"""A classifier of word sequences in the style of Keras's bidirectional LSTM example: `fit` with arrays, `verbose=2`, one line per epoch.
 
     python3 keras_lstm.py [--epochs 10] [--seed 1]
 """
@@ -22,8 +22,8 @@ maxlen = 32
 
 
 def reviews(samples, seed):
-    """Pieces of text and whether they are favourable: some words praise, as many blame, and after a negation the next three words mean
-    their opposite. One label in twenty-five is wrong."""
+    """Texts and whether they are positive: some words are positive, as many are negative, and a negation inverts the next
+    three words. One label in twenty-five is wrong."""
     meaning = np.random.default_rng(33).choice([-1, 0, 0, 0, 1], max_features)
     negations = np.random.default_rng(34).choice(max_features, max_features // 20, replace=False)
     random = np.random.default_rng(seed)

@@ -1,5 +1,5 @@
-"""Gradient-boosted trees with LightGBM's own evaluation lines. How many rounds there will be stands in the configuration that the
-command names.
+"""Gradient-boosted trees with LightGBM's evaluation lines. The number of rounds is in the configuration file that the command
+names.
 
     python3 lightgbm_train.py --config lightgbm_train.yaml
 """
@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 
 
 def read(path):
-    """`key: value` lines, which is all the YAML that this needs."""
+    """Parses `key: value` lines, the only YAML needed here."""
     values = {}
     with open(path) as file:
         for line in file:

@@ -1,5 +1,5 @@
-"""A linear classifier on scikit-learn's digits in a random feature space, learnt piece by piece with `partial_fit`: one thread, because
-that is what it uses. How many passes there will be stands in the environment.
+"""A linear classifier on scikit-learn's digits in a random feature space, trained in pieces with `partial_fit`, which uses one thread.
+The number of passes is in the environment.
 
     EPOCHS=100 SEED=1 python3 sklearn_partial_fit.py
 """

@@ -1,12 +1,12 @@
-"""Data for the trainings of this folder, made on the spot with NumPy alone: nothing is downloaded."""
+"""Data for the trainings of this folder, generated with NumPy: nothing is downloaded."""
 
 import numpy as np
 
 
 def glyphs(samples, seed, size=28):
-    """Ten hand-drawn-looking signs in three handwritings, turned, shifted, scaled and noisy; one label in fifty is wrong.
+    """Ten signs that look hand-drawn, in three handwritings, rotated, shifted, scaled and noisy; one label in fifty is wrong.
 
-    Images (samples, size, size) of 0 ..= 1 and labels (samples). The signs are the same for every seed."""
+    Returns images (samples, size, size) of 0 ..= 1 and labels (samples). The signs are the same for every seed."""
     templates = _templates()
     random = np.random.default_rng(seed)
     labels = random.integers(10, size=samples)
@@ -41,7 +41,7 @@ def _templates(size=64):
 
 
 def text(tokens, seed, words=2000, states=40):
-    """Words (tokens) of a language with a hidden grammar: each part of speech has its own words and few successors."""
+    """Words (tokens) of a language with a hidden grammar: each part of speech has its words and few successors."""
     language = np.random.default_rng(11)
     successors = np.stack([language.choice(states, 4, replace=False) for _ in range(states)])
     per_state = words // states

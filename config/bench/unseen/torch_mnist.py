@@ -1,4 +1,4 @@
-"""An image classifier in the style of PyTorch's MNIST example; its log never says how many epochs there will be.
+"""An image classifier in the style of PyTorch's MNIST example. Its log does not contain the number of epochs.
 
     python3 torch_mnist.py [--epochs 14] [--batch-size 64] [--lr 1.0] [--gamma 0.7] [--seed 1] [--log-interval 10]
 """

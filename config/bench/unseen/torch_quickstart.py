@@ -1,4 +1,4 @@
-"""An image classifier in the style of PyTorch's quickstart tutorial. How many epochs there will be stands in this file only.
+"""An image classifier in the style of PyTorch's quickstart tutorial. Only this file contains the number of epochs.
 
     python3 torch_quickstart.py
 """

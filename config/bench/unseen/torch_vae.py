@@ -1,4 +1,4 @@
-"""A variational auto-encoder in the style of PyTorch's VAE example; its log never says how many epochs there will be.
+"""A variational auto-encoder in the style of PyTorch's VAE example. Its log does not contain the number of epochs.
 
     python3 torch_vae.py [--epochs 10] [--batch-size 128] [--seed 1] [--log-interval 10]
 """

@@ -1,5 +1,5 @@
 """A word-level language model in the style of PyTorch's word_language_model example: an LSTM, with gradient clipping and a learning
-rate that is divided by four when the validation loss stops falling. Its log never says how many epochs there will be.
+rate that is divided by four when the validation loss stops falling. Its log does not contain the number of epochs.
 
     python3 torch_word_lm.py [--epochs 6] [--lr 20] [--bptt 35] [--batch_size 20] [--seed 1111] [--log-interval 200]
 """

@@ -1,4 +1,4 @@
-"""Gradient-boosted trees with XGBoost's own evaluation lines. How many rounds there will be stands in this file only.
+"""Gradient-boosted trees with XGBoost's evaluation lines. Only this file contains the number of rounds.
 
     python3 xgboost_train.py
 """
