@@ -1,15 +1,15 @@
 #!/bin/sh
-# install.sh [--uninstall]: puts the files beside it where they belong, or takes them away again. Wants root.
+# install.sh [--uninstall]: installs the files of this directory, or removes them. Needs root.
 #
-# PREFIX= another root, for images. An existing configuration is kept; the new one is put beside it as flowcond.toml.new.
+# PREFIX=DIR installs below DIR, for images. An existing configuration is kept; the new one is written next to it as flowcond.toml.new.
 set -eu
 cd "$(dirname "$0")"
 root=${PREFIX:-}
 
-[ -n "$root" ] || [ "$(id -u)" = 0 ] || { echo "run it as root, or name another root in PREFIX" >&2; exit 1; }
+[ -n "$root" ] || [ "$(id -u)" = 0 ] || { echo "install.sh: root is required; next: run it as root, or set PREFIX to another root directory" >&2; exit 1; }
 live() { [ -z "$root" ] && [ -d /run/systemd/system ]; }
 
-# Whatever still stands of ours goes back, also where on-exit = "keep" left it standing: without the programs nobody could do it.
+# Restores all original limits, also those that on-exit = "keep" did not: it is not possible once the programs are removed.
 restore() {
     flowcond=$root/usr/bin/flowcond
     [ -x "$flowcond" ] || return 0
@@ -19,21 +19,21 @@ restore() {
 uninstall() {
     if live; then systemctl disable --now flowcon-exporter.service flowcond.service 2>/dev/null || true; fi
     if ! restore; then
-        echo "nothing is removed: original limits are not back; next: see that the container engine runs, flowcond restore, and uninstall again" >&2
+        echo "nothing is removed because original limits could not be restored; next: start the container engine, run flowcond restore, and uninstall again" >&2
         exit 1
     fi
     find usr -type f | while read -r file; do rm -f "$root/$file"; done
-    # Folders of our own; one in which somebody else put something stays.
+    # Directories of flowcon; those with other files in them stay.
     find usr -depth -type d -path '*flowcon*' | while read -r folder; do rmdir "$root/$folder" 2>/dev/null || true; done
     if live; then systemctl daemon-reload; fi
     rm -rf "$root/run/flowcon"
-    echo "removed; $root/etc/flowcon and $root/var/lib/flowcon are yours to delete"
+    echo "removed; next: delete $root/etc/flowcon and $root/var/lib/flowcon if you do not need them"
 }
 
 install_all() {
     find usr -type f | while read -r file; do
         mkdir -p "$root/$(dirname "$file")"
-        # Beside and renamed: a running program is never written to.
+        # Copied and renamed, because the file of a running program cannot be written.
         cp "$file" "$root/$file.new" && mv "$root/$file.new" "$root/$file"
     done
     mkdir -p "$root/etc/flowcon/flowcond.d"
