@@ -1,4 +1,4 @@
-//! Bars built from pieces that redraw, move and colour: observations stay in order and within the log.
+//! Progress bars built from pieces that redraw, move the cursor and set colours: observations stay in order and within the log.
 #![no_main]
 
 use flowcon::model::Directives;

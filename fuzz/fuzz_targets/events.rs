@@ -1,4 +1,4 @@
-//! TensorBoard event files: any bytes, and any bytes as the data of records with right checksums.
+//! TensorBoard event files: arbitrary bytes as the data of records with valid checksums, followed by arbitrary bytes.
 #![no_main]
 
 use flowcon::model::{Directives, Millis};

@@ -1,4 +1,4 @@
-//! Any bytes as a log: nothing panics, and wherever the input is cut the same is understood.
+//! Arbitrary bytes as a log: the reader does not panic, and the reading does not depend on where the input is split.
 #![no_main]
 
 use flowcon::model::Directives;
@@ -15,6 +15,6 @@ fn read(parts: &[&[u8]]) -> LogReading {
 fuzz_target!(|data: &[u8]| {
     let Some((&cut, log)) = data.split_first() else { return };
     let cut = usize::from(cut).min(log.len());
-    // NaN is unequal to itself: compare what is shown.
+    // NaN is not equal to itself: compare the debug output.
     assert_eq!(format!("{:?}", read(&[log])), format!("{:?}", read(&[&log[..cut], &log[cut..]])));
 });

@@ -1,4 +1,5 @@
-//! Any bytes at the socket for commands: nothing panics, what is read can be written and read again, and errors fit a terminal.
+//! Arbitrary bytes on the socket of `flowctl run`: parsing does not panic, a parsed request survives a round trip, and errors are short
+//! and without control characters.
 #![no_main]
 
 use flowcon::host::scope::{ScopeName, protocol};

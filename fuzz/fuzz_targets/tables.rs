@@ -1,4 +1,4 @@
-//! CSV and JSON files: a header or a brace, then anything; the checkpoint always reads back.
+//! CSV and JSON files: a valid beginning, then arbitrary bytes; a tracker resumed from its checkpoint has the same metric.
 #![no_main]
 
 use flowcon::model::{Directives, Millis};
