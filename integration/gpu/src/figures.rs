@@ -1,59 +1,59 @@
-//! What the check measured, as a table for people and a line of JSON for programs.
+//! The results of the check: a table for people and lines of JSON for programs.
 
 use serde_json::{Value, json};
 
-/// One run of several trainings on one GPU.
+/// Results of one run of several trainings on one GPU.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
-    /// When each ended, in seconds after the start of the first.
+    /// End of each training, in seconds after the start of the first.
     pub ended: Vec<f64>,
-    /// Trainings that did not end well.
+    /// Number of trainings that failed.
     pub lost: usize,
-    /// The speed of the first to end, as a part of its speed alone.
+    /// Speed of the fastest training, as a fraction of its speed alone.
     pub favoured_speed: Option<f64>,
-    /// Part of the time in which the GPU had nothing to do.
+    /// Fraction of the time in which the GPU was idle.
     pub idle: Option<f64>,
-    /// The mean distance between our shares of GPU time and those of nvidia-smi, in points of percent.
+    /// Mean absolute difference between GPU time shares of flowcon and of nvidia-smi, in percentage points.
     pub accounting_error: Option<f64>,
-    /// The largest part of the time that one was frozen for.
+    /// Largest `frozen_share` of a training.
     pub frozen: f64,
 }
 
 impl Run {
-    /// The mean completion, in seconds.
+    /// Returns the mean completion time, in seconds.
     pub fn mean(&self) -> f64 {
         self.ended.iter().sum::<f64>() / self.ended.len().max(1) as f64
     }
 
-    fn all(&self) -> f64 {
+    fn makespan(&self) -> f64 {
         self.ended.iter().copied().fold(0.0, f64::max)
     }
 }
 
-/// The same trainings twice.
+/// Results of the same trainings, plain and governed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pair {
-    /// As the GPU shares itself.
+    /// With `policy.name=fair`.
     pub plain: Run,
-    /// By flowcon.
+    /// With `gpu.control=duty-cycle`.
     pub governed: Run,
 }
 
 impl Pair {
-    /// By how much governing changes the mean completion: −0.2 is a fifth sooner.
+    /// Returns the relative change of the mean completion time by governing: −0.2 is 20 % less.
     pub fn change(&self) -> f64 {
         self.governed.mean() / self.plain.mean() - 1.0
     }
 
-    /// One line for programs.
+    /// Formats the results as one line of JSON.
     pub fn json(&self, gpu: &str, frozen_afterwards: Option<usize>) -> Value {
         let Pair { plain, governed } = self;
         json!({
             "gpu": gpu,
             "jobs": plain.ended.len(),
-            "plain": { "mean_completion_s": rounded(plain.mean()), "makespan_s": rounded(plain.all()), "lost": plain.lost },
+            "plain": { "mean_completion_s": rounded(plain.mean()), "makespan_s": rounded(plain.makespan()), "lost": plain.lost },
             "governed": {
-                "mean_completion_s": rounded(governed.mean()), "makespan_s": rounded(governed.all()), "lost": governed.lost,
+                "mean_completion_s": rounded(governed.mean()), "makespan_s": rounded(governed.makespan()), "lost": governed.lost,
                 "frozen": rounded(governed.frozen),
             },
             "change": rounded(self.change()),
@@ -65,7 +65,7 @@ impl Pair {
     }
 }
 
-/// The table, a line for each pair.
+/// Formats the table, one line per pair.
 pub fn table(pairs: &[Pair]) -> String {
     let mut text = format!(
         "{:>4}  {:>9}  {:>9}  {:>7}  {:>8}  {:>5}  {:>6}  {:>10}  {:>4}\n",
@@ -111,11 +111,11 @@ mod tests {
     }
 
     #[test]
-    fn the_change_is_that_of_the_means_and_all_figures_are_in_both_forms() {
+    fn the_change_compares_means_and_table_and_json_have_all_figures() {
         let text = table(&[pair()]);
         let last: Vec<&str> = text.lines().last().map(|line| line.split_whitespace().collect()).unwrap_or_default();
-        let told = "2 40.0 s 30.0 s -25.0% 96% 2% 90% 1.2 pt 0";
-        assert_eq!(last.join(" "), told);
+        let expected = "2 40.0 s 30.0 s -25.0% 96% 2% 90% 1.2 pt 0";
+        assert_eq!(last.join(" "), expected);
         let json = pair().json("NVIDIA T4", Some(0));
         assert_eq!(
             (&json["change"], &json["jobs"], &json["frozen_afterwards"]),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_a_dash_and_null() {
+    fn a_missing_measurement_is_a_dash_in_the_table_and_null_in_json() {
         let run = Run { ended: vec![1.0], ..Run::default() };
         let pair = Pair { plain: run.clone(), governed: run };
         assert!(table(std::slice::from_ref(&pair)).contains(" -  "));

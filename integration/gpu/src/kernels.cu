@@ -1,7 +1,7 @@
-// Least squares by gradient descent: what `train` does on the GPU. `kernels.ptx` beside it is this file, compiled by NVRTC 11.8 with
-// --gpu-architecture=compute_52, so that building the check needs nothing of NVIDIA's.
+// GPU kernels of `train`: least squares by gradient descent. `kernels.ptx` is this file compiled by NVRTC 11.8 with
+// --gpu-architecture=compute_52, so that building the check needs no NVIDIA software.
 //
-// `samples` has a column for each weight: sample s of weight c is samples[c * rows + s].
+// `samples` has one column per weight: sample s of weight c is samples[c * rows + s].
 
 // errors[s] = samples[s] · weights − targets[s]
 extern "C" __global__ void predict(const float *samples, const float *weights, const float *targets, float *errors, int rows, int columns)
@@ -13,7 +13,7 @@ extern "C" __global__ void predict(const float *samples, const float *weights, c
     errors[s] = sum - targets[s];
 }
 
-// One block for each weight: weights[c] −= rate · mean(samples[., c] · errors)
+// One block per weight: weights[c] −= rate · mean(samples[., c] · errors)
 extern "C" __global__ void descend(const float *samples, const float *errors, float *weights, float rate, int rows)
 {
     __shared__ float sums[256];

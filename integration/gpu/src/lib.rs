@@ -1,4 +1,4 @@
-//! What the check on a machine with a GPU needs and what can be tested without one.
+//! The parts of the GPU check that can be tested without a GPU.
 
 pub mod figures;
 pub mod log;

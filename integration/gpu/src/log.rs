@@ -1,20 +1,20 @@
-//! What `train` prints, and how far it says that it is.
+//! Parses the log of `train`.
 
 /// One line of a training's log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
     /// Steps done.
     pub step: u64,
-    /// Steps in all.
+    /// Total steps.
     pub of: u64,
-    /// The loss then.
+    /// Loss after this step.
     pub loss: f64,
     /// Seconds since the first step began.
     pub seconds: f64,
 }
 
 impl Line {
-    /// `step 3/100 loss: 0.25 time: 1.50s`.
+    /// Parses a line such as `step 3/100 loss: 0.25 time: 1.50s`.
     pub fn of(text: &str) -> Option<Line> {
         let mut words = text.split_whitespace();
         let (step, of) = words.by_ref().skip_while(|word| *word != "step").nth(1)?.split_once('/')?;
@@ -23,18 +23,18 @@ impl Line {
         Some(Line { step: step.parse().ok()?, of: of.parse().ok()?, loss, seconds })
     }
 
-    /// The last line of a log.
+    /// Returns the last such line of a log.
     pub fn last(log: &str) -> Option<Line> {
         log.lines().rev().find_map(Line::of)
     }
 
-    /// Steps a second so far.
+    /// Returns the mean speed so far, in steps per second.
     pub fn speed(&self) -> f64 {
         self.step as f64 / self.seconds.max(0.01)
     }
 }
 
-/// The process that a training said it is.
+/// Returns the process id that a training printed.
 pub fn pid(log: &str) -> Option<u32> {
     log.lines().find_map(|line| line.strip_prefix("process "))?.trim().parse().ok()
 }
@@ -44,7 +44,7 @@ mod tests {
     use super::{Line, pid};
 
     #[test]
-    fn the_last_line_and_the_process_are_found_in_a_log() {
+    fn the_last_line_and_the_process_id_are_found_in_a_log() {
         let log = "process 4711\nstep 1/100 loss: 0.500000 time: 0.02s\nstep 2/100 loss: 0.250000 time: 0.50s\nend";
         assert_eq!(Line::last(log), Some(Line { step: 2, of: 100, loss: 0.25, seconds: 0.5 }));
         assert_eq!((Line::last(log).map(|line| line.speed()), pid(log)), (Some(4.0), Some(4711)));

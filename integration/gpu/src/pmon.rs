@@ -1,17 +1,17 @@
-//! What `nvidia-smi pmon` prints: which process had which part of a GPU's time in a second.
+//! Parses the output of `nvidia-smi pmon`: the share of GPU time of each process, per second.
 
 use std::collections::BTreeMap;
 
-/// The mean part of the GPU's time of each process, 0 ..= 100, over the seconds that were printed. A dash counts as nothing.
+/// Mean utilisation of the GPU by each process, 0 ..= 100, over the printed seconds. A dash counts as 0.
 #[derive(Debug, Default)]
 pub struct Monitored {
     columns: Option<(usize, usize)>,
-    /// By process: the sum of its percents, and how often it was printed.
+    /// For each process: the sum of its percentages, and the number of lines.
     sums: BTreeMap<u32, (f64, u32)>,
 }
 
 impl Monitored {
-    /// Takes one line. The heads say in which columns the numbers are: newer drivers print more of them.
+    /// Parses one line. Columns are found by the header lines, because newer drivers print more columns.
     pub fn line(&mut self, line: &str) {
         if let Some(head) = line.trim().strip_prefix('#') {
             let words: Vec<&str> = head.split_whitespace().collect();
@@ -29,12 +29,12 @@ impl Monitored {
         *sum = (sum.0 + percent, sum.1 + 1);
     }
 
-    /// The mean of a process; `None` = it was never printed.
+    /// Returns the mean of a process; `None` if it was never printed.
     pub fn mean(&self, pid: u32) -> Option<f64> {
         self.sums.get(&pid).map(|(sum, times)| sum / f64::from(*times))
     }
 
-    /// Processes that were printed.
+    /// Returns the number of processes in the output.
     pub fn processes(&self) -> usize {
         self.sums.len()
     }
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_found_by_the_heads_of_an_old_and_of_a_new_driver() {
+    fn columns_are_found_by_the_headers_of_old_and_new_drivers() {
         let old = "# gpu        pid  type    sm   mem   enc   dec   command\n\
                    # Idx          #   C/G     %     %     %     %   name\n\
                    \x20   0       4711     C    60    20     -     -   train\n\
@@ -67,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_is_over_all_seconds_and_dashes_are_idle_time() {
+    fn a_mean_includes_all_seconds_and_counts_dashes_as_idle() {
         let head = "# gpu pid type sm mem command\n# Idx # C/G % % name\n";
         let monitored = of(&format!("{head}0 7 C 80 1 train\n0 7 C - - train\n{head}0 7 C 40 1 train\n0 - - - - -\n"));
         assert_eq!((monitored.mean(7), monitored.processes()), (Some(40.0), 1));
     }
 
     #[test]
-    fn what_is_no_table_gives_nothing() {
+    fn output_without_a_header_gives_no_process() {
         assert_eq!(of("Unable to determine the device handle\n0 7 C 80 1 train\n").processes(), 0);
     }
 }

@@ -1,26 +1,26 @@
-//! What `train` learns: targets that are a noisy linear function of samples, some of whose directions are learnt a hundred times as slowly
-//! as others, so that the loss falls for as long as anybody trains.
+//! The problem that `train` solves: targets are a noisy linear function of samples. Some directions are learnt a hundred times slower
+//! than others, so that the loss falls until the last step.
 
-/// Samples and targets, with the weights that have been learnt so far on the CPU.
+/// Samples and targets, with the current weights of a training on the CPU.
 pub struct Problem {
-    /// How many samples.
+    /// Number of samples.
     pub rows: usize,
-    /// How many weights.
+    /// Number of weights.
     pub columns: usize,
     /// Sample `s` of weight `c` is `samples[c * rows + s]`.
     pub samples: Vec<f32>,
-    /// One for each sample.
+    /// One target per sample.
     pub targets: Vec<f32>,
     weights: Vec<f32>,
 }
 
 impl Problem {
-    /// The problem of a seed.
+    /// Generates the problem of a seed.
     pub fn of(seed: u64, rows: usize, columns: usize) -> Problem {
         let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         let mut samples = Vec::with_capacity(rows * columns);
         for column in 0..columns {
-            // From 1 down to 1/10: its square is the speed at which the weight is learnt.
+            // From 1 down to 1/10. The square of the scale is the speed at which the weight is learnt.
             let scale = 10_f32.powf(-(column as f32) / columns as f32);
             samples.extend((0..rows).map(|_| scale * random.normal()));
         }
@@ -32,7 +32,7 @@ impl Problem {
         Problem { rows, columns, samples, targets, weights: vec![0.0; columns] }
     }
 
-    /// One descent, as the kernels do it.
+    /// Does one step of gradient descent, like the kernels.
     pub fn step(&mut self, rate: f32) {
         let errors = self.errors();
         for (weight, column) in self.weights.iter_mut().zip(self.samples.chunks_exact(self.rows)) {
@@ -41,7 +41,7 @@ impl Problem {
         }
     }
 
-    /// The mean square of the errors.
+    /// Returns the mean squared error.
     pub fn loss(&self) -> f32 {
         self.errors().iter().map(|error| error * error).sum::<f32>() / self.rows as f32
     }
@@ -55,7 +55,7 @@ impl Problem {
     }
 }
 
-/// xorshift64*.
+/// The random number generator xorshift64*.
 struct Random(u64);
 
 impl Random {
@@ -66,7 +66,7 @@ impl Random {
         (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 40) as f32 / (1 << 24) as f32
     }
 
-    /// Nearly normal: a sum of twelve.
+    /// Approximately normal: a sum of twelve uniform numbers.
     fn normal(&mut self) -> f32 {
         (0..12).map(|_| self.uniform()).sum::<f32>() - 6.0
     }
@@ -77,7 +77,7 @@ mod tests {
     use super::Problem;
 
     #[test]
-    fn the_loss_falls_to_the_last_step_and_stays_a_number() {
+    fn the_loss_falls_until_the_last_step_and_stays_finite() {
         for steps in [200_u32, 800] {
             let mut problem = Problem::of(7, 512, 64);
             let rate = 60.0 / steps as f32;

@@ -1,4 +1,4 @@
-//! Real trainings on a GPU, as it shares itself and as flowcon has it shared: `integration/gpu/check` builds everything and begins this.
+//! Compares real trainings on a GPU, plain and governed by flowcon. `integration/gpu/check` builds everything and starts this program.
 
 use flowcon_gpu_check::figures::{Pair, Run, table};
 use flowcon_gpu_check::log::{Line, pid};
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 const NO_GPU: u8 = 77;
 const USAGE: &str = "check FOLDER-OF-PROGRAMS TRAIN [--seconds N] [--jobs N,N…] [--cpu]
---seconds: how long one training takes alone (30); --jobs: how many at a time (2,4); --cpu: a rehearsal without a GPU";
-/// A training that takes so many times what it takes alone and on an equal share hangs.
-const PATIENCE: u32 = 4;
+--seconds: duration of one training alone (30); --jobs: numbers of concurrent trainings (2,4); --cpu: dry run without a GPU";
+/// A run times out after this multiple of its expected duration with equal shares.
+const TIMEOUT_FACTOR: u32 = 4;
 
 type Outcome<T> = Result<T, String>;
 
@@ -28,8 +28,8 @@ struct Check {
     on_cpu: bool,
     seconds: f64,
     steps: u64,
-    /// Steps a second of a training alone.
-    alone: f64,
+    /// Speed of a training alone, in steps per second.
+    speed_alone: f64,
 }
 
 fn main() -> ExitCode {
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         on_cpu: words.iter().any(|word| word == "--cpu"),
         seconds,
         steps: 0,
-        alone: 0.0,
+        speed_alone: 0.0,
     };
     let outcome = fs::create_dir_all(&folder).map_err(|error| error.to_string()).and_then(|()| check.all(&jobs));
     match outcome {
@@ -69,13 +69,18 @@ fn main() -> ExitCode {
 impl Check {
     fn all(&mut self, jobs: &[usize]) -> Outcome<ExitCode> {
         if !self.measure_alone()? {
-            eprintln!("check: there is no NVIDIA GPU that can be used here; nothing was checked (exit code {NO_GPU})");
+            eprintln!("check: this machine has no usable NVIDIA GPU; nothing was checked (exit code {NO_GPU})");
             return Ok(ExitCode::from(NO_GPU));
         }
         let gpu = self.gpu();
-        println!("{gpu}: alone, a training does {:.1} steps a second; {} steps a training", self.alone, self.steps);
+        println!(
+            "{gpu}: a training alone does {:.1} steps per second; {} steps per training",
+            self.speed_alone, self.steps
+        );
         if let Err(why) = self.can_govern() {
-            println!("accounting only: commands cannot be given cgroups here, so jobs cannot be told apart: {why}");
+            println!(
+                "accounting only: commands cannot get their own cgroups, so GPU use cannot be attributed to jobs: {why}"
+            );
             return self.accounting_of_the_whole();
         }
         let mut pairs = Vec::new();
@@ -88,7 +93,7 @@ impl Check {
         println!("{}", table(&pairs));
         match frozen {
             Some(frozen) => println!("{frozen} of 2 trainings frozen after the daemon was killed"),
-            None => println!("nobody was frozen when the daemon was killed: that says nothing"),
+            None => println!("no training was frozen when the daemon was killed: the crash test is inconclusive"),
         }
         let lost: usize = pairs.iter().map(|pair| pair.plain.lost + pair.governed.lost).sum();
         for pair in &pairs {
@@ -97,7 +102,7 @@ impl Check {
         Ok(if lost > 0 || frozen.is_some_and(|frozen| frozen > 0) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    /// How fast one training is alone, and how many steps take the time that was asked for; `false` = there is no GPU.
+    /// Measures the speed of one training alone and sets the number of steps for the requested duration. Returns `false` without a GPU.
     fn measure_alone(&mut self) -> Outcome<bool> {
         let mut steps = 100;
         loop {
@@ -109,11 +114,11 @@ impl Check {
             }
             let log = String::from_utf8_lossy(&output.stdout);
             let (Some(last), true) = (Line::last(&log), output.status.success()) else {
-                return Err(format!("a training alone failed: {}", String::from_utf8_lossy(&output.stderr)));
+                return Err(format!("the training alone failed: {}", String::from_utf8_lossy(&output.stderr)));
             };
             if last.seconds >= 3.0 {
-                self.alone = last.speed();
-                self.steps = ((self.alone * self.seconds) as u64).max(1);
+                self.speed_alone = last.speed();
+                self.steps = ((self.speed_alone * self.seconds) as u64).max(1);
                 return Ok(true);
             }
             steps *= (4.0 / last.seconds.max(0.02)).ceil() as u64;
@@ -130,58 +135,61 @@ impl Check {
     }
 
     fn gpu(&self) -> String {
-        let asked =
+        let output =
             Command::new("nvidia-smi").args(["--query-gpu=name,driver_version", "--format=csv,noheader"]).output();
-        let told = asked.ok().filter(|output| output.status.success());
-        let told = told.map(|output| String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or("").to_owned());
-        match told {
-            Some(told) => told,
-            None if self.on_cpu => "no GPU (rehearsal)".to_owned(),
-            None => "a GPU (there is no nvidia-smi)".to_owned(),
+        let output = output.ok().filter(|output| output.status.success());
+        let name = output.map(|output| String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or("").to_owned());
+        match name {
+            Some(name) => name,
+            None if self.on_cpu => "no GPU (dry run)".to_owned(),
+            None => "unknown GPU (nvidia-smi is not available)".to_owned(),
         }
     }
 
-    /// Whether commands get cgroups of their own.
+    /// Checks that `flowctl run` can give commands their own cgroups; the error is its first message.
     fn can_govern(&self) -> Outcome<()> {
         let socket = self.folder.join("none.sock");
-        let tried = Command::new(&self.flowctl).arg("--socket").arg(socket).args(["run", "--", "true"]).output();
-        let tried = tried.map_err(|error| format!("{}: {error}", self.flowctl.display()))?;
-        let why = String::from_utf8_lossy(&tried.stderr).lines().next().unwrap_or("").to_owned();
-        if tried.status.success() { Ok(()) } else { Err(why) }
+        let output = Command::new(&self.flowctl).arg("--socket").arg(socket).args(["run", "--", "true"]).output();
+        let output = output.map_err(|error| format!("{}: {error}", self.flowctl.display()))?;
+        let why = String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or("").to_owned();
+        if output.status.success() { Ok(()) } else { Err(why) }
     }
 
-    /// Some trainings at once, to their ends.
+    /// Runs several trainings concurrently until all have ended.
     fn run(&self, jobs: usize, settings: &[&str]) -> Outcome<Run> {
         let daemon = Daemon::start(self, settings)?;
         let monitor = Monitor::start();
         let began = Instant::now();
         let mut trainings: Vec<Training> =
             (0..jobs).map(|number| Training::start(self, &daemon, number, self.steps)).collect::<Outcome<_>>()?;
-        let patience = Duration::from_secs_f64(self.seconds * jobs as f64 + 30.0) * PATIENCE;
+        let timeout = Duration::from_secs_f64(self.seconds * jobs as f64 + 30.0) * TIMEOUT_FACTOR;
         let (mut run, mut busy, mut shares) = (Run::default(), Vec::new(), vec![Vec::new(); jobs]);
         while trainings.iter().any(|training| training.ended.is_none()) {
-            if began.elapsed() > patience {
-                return Err(format!("trainings do not end; the daemon says:\n{}", daemon.log()));
+            if began.elapsed() > timeout {
+                return Err(format!(
+                    "the trainings did not end within {timeout:?}; log of the daemon:\n{}",
+                    daemon.log()
+                ));
             }
             sleep(Duration::from_millis(200));
             for training in &mut trainings {
-                training.look(began)?;
+                training.poll(began)?;
             }
             let status = daemon.status();
-            let all_run = trainings.iter().all(|training| training.ended.is_none());
+            let all_running = trainings.iter().all(|training| training.ended.is_none());
             busy.extend(status["node"]["gpus"][0]["busy"].as_f64());
             for container in status["containers"].as_array().into_iter().flatten() {
                 run.frozen = run.frozen.max(container["frozen_share"].as_f64().unwrap_or(0.0));
-                let is_it = |training: &&Training| container["name"] == training.name.as_str();
-                if let (Some(training), true) = (trainings.iter().find(is_it), all_run) {
+                let is_this = |training: &&Training| container["name"] == training.name.as_str();
+                if let (Some(training), true) = (trainings.iter().find(is_this), all_running) {
                     shares[training.number].extend(container["gpus"][0]["share"].as_f64());
                 }
             }
         }
         run.ended = trainings.iter().filter_map(|training| training.ended).map(|(ended, _)| ended).collect();
-        run.lost = trainings.iter().filter(|training| training.ended.is_some_and(|(_, well)| !well)).count();
+        run.lost = trainings.iter().filter(|training| training.ended.is_some_and(|(_, succeeded)| !succeeded)).count();
         let fastest = trainings.iter().filter_map(|training| Line::last(&training.log())).map(|line| line.speed());
-        run.favoured_speed = fastest.reduce(f64::max).map(|speed| speed / self.alone);
+        run.favoured_speed = fastest.reduce(f64::max).map(|speed| speed / self.speed_alone);
         run.idle = mean(&busy).map(|busy| 1.0 - busy);
         let monitored = monitor.end();
         let errors: Vec<f64> = trainings
@@ -193,7 +201,7 @@ impl Check {
         run.accounting_error = mean(&errors);
         if !self.on_cpu && run.accounting_error.is_none() {
             println!(
-                "{jobs} trainings: shares were not compared: nvidia-smi pmon told of {} processes, and the daemon of the shares of {} jobs",
+                "{jobs} trainings: shares were not compared: nvidia-smi pmon reported {} processes, and the daemon shares of {} jobs",
                 monitored.processes(),
                 shares.iter().filter(|shares| !shares.is_empty()).count()
             );
@@ -202,7 +210,7 @@ impl Check {
         Ok(run)
     }
 
-    /// How many of two trainings do not go on after the daemon was killed while one was frozen; `None` = nobody was.
+    /// Kills the daemon while one of two trainings is frozen and returns how many make no progress afterwards; `None` if none was frozen.
     fn frozen_after_a_crash(&self) -> Outcome<Option<usize>> {
         let mut daemon = Daemon::start(self, &["gpu.control=duty-cycle", "policy.interval=2s"])?;
         let mut trainings: Vec<Training> =
@@ -220,11 +228,11 @@ impl Check {
             trainings.iter().map(|training| Line::last(&training.log()).map(|line| line.step)).collect()
         };
         let before = steps(&trainings);
-        // A line comes each hundredth of a training, and four share the GPU's time.
+        // A training prints a line after each hundredth of its steps, and these have four times as many.
         sleep(Duration::from_secs_f64((self.seconds * 0.4).max(5.0)));
         let stuck = steps(&trainings).iter().zip(&before).filter(|(now, before)| now == before).count();
         for training in &mut trainings {
-            let _ = training.child.kill(); // it may have ended
+            let _ = training.child.kill(); // may have ended already
             let _ = training.child.wait();
             if let Some(pid) = pid(&training.log()) {
                 let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).stderr(Stdio::null()).status();
@@ -233,7 +241,7 @@ impl Check {
         Ok(was_frozen.then_some(stuck))
     }
 
-    /// What the daemon and nvidia-smi say of the GPU itself while two trainings run.
+    /// Prints what the daemon and nvidia-smi report about the GPU while two trainings run.
     fn accounting_of_the_whole(&self) -> Outcome<ExitCode> {
         let daemon = Daemon::start(self, &["policy.name=fair"])?;
         let mut trainings: Vec<Child> = (0..2)
@@ -262,7 +270,7 @@ fn mean(numbers: &[f64]) -> Option<f64> {
     (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
 }
 
-/// A daemon of the check's own, without an engine.
+/// A `flowcond` of the check, without an engine.
 struct Daemon<'check> {
     check: &'check Check,
     child: Child,
@@ -284,18 +292,18 @@ impl Daemon<'_> {
         let until = Instant::now() + Duration::from_secs(60);
         while daemon.status().is_null() {
             if Instant::now() > until {
-                return Err(format!("the daemon does not answer:\n{}", daemon.log()));
+                return Err(format!("flowcond does not respond; its log:\n{}", daemon.log()));
             }
             sleep(Duration::from_millis(100));
         }
         Ok(daemon)
     }
 
-    /// What it says now; null when it does not answer.
+    /// Returns its current status; null if it does not respond.
     fn status(&self) -> Value {
         let mut command = Command::new(&self.check.flowctl);
-        let asked = command.arg("--socket").arg(&self.socket).args(["status", "-o", "json"]).output();
-        asked.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
+        let output = command.arg("--socket").arg(&self.socket).args(["status", "-o", "json"]).output();
+        output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
     }
 
     fn log(&self) -> String {
@@ -305,13 +313,13 @@ impl Daemon<'_> {
     fn end(mut self) -> Outcome<()> {
         let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
         let ended = self.child.wait().map_err(|error| error.to_string())?;
-        if ended.success() { Ok(()) } else { Err(format!("the daemon ended with {ended}:\n{}", self.log())) }
+        if ended.success() { Ok(()) } else { Err(format!("flowcond ended with {ended}; its log:\n{}", self.log())) }
     }
 }
 
 impl Drop for Daemon<'_> {
     fn drop(&mut self) {
-        let _ = self.child.kill(); // it has ended, or the check fails
+        let _ = self.child.kill(); // still running only if the check failed
         let _ = self.child.wait();
     }
 }
@@ -322,7 +330,7 @@ struct Training {
     name: String,
     child: Child,
     log: PathBuf,
-    /// After how many seconds, and whether well.
+    /// Seconds from the start to the end, and whether it succeeded.
     ended: Option<(f64, bool)>,
 }
 
@@ -339,7 +347,7 @@ impl Training {
         Ok(Training { number, name, child, log, ended: None })
     }
 
-    fn look(&mut self, began: Instant) -> Outcome<()> {
+    fn poll(&mut self, began: Instant) -> Outcome<()> {
         if self.ended.is_none()
             && let Some(status) = self.child.try_wait().map_err(|error| error.to_string())?
         {
@@ -353,34 +361,34 @@ impl Training {
     }
 }
 
-/// `nvidia-smi pmon` beside the trainings, where it is installed.
+/// `nvidia-smi pmon` during the trainings, if it is installed.
 struct Monitor {
     child: Option<Child>,
-    told: Arc<Mutex<Monitored>>,
+    monitored: Arc<Mutex<Monitored>>,
 }
 
 impl Monitor {
     fn start() -> Monitor {
-        let told = Arc::new(Mutex::new(Monitored::default()));
+        let monitored = Arc::new(Mutex::new(Monitored::default()));
         let started =
             Command::new("nvidia-smi").args(["pmon", "-s", "u"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = started.ok();
         if let Some(output) = child.as_mut().and_then(|child| child.stdout.take()) {
-            let told = Arc::clone(&told);
+            let monitored = Arc::clone(&monitored);
             std::thread::spawn(move || {
                 for line in BufReader::new(output).lines().map_while(Result::ok) {
-                    told.lock().unwrap_or_else(PoisonError::into_inner).line(&line);
+                    monitored.lock().unwrap_or_else(PoisonError::into_inner).line(&line);
                 }
             });
         }
-        Monitor { child, told }
+        Monitor { child, monitored }
     }
 
     fn end(mut self) -> Monitored {
         if let Some(child) = &mut self.child {
-            let _ = child.kill(); // it may have ended
+            let _ = child.kill(); // may have ended already
             let _ = child.wait();
         }
-        std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.monitored.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -1,4 +1,4 @@
-//! A training on the GPU, for the check: least squares by gradient descent, with a loss that falls to the end. Exit code 77: no GPU.
+//! A training on the GPU, for the check: least squares by gradient descent, with a loss that falls until the end. Exit code 77: no GPU.
 
 use cudarc::driver::{CudaContext, CudaFunction, CudaSlice, CudaStream, DriverError, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 const NO_GPU: u8 = 77;
-/// As the kernels' shared memory has it.
+/// Threads per block; the size of the kernels' shared memory.
 const THREADS: u32 = 256;
 
-const USAGE: &str = "train STEPS [SEED] [--cpu]: descends STEPS times, and prints a hundred losses. --cpu: a small problem, without a GPU";
+const USAGE: &str = "train STEPS [SEED] [--cpu]: does STEPS steps of gradient descent and prints about 100 losses. --cpu: a small problem without a GPU";
 
 fn main() -> ExitCode {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
@@ -26,18 +26,18 @@ fn main() -> ExitCode {
     println!("process {}", std::process::id());
     if on_cpu {
         let mut problem = Problem::of(seed, 512, 64);
-        return trained(steps, |rate| {
+        return train(steps, |rate| {
             problem.step(rate);
             Ok(problem.loss())
         });
     }
-    // SAFETY: it only looks whether the loader finds a library of that name.
+    // SAFETY: it only checks whether the loader finds a library of that name.
     if !unsafe { cudarc::driver::sys::is_culib_present() } {
-        eprintln!("train: this machine has no libcuda.so.1: no NVIDIA driver");
+        eprintln!("train: libcuda.so.1 was not found: the NVIDIA driver is not installed");
         return ExitCode::from(NO_GPU);
     }
     match Gpu::of(&Problem::of(seed, 32_768, 1024)) {
-        Ok(mut gpu) => trained(steps, |rate| gpu.step(rate)),
+        Ok(mut gpu) => train(steps, |rate| gpu.step(rate)),
         Err(error) => {
             eprintln!("train: the GPU cannot be used: {error}");
             ExitCode::from(NO_GPU)
@@ -45,8 +45,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Descends so many times; the rate is such that the loss falls from the first step to the last.
-fn trained(steps: u64, mut step: impl FnMut(f32) -> Result<f32, DriverError>) -> ExitCode {
+/// Runs a training; the learning rate makes the loss fall from the first step to the last.
+fn train(steps: u64, mut step: impl FnMut(f32) -> Result<f32, DriverError>) -> ExitCode {
     let rate = (60.0 / steps as f32).min(0.5);
     let every = (steps / 100).max(1);
     let began = Instant::now();
@@ -60,13 +60,13 @@ fn trained(steps: u64, mut step: impl FnMut(f32) -> Result<f32, DriverError>) ->
         };
         if done % every == 0 || done == steps {
             println!("step {done}/{steps} loss: {loss:.6} time: {:.2}s", began.elapsed().as_secs_f64());
-            let _ = std::io::stdout().flush(); // whoever does not read does not stop it
+            let _ = std::io::stdout().flush(); // a closed pipe must not end the training
         }
     }
     ExitCode::SUCCESS
 }
 
-/// The problem on the GPU.
+/// The problem in GPU memory.
 struct Gpu {
     stream: Arc<CudaStream>,
     predict: CudaFunction,
@@ -81,7 +81,7 @@ struct Gpu {
     columns: u32,
 }
 
-/// Descents between two looks at the loss: a few milliseconds of work wait at the GPU, as in most trainings.
+/// Descents between two reads of the loss: a few milliseconds of work are queued on the GPU, as in most trainings.
 const DESCENTS_A_STEP: u32 = 8;
 
 impl Gpu {
@@ -104,7 +104,7 @@ impl Gpu {
         })
     }
 
-    /// Some descents, and the loss before the last.
+    /// Does `DESCENTS_A_STEP` descents and returns the loss before the last one.
     fn step(&mut self, rate: f32) -> Result<f32, DriverError> {
         let (rows, columns) = (self.rows as i32, self.columns as i32);
         let rate = rate / DESCENTS_A_STEP as f32;
@@ -119,11 +119,11 @@ impl Gpu {
                 .arg(&mut self.errors)
                 .arg(&rows)
                 .arg(&columns);
-            // SAFETY: the arguments are those of the kernel, the slices have as many elements as it is told.
+            // SAFETY: the arguments are those of the kernel, and the slices have the lengths passed to it.
             unsafe { predict.launch(config(self.rows.div_ceil(THREADS))) }?;
             let mut descend = self.stream.launch_builder(&self.descend);
             descend.arg(&self.samples).arg(&self.errors).arg(&mut self.weights).arg(&rate).arg(&rows);
-            // SAFETY: as above, with one block for each weight.
+            // SAFETY: as above, with one block per weight.
             unsafe { descend.launch(config(self.columns)) }?;
         }
         let mut mean = self.stream.launch_builder(&self.mean_square);
