@@ -12,7 +12,8 @@ const NO_GPU: u8 = 77;
 /// Threads per block; the size of the kernels' shared memory.
 const THREADS: u32 = 256;
 
-const USAGE: &str = "train STEPS [SEED] [--cpu]: does STEPS steps of gradient descent and prints about 100 losses. --cpu: a small problem without a GPU";
+const USAGE: &str = "train STEPS [SEED] [--cpu]
+Does STEPS steps of gradient descent and prints about 100 losses. --cpu: a small problem without a GPU";
 
 fn main() -> ExitCode {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
