@@ -1,7 +1,7 @@
 #!/bin/sh
 # install.sh [--uninstall]: installs the files of this directory, or removes them. Needs root.
 #
-# PREFIX=DIR installs below DIR, for images. An existing configuration is kept; the new one is written next to it as flowcond.toml.new.
+# PREFIX=DIR installs below DIR, for images. Existing configuration files are kept; new ones are written next to them with the suffix .new.
 set -eu
 cd "$(dirname "$0")"
 root=${PREFIX:-}
@@ -17,7 +17,7 @@ restore() {
 }
 
 uninstall() {
-    if live; then systemctl disable --now flowcon-exporter.service flowcond.service 2>/dev/null || true; fi
+    if live; then systemctl disable --now flowcoord.service flowcoord-agent.service flowcon-exporter.service flowcond.service 2>/dev/null || true; fi
     if ! restore; then
         echo "nothing is removed because original limits could not be restored; next: start the container engine, run flowcond restore, and uninstall again" >&2
         exit 1
@@ -37,12 +37,13 @@ install_all() {
         cp "$file" "$root/$file.new" && mv "$root/$file.new" "$root/$file"
     done
     mkdir -p "$root/etc/flowcon/flowcond.d"
-    config=etc/flowcon/flowcond.toml
-    if [ -e "$root/$config" ] && ! cmp -s "$config" "$root/$config"; then
-        cp "$config" "$root/$config.new"
-    else
-        cp "$config" "$root/$config"
-    fi
+    for config in etc/flowcon/*.toml; do
+        if [ -e "$root/$config" ] && ! cmp -s "$config" "$root/$config"; then
+            cp "$config" "$root/$config.new"
+        else
+            cp "$config" "$root/$config"
+        fi
+    done
     if [ -z "$root" ]; then
         if command -v systemd-sysusers >/dev/null; then
             systemd-sysusers flowcon.conf
@@ -52,7 +53,7 @@ install_all() {
     fi
     if live; then
         systemctl daemon-reload
-        systemctl try-restart flowcond.service flowcon-exporter.service
+        systemctl try-restart flowcond.service flowcon-exporter.service flowcoord.service flowcoord-agent.service
         echo "installed; next: systemctl enable --now flowcond && flowctl doctor"
     else
         echo "installed; next: flowcond"
