@@ -178,7 +178,7 @@ impl Machine {
                 self.originals.remove(id);
                 self.containers.remove(id);
                 self.watch();
-                self.effects.push(Effect::Left(id.clone()));
+                self.effects.push(Effect::Dismiss(id.clone()));
                 Ok(format!("{name} is disowned: it has its original limits and is left alone"))
             }
         };
