@@ -141,7 +141,7 @@ impl Task {
             Work::Change { loosen, tighten } => {
                 let loosened = self.executor.carry_out(with_targets(loosen, &targets)).await;
                 if !loosened.is_empty() {
-                    let _ = self.events.send(Event::Written(loosened)).await; // if the loop has ended, so does this task
+                    let _ = self.events.send(Event::Written(loosened)).await; // the loop may have ended
                 }
                 self.executor.carry_out(with_targets(tighten, &targets)).await
             }

@@ -63,7 +63,7 @@ async fn moved_away(source: &mut TestDaemon, folder: &FakeCgroup) -> String {
     source.governing.end(&job, Some(143));
     assert!(record_of_service(source).await.is_ok(), "its log is read to the end");
     source.governing.learn_from_drained(node::now().after(Millis::from_secs(60)));
-    let ended = record_of_service(source).await.expect("it has ended a moment ago");
+    let ended = record_of_service(source).await.expect("it has just ended");
     assert!(running.contains("\"evaluations\":40") && ended.contains("\"evaluations\":40"), "{ended}");
     ended
 }

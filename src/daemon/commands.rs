@@ -16,19 +16,19 @@ impl Governing {
             // These wait for the engine and the disk, and the loop must not.
             Command::Adopt { name, labels } => {
                 return match config::obeyable(&labels) {
-                    Ok(()) => self.request_of_limits(machine::Command::Adopt { name, labels }, waiter),
+                    Ok(()) => self.send_limits_command(machine::Command::Adopt { name, labels }, waiter),
                     Err(problems) => self.answer(waiter, None, Err(Refusal::Invalid(problems.join("; ")))),
                 };
             }
-            Command::Disown(name) => return self.request_of_limits(machine::Command::Disown(name), waiter),
-            Command::Pause(name) => return self.request_of_limits(machine::Command::Pause(name), waiter),
-            Command::Resume(name) => return self.request_of_limits(machine::Command::Resume(name), waiter),
+            Command::Disown(name) => return self.send_limits_command(machine::Command::Disown(name), waiter),
+            Command::Pause(name) => return self.send_limits_command(machine::Command::Pause(name), waiter),
+            Command::Resume(name) => return self.send_limits_command(machine::Command::Resume(name), waiter),
             Command::Record { service } => {
                 let _ = waiter.reply.send(self.record_of(&service)); // the client hung up
                 return;
             }
             Command::Expect { service, record } => (None, self.expect(&service, &record)),
-            Command::Restore => return self.request_of_limits(machine::Command::Restore, waiter),
+            Command::Restore => return self.send_limits_command(machine::Command::Restore, waiter),
             Command::Pin { name, share } => self.pin(&name, share),
             Command::Unpin(name) => self.unpin(&name),
             Command::SetPolicy { policy, objective } => {

@@ -9,6 +9,7 @@ use crate::model::{ContainerId, EventKind, Refusal};
 use std::collections::BTreeMap;
 
 impl Governing {
+    /// Passes an event to the machine of limits, and carries out its effects.
     pub(super) fn handle_limits(&mut self, event: machine::Event) {
         self.handle_limits_at(event, moment());
     }
@@ -32,7 +33,7 @@ impl Governing {
     }
 
     /// Sends a command to the machine of limits; the client waits for the engine and the disk, the loop does not.
-    pub(super) fn request_of_limits(&mut self, command: Command, waiter: Waiter) {
+    pub(super) fn send_limits_command(&mut self, command: Command, waiter: Waiter) {
         self.last_request += 1;
         let request = RequestId(self.last_request);
         self.waiters.insert(request, waiter);
@@ -42,7 +43,7 @@ impl Governing {
     pub(super) fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Do(work) => {
-                let request = self.request_of(work);
+                let request = self.limits_request(work);
                 if !self.actuator.request(request) {
                     tracing::error!("the actuator has ended and accepts no requests");
                 }
@@ -74,7 +75,7 @@ impl Governing {
     }
 
     /// Adds the handles of running containers to a work item.
-    pub(super) fn request_of(&self, work: Work) -> Request {
+    pub(super) fn limits_request(&self, work: Work) -> Request {
         let handle = |id: &ContainerId| Some((id.clone(), self.jobs.get(id)?.target.clone()));
         let targets = work.containers().filter_map(handle).collect();
         Request::Limits { work, targets }

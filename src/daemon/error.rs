@@ -22,7 +22,8 @@ pub enum DaemonError {
     Admin(#[from] users::UnknownName),
     /// A task that the daemon needs has ended.
     #[error(
-        "{task} has failed: {why}; the service restarts flowcond; without a service, `flowcond restore` restores the original limits"
+        "{task} has failed: {why}; the service restarts flowcond; \
+         without a service, `flowcond restore` restores the original limits"
     )]
     Died {
         /// Name of the task.

@@ -38,10 +38,10 @@ pub(super) struct Gpus {
     _stop: Sender<()>,
 }
 
-type Latest = Arc<Mutex<Option<Arc<Seen>>>>;
+type Latest = Arc<Mutex<Option<Arc<Snapshot>>>>;
 
 /// One reading, with the cgroups of its processes.
-struct Seen {
+struct Snapshot {
     at: Instant,
     fresh_for: Duration,
     gpus: Vec<Gpu>,
@@ -81,7 +81,10 @@ impl Gpus {
 
     /// Returns the new state if the driver stopped answering (its problem) or answers again (`None`).
     pub fn health_change(&mut self) -> Option<Option<String>> {
-        let silent_for = self.seen().map(|seen| (seen.at.elapsed(), seen.fresh_for)).filter(|(age, fresh)| age > fresh);
+        let silent_for = self
+            .snapshot()
+            .map(|snapshot| (snapshot.at.elapsed(), snapshot.fresh_for))
+            .filter(|(age, fresh)| age > fresh);
         let was_silent = std::mem::replace(&mut self.was_silent, silent_for.is_some());
         let text = || {
             "the NVIDIA driver does not answer: the GPU use of jobs is unknown; see `dmesg` and `nvidia-smi`".to_owned()
@@ -91,15 +94,15 @@ impl Gpus {
 
     /// Returns the current GPUs, and how each job uses them.
     pub fn observed(&self, jobs: &Jobs) -> (Vec<Gpu>, BTreeMap<ContainerId, Vec<GpuUse>>) {
-        let Some(seen) = self.seen().filter(|seen| seen.at.elapsed() <= seen.fresh_for) else {
+        let Some(snapshot) = self.snapshot().filter(|snapshot| snapshot.at.elapsed() <= snapshot.fresh_for) else {
             return Default::default();
         };
-        let age = Millis(u64::try_from(seen.at.elapsed().as_millis()).unwrap_or(u64::MAX));
-        let gpus = seen.gpus.iter().map(|gpu| Gpu { age, ..gpu.clone() }).collect();
-        (gpus, if seen.processes.is_empty() { BTreeMap::new() } else { uses(&seen.processes, jobs) })
+        let age = Millis(u64::try_from(snapshot.at.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let gpus = snapshot.gpus.iter().map(|gpu| Gpu { age, ..gpu.clone() }).collect();
+        (gpus, if snapshot.processes.is_empty() { BTreeMap::new() } else { uses(&snapshot.processes, jobs) })
     }
 
-    fn seen(&self) -> Option<Arc<Seen>> {
+    fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -182,7 +185,7 @@ impl Watch {
             }
             let (gpus, processes) = self.locator.locate(reading, started);
             let every = (thread_time().saturating_sub(cost) * COSTS_AT_MOST).clamp(EVERY, AT_LATEST);
-            self.store(Some(Seen { at: Instant::now(), fresh_for: every * FRESH_FOR, gpus, processes }));
+            self.store(Some(Snapshot { at: Instant::now(), fresh_for: every * FRESH_FOR, gpus, processes }));
             self.wait(every)?;
             if lost && began.elapsed() >= AGAIN_AFTER {
                 return Ok(());
@@ -190,8 +193,8 @@ impl Watch {
         }
     }
 
-    fn store(&self, seen: Option<Seen>) {
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = seen.map(Arc::new);
+    fn store(&self, snapshot: Option<Snapshot>) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = snapshot.map(Arc::new);
     }
 
     fn wait(&self, time: Duration) -> Result<(), Stopped> {

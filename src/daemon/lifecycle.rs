@@ -64,7 +64,7 @@ impl Governing {
         let Some(resumed) = record.map(|record| job.resume_from(&record, node::now())) else { return false };
         if let Err(why) = &resumed {
             let name = &job.target.name;
-            tracing::warn!(id = %job.id(), name, "the record of another node is not used, and the job starts anew: {why}");
+            tracing::warn!(id = %job.id(), name, "the record of another node does not fit, and the job starts anew: {why}");
         }
         resumed.is_ok()
     }

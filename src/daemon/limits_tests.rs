@@ -38,8 +38,8 @@ impl ScriptedEngine {
                 _ => {}
             }
             let path = paths.iter().find(|(id, _)| line.contains(id.as_str())).map(|(_, path)| path)?;
-            let requests_of: serde_json::Value = serde_json::from_str(body).ok()?;
-            if let Some(shares) = requests_of["CpuShares"].as_u64() {
+            let update: serde_json::Value = serde_json::from_str(body).ok()?;
+            if let Some(shares) = update["CpuShares"].as_u64() {
                 fs::write(path.join("cpu.weight"), info().conversion.weight(shares).to_string()).unwrap();
             }
             Some((200, "{}".to_owned()))
@@ -139,7 +139,7 @@ async fn the_success_of_one_limit_does_not_shorten_the_wait_of_a_failing_one() {
     engine.set_mode(REFUSES);
     let mut waits = Vec::new();
     for round in 0..3 {
-        daemon.write(&id(1), &[weight(40), low(16 + round)]).await; // the memory limit goes to the cgroup, not to the engine
+        daemon.write(&id(1), &[weight(40), low(16 + round)]).await; // the memory limit is written to the cgroup
         daemon.write(&id(1), &[weight(40)]).await;
         daemon.write(&id(1), &[low(32 + round)]).await;
         let holds = daemon.ledger(&id(1)).holds();
@@ -206,11 +206,11 @@ async fn the_loop_handles_events_while_it_restores_and_stops_on_a_hung_engine() 
     engine.set_mode(HANGS);
     let TestDaemon { mut governing, mut inbox, events, .. } = daemon;
     let status = governing.publisher.feed().status;
-    let (mut requests_of, requests) = client_requests();
+    let (mut requests, client) = client_requests();
     let (control, mut signals) = mpsc::channel(1);
-    let running = tokio::spawn(async move { governing.run(&mut inbox, &mut requests_of, &mut signals, None).await });
+    let running = tokio::spawn(async move { governing.run(&mut inbox, &mut requests, &mut signals, None).await });
     let (reply, answer) = oneshot::channel();
-    requests.send(Request { command: Command::Restore, asked_by: "a test".to_owned(), reply }).await.ok().unwrap();
+    client.send(Request { command: Command::Restore, asked_by: "a test".to_owned(), reply }).await.ok().unwrap();
     timeout(Duration::from_secs(30), flood(&events)).await.expect("the loop handles events during a restore");
     let reply = refused(timeout(Duration::from_secs(60), answer).await.expect("an answer in time").unwrap());
     assert!(reply.contains("longer than 8 s"), "before the API's limit of ten seconds: {reply}");
@@ -225,11 +225,11 @@ async fn the_loop_handles_events_while_it_restores_and_stops_on_a_hung_engine() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hung_call_ends_the_daemon_with_an_error() {
     let TestDaemon { mut governing, mut inbox, .. } = TestDaemon::new(None);
-    let (mut requests_of, _requests) = client_requests();
+    let (mut requests, _client) = client_requests();
     let (_control, mut signals) = mpsc::channel(1);
     governing.actuator.pulse.beat_at(Instant::now().checked_sub(Duration::from_secs(181)).unwrap());
     let ended =
-        timeout(Duration::from_secs(5), governing.run(&mut inbox, &mut requests_of, &mut signals, None)).await.unwrap();
+        timeout(Duration::from_secs(5), governing.run(&mut inbox, &mut requests, &mut signals, None)).await.unwrap();
     let why = ended.unwrap_err().to_string();
     assert!(why.contains("the actuator") && why.contains("for 181 s"), "{why}");
 }

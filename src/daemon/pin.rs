@@ -14,7 +14,8 @@ impl Job {
     /// Pins the share to `share`, or to its current value. `held`: the job is left alone now.
     pub(super) fn pin(&mut self, share: Option<f64>, policy: PolicyName, held: bool) -> Result<String, Refusal> {
         if policy == PolicyName::Fair {
-            let text = "the policy `fair` changes no shares, so none can be pinned; to use another policy, run `flowctl policy balanced`";
+            let text = "the policy `fair` changes no shares, so none can be pinned; \
+                        to use another policy, run `flowctl policy balanced`";
             return Err(Refusal::Refused(text.to_owned()));
         }
         let name = &self.target.name;

@@ -291,8 +291,12 @@ mod tests {
             let restored = restore_all(&mut executor, None).await;
             assert_eq!((restored.left.len(), restored.failed.len()), (left, 0), "{present}: {restored:?}");
             assert!(restored.settled.contains(&id(1)) && executor.journal.everything().unwrap().is_empty());
-            let asked = engine.asked.lock().unwrap().clone();
-            assert_eq!(asked.iter().filter(|line| line.starts_with("POST")).count(), updates, "{present}: {asked:?}");
+            let requests = engine.requests.lock().unwrap().clone();
+            assert_eq!(
+                requests.iter().filter(|line| line.starts_with("POST")).count(),
+                updates,
+                "{present}: {requests:?}"
+            );
         }
     }
 

@@ -159,7 +159,7 @@ impl Registry {
             self.check_quota(&record)?;
         }
         if let Err(error) = tokio::task::block_in_place(|| self.records.keep(&record)) {
-            tracing::warn!(%id, %error, "a command is governed, but its record was not saved; the next daemon will not know it");
+            tracing::warn!(%id, %error, "a command is governed, but its record is not saved for the next daemon");
         }
         self.expected.remove(&id);
         self.connections.insert(caller.connection, id.clone());

@@ -18,10 +18,11 @@ use crate::policy::GpuJob;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-const NOTICE: &str = "it shares a GPU with a favoured job and is frozen for part of the time (gpu.control); while it is frozen, \
-                      docker exec and docker pause fail: try again";
+const NOTICE: &str = "it shares a GPU with a favoured job and is frozen for part of the time (gpu.control); \
+                      while it is frozen, docker exec and docker pause fail: try again";
 
-const NO_FREEZE: &str = "it shares a GPU and is not frozen for others (gpu.control), because it has a health check, which would fail while frozen";
+const NO_FREEZE: &str = "it shares a GPU and is not frozen for others (gpu.control), because it has a health check, \
+                         which would fail while frozen";
 
 impl Governing {
     /// Asks the policy which jobs to freeze for which share of the time, and instructs the guard; once a second.
@@ -123,9 +124,9 @@ impl Governing {
 
     /// Handles the journal's answer to such a request.
     pub(super) fn may_freeze(&mut self, record: Freezable, problem: Option<String>) {
-        let is_asked = self.duty.requested.remove(&record.id);
+        let is_requested = self.duty.requested.remove(&record.id);
         match problem {
-            None if record.is_paused || !is_asked => {}
+            None if record.is_paused || !is_requested => {}
             None => drop(self.duty.recorded.insert(record.id.clone(), record)),
             Some(why) => {
                 if let Some(job) = self.jobs.get_mut(&record.id) {

@@ -28,7 +28,7 @@ impl Governing {
         let restore = self.settings.on_exit == OnExit::Restore;
         for effect in self.limits.handle(machine::Event::Stop { restore }, moment()) {
             match effect {
-                Effect::Do(work) => requests.push(self.request_of(work)),
+                Effect::Do(work) => requests.push(self.limits_request(work)),
                 Effect::Stopped => stopped = true,
                 effect => self.carry_out(effect),
             }

@@ -51,21 +51,21 @@ type Answer = dyn Fn(&str, &str) -> Option<(u16, String)> + Send + Sync;
 /// An engine at its own socket.
 pub(super) struct FakeEngine {
     dir: TempDir,
-    pub asked: Arc<Mutex<Vec<String>>>,
+    pub requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl FakeEngine {
     pub fn start(answer: impl Fn(&str, &str) -> Option<(u16, String)> + Send + Sync + 'static) -> FakeEngine {
         let dir = TempDir::new().unwrap();
         let listener = UnixListener::bind(dir.path().join("engine.sock")).unwrap();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (answer, seen): (Arc<Answer>, _) = (Arc::new(answer), asked.clone());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (answer, received): (Arc<Answer>, _) = (Arc::new(answer), requests.clone());
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
-                let (answer, seen) = (answer.clone(), seen.clone());
+                let (answer, received) = (answer.clone(), received.clone());
                 tokio::spawn(async move {
                     let (line, body) = request(&mut stream).await;
-                    seen.lock().unwrap().push(format!("{line} {body}"));
+                    received.lock().unwrap().push(format!("{line} {body}"));
                     let Some((status, text)) = answer(&line, &body) else { return std::future::pending().await };
                     let head = format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nconnection: close");
                     let whole = format!("{head}\r\ncontent-length: {}\r\n\r\n{text}", text.len());
@@ -73,7 +73,7 @@ impl FakeEngine {
                 });
             }
         });
-        FakeEngine { dir, asked }
+        FakeEngine { dir, requests }
     }
 
     pub fn socket(&self) -> PathBuf {
@@ -192,7 +192,7 @@ impl TestDaemon {
         let (events, inbox) = mpsc::channel(super::EVENTS_AT_MOST);
         let (commands, _) = mpsc::channel(1);
         let (recordings, _) = mpsc::channel(1);
-        let (history_queries, asked) = mpsc::channel(1);
+        let (history_queries, history_requests) = mpsc::channel(1);
         let engine = engine.map(FakeEngine::engine);
         let (watched, _) = watch::channel(BTreeSet::new());
         let engine_link = EngineLink { engine: engine.clone(), events: events.clone(), watched };
@@ -201,7 +201,7 @@ impl TestDaemon {
             actuator.connected(info());
         }
         let logs = LogReader::start(engine);
-        let history = History::start(&settings, events.clone(), asked);
+        let history = History::start(&settings, events.clone(), history_requests);
         let publisher = Publisher::new(commands, recordings, history_queries, history);
         let reader = ClaimReader::new(events.clone());
         let same = settings.clone();

@@ -100,7 +100,7 @@ pub struct Outcome {
     pub end: End,
 }
 
-/// How a change or a return ended.
+/// How a change or a restore ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum End {
     /// The requested values were written.

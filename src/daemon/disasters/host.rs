@@ -156,7 +156,7 @@ impl Host {
         let at = self.at;
         let container = &mut self.containers[container];
         if container.running && run == Some(container.run) {
-            container.seen(at);
+            container.read_by_daemon(at);
             (container.cgroup, true)
         } else {
             (Limits::default(), false)

@@ -62,7 +62,7 @@ pub struct Container {
     pub wanted: Limits,
     pub wanted_next: Limits,
     /// Kinds that its owner set since the original was last agreed, with the time at which the daemon read the value.
-    theirs: [Option<Option<u64>>; KINDS.len()],
+    set_by_owner: [Option<Option<u64>>; KINDS.len()],
     /// Kinds for which an update in flight overwrote the owner's value, which the daemon cannot detect.
     spoilt: [bool; KINDS.len()],
     /// The same for the engine's record.
@@ -93,7 +93,7 @@ impl Container {
             record: limits,
             wanted: limits,
             wanted_next: limits,
-            theirs: [None; KINDS.len()],
+            set_by_owner: [None; KINDS.len()],
             spoilt: [false; KINDS.len()],
             spoilt_next: [false; KINDS.len()],
             accepted: Default::default(),
@@ -105,9 +105,9 @@ impl Container {
     }
 
     /// The daemon reads the current values.
-    pub fn seen(&mut self, at: u64) {
-        for seen in self.theirs.iter_mut().flatten() {
-            seen.get_or_insert(at);
+    pub fn read_by_daemon(&mut self, at: u64) {
+        for read_by_daemon in self.set_by_owner.iter_mut().flatten() {
+            read_by_daemon.get_or_insert(at);
         }
     }
 
@@ -115,7 +115,7 @@ impl Container {
     pub fn agreed(&mut self, original: &Limits) {
         for kind in KINDS {
             if self.cgroup.get(kind) == original.get(kind) {
-                self.theirs[place(kind)] = None;
+                self.set_by_owner[place(kind)] = None;
                 self.accepted[place(kind)].extend(original.get(kind).filter(|original| is_an_owners(*original)));
             }
         }
@@ -141,7 +141,7 @@ impl Container {
         self.spoilt[place(kind)] = false;
         self.set_at[place(kind)] = at;
         self.wanted.set(setting);
-        self.theirs[place(kind)] = Some(None);
+        self.set_by_owner[place(kind)] = Some(None);
         if self.running {
             self.cgroup.set(setting);
         }
@@ -149,7 +149,7 @@ impl Container {
 
     /// The system restores the value with which the run started.
     pub fn reverts(&mut self, kind: LimitKind) {
-        if self.running && self.theirs[place(kind)].is_none() {
+        if self.running && self.set_by_owner[place(kind)].is_none() {
             let original = self.wanted.get(kind).expect("each kind has a value");
             self.cgroup.set(original);
         }
@@ -180,10 +180,10 @@ impl Container {
         (self.cgroup, self.wanted) = (self.record, self.wanted_next);
         self.cgroup.set(no_squeeze);
         self.wanted.set(no_squeeze);
-        self.theirs[place(LimitKind::MemoryHigh)] = None;
+        self.set_by_owner[place(LimitKind::MemoryHigh)] = None;
         for kind in KINDS.into_iter().filter(|kind| is_recorded(*kind)) {
-            let is_theirs = self.record.get(kind).is_some_and(is_an_owners);
-            self.theirs[place(kind)] = self.theirs[place(kind)].filter(|_| is_theirs).map(|_| None);
+            let is_of_owner = self.record.get(kind).is_some_and(is_an_owners);
+            self.set_by_owner[place(kind)] = self.set_by_owner[place(kind)].filter(|_| is_of_owner).map(|_| None);
         }
         self.spoilt = self.spoilt_next;
     }
@@ -281,9 +281,9 @@ impl Container {
                 self.spoilt_next[place(kind)] = true;
             }
             if is_recorded(kind) {
-                let is_theirs =
-                    self.theirs[place(kind)].is_some() && self.record.get(kind) == self.wanted_next.get(kind);
-                if is_theirs && self.record.get(kind) != Some(*setting) {
+                let is_of_owner =
+                    self.set_by_owner[place(kind)].is_some() && self.record.get(kind) == self.wanted_next.get(kind);
+                if is_of_owner && self.record.get(kind) != Some(*setting) {
                     self.spoilt_next[place(kind)] = true;
                 }
                 self.record.set(*setting);
@@ -296,8 +296,8 @@ impl Container {
             }
             let owner_value_in_force =
                 self.cgroup.get(kind) == self.wanted.get(kind) && self.cgroup.get(kind) != Some(*setting);
-            if let (Some(seen), true) = (self.theirs[place(kind)], owner_value_in_force) {
-                if seen.is_some_and(|seen| seen < asked_at) && !self.spoilt[place(kind)] {
+            if let (Some(read_by_daemon), true) = (self.set_by_owner[place(kind)], owner_value_in_force) {
+                if read_by_daemon.is_some_and(|read_by_daemon| read_by_daemon < asked_at) && !self.spoilt[place(kind)] {
                     let theirs = self.cgroup.get(kind);
                     return Err(format!("{setting} overwrote the owner's value {theirs:?}, which the daemon had read"));
                 }
@@ -323,14 +323,14 @@ impl Container {
     pub fn limit_violation(&self) -> Option<String> {
         let is_off = |kind: &LimitKind| {
             let has = self.cgroup.get(*kind);
-            has != self.wanted.get(*kind) && !self.keeps_theirs(*kind, has) && !self.spoilt[place(*kind)]
+            has != self.wanted.get(*kind) && !self.is_accepted(*kind, has) && !self.spoilt[place(*kind)]
         };
         let kind = KINDS.into_iter().find(is_off).filter(|_| self.running)?;
         let (has, wants) = (self.cgroup.get(kind), self.wanted.get(kind));
         Some(format!("{} has {has:?}, and its owner wants {wants:?}", self.id.short()))
     }
 
-    fn keeps_theirs(&self, kind: LimitKind, has: Option<Setting>) -> bool {
+    fn is_accepted(&self, kind: LimitKind, has: Option<Setting>) -> bool {
         has.is_some_and(|has| self.accepted[place(kind)].contains(&has))
     }
 
@@ -339,7 +339,8 @@ impl Container {
         let is_off = |kind: &LimitKind| {
             let record = self.record.get(*kind);
             // If the owner set only the cgroup, the engine's record is restored when the run ends.
-            let is_of_cgroup = self.running && self.theirs[place(*kind)].is_some() || self.keeps_theirs(*kind, record);
+            let is_of_cgroup =
+                self.running && self.set_by_owner[place(*kind)].is_some() || self.is_accepted(*kind, record);
             record != self.wanted_next.get(*kind) && !is_of_cgroup && !self.spoilt_next[place(*kind)]
         };
         let is_kept = |kind: &LimitKind| self.runtime == Runtime::Docker && !self.removed && is_recorded(*kind);

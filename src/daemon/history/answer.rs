@@ -28,9 +28,9 @@ pub(super) fn answer(directory: Option<&Path>, mut requests: mpsc::Receiver<Hist
     }
 }
 
-type Answered<T> = Result<T, Refusal>;
+type Response<T> = Result<T, Refusal>;
 
-fn answer_query(directory: &Path, query: &HistoryQuery) -> Answered<HistoryAnswer> {
+fn answer_query(directory: &Path, query: &HistoryQuery) -> Response<HistoryAnswer> {
     let reader = HistoryReader::open(directory, WAIT_FOR_WRITER).map_err(failed)?;
     match query {
         HistoryQuery::Jobs { span, job, after, limit } => {
@@ -72,7 +72,7 @@ fn samples(
     every: Millis,
     after: Option<(u64, u64)>,
     limit: usize,
-) -> Answered<(Vec<Sample>, bool)> {
+) -> Response<(Vec<Sample>, bool)> {
     let jobs: Vec<JobRecord> = match job {
         Some(job) => {
             let named = named(reader, job)?;
@@ -98,7 +98,7 @@ fn samples(
 }
 
 /// Returns the jobs with this name or id, newest last; at least one.
-fn named(reader: &HistoryReader, asked: &str) -> Answered<Vec<JobRecord>> {
+fn named(reader: &HistoryReader, asked: &str) -> Response<Vec<JobRecord>> {
     let jobs = reader.named(asked).map_err(failed)?;
     if !jobs.is_empty() {
         return Ok(jobs);
@@ -108,7 +108,7 @@ fn named(reader: &HistoryReader, asked: &str) -> Answered<Vec<JobRecord>> {
     Err(Refusal::NotFound(format!("the history has no job {asked}; {since}")))
 }
 
-fn instant(reader: &HistoryReader, asked: &str, unix_ms: u64) -> Answered<JobSnapshot> {
+fn instant(reader: &HistoryReader, asked: &str, unix_ms: u64) -> Response<JobSnapshot> {
     let jobs = named(reader, asked)?;
     let when = utc(unix_ms);
     let Some(job) = jobs.iter().rev().find(|job| job.first_unix_ms <= unix_ms) else {

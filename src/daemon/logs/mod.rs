@@ -30,7 +30,7 @@ use worker::Follow;
 /// Events that may wait for the loop; beyond, reading waits. Each holds up to about 1 MiB.
 const EVENTS_AT_MOST: usize = 16;
 
-const COSTS_TOO_MUCH: &str = "its log costs too much CPU time to read: parts of it were skipped";
+const COSTS_TOO_MUCH: &str = "its log costs more CPU time to read than allowed: parts of it were skipped";
 const SILENT: &str = "its log does not answer (a network file system?); reading continues when it does";
 /// How long the cost of a container's log is remembered: a restart gives no new allowance.
 const COSTS_KEPT: Duration = Duration::from_secs(3600);

@@ -210,7 +210,7 @@ impl Reading {
             });
             if log.problem != problem {
                 log.problem.clone_from(&problem);
-                let _ = self.events.blocking_send(Event::LogHealth(id.clone(), problem)); // if it is closed, the next turn ends
+                let _ = self.events.blocking_send(Event::LogHealth(id.clone(), problem)); // the loop may have ended
             }
         }
         let problem = self.tailer.watch_problem();

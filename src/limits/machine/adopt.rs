@@ -39,7 +39,7 @@ impl Machine {
             return self.refuse(request, Refusal::Refused(text.to_owned()));
         }
         if self.adoptions.queries >= QUERIES_AT_MOST {
-            let text = format!("{QUERIES_AT_MOST} containers are being adopted already; try again in a second");
+            let text = format!("{QUERIES_AT_MOST} containers are already being adopted; try again in a second");
             return self.refuse(request, Refusal::Refused(text));
         }
         self.adoptions.queries += 1;
@@ -70,16 +70,20 @@ impl Machine {
     fn may_be_adopted(&self, Candidate { id, name, label }: &Candidate) -> Result<(), Refusal> {
         let refused = |text: String| Err(Refusal::Refused(text));
         if self.adoptions.known.contains_key(id) {
-            return refused(format!("{name} is adopted already; for other labels, `flowctl disown {name}` first"));
+            return refused(format!(
+                "{name} is already adopted; to change its labels, run `flowctl disown {name}` first"
+            ));
         }
         if self.adoptions.awaited.contains_key(id) {
-            return refused(format!("{name} is being adopted already"));
+            return refused(format!("{name} is already being adopted"));
         }
         if let Some(label) = label {
             return refused(format!("{name} has the label {label}: it is governed without being adopted"));
         }
         if self.adoptions.known.len() >= ADOPTED_AT_MOST {
-            return refused(format!("{ADOPTED_AT_MOST} containers are adopted, and no more can be; use the label"));
+            return refused(format!(
+                "{ADOPTED_AT_MOST} containers are adopted, which is the maximum; use the label instead"
+            ));
         }
         Ok(())
     }
@@ -101,7 +105,7 @@ impl Machine {
         let Some(request) = self.adoptions.awaited.remove(id) else { return };
         let name = self.adoptions.known.get(id).map_or(id.short(), |adoption| &adoption.name).to_owned();
         let answer = if self.containers.contains_key(id) {
-            Ok(format!("{name} is adopted: governed until it is removed, or `flowctl disown {name}`"))
+            Ok(format!("{name} is adopted: it is governed until it is removed, or until `flowctl disown {name}`"))
         } else {
             Err(Refusal::Failed(format!("{name} is adopted, but its cgroup cannot be read")))
         };
@@ -133,7 +137,7 @@ impl Machine {
             Err(refusal) => return self.refuse(request, refusal),
         };
         if self.is_disowning(&id) {
-            return self.refuse(request, Refusal::Refused(format!("{name} is being disowned already")));
+            return self.refuse(request, Refusal::Refused(format!("{name} is already being disowned")));
         }
         let running = self.begin_restore(&id, AfterRestore::Forget).map(Box::new);
         if !self.start_work(Work::Disown { id: id.clone(), running }) {
@@ -171,7 +175,7 @@ impl Machine {
         let name = self.adoptions.known.get(id).map_or(id.short(), |adoption| &adoption.name).to_owned();
         let result = match problem {
             Some(why) => Err(Refusal::Failed(format!(
-                "{name} is left alone from now on, but could not be disowned: {why}; try again, or `flowctl govern {name}`"
+                "{name} is left alone from now on, but could not be disowned: {why}; try again, or run `flowctl govern {name}`"
             ))),
             None => {
                 self.adoptions.known.remove(id);

@@ -84,7 +84,7 @@ impl Machine {
                 continue; // nothing may be written to it any more
             }
             let Some(container) = self.containers.get_mut(&id) else { continue };
-            // A hold for somebody else's limits ends when it is known that nothing but theirs stands.
+            // A hold for foreign limits ends once nothing of ours is in force.
             if container.ledger.release() {
                 self.restore_limits(vec![id], AfterRestore::Accept);
             }
@@ -97,7 +97,7 @@ impl Machine {
     fn restore(&mut self, request: RequestId, at: At) {
         self.paused = true;
         if self.restoring > 0 {
-            let text = "everything is being restored already".to_owned();
+            let text = "everything is already being restored".to_owned();
             return self.refuse(request, Refusal::Refused(text));
         }
         if !self.start_work(Work::RestoreAll { until: at.now.after(RESTORE_WITHIN) }) {
@@ -127,10 +127,10 @@ impl Machine {
             let text = format!("{}; everything is released; what failed is tried again", failed.join("; "));
             Err(Refusal::Failed(text))
         };
-        let asked = self.waiting.iter().position(|waiting| waiting.awaited == Awaited::Restore);
-        match (asked, result) {
-            (Some(asked), result) => {
-                let request = self.waiting.remove(asked).request;
+        let position = self.waiting.iter().position(|waiting| waiting.awaited == Awaited::Restore);
+        match (position, result) {
+            (Some(position), result) => {
+                let request = self.waiting.remove(position).request;
                 self.answer(request, None, result);
             }
             // The client already got the reply that it takes longer.
@@ -182,7 +182,8 @@ impl Machine {
         let name = |id: &ContainerId| self.with_name(id).map_or_else(|| id.short().to_owned(), |(_, name)| name);
         match (awaited, undone) {
             (Awaited::Restore, undone) => failed(format!(
-                "the restore takes longer than {} s and continues{}; everything is released; follow it with `flowctl status` and `flowctl events`",
+                "the restore takes longer than {} s and continues{}; everything is released; \
+                 follow it with `flowctl status` and `flowctl events`",
                 ANSWER_WITHIN.0 / 1000,
                 if undone.is_empty() { String::new() } else { format!("; not restored yet: {undone}") }
             )),
@@ -193,14 +194,16 @@ impl Machine {
                 Ok(format!("{} is released: it has its original limits and is left alone", name(id)))
             }
             (Awaited::Pause(_), undone) => failed(format!(
-                "released: limits are not changed any more, but the original limits are not restored yet (it is tried again): {undone}"
+                "released: limits are not changed any more, but the original limits are not restored yet \
+                 (it is tried again): {undone}"
             )),
             (Awaited::Resume(None), undone) if undone.is_empty() => {
                 Ok("resumed: every container is governed".to_owned())
             }
             (Awaited::Resume(Some(id)), undone) if undone.is_empty() => Ok(format!("{} is governed", name(id))),
             (Awaited::Resume(_), undone) => failed(format!(
-                "not governed yet, because limits of flowcon are still in force beside limits that somebody else set: {undone}; try again"
+                "not governed yet, because limits of flowcon are still in force beside limits that somebody else set: \
+                 {undone}; try again"
             )),
         }
     }
