@@ -216,29 +216,29 @@ impl Watch {
         let fault = |fault: &Fault| (Component::GpuFault(fault.gpu()), fault.to_string());
         let now: BTreeMap<Component, String> =
             reading.lost.iter().map(lost).chain(reading.faults.iter().map(fault)).collect();
-        let is_over = |part: &Component, since: &Instant| match part {
-            Component::Gpu(_) => !now.contains_key(part),
+        let is_over = |component: &Component, since: &Instant| match component {
+            Component::Gpu(_) => !now.contains_key(component),
             Component::GpuFault(_) => since.elapsed() > FAULT_MATTERS_FOR,
             _ => false,
         };
-        let over = self.reported.iter().filter(|(part, (_, since))| is_over(part, since));
-        for part in over.map(|(part, _)| *part).collect::<Vec<Component>>() {
-            self.report(part, None)?;
+        let over = self.reported.iter().filter(|(component, (_, since))| is_over(component, since));
+        for component in over.map(|(component, _)| *component).collect::<Vec<Component>>() {
+            self.report(component, None)?;
         }
-        now.into_iter().try_for_each(|(part, text)| self.report(part, Some(text)))
+        now.into_iter().try_for_each(|(component, text)| self.report(component, Some(text)))
     }
 
     /// Reports a change in the problem of a component to the loop.
-    fn report(&mut self, part: Component, problem: Option<String>) -> Result<(), Stopped> {
-        let before = self.reported.get(&part).map(|(text, _)| text);
+    fn report(&mut self, component: Component, problem: Option<String>) -> Result<(), Stopped> {
+        let before = self.reported.get(&component).map(|(text, _)| text);
         if before == problem.as_ref() {
             return Ok(());
         }
         match &problem {
-            Some(text) => self.reported.insert(part, (text.clone(), Instant::now())),
-            None => self.reported.remove(&part),
+            Some(text) => self.reported.insert(component, (text.clone(), Instant::now())),
+            None => self.reported.remove(&component),
         };
-        self.events.blocking_send(Event::Health(part, problem)).map_err(|_| Stopped)
+        self.events.blocking_send(Event::Health(component, problem)).map_err(|_| Stopped)
     }
 }
 

@@ -85,13 +85,13 @@ impl Publisher {
     }
 
     /// Replaces the problem of a component; `None` clears it.
-    pub fn health(&mut self, part: Component, problem: Option<String>) {
-        if let Some(text) = self.problems.remove(&part) {
+    pub fn health(&mut self, component: Component, problem: Option<String>) {
+        if let Some(text) = self.problems.remove(&component) {
             self.unwarn(&text);
         }
         if let Some(text) = problem {
             self.warn(&text);
-            self.problems.insert(part, text);
+            self.problems.insert(component, text);
         }
     }
 

@@ -113,19 +113,19 @@ impl Files {
 
     /// Supervises the threads; to be called every second. Returns the logs that have stopped answering.
     pub fn supervise(&mut self) -> Vec<ContainerId> {
-        self.take_back();
+        self.collect_returned();
         if self.common.is_none() {
             self.start_common();
         }
         let mut silent = Vec::new();
         silent.extend(self.replace_common());
-        silent.extend(self.sort_own());
+        silent.extend(self.sort_tried());
         self.try_again();
         silent
     }
 
     /// Removes blocked threads that have returned.
-    fn take_back(&mut self) {
+    fn collect_returned(&mut self) {
         let threads = std::mem::take(&mut self.held).into_iter();
         let (back, held): (Vec<Held>, Vec<Held>) = threads.partition(|held| held.thread.is_finished());
         self.held = held;
@@ -156,15 +156,15 @@ impl Files {
         let id = common.held(self.patience)?;
         let places = common.retire(|common| common.held(self.patience).as_ref() == Some(&id))?;
         let thread = self.common.take()?.end();
-        self.note(places);
-        self.set_apart(&id);
+        self.record_positions(places);
+        self.isolate(&id);
         self.held.push(Held { id: id.clone(), thread });
         self.start_common();
         Some(id)
     }
 
     /// Records the positions up to which a retired thread had sent.
-    fn note(&mut self, places: Places) {
+    fn record_positions(&mut self, places: Places) {
         for (id, (serial, position)) in places {
             let Some(log) = self.logs.get_mut(&id).filter(|log| log.serial == serial) else { continue };
             log.has_answered = true;
@@ -178,7 +178,7 @@ impl Files {
     }
 
     /// Takes a log that blocks its thread, and those that would block the next one, from the common thread.
-    fn set_apart(&mut self, id: &ContainerId) {
+    fn isolate(&mut self, id: &ContainerId) {
         let Some(holder) = self.logs.get_mut(id) else { return };
         holder.reader = Reader::Held;
         let (device, had_answered) = (holder.device(), holder.has_answered);
@@ -192,7 +192,7 @@ impl Files {
     }
 
     /// Moves logs that answer from their own threads to the common one. Returns those that do not answer.
-    fn sort_own(&mut self) -> Vec<ContainerId> {
+    fn sort_tried(&mut self) -> Vec<ContainerId> {
         let mut silent = Vec::new();
         for id in self.own.keys().cloned().collect::<Vec<_>>() {
             let Some(own) = self.own.get(&id) else { continue };
@@ -202,9 +202,9 @@ impl Files {
             }
             let Some(places) = own.retire(|own| own.held(self.patience).is_some() == is_held) else { continue };
             let thread = self.own.remove(&id).map(Worker::end);
-            self.note(places);
+            self.record_positions(places);
             if is_held {
-                self.set_apart(&id);
+                self.isolate(&id);
                 self.held.extend(thread.map(|thread| Held { id: id.clone(), thread }));
                 silent.push(id);
             } else {
