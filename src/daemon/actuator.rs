@@ -1,11 +1,11 @@
-//! Carries out limit changes: the original durable first, then the engine or the cgroup, then a reading of what stands.
+//! Executes limit changes: journals the original, writes through the engine or the cgroup, and reads the result back.
 //!
-//! A task of its own, one order at a time, so that a slow disk or engine never delays what the loop sees. Guarantees: nothing is
-//! written that is not journalled; an order for limits always ends in one [`Event::Actuated`] or [`Event::Restored`]; every call has
-//! a time limit.
+//! A task that handles one request at a time, so that a slow disk or engine never delays the loop's observations. Guarantees: nothing is
+//! written that is not journalled; a request for limits always ends in one [`Event::Actuated`] or [`Event::Restored`]; every call has a
+//! time limit.
 
-use super::event::{Event, Part};
-use super::hands::Hands;
+use super::event::{Component, Event};
+use super::executor::Executor;
 use super::journal::Journal;
 use super::piece::Piece;
 use super::pulse::Pulse;
@@ -16,8 +16,8 @@ use super::writer::{Connected, Writer};
 use crate::host::docker::{Engine, EngineInfo};
 use crate::host::node;
 use crate::host::store::{Freezable, ReadPosition};
-use crate::limits::machine::{self, Came, WORK_AT_MOST, Work};
-use crate::limits::{End, Outcome, Return};
+use crate::limits::machine::{self, ContainerOutcome, WORK_AT_MOST, Work};
+use crate::limits::{End, Outcome, Restore};
 use crate::model::{ContainerId, TrainingId};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -26,25 +26,25 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, block_in_place};
 use tokio::time::Instant;
 
-/// Orders that may wait, besides those for limits; one of these may come when the daemon ends.
-const ORDERS_AT_MOST: usize = 64;
+/// Requests that may wait besides those for limits; one of the latter may be added when the daemon ends.
+const REQUESTS_AT_MOST: usize = 64;
 const KEPT_FREE: usize = WORK_AT_MOST + 1;
 
-/// What the loop asks for.
-pub(super) enum Order {
-    /// What the machine of limits wants done, with the handles on those containers that run.
+/// A request of the loop.
+pub(super) enum Request {
+    /// Carry out work on limits, with the handles on the running containers.
     Limits { work: Work, targets: Targets },
-    /// Save how far these logs were read.
-    Positions(Vec<(ContainerId, ReadPosition)>),
-    /// Keep the curve of a training that came to its end.
-    Learnt(TrainingId, String),
-    /// Drop the positions of all containers but these.
+    /// Save these log positions.
+    SavePositions(Vec<(ContainerId, ReadPosition)>),
+    /// Save the curve of a completed training.
+    SavePriorRun(TrainingId, String),
+    /// Drop the log positions of all other containers.
     KeepPositions(Vec<ContainerId>),
-    /// Make it durable that a job may be frozen, or that its engine has paused it.
+    /// Record durably that a job may be frozen, or that its engine has paused it.
     MayFreeze(Freezable),
-    /// It is thawed and will not be frozen.
+    /// The job is thawed and will not be frozen.
     Thawed(ContainerId),
-    /// Thaw whatever the journal says may be frozen: an earlier daemon's.
+    /// Thaw everything that the journal says may be frozen.
     Thaw,
 }
 
@@ -53,80 +53,80 @@ pub(super) type Targets = BTreeMap<ContainerId, Target>;
 
 /// The loop's handle.
 pub(super) struct Actuator {
-    orders: mpsc::Sender<Order>,
+    requests: mpsc::Sender<Request>,
     connected: Connected,
-    /// Whether the task gets on.
+    /// Progress of the task.
     pub pulse: Pulse,
 }
 
 impl Actuator {
-    /// With the task, which ends after its handle.
+    /// Starts the task; it ends after its handle is dropped.
     pub fn start(journal: Journal, engine: Option<Engine>, events: mpsc::Sender<Event>) -> (Actuator, JoinHandle<()>) {
-        let (orders, inbox) = mpsc::channel(KEPT_FREE + ORDERS_AT_MOST);
+        let (requests, inbox) = mpsc::channel(KEPT_FREE + REQUESTS_AT_MOST);
         let connected = Connected::default();
         let pulse = Pulse::default();
-        let hands = Hands { journal, writer: Writer::new(engine, connected.clone()), pulse: pulse.clone() };
-        let task = Task { hands, events };
-        (Actuator { orders, connected, pulse }, tokio::spawn(task.run(inbox)))
+        let executor = Executor { journal, writer: Writer::new(engine, connected.clone()), pulse: pulse.clone() };
+        let task = Task { executor, events };
+        (Actuator { requests, connected, pulse }, tokio::spawn(task.run(inbox)))
     }
 
-    /// Asks; `false` when too much is waiting already, and nothing was asked. The loop never waits for room: the task may be waiting
-    /// for the loop. For limits there is always room, because the machine has no more work open than that.
-    pub fn order(&self, order: Order) -> bool {
-        let has_room = matches!(order, Order::Limits { .. }) || self.orders.capacity() > KEPT_FREE;
-        has_room && self.orders.try_send(order).is_ok()
+    /// Sends a request; returns `false` if the queue is full. The loop never waits for room, because the task may be waiting for the loop.
+    /// For limits there is always room: the machine has no more work open than that.
+    pub fn request(&self, request: Request) -> bool {
+        let has_room = matches!(request, Request::Limits { .. }) || self.requests.capacity() > KEPT_FREE;
+        has_room && self.requests.try_send(request).is_ok()
     }
 
-    /// For whoever may wait for room.
-    pub fn orders(&self) -> mpsc::Sender<Order> {
-        self.orders.clone()
+    /// Returns the sender, for callers that may wait for room.
+    pub fn requests(&self) -> mpsc::Sender<Request> {
+        self.requests.clone()
     }
 
-    /// Tells who the engine is, after each connection.
+    /// Stores the engine's description, after each connection.
     pub fn connected(&self, info: EngineInfo) {
         *self.connected.lock().unwrap_or_else(PoisonError::into_inner) = Some(info);
     }
 }
 
 struct Task {
-    hands: Hands,
+    executor: Executor,
     events: mpsc::Sender<Event>,
 }
 
 impl Task {
-    async fn run(mut self, mut inbox: mpsc::Receiver<Order>) {
-        while let Some(order) = inbox.recv().await {
-            self.hands.pulse.beat();
-            let journal = &mut self.hands.journal;
-            let event = match order {
-                Order::Limits { work, targets } => Some(self.limits(work, targets).await),
-                Order::Positions(batch) => {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Request>) {
+        while let Some(request) = inbox.recv().await {
+            self.executor.pulse.beat();
+            let journal = &mut self.executor.journal;
+            let event = match request {
+                Request::Limits { work, targets } => Some(self.limits(work, targets).await),
+                Request::SavePositions(batch) => {
                     block_in_place(|| journal.save_positions(&batch));
                     None
                 }
-                Order::Learnt(training, curve) => {
+                Request::SavePriorRun(training, curve) => {
                     block_in_place(|| journal.save_prior_run(training, &curve));
                     None
                 }
-                Order::KeepPositions(kept) => {
+                Request::KeepPositions(kept) => {
                     block_in_place(|| journal.keep_positions(&kept));
                     None
                 }
-                Order::MayFreeze(job) => {
+                Request::MayFreeze(job) => {
                     let problem = block_in_place(|| journal.note_freezable(&job)).err();
                     Some(Event::MayFreeze(job, problem))
                 }
-                Order::Thawed(id) => {
-                    // Noted in vain, it is thawed once more at the end.
+                Request::Thawed(id) => {
+                    // If it stays recorded, it is thawed once more at the end.
                     let _ = block_in_place(|| journal.forget_freezable(&id));
                     None
                 }
-                Order::Thaw => {
-                    let failed = thaw::everything(&mut self.hands).await;
-                    Some(Event::Health(Part::Thaw, (!failed.is_empty()).then(|| failed.join("; "))))
+                Request::Thaw => {
+                    let failed = thaw::thaw_all(&mut self.executor).await;
+                    Some(Event::Health(Component::Thaw, (!failed.is_empty()).then(|| failed.join("; "))))
                 }
             };
-            self.hands.pulse.rests(); // the loop may take its time
+            self.executor.pulse.rest(); // sending to the loop may take any time
             if let Some(event) = event
                 && self.events.send(event).await.is_err()
             {
@@ -135,56 +135,60 @@ impl Task {
         }
     }
 
-    /// Does what is to be done about limits, as far as it can be done.
+    /// Carries out work on limits.
     async fn limits(&mut self, work: Work, targets: Targets) -> Event {
-        let came = match work {
+        let outcomes = match work {
             Work::Change { loosen, tighten } => {
-                let loosened = self.hands.carry_out(aimed(loosen, &targets)).await;
+                let loosened = self.executor.carry_out(with_targets(loosen, &targets)).await;
                 if !loosened.is_empty() {
-                    let _ = self.events.send(Event::Written(loosened)).await; // the loop ended: so does this task
+                    let _ = self.events.send(Event::Written(loosened)).await; // the loop may have ended
                 }
-                self.hands.carry_out(aimed(tighten, &targets)).await
+                self.executor.carry_out(with_targets(tighten, &targets)).await
             }
-            Work::Return(pieces) => self.hands.carry_out(aimed(pieces, &targets)).await,
+            Work::Restore(pieces) => self.executor.carry_out(with_targets(pieces, &targets)).await,
             Work::Ended(id) => self.ended(&id).await,
             Work::Adopt(id, adoption) => {
-                let problem = block_in_place(|| self.hands.journal.adopt(&id, &adoption)).err();
+                let problem = block_in_place(|| self.executor.journal.adopt(&id, &adoption)).err();
                 return Event::Adopted { id, adoption, problem };
             }
             Work::Disown { id, running } => {
-                let problem = self.disown(&id, aimed(running.map(|piece| *piece), &targets)).await.err();
+                let problem = self.disown(&id, with_targets(running.map(|piece| *piece), &targets)).await.err();
                 return Event::Disowned { id, problem };
             }
             Work::RestoreAll { until } => {
                 let until = Instant::now() + Duration::from_millis(until.since(node::now()).0);
-                return Event::Restored(restore::everything(&mut self.hands, Some(until)).await);
+                return Event::Restored(restore::restore_all(&mut self.executor, Some(until)).await);
             }
         };
-        Event::Actuated(came)
+        Event::Actuated(outcomes)
     }
 
-    /// First the limits, then the memory: whoever is killed between the two finds it adopted still.
-    async fn disown(&mut self, id: &ContainerId, running: Vec<Piece<Return>>) -> Result<(), String> {
-        let outcomes = if running.is_empty() { self.ended(id).await } else { self.hands.carry_out(running).await };
-        why_not_disowned(outcomes.into_iter().next().map(|came| came.outcome.end))?;
-        block_in_place(|| self.hands.journal.disown(id))
+    /// Restores the limits before the adoption is removed: after a crash in between, the container is still adopted.
+    async fn disown(&mut self, id: &ContainerId, running: Vec<Piece<Restore>>) -> Result<(), String> {
+        let outcomes = if running.is_empty() { self.ended(id).await } else { self.executor.carry_out(running).await };
+        disown_result(outcomes.into_iter().next().map(|done| done.outcome.end))?;
+        block_in_place(|| self.executor.journal.disown(id))
     }
 
-    /// Puts back what an engine keeps of one that ended, and forgets it. Nothing comes of a row that cannot be read.
-    async fn ended(&mut self, id: &ContainerId) -> Vec<Came> {
-        let journal = &self.hands.journal;
+    /// Restores the engine's record of a container that ended, and forgets it. A row that cannot be read has no outcome.
+    async fn ended(&mut self, id: &ContainerId) -> Vec<ContainerOutcome> {
+        let journal = &self.executor.journal;
         let original = match block_in_place(|| journal.original(id)) {
             Ok(Some(original)) => original,
-            Ok(None) => return vec![Came { id: id.clone(), run: None, outcome: Box::new(Outcome::forgotten()) }],
+            Ok(None) => {
+                return vec![ContainerOutcome { id: id.clone(), run: None, outcome: Box::new(Outcome::forgotten()) }];
+            }
             Err(_) => return Vec::new(),
         };
         let written = block_in_place(|| journal.written(id)).unwrap_or_default();
-        let ended = self.hands.carry_out(vec![restore::returning(original, written, None)]).await;
-        for Came { outcome, .. } in &ended {
+        let ended = self.executor.carry_out(vec![restore::begin_restore(original, written, None)]).await;
+        for ContainerOutcome { outcome, .. } in &ended {
             match &outcome.end {
                 // The journal keeps it: the next list of containers, start or restore tries again.
-                End::Failed(why) => tracing::info!(%id, why, "the record of an ended container is not back yet"),
-                End::Returned { left, .. } => left.iter().for_each(|text| tracing::info!(%id, "{text}: left alone")),
+                End::Failed(why) => {
+                    tracing::info!(%id, why, "the engine's record of an ended container is not restored yet")
+                }
+                End::Restored { kept, .. } => kept.iter().for_each(|text| tracing::info!(%id, "{text}: left alone")),
                 _ => {}
             }
         }
@@ -192,17 +196,17 @@ impl Task {
     }
 }
 
-fn aimed<T>(pieces: impl IntoIterator<Item = machine::Piece<T>>, targets: &Targets) -> Vec<Piece<T>> {
+fn with_targets<T>(pieces: impl IntoIterator<Item = machine::Piece<T>>, targets: &Targets) -> Vec<Piece<T>> {
     pieces.into_iter().map(|of| Piece { target: targets.get(&of.id).cloned(), of }).collect()
 }
 
-/// Whether nothing of ours is left in a container, so that it can be forgotten.
-pub(super) fn why_not_disowned(end: Option<End>) -> Result<(), String> {
+/// Checks that nothing of ours is left in a container, so that it can be forgotten.
+pub(super) fn disown_result(end: Option<End>) -> Result<(), String> {
     match end {
         Some(End::Failed(why) | End::NotBegun(why)) => Err(why),
-        Some(End::Gone) => Err("it ended or started just now".to_owned()),
-        Some(End::Returned { forgotten: false, left, .. }) => {
-            Err(format!("{}, and its engine keeps a value of ours for its next run; stop it first", left.join("; ")))
+        Some(End::Gone) => Err("it has just ended or started".to_owned()),
+        Some(End::Restored { forgotten: false, kept, .. }) => {
+            Err(format!("{}, and its engine keeps a value of flowcon for its next run; stop it first", kept.join("; ")))
         }
         _ => Ok(()),
     }

@@ -1,5 +1,5 @@
-//! What is known of jobs that move between nodes: of those that ended here a while ago, for the node to which they go, and of those that are
-//! to come, until their containers begin. Bounded in number and in time, and kept in memory only: without it a job begins anew.
+//! Learning records of jobs that move between nodes: of jobs that ended here, for the node to which they move, and of jobs that are
+//! expected here, until their containers start. Bounded in number and time, and kept in memory only; without a record a job starts anew.
 //! Imports: progress, model.
 
 use crate::model::Millis;
@@ -7,12 +7,12 @@ use crate::progress::LearningRecord;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Records; each is some KiB.
+/// Records at most; each takes some KiB.
 const AT_MOST: usize = 64;
-/// Carrying a large volume takes its time.
+/// How long a record is kept: moving a large volume may take long.
 const KEPT_FOR: Millis = Millis::from_secs(3600);
 
-/// Records by the id of their service.
+/// Records by service id.
 #[derive(Default)]
 pub(super) struct Carried {
     records: BTreeMap<Arc<str>, Kept>,
@@ -21,44 +21,44 @@ pub(super) struct Carried {
 struct Kept {
     record: Box<LearningRecord>,
     since: Millis,
-    /// It came from another node, for a container that will begin here.
-    is_awaited: bool,
+    /// Whether it came from another node, for a container that will start here.
+    is_expected: bool,
 }
 
 impl Carried {
-    /// Keeps what another node knew of a service, for its next container.
+    /// Stores another node's record of a service, for its next container.
     pub fn expect(&mut self, service: &str, record: LearningRecord, now: Millis) {
-        self.keep(service, Kept { record: Box::new(record), since: now, is_awaited: true });
+        self.keep(service, Kept { record: Box::new(record), since: now, is_expected: true });
     }
 
-    /// Keeps what is known of a service whose container has ended.
-    pub fn left(&mut self, service: &str, record: LearningRecord, now: Millis) {
-        self.keep(service, Kept { record: Box::new(record), since: now, is_awaited: false });
+    /// Stores the record of a service whose container has ended.
+    pub fn ended(&mut self, service: &str, record: LearningRecord, now: Millis) {
+        self.keep(service, Kept { record: Box::new(record), since: now, is_expected: false });
     }
 
     fn keep(&mut self, service: &str, kept: Kept) {
         self.forget_old(kept.since);
         self.records.insert(service.into(), kept);
         if self.records.len() > AT_MOST {
-            // However many jobs end here, what was sent for one that comes stays for longer.
-            let oldest = self.records.iter().min_by_key(|(_, kept)| (kept.is_awaited, kept.since));
+            // Records of expected jobs are dropped last, however many jobs end here.
+            let oldest = self.records.iter().min_by_key(|(_, kept)| (kept.is_expected, kept.since));
             let oldest = oldest.map(|(service, _)| service.clone());
             oldest.and_then(|service| self.records.remove(&service));
         }
     }
 
-    /// What is kept of a service.
+    /// Returns the record of a service.
     pub fn of(&self, service: &str) -> Option<&LearningRecord> {
         self.records.get(service).map(|kept| kept.record.as_ref())
     }
 
-    /// What another node knew of a service whose container begins; once.
+    /// Removes and returns another node's record of a service whose container starts.
     pub fn take(&mut self, service: &str) -> Option<LearningRecord> {
-        let is_awaited = self.records.get(service).is_some_and(|kept| kept.is_awaited);
-        is_awaited.then(|| self.records.remove(service)).flatten().map(|kept| *kept.record)
+        let is_expected = self.records.get(service).is_some_and(|kept| kept.is_expected);
+        is_expected.then(|| self.records.remove(service)).flatten().map(|kept| *kept.record)
     }
 
-    /// Forgets what nobody came for.
+    /// Drops records that were not used in time.
     pub fn forget_old(&mut self, now: Millis) {
         self.records.retain(|_, kept| now.since(kept.since) < KEPT_FOR);
     }
@@ -78,9 +78,9 @@ mod tests {
     }
 
     #[test]
-    fn what_came_from_another_node_is_used_once_and_the_own_is_only_told() {
+    fn another_nodes_record_is_used_once_and_our_own_never() {
         let (mut carried, now) = (Carried::default(), Millis(0));
-        carried.left("a", record(5), now);
+        carried.ended("a", record(5), now);
         assert_eq!((carried.take("a"), carried.of("a")), (None, Some(&record(5))));
         carried.expect("a", record(7), now);
         assert_eq!((carried.of("a"), carried.of("b")), (Some(&record(7)), None));
@@ -88,20 +88,20 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_too_many_and_those_that_are_awaited_stay_longest() {
+    fn the_number_of_records_is_bounded_and_expected_ones_stay_longest() {
         let mut carried = Carried::default();
         carried.expect("awaited", record(5), Millis(0));
-        (1..=200u64).for_each(|n| carried.left(&format!("ended-{n}"), record(5), Millis(n)));
+        (1..=200u64).for_each(|n| carried.ended(&format!("ended-{n}"), record(5), Millis(n)));
         assert_eq!(carried.records.len(), AT_MOST);
         assert!(
             carried.of("awaited").is_some() && carried.of("ended-200").is_some() && carried.of("ended-1").is_none()
         );
         (201..=400u64).for_each(|n| carried.expect(&format!("coming-{n}"), record(5), Millis(n)));
-        assert_eq!((carried.records.len(), carried.take("awaited")), (AT_MOST, None), "the oldest of many");
+        assert_eq!((carried.records.len(), carried.take("awaited")), (AT_MOST, None), "it was the oldest");
     }
 
     #[test]
-    fn what_nobody_came_for_is_forgotten() {
+    fn unused_records_are_dropped() {
         let mut carried = Carried::default();
         carried.expect("a", record(5), Millis(1000));
         carried.forget_old(Millis(1000).after(KEPT_FOR).since(Millis(1)));

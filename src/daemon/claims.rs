@@ -1,8 +1,8 @@
-//! What the commands of jobs say about how long they will train: read beside the loop, a thread for each reading.
+//! Claims in the commands of jobs about how long they will train. Each reading has its own thread beside the loop.
 //!
-//! A reading looks into processes and files of the job, which the job's owner controls: it may take as long as they like, so each has
-//! a thread of its own, a job has one at a time, and all together a bounded number. Words and variables hold secrets: they never
-//! leave that thread. What the loop is told are claims: numbers, and names made of known words.
+//! A reading looks into processes and files of the job, which the job's owner controls, and may take as long as they like. So each reading
+//! has its own thread, a job has one reading at a time, and their total is bounded. Arguments and environment variables may hold secrets:
+//! they never leave the thread. The loop receives only claims: numbers, and names made of known words.
 //!
 //! Imports: the event, host's cgroups and files, progress, model.
 
@@ -21,15 +21,15 @@ use tokio::sync::mpsc;
 
 /// Readings at one time.
 const READINGS_AT_MOST: usize = 4;
-/// A larger file is no configuration.
+/// Files beyond this size are not configurations.
 const FILE_AT_MOST: u64 = 256 << 10;
 /// Configuration files of one job that are opened in one reading.
 const FILES_AT_MOST: usize = 8;
 
-/// The loop's handle on the readings.
+/// The loop's handle.
 pub(super) struct ClaimReader {
     events: mpsc::Sender<Event>,
-    /// One more owner for each reading that goes on.
+    /// Each reading in progress holds one more reference.
     readings: Arc<()>,
 }
 
@@ -42,7 +42,7 @@ impl ClaimReader {
         Arc::strong_count(&self.readings) > READINGS_AT_MOST
     }
 
-    /// Begins a reading; whether it could.
+    /// Starts a reading. Returns whether it could be started.
     fn begin(&self, job: &Job) -> bool {
         let Some(members) = job.target.cgroup().members() else { return false };
         let (id, run, owner) = (job.id().clone(), job.run, job.owner);
@@ -57,27 +57,27 @@ impl ClaimReader {
 }
 
 impl ClaimReader {
-    /// Reads the commands of those jobs for which it is time, and whose log and labels do not say how long they will train.
+    /// Reads the commands of jobs for which a reading is due and whose log and labels do not say how long they will train.
     pub fn ask(&self, jobs: &mut Jobs, now: Millis) {
         for job in jobs.values_mut() {
             if self.is_busy() {
                 return;
             }
             let progress = job.tracker.progress();
-            let is_told = job.directives.total.is_some() || progress.is_some_and(|progress| progress.total.is_some());
-            if is_told || job.state != RunState::Running || !job.asking.is_due(now, counts(progress)) {
+            let is_known = job.directives.total.is_some() || progress.is_some_and(|progress| progress.total.is_some());
+            if is_known || job.state != RunState::Running || !job.claim_schedule.is_due(now, counts(progress)) {
                 continue;
             }
             if self.begin(job) {
-                job.asking.begin(now, counts(progress));
+                job.claim_schedule.begin(now, counts(progress));
             }
         }
     }
 }
 
-/// Takes what was read. A reading that found nothing takes nothing back: a process may hide what it was started with.
+/// Stores the claims that were read. An empty result removes none: a process may hide its command line.
 pub(super) fn claimed(job: &mut Job, claims: Vec<Claim>) {
-    job.asking.in_flight = false;
+    job.claim_schedule.in_flight = false;
     if !claims.is_empty() {
         job.tracker.claims(claims);
     }
@@ -93,7 +93,7 @@ fn claims_of(members: &Members, owner: Option<u32>) -> Vec<Claim> {
     for process in members.started() {
         found.extend(of_command(&process.words));
         found.extend(of_environment(&process.variables));
-        // The daemon may read more than a user: it opens nothing at a user's word outside of a container.
+        // The daemon may read more than a user: outside of containers it opens no file that a user names.
         if owner.is_some_and(|owner| owner != 0 || process.uid != 0) {
             continue;
         }
@@ -110,15 +110,15 @@ fn claims_of(members: &Members, owner: Option<u32>) -> Vec<Claim> {
     gathered(found)
 }
 
-/// The text of a file that the command of a process names, if it is a small regular file inside the process's root that the process
-/// may read itself.
+/// Returns the text of a file that the command of a process names, if it is a small regular file inside the process's root that the
+/// process itself may read.
 fn config_text(process: &Started, path: &str) -> Option<String> {
     let path = match &process.directory {
         Some(directory) => directory.join(path),
         None => Path::new(path).to_owned(),
     };
     let file = ContainerFile::new(Some(process.pid), &[], &path);
-    // The root that was opened is this process's only if it still lived afterwards.
+    // The root that was opened is this process's only if the process still lived afterwards.
     if start_time(process.pid) != Some(process.start) {
         return None;
     }

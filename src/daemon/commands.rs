@@ -1,4 +1,4 @@
-//! What an operator may ask, carried out by the loop.
+//! Commands of operators, handled by the loop.
 
 use super::governing::{Governing, Waiter};
 use super::job::Job;
@@ -9,26 +9,26 @@ use crate::model::{ContainerId, Objective, Refusal};
 use crate::progress::LearningRecord;
 
 impl Governing {
-    /// Carries out a command; the answer says in words what was done.
-    pub(super) fn obey(&mut self, request: Request) {
+    /// Handles a command and sends the reply, which says what was done.
+    pub(super) fn handle_request(&mut self, request: Request) {
         let waiter = Waiter { asked_by: request.asked_by, reply: request.reply };
-        let (about, done) = match request.command {
-            // These wait for the engine and the disk, and the loop does not.
+        let (about, result) = match request.command {
+            // These wait for the engine and the disk, and the loop must not.
             Command::Adopt { name, labels } => {
                 return match config::obeyable(&labels) {
-                    Ok(()) => self.ask_limits(machine::Command::Adopt { name, labels }, waiter),
+                    Ok(()) => self.send_limits_command(machine::Command::Adopt { name, labels }, waiter),
                     Err(problems) => self.answer(waiter, None, Err(Refusal::Invalid(problems.join("; ")))),
                 };
             }
-            Command::Disown(name) => return self.ask_limits(machine::Command::Disown(name), waiter),
-            Command::Pause(name) => return self.ask_limits(machine::Command::Pause(name), waiter),
-            Command::Resume(name) => return self.ask_limits(machine::Command::Resume(name), waiter),
+            Command::Disown(name) => return self.send_limits_command(machine::Command::Disown(name), waiter),
+            Command::Pause(name) => return self.send_limits_command(machine::Command::Pause(name), waiter),
+            Command::Resume(name) => return self.send_limits_command(machine::Command::Resume(name), waiter),
             Command::Record { service } => {
                 let _ = waiter.reply.send(self.record_of(&service)); // the client hung up
                 return;
             }
             Command::Expect { service, record } => (None, self.expect(&service, &record)),
-            Command::Restore => return self.ask_limits(machine::Command::Restore, waiter),
+            Command::Restore => return self.send_limits_command(machine::Command::Restore, waiter),
             Command::Pin { name, share } => self.pin(&name, share),
             Command::Unpin(name) => self.unpin(&name),
             Command::SetPolicy { policy, objective } => {
@@ -40,24 +40,24 @@ impl Governing {
             }
             Command::Reload => (None, self.reload().map_err(Refusal::Failed)),
         };
-        self.answer(waiter, about, done);
+        self.answer(waiter, about, result);
     }
 
-    /// What is known of a service's job, as JSON: of one that runs, or else of the one that ended last.
+    /// Returns the learning record of a service's job as JSON: of the one that runs, or else of the one that ended last.
     fn record_of(&self, service: &str) -> Result<String, Refusal> {
         let now = crate::host::node::now();
         let is_of = |job: &&Job| job.service.as_deref() == Some(service);
         let running = self.jobs.values().map(Box::as_ref).filter(is_of).max_by_key(|job| job.started);
-        let read = running.or_else(|| self.departed.jobs().filter(is_of).max_by_key(|job| job.started));
+        let read = running.or_else(|| self.draining.jobs().filter(is_of).max_by_key(|job| job.started));
         let record = match read {
             Some(job) => job.record(now),
             None => self.carried.of(service).cloned(),
         };
-        let nothing = || Refusal::NotFound(format!("nothing is known of a job of the service {service}"));
+        let nothing = || Refusal::NotFound(format!("no learning record of a job of the service {service}"));
         record.ok_or_else(nothing)?.to_json().map_err(|error| Refusal::Failed(error.to_string()))
     }
 
-    /// Keeps what another node knew of a service's job until its container begins here.
+    /// Stores another node's learning record of a service's job until its container starts here.
     fn expect(&mut self, service: &str, record: &str) -> Result<String, Refusal> {
         if self.jobs.values().any(|job| job.service.as_deref() == Some(service)) {
             return Err(Refusal::Refused(format!(
@@ -66,10 +66,10 @@ impl Governing {
         }
         let record = LearningRecord::parse(record).map_err(Refusal::Invalid)?;
         self.carried.expect(service, record, crate::host::node::now());
-        Ok(format!("what another node knew of the service {service} is kept until its container begins"))
+        Ok(format!("the learning record of the service {service} is stored until its container starts"))
     }
 
-    fn pin(&mut self, name: &str, share: Option<f64>) -> Done {
+    fn pin(&mut self, name: &str, share: Option<f64>) -> Outcome {
         let id = match self.limits.find(name) {
             Ok(id) => id,
             Err(refusal) => return (None, Err(refusal)),
@@ -77,25 +77,25 @@ impl Governing {
         let held = self.limits.hold(&id, crate::host::node::now()).is_some();
         let policy = self.settings.policy.policy;
         let Some(job) = self.jobs.get_mut(&id) else { return (None, Err(Refusal::NotFound(name.to_owned()))) };
-        let done = job.pin(share, policy, held);
+        let result = job.pin(share, policy, held);
         let about = Some((id, job.target.name.clone()));
         self.tick_now();
-        (about, done)
+        (about, result)
     }
 
-    fn unpin(&mut self, name: &str) -> Done {
+    fn unpin(&mut self, name: &str) -> Outcome {
         let id = match self.limits.find(name) {
             Ok(id) => id,
             Err(refusal) => return (None, Err(refusal)),
         };
         let Some(job) = self.jobs.get_mut(&id) else { return (None, Err(Refusal::NotFound(name.to_owned()))) };
-        let done = job.unpin();
+        let result = job.unpin();
         let about = Some((id, job.target.name.clone()));
         self.tick_now();
-        (about, done)
+        (about, result)
     }
 
-    /// Reads the configuration again; on an error everything stays as it is.
+    /// Reloads the configuration; on an error nothing changes.
     pub(super) fn reload(&mut self) -> Result<String, String> {
         match (self.reread)() {
             Ok(settings) => {
@@ -117,11 +117,11 @@ impl Governing {
             }
             Err(errors) => {
                 let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                Err(format!("the old configuration stays: {}", texts.join("; ")))
+                Err(format!("the configuration was not reloaded: {}", texts.join("; ")))
             }
         }
     }
 }
 
-/// About which container, and what was done.
-type Done = (Option<(ContainerId, String)>, Result<String, Refusal>);
+/// The container that a command is about, and its result.
+type Outcome = (Option<(ContainerId, String)>, Result<String, Refusal>);

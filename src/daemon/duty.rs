@@ -1,4 +1,4 @@
-//! Who is frozen for parts of the time, as far as the journal and the guard know: what [`super::share_gpus`] keeps between two looks.
+//! State of the duty cycles of frozen jobs, as known to the journal and the guard; [`super::share_gpus`] keeps it between two looks.
 //!
 //! Imports: host's freezer and store, policy, model.
 
@@ -10,31 +10,31 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often the policy is asked, and the guard told that the daemon lives.
+/// How often the policy is asked, and the guard learns that the daemon lives.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
-/// Who was frozen is told of so much time.
-const TOLD_OF: Millis = Millis::from_secs(60);
+/// Window over which the frozen share of a job is measured.
+const WINDOW: Millis = Millis::from_secs(60);
 
-/// Who is frozen, and for which part of the time.
+/// The frozen jobs, and the share of time for which each is frozen.
 #[derive(Default)]
 pub(super) struct Duty {
     pub guard: Guard,
-    /// The journal knows that these may be frozen.
-    pub noted: BTreeMap<ContainerId, Freezable>,
-    /// It was asked to note these.
-    pub asked: BTreeSet<ContainerId>,
-    /// Whose turns are in the plan that the guard has.
+    /// Jobs that the journal knows may be frozen.
+    pub recorded: BTreeMap<ContainerId, Freezable>,
+    /// Jobs that the journal was asked to record.
+    pub requested: BTreeSet<ContainerId>,
+    /// Jobs with turns in the plan that the guard has.
     pub planned: BTreeSet<ContainerId>,
-    /// Paused by their engine: the journal has them as that.
+    /// Jobs that their engine paused, as the journal has them.
     pub paused: BTreeMap<ContainerId, Freezable>,
-    /// Those that the guard has not been told of yet.
+    /// Cgroups that the guard must let go, not yet sent to it.
     pub leave: Vec<PathBuf>,
     frozen: BTreeMap<ContainerId, Frozen>,
-    /// What the policy knows, by the GPU's number.
+    /// State of the policy, by GPU index.
     pub favours: BTreeMap<u32, Favour>,
 }
 
-/// How long a job has been frozen, as the guard counted at several times.
+/// Total frozen times of a job, as the guard counted them at several times.
 #[derive(Default)]
 struct Frozen {
     counted: VecDeque<(Millis, u64)>,
@@ -43,15 +43,15 @@ struct Frozen {
 impl Frozen {
     fn counted(&mut self, now: Millis, frozen_ms: u64) {
         if self.counted.back().is_some_and(|(_, before)| frozen_ms < *before) {
-            self.counted.clear(); // another guard counts from zero
+            self.counted.clear(); // a new guard counts from zero
         }
         self.counted.push_back((now, frozen_ms));
-        while self.counted.len() > 2 && now.since(self.counted[1].0) >= TOLD_OF {
+        while self.counted.len() > 2 && now.since(self.counted[1].0) >= WINDOW {
             self.counted.pop_front();
         }
     }
 
-    /// Part of the time lately, 0 ..= 1.
+    /// Share of the window in which the job was frozen, 0 ..= 1.
     fn share(&self) -> Option<f64> {
         let ((from, before), (to, after)) = (self.counted.front()?, self.counted.back()?);
         let passed = to.since(*from).0;
@@ -60,39 +60,42 @@ impl Frozen {
 }
 
 impl Duty {
-    /// Thaws everything; whoever has the journal forgets it.
+    /// Resets the state, which thaws everything; the actuator removes it from the journal.
     pub fn end(&mut self) {
         *self = Duty::default();
     }
 
-    /// Part of the time lately in which a job was frozen; `None` = it has no turns.
+    /// Share of the window in which a job was frozen; `None` if it has no turns.
     pub fn share(&self, id: &ContainerId) -> Option<f64> {
         self.planned.contains(id).then(|| self.frozen.get(id)?.share()).flatten()
     }
 
-    /// Whether there is nothing to tend.
+    /// Whether there is nothing to do.
     pub fn is_idle(&self) -> bool {
-        self.noted.is_empty() && self.asked.is_empty() && self.leave.is_empty()
+        self.recorded.is_empty() && self.requested.is_empty() && self.leave.is_empty()
     }
 
     pub fn reported(&mut self, report: &Report, now: Millis) -> Vec<(ContainerId, String)> {
         let mut problems = Vec::new();
         for turned in &report.turned {
-            let Some((id, _)) = self.noted.iter().find(|(_, job)| Path::new(&job.cgroup) == turned.cgroup) else {
+            let Some((id, _)) = self.recorded.iter().find(|(_, job)| Path::new(&job.cgroup) == turned.cgroup) else {
                 continue;
             };
             self.frozen.entry(id.clone()).or_default().counted(now, turned.frozen_ms);
             if turned.by_others {
-                problems.push((id.clone(), "somebody else has frozen it: that is left to them".to_owned()));
+                problems.push((
+                    id.clone(),
+                    "it was frozen by somebody else, and stays frozen until they thaw it".to_owned(),
+                ));
             }
             problems.extend(turned.problem.iter().map(|why| (id.clone(), format!("it cannot be frozen: {why}"))));
         }
         problems
     }
 
-    /// The noted ones that the guard has let go.
+    /// Returns the recorded jobs that the guard has let go.
     pub fn let_go(&mut self) -> Vec<ContainerId> {
-        let gone: Vec<ContainerId> = self.noted.keys().filter(|id| !self.planned.contains(*id)).cloned().collect();
+        let gone: Vec<ContainerId> = self.recorded.keys().filter(|id| !self.planned.contains(*id)).cloned().collect();
         for id in &gone {
             self.frozen.remove(id);
         }
@@ -100,7 +103,7 @@ impl Duty {
     }
 }
 
-/// Turns of those that are to be frozen for these parts of the time: as far as there is room, no two go on at the same time.
+/// Returns turns for jobs with these frozen shares, arranged so that, if possible, no two run at the same time.
 pub(super) fn turns(parts: &[(PathBuf, f64)]) -> Vec<Turn> {
     let mut runs_from = 0.0;
     let turn = |(cgroup, frozen): &(PathBuf, f64)| {

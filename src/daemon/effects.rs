@@ -1,69 +1,71 @@
-//! What the machine of limits is told, and what it wants done. Imports: the loop, the actuator, host's engine, limits, model.
+//! Events to the machine of limits, and its effects. Imports: the loop, the actuator, host's engine, limits, model.
 
-use super::actuator::Order;
+use super::actuator::Request;
 use super::event::Event;
 use super::governing::{Governing, Waiter, moment};
 use crate::host::docker::{Engine, EngineError, EngineInfo};
-use crate::limits::machine::{self, Asker, At, Came, Candidate, Command, Effect, Readings, Work};
+use crate::limits::machine::{self, At, Candidate, Command, ContainerOutcome, Effect, Readings, RequestId, Work};
 use crate::model::{ContainerId, EventKind, Refusal};
 use std::collections::BTreeMap;
 
 impl Governing {
-    pub(super) fn tell_limits(&mut self, event: machine::Event) {
-        self.tell_limits_at(event, moment());
+    /// Passes an event to the machine of limits, and carries out its effects.
+    pub(super) fn handle_limits(&mut self, event: machine::Event) {
+        self.handle_limits_at(event, moment());
     }
 
-    pub(super) fn tell_limits_at(&mut self, event: machine::Event, at: At) {
+    pub(super) fn handle_limits_at(&mut self, event: machine::Event, at: At) {
         for effect in self.limits.handle(event, at) {
             self.carry_out(effect);
         }
     }
 
-    /// What stands in all that are governed.
+    /// Reads the current limits of all governed containers.
     pub(super) fn readings(&self) -> Readings {
         self.jobs.iter().map(|(id, job)| (id.clone(), job.target.cgroup().limits())).collect()
     }
 
-    pub(super) fn came(&mut self, came: Vec<Came>, is_last: bool) {
-        let stands = |came: &Came| Some((came.id.clone(), self.jobs.get(&came.id)?.target.cgroup().limits()));
-        let readings = came.iter().filter_map(stands).collect();
-        self.tell_limits(machine::Event::Came { came, readings, is_last });
+    pub(super) fn on_outcomes(&mut self, outcomes: Vec<ContainerOutcome>, is_last: bool) {
+        let limits =
+            |done: &ContainerOutcome| Some((done.id.clone(), self.jobs.get(&done.id)?.target.cgroup().limits()));
+        let readings = outcomes.iter().filter_map(limits).collect();
+        self.handle_limits(machine::Event::Outcomes { outcomes, readings, is_last });
     }
 
-    /// Asks what waits for engine and disk, and the loop does not.
-    pub(super) fn ask_limits(&mut self, command: Command, waiter: Waiter) {
-        self.asked += 1;
-        let asker = Asker(self.asked);
-        self.waiters.insert(asker, waiter);
-        self.tell_limits(machine::Event::Asked(command, asker));
+    /// Sends a command to the machine of limits; the client waits for the engine and the disk, the loop does not.
+    pub(super) fn send_limits_command(&mut self, command: Command, waiter: Waiter) {
+        self.last_request += 1;
+        let request = RequestId(self.last_request);
+        self.waiters.insert(request, waiter);
+        self.handle_limits(machine::Event::Command(command, request));
     }
 
     pub(super) fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Do(work) => {
-                let order = self.order_of(work);
-                if !self.actuator.order(order) {
-                    tracing::error!("the actuator takes no orders: it has ended");
+                let request = self.limits_request(work);
+                if !self.actuator.request(request) {
+                    tracing::error!("the actuator has ended and accepts no requests");
                 }
             }
             Effect::Emit { kind, about, text } => {
                 let about = about.as_ref().map(|(id, name)| (id.as_str(), name.as_str()));
-                self.publisher.tell(kind, about, text);
+                self.publisher.emit(kind, about, text);
             }
             Effect::Notice(id, level, text) => {
                 if let Some(job) = self.jobs.get_mut(&id) {
-                    job.say(level, &text);
+                    job.add_notice(level, &text);
                 }
             }
             Effect::Warn(text) => self.publisher.warn(&text),
-            Effect::Answer { asker, about, done } => {
-                if let Some(waiter) = self.waiters.remove(&asker) {
-                    self.answer(waiter, about, done);
+            Effect::Reply { request, about, result } => {
+                if let Some(waiter) = self.waiters.remove(&request) {
+                    self.answer(waiter, about, result);
                 }
             }
-            Effect::AskEngine { name, labels, asker } => self.ask_engine(name, labels, asker),
-            Effect::Watch(adopted) => drop(self.asks.watched.send_replace(adopted)),
-            Effect::Left(id) => {
+            Effect::AskEngine { name, labels, request } => self.ask_engine(name, labels, request),
+            Effect::Watch(adopted) => drop(self.engine_link.watched.send_replace(adopted)),
+            Effect::Dismiss(id) => {
                 self.logs.unfollow(&id);
                 self.dismiss(&id, "is no longer governed: an operator disowned it");
             }
@@ -72,39 +74,40 @@ impl Governing {
         }
     }
 
-    /// Work, with the handles on the containers that run.
-    pub(super) fn order_of(&self, work: Work) -> Order {
+    /// Adds the handles of running containers to a work item.
+    pub(super) fn limits_request(&self, work: Work) -> Request {
         let handle = |id: &ContainerId| Some((id.clone(), self.jobs.get(id)?.target.clone()));
         let targets = work.containers().filter_map(handle).collect();
-        Order::Limits { work, targets }
+        Request::Limits { work, targets }
     }
 
-    /// Tells what was done, or why not, to whoever asked; what was done also to everybody who watches.
+    /// Replies to a client; a success is also published as an event.
     pub(super) fn answer(
         &mut self,
         waiter: Waiter,
         about: Option<(ContainerId, String)>,
-        done: Result<String, Refusal>,
+        result: Result<String, Refusal>,
     ) {
-        if let Ok(done) = &done {
+        if let Ok(done) = &result {
             let about = about.as_ref().map(|(id, name)| (id.as_str(), name.as_str()));
-            self.publisher.tell(EventKind::Command, about, format!("{done} (asked by {})", waiter.asked_by));
+            self.publisher.emit(EventKind::Command, about, format!("{done} (asked by {})", waiter.asked_by));
             self.publish();
         }
-        let _ = waiter.reply.send(done); // the client hung up
+        let _ = waiter.reply.send(result); // the client hung up
     }
 
-    /// Asks which container is to be adopted; a task, because the loop does not wait.
-    fn ask_engine(&mut self, name: String, labels: BTreeMap<String, String>, asker: Asker) {
+    /// Asks the engine for the container to adopt, in a task, because the loop must not wait.
+    fn ask_engine(&mut self, name: String, labels: BTreeMap<String, String>, request: RequestId) {
         let label = self.settings.label.clone();
-        let (engine, info, events) = (self.asks.engine.clone(), self.engine.clone(), self.asks.events.clone());
+        let (engine, info, events) =
+            (self.engine_link.engine.clone(), self.engine.clone(), self.engine_link.events.clone());
         tokio::spawn(async move {
             let found = match (engine, info) {
                 (Some(engine), Some(info)) => candidate(&engine, &info, &name, &label).await,
                 _ => Err(Refusal::Refused("no engine is connected".to_owned())),
             };
-            // The loop ended: so has the asker.
-            let _ = events.send(Event::Candidate { found, labels, asker }).await;
+            // If the loop has ended, so has the client.
+            let _ = events.send(Event::Candidate { found, labels, request }).await;
         });
     }
 }
@@ -115,13 +118,13 @@ async fn candidate(engine: &Engine, info: &EngineInfo, name: &str, label: &str) 
     Ok(Candidate { id: container.id, name: container.name, label })
 }
 
-/// Why the engine names no container to adopt.
+/// Returns why the engine has no container to adopt.
 fn not_found(name: &str, error: &EngineError) -> Refusal {
     let name: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
     if error.is_missing() {
         Refusal::NotOnEngine(format!("the engine has no container `{name}`"))
     } else if error.is_gone() {
-        Refusal::Refused(format!("{name} does not run; start it, then adopt it"))
+        Refusal::Refused(format!("{name} is not running; start it, then adopt it"))
     } else if error.is_engine_lost() {
         Refusal::Failed(error.to_string())
     } else {

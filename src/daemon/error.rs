@@ -1,33 +1,34 @@
-//! Why the daemon could not start, or ended without being told to. Imports: api, host.
+//! Errors that keep the daemon from starting, or end it. Imports: api, host.
 
 use crate::api::BindError;
 use crate::host::docker::AddressError;
 use crate::host::store::StoreError;
 use crate::host::users;
 
-/// Why the daemon could not start, or ended without being told to.
+/// An error that keeps the daemon from starting, or ends it.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// The API's socket.
+    /// The API's socket cannot be bound.
     #[error(transparent)]
     Socket(#[from] BindError),
-    /// The state directory belongs to another daemon.
+    /// The state directory cannot be used, or belongs to another daemon.
     #[error(transparent)]
     State(#[from] StoreError),
-    /// The engine's address.
+    /// The engine's address is invalid.
     #[error(transparent)]
     Engine(#[from] AddressError),
-    /// A user in `api.admins`.
+    /// A user in `api.admins` does not exist.
     #[error("api.admins: {0}")]
     Admin(#[from] users::UnknownName),
-    /// A part without which limits are neither decided nor put back.
+    /// A task that the daemon needs has ended.
     #[error(
-        "{task} has failed: {why}; the service starts again, and without a service `flowcond restore` puts original limits back"
+        "{task} has failed: {why}; the service restarts flowcond; \
+         without a service, `flowcond restore` restores the original limits"
     )]
     Died {
-        /// Which part.
+        /// Name of the task.
         task: &'static str,
-        /// What is known of it.
+        /// Why it ended.
         why: String,
     },
 }

@@ -1,87 +1,86 @@
-//! The closed set of things that can happen to the loop. Commands and signals have channels of their own. Imports: host, limits, model,
-//! progress's claims.
+//! Events that the loop handles. Commands and signals have channels of their own. Imports: host, limits, model, progress's claims.
 
 use crate::host::docker::EngineEvent;
 use crate::host::store::{Freezable, LogPlace, ScopeRecord};
-use crate::limits::machine::{Asker, Came, Candidate, Restored, Run};
+use crate::limits::machine::{Candidate, ContainerOutcome, RequestId, Restored, Run};
 use crate::model::{Adoption, ContainerId, LogOrigin, Refusal};
 use crate::progress::claim::Claim;
 use std::collections::BTreeMap;
 use std::fs::File;
 
-/// Something happened outside.
+/// An event outside of the loop.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// From the engine's watcher.
+    /// Event of the engine's watcher.
     Engine(EngineEvent),
-    /// About a command of `flowctl run`.
+    /// Event of a command of `flowctl run`.
     Scope(ScopeEvent),
     /// Log bytes were read.
     Logs(Vec<LogChunk>),
-    /// What is wrong with a log now; `None` = it is well again.
+    /// The current problem with a log; `None` if there is none.
     LogHealth(ContainerId, Option<String>),
-    /// What the command of a container claims. `run`: of which run.
+    /// Claims in the command of a container, for the run in which they were read.
     Claims { id: ContainerId, run: Run, claims: Vec<Claim> },
-    /// What became of some containers' limits; more of the same order will follow.
-    Written(Vec<Came>),
-    /// The rest of it: the actuator has done what one order asked, as far as it could.
-    Actuated(Vec<Came>),
-    /// What became of an order to restore everything.
+    /// Outcomes for some containers; more of the same request will follow.
+    Written(Vec<ContainerOutcome>),
+    /// The last outcomes of a request: the actuator has completed it.
+    Actuated(Vec<ContainerOutcome>),
+    /// Result of restoring everything.
     Restored(Restored),
-    /// The engine said what the container is that somebody wants to adopt.
-    Candidate { found: Result<Candidate, Refusal>, labels: BTreeMap<String, String>, asker: Asker },
-    /// The journal remembers an adopted container, unless there was a problem.
+    /// The engine's answer about a container that an operator wants to adopt.
+    Candidate { found: Result<Candidate, Refusal>, labels: BTreeMap<String, String>, request: RequestId },
+    /// An adoption was written to the journal, unless there was a problem.
     Adopted { id: ContainerId, adoption: Adoption, problem: Option<String> },
-    /// A container has its originals and is no longer adopted, unless there was a problem.
+    /// A container is restored and no longer adopted, unless there was a problem.
     Disowned { id: ContainerId, problem: Option<String> },
-    /// The journal knows that a job may be frozen, unless there was a problem.
+    /// The journal records that a job may be frozen, unless there was a problem.
     MayFreeze(Freezable, Option<String>),
-    /// What is wrong with a part of the daemon now; `None` = it is well again.
-    Health(Part, Option<String>),
+    /// The current problem of a component; `None` if there is none.
+    Health(Component, Option<String>),
 }
 
-/// A part of the daemon that goes on, somehow, when something is wrong with it.
+/// A component without which the daemon can continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Part {
+pub(super) enum Component {
     History,
-    /// Watching the logs.
+    /// Watching of log files.
     Watch,
-    /// The driver of the GPUs.
+    /// The GPU driver.
     GpuDriver,
-    /// The GPU of this number: whether it answers.
+    /// Whether the GPU with this index answers.
     Gpu(u32),
-    /// The GPU of this number: what broke on it.
+    /// Faults of the GPU with this index.
     GpuFault(u32),
-    /// What an earlier daemon left frozen.
+    /// Thawing of jobs that an earlier daemon left frozen.
     Thaw,
-    /// Freezing jobs.
+    /// Freezing of jobs.
     Freeze,
 }
 
-/// Bytes that a job wrote.
+/// Bytes from a job's log.
 #[derive(Debug)]
 pub(super) struct LogChunk {
     pub id: ContainerId,
-    /// Of the following that it belongs to.
+    /// Serial number of the follow request that they belong to.
     pub serial: u64,
     pub bytes: Vec<u8>,
-    /// Where to go on after these bytes.
+    /// Position after these bytes.
     pub place: Option<LogPlace>,
 }
 
-/// A command's output, as its owner handed it over.
+/// A command's output, handed over by its owner.
 #[derive(Debug)]
 pub(super) struct Output {
     pub file: File,
-    /// Where whoever may can read it again.
+    /// Where the same log can be read by users with permission.
     pub origin: Option<LogOrigin>,
 }
 
-/// A command came, went, or handed over its output later.
+/// A command started, ended, or handed over its output later.
 #[derive(Debug)]
 pub(super) enum ScopeEvent {
     Started(Box<ScopeRecord>, Option<Output>),
     Output(ContainerId, Output),
-    /// All its processes are gone; with the exit code that its owner told.
+    /// All its processes are gone; with the exit code that its `flowctl run` reported.
     Ended(ContainerId, Option<i32>),
 }

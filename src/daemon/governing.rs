@@ -1,9 +1,9 @@
-//! The loop: owns the governor and the jobs, reacts to events, decides, asks the actuator, publishes.
+//! The event loop: owns the governor and the jobs, handles events, decides, sends work to the actuator, and publishes.
 
 use super::actuator::Actuator;
 use super::carried::Carried;
 use super::claims::ClaimReader;
-use super::departed::Departed;
+use super::draining::Draining;
 use super::duty::{self, Duty};
 use super::error::DaemonError;
 use super::event::Event;
@@ -24,7 +24,7 @@ use crate::host::docker::{Engine, EngineInfo};
 use crate::host::node;
 use crate::host::store::ReadPosition;
 use crate::host::systemd;
-use crate::limits::machine::{self, Asker, At, Intervals, Machine, Memory};
+use crate::limits::machine::{self, At, Intervals, Machine, Memory, RequestId};
 use crate::model::{ContainerId, EventKind, Millis, NodePlan, NoticeLevel, PolicySettings, Refusal};
 use crate::policy::{self, Governor};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,19 +32,19 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-/// How often a snapshot is published, and disturbances are looked for, besides after each change. With many jobs less often: so
-/// that looking takes one part in [`LOOK_COSTS_AT_MOST`] of a core.
+/// How often a snapshot is published and disturbances are looked for, besides after each change. With many jobs it is less often, so
+/// that looking takes at most one part in [`LOOK_COSTS_AT_MOST`] of a core.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 const LOOK_AT_LATEST: Duration = Duration::from_secs(15);
 const LOOK_COSTS_AT_MOST: u32 = 2000;
-/// Decisions that are asked for by starts, ends and commands wait so that deciding takes one part in so many of a core, but no
-/// longer than this, nor than half an interval.
+/// Starts, ends and commands request a decision at once. It is delayed so that deciding takes at most one part in this many of a core,
+/// but no longer than this time, nor than half an interval.
 const TICK_COSTS_AT_MOST: u32 = 30;
 const TICK_WAITS_AT_MOST: Duration = Duration::from_secs(5);
-/// An engine that has not answered by then does not keep the daemon from being ready.
+/// After this time the daemon is ready even if the engine has not answered.
 const READY_AT_LATEST: Duration = Duration::from_secs(3);
 
-/// What the daemon's owner may ask while it runs.
+/// Control signals of the process that runs the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// Read the configuration again (SIGHUP).
@@ -53,21 +53,21 @@ pub enum Control {
     Stop,
 }
 
-/// Reads the configuration again, for a reload.
+/// Reads the configuration files again.
 pub type Reread = Box<dyn Fn() -> Result<Settings, Vec<ConfigError>> + Send>;
 
-/// Who waits for the answer to a command.
+/// A client that waits for the reply to a command.
 pub(super) struct Waiter {
     pub asked_by: String,
     pub reply: oneshot::Sender<Result<String, Refusal>>,
 }
 
-/// The engine, as the loop asks it itself.
-pub(super) struct Asks {
+/// The loop's access to the engine, besides the watcher's.
+pub(super) struct EngineLink {
     pub engine: Option<Engine>,
-    /// Where its answers go.
+    /// Receives the engine's answers.
     pub events: mpsc::Sender<Event>,
-    /// The engine's watcher follows these, besides those with the label.
+    /// Containers that the engine's watcher follows besides those with the label.
     pub watched: watch::Sender<BTreeSet<ContainerId>>,
 }
 
@@ -75,22 +75,22 @@ pub(super) struct Governing {
     pub(super) settings: Settings,
     pub(super) reread: Reread,
     pub(super) jobs: Jobs,
-    /// What is known of their limits, and what is done about them.
+    /// State of all limits, and decisions about them.
     pub(super) limits: Machine,
-    /// Who waits for what came of commands about limits.
-    pub(super) waiters: BTreeMap<Asker, Waiter>,
-    /// Such commands so far.
-    pub(super) asked: u64,
-    /// Where an earlier daemon stopped reading logs.
+    /// Clients that wait for the results of commands about limits.
+    pub(super) waiters: BTreeMap<RequestId, Waiter>,
+    /// Number of such commands so far.
+    pub(super) last_request: u64,
+    /// Where an earlier daemon stopped reading each log.
     pub(super) positions: BTreeMap<ContainerId, ReadPosition>,
     pub(super) library: Library,
-    pub(super) departed: Departed,
-    /// What is known of jobs that move.
+    pub(super) draining: Draining,
+    /// Learning records of jobs that move between nodes.
     pub(super) carried: Carried,
     pub(super) actuator: Actuator,
     pub(super) publisher: Publisher,
-    pub(super) asks: Asks,
-    /// The journal has positions of containers that ended.
+    pub(super) engine_link: EngineLink,
+    /// Whether the journal has log positions of containers that ended.
     pub(super) positions_outlive_jobs: bool,
     pub(super) governor: Governor,
     pub(super) logs: LogReader,
@@ -98,7 +98,7 @@ pub(super) struct Governing {
     pub(super) gpus: Gpus,
     pub(super) duty: Duty,
     pub(super) engine: Option<EngineInfo>,
-    /// How the engine is, in words.
+    /// State of the engine, in words.
     pub(super) engine_state: String,
     pub(super) lost: Option<String>,
     pub(super) node: Node,
@@ -109,14 +109,14 @@ pub(super) struct Governing {
     pub(super) interval: Millis,
     pub(super) next_tick: Millis,
     look_at: Instant,
-    /// No decision before.
+    /// Earliest time of the next decision.
     tick_from: Instant,
-    pub(super) heard_of_engine: bool,
+    pub(super) engine_reported: bool,
     recorders: Recorders,
 }
 
-/// What the API's clients ask of the loop.
-pub(super) struct Asked {
+/// Requests of the API's clients to the loop.
+pub(super) struct Requests {
     pub requests: mpsc::Receiver<Request>,
     pub recorders: mpsc::Receiver<RecordingRequest>,
 }
@@ -128,7 +128,7 @@ impl Governing {
         mut remembered: Remembered,
         actuator: Actuator,
         (logs, claims, gpus): (LogReader, ClaimReader, Gpus),
-        asks: Asks,
+        engine_link: EngineLink,
         mut publisher: Publisher,
     ) -> Governing {
         publisher.reconfigured(&settings);
@@ -146,15 +146,15 @@ impl Governing {
             reread,
             jobs: Jobs::new(),
             waiters: BTreeMap::new(),
-            asked: 0,
+            last_request: 0,
             positions: remembered.positions,
             library: Library::of(remembered.prior_runs),
-            departed: Departed::default(),
+            draining: Draining::default(),
             carried: Carried::default(),
             actuator,
             publisher,
-            asks,
-            positions_outlive_jobs: true, // those that ended while no daemon ran
+            engine_link,
+            positions_outlive_jobs: true, // containers may have ended while no daemon ran
             logs,
             claims,
             gpus,
@@ -169,16 +169,16 @@ impl Governing {
             ticks: 0,
             look_at: Instant::now(),
             tick_from: Instant::now(),
-            heard_of_engine: false,
+            engine_reported: false,
             recorders: Recorders::default(),
         }
     }
 
-    /// Runs until told to stop, or until the actuator does not get on.
+    /// Runs until told to stop, or until the actuator hangs.
     pub async fn run(
         &mut self,
         inbox: &mut mpsc::Receiver<Event>,
-        asked: &mut Asked,
+        client_requests: &mut Requests,
         control: &mut mpsc::Receiver<Control>,
         mut ready: Option<oneshot::Sender<()>>,
     ) -> Result<(), DaemonError> {
@@ -193,35 +193,35 @@ impl Governing {
         self.publish();
         loop {
             let engine_off = self.settings.engine == EngineChoice::Off;
-            if !is_ready && (self.heard_of_engine || engine_off || Instant::now() >= ready_at) {
+            if !is_ready && (self.engine_reported || engine_off || Instant::now() >= ready_at) {
                 is_ready = true;
                 systemd::notify(&systemd::Notice::Ready);
                 if let Some(ready) = ready.take() {
-                    let _ = ready.send(()); // whoever waited is gone
+                    let _ = ready.send(()); // the receiver may be gone
                 }
             }
             let silent = self.actuator.pulse.silent_for();
             if silent >= SILENT_AT_MOST {
-                let why = format!("a disk or a control file has not answered for {} s", silent.as_secs());
+                let why = format!("no reply from a disk or a control file for {} s", silent.as_secs());
                 return Err(DaemonError::Died { task: "the actuator", why });
             }
             let (tick_at, look_at) = (self.tick_at(), self.look_at);
             let answer_at = self.limits.answer_at().map(instant_of);
-            // In this order: what has been read of logs, of which there may be very much, waits for everything else.
+            // In this order: everything else goes before log data, of which there may be very much.
             tokio::select! {
                 biased;
                 _ = alive.tick() => systemd::notify(&systemd::Notice::Alive),
                 _ = turning.tick() => self.share_gpus(),
                 () = sleep_until(ready_at), if !is_ready => {}
-                () = sleep_until(tick_at), if self.limits.is_at_rest() => self.tick_in_its_time(),
+                () = sleep_until(tick_at), if self.limits.is_at_rest() => self.tick_and_pace(),
                 () = sleep_until(look_at) => self.look(),
                 _ = saving.tick() => self.learn_and_save(node::now()),
-                () = sleep_until(answer_at.unwrap_or(ready_at)), if answer_at.is_some() => self.tell_limits(machine::Event::Passed),
+                () = sleep_until(answer_at.unwrap_or(ready_at)), if answer_at.is_some() => self.handle_limits(machine::Event::TimePassed),
                 Some(event) = inbox.recv() => self.handle(event),
-                Some(request) = asked.requests.recv() => self.obey(request),
-                Some(request) = asked.recorders.recv() => self.recorders.begin(request, &self.governor),
-                told = control.recv() => match told {
-                    Some(Control::Reload) => self.reload_told(),
+                Some(request) = client_requests.requests.recv() => self.handle_request(request),
+                Some(request) = client_requests.recorders.recv() => self.recorders.begin(request, &self.governor),
+                signal = control.recv() => match signal {
+                    Some(Control::Reload) => self.reload_and_report(),
                     Some(Control::Stop) | None => {
                         self.stop(inbox, &mut alive).await;
                         return Ok(());
@@ -242,17 +242,17 @@ impl Governing {
 
     pub(super) fn reconfigure(&mut self, settings: PolicySettings) {
         self.settings.policy = settings;
-        self.tell_limits(machine::Event::Reconfigured(intervals(&settings)));
+        self.handle_limits(machine::Event::Reconfigured(intervals(&settings)));
         self.governor.reconfigure(settings);
         self.publisher.reconfigured(&self.settings);
         self.recorders.reconfigured(&settings);
         self.tick_now();
     }
 
-    fn reload_told(&mut self) {
+    fn reload_and_report(&mut self) {
         systemd::notify(&systemd::Notice::Reloading);
         match self.reload() {
-            Ok(text) => self.publisher.tell(EventKind::Command, None, text),
+            Ok(text) => self.publisher.emit(EventKind::Command, None, text),
             Err(text) => self.publisher.warn(&text),
         }
         systemd::notify(&systemd::Notice::Ready);
@@ -261,9 +261,9 @@ impl Governing {
 
     pub(super) fn handle(&mut self, event: Event) {
         match event {
-            Event::Engine(event) => self.engine_told(event),
-            Event::Scope(event) => self.scope_told(event),
-            Event::Logs(chunks) => self.logs.deliver(chunks, node::now(), &mut self.jobs, &mut self.departed),
+            Event::Engine(event) => self.on_engine_event(event),
+            Event::Scope(event) => self.on_scope_event(event),
+            Event::Logs(chunks) => self.logs.deliver(chunks, node::now(), &mut self.jobs, &mut self.draining),
             Event::Claims { id, run, claims } => {
                 if let Some(job) = self.jobs.get_mut(&id).filter(|job| job.run == run) {
                     super::claims::claimed(job, claims);
@@ -274,91 +274,91 @@ impl Governing {
                     job.log_health(problem);
                 }
             }
-            Event::Written(came) => self.came(came, false),
-            Event::Actuated(came) => {
-                self.came(came, true);
+            Event::Written(outcomes) => self.on_outcomes(outcomes, false),
+            Event::Actuated(outcomes) => {
+                self.on_outcomes(outcomes, true);
                 self.publish();
             }
             Event::Restored(restored) => {
                 let readings = self.readings();
-                self.tell_limits(machine::Event::Restored(restored, readings));
+                self.handle_limits(machine::Event::Restored(restored, readings));
                 self.publish();
             }
-            Event::Candidate { found, labels, asker } => {
-                self.tell_limits(machine::Event::Candidate { found, labels, asker });
+            Event::Candidate { found, labels, request } => {
+                self.handle_limits(machine::Event::Candidate { found, labels, request });
             }
             Event::Adopted { id, adoption, problem } => {
-                self.tell_limits(machine::Event::Adopted { id, adoption, problem });
+                self.handle_limits(machine::Event::Adopted { id, adoption, problem });
             }
-            Event::Disowned { id, problem } => self.tell_limits(machine::Event::Disowned { id, problem }),
+            Event::Disowned { id, problem } => self.handle_limits(machine::Event::Disowned { id, problem }),
             Event::MayFreeze(job, problem) => self.may_freeze(job, problem),
             Event::Health(part, problem) => self.publisher.health(part, problem),
         }
     }
 
-    fn tick_in_its_time(&mut self) {
+    fn tick_and_pace(&mut self) {
         let began = Instant::now();
         self.tick();
         let longest = TICK_WAITS_AT_MOST.min(Duration::from_millis(self.settings.policy.interval.0 / 2));
         self.tick_from = began + (began.elapsed() * TICK_COSTS_AT_MOST).min(longest);
     }
 
-    /// The five calls.
+    /// Observes, decides, checks and requests the changes: one tick.
     fn tick(&mut self) {
         let now = node::now();
         let readings = self.readings();
-        self.tell_limits(machine::Event::Looked(readings));
+        self.handle_limits(machine::Event::LimitsRead(readings));
         let observation = self.observed(now, true);
         let mut plan = self.governor.tick(&observation);
         self.recorders.ticked(&observation, &plan);
         let violations = policy::check(&plan, &observation);
         debug_assert!(violations.is_empty(), "{violations:?}");
         let Some(left_out) = policy::leave_out(&mut plan, &violations) else {
-            tracing::error!(?violations, "a plan breaks a rule; nothing of it is carried out");
+            tracing::error!(?violations, "the plan violates a rule and is not applied");
             self.next_tick = plan.next_tick.max(now.after(Millis::from_secs(1)));
             return;
         };
         for (id, rule) in left_out {
             let Some(job) = self.jobs.get_mut(&id) else { continue };
-            let text = format!("what was planned for it breaks a rule ({rule}): its limits are left as they are");
-            job.say(NoticeLevel::Warning, &text);
+            let text = format!("its plan violates a rule ({rule}); its limits are not changed");
+            job.add_notice(NoticeLevel::Warning, &text);
         }
         let changes = policy::diff(&plan, &observation);
         self.ticks += 1;
         self.interval = plan.interval;
         self.next_tick = plan.next_tick.max(now.after(Millis(100)));
-        self.keep(plan);
-        self.tell_limits(machine::Event::Decided(changes));
+        self.store_plan(plan);
+        self.handle_limits(machine::Event::Decided(changes));
         self.publish_observed(observation);
     }
 
-    fn keep(&mut self, plan: NodePlan) {
+    fn store_plan(&mut self, plan: NodePlan) {
         for decided in plan.containers {
             let Some(job) = self.jobs.get_mut(&decided.id) else { continue };
             let before = job.plan.as_ref().and_then(|plan| plan.list);
             if let (Some(list), true) = (decided.list, before != decided.list) {
                 let name = job.target.name.clone();
                 let text = format!("{name}: {list:?} list, {}", decided.reason);
-                self.publisher.tell(EventKind::List, Some((decided.id.as_str(), &name)), text);
+                self.publisher.emit(EventKind::List, Some((decided.id.as_str(), &name)), text);
             }
             job.plan = Some(decided);
         }
     }
 
-    /// Between ticks: a fresh snapshot, and whether something cannot wait.
+    /// Between ticks: publishes a snapshot, and decides at once if there is a disturbance.
     fn look(&mut self) {
         let began = Instant::now();
         let observation = self.observed(node::now(), false);
         if self.limits.is_at_rest() && self.governor.is_disturbed(&observation) {
             self.tick_now();
         }
-        self.tell_limits(machine::Event::Passed);
+        self.handle_limits(machine::Event::TimePassed);
         self.publish_observed(observation);
         self.look_at = began + (began.elapsed() * LOOK_COSTS_AT_MOST).clamp(LOOK_EVERY, LOOK_AT_LATEST);
     }
 }
 
-/// This moment, as the machine of limits is told it.
+/// Returns the current time, in the form that the machine of limits takes.
 pub(super) fn moment() -> At {
     At { now: node::now(), unix_ms: unix_ms() }
 }

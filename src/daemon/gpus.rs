@@ -1,10 +1,10 @@
-//! The GPUs and which job has what of them: read in a thread of its own, because a sick driver blocks whoever asks it.
+//! GPUs and the jobs that use them, read in a separate thread because a faulty driver blocks its callers.
 //!
-//! The thread leaves its last reading behind, and the loop takes it with its age. After three intervals it is missing. Where there is no
-//! library the thread ends at once. A process is its job's by its cgroup, found through `/proc`, with its start time: a number that went
-//! to another process meanwhile counts for nobody. Imports: host's GPUs and cgroups, jobs, events, model.
+//! The thread stores its last reading, and the loop uses it with its age. After three intervals the data counts as missing. Without the
+//! library the thread ends at once. A process is assigned to a job by its cgroup, found through `/proc`, and its start time: a process id
+//! that was reused meanwhile is ignored. Imports: host's GPUs and cgroups, jobs, events, model.
 
-use super::event::{Event, Part};
+use super::event::{Component, Event};
 use super::job::{Job, Jobs};
 use crate::host::cgroup::{Residence, Residences, start_time};
 use crate::host::gpu::{self, Fault, GpuProcess, Library, NoGpu, Reader, Reading};
@@ -23,25 +23,25 @@ const AT_LATEST: Duration = Duration::from_secs(15);
 const COSTS_AT_MOST: u32 = 1000;
 /// A reading counts for this many intervals.
 const FRESH_FOR: u32 = 3;
-/// How long until the driver is looked for again, or asked anew after a GPU of its.
+/// Time before the driver is loaded again after a failure, or opened anew after a GPU was lost.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
-/// How long a fault is worth a warning.
+/// How long a fault is shown as a warning.
 const FAULT_MATTERS_FOR: Duration = Duration::from_secs(3600);
-/// A process may be moved to another cgroup: it is looked for again after so many readings.
+/// A process may be moved to another cgroup: its cgroup is looked up again after this many readings.
 const LOOK_AGAIN_AFTER: u32 = 8;
 
-/// What the loop has of the GPUs.
+/// The loop's handle.
 pub(super) struct Gpus {
     latest: Latest,
     was_silent: bool,
-    /// Dropped with this: then the thread ends.
+    /// Ends the thread when it is dropped.
     _stop: Sender<()>,
 }
 
-type Latest = Arc<Mutex<Option<Arc<Seen>>>>;
+type Latest = Arc<Mutex<Option<Arc<Snapshot>>>>;
 
-/// One reading with its processes found.
-struct Seen {
+/// One reading, with the cgroups of its processes.
+struct Snapshot {
     at: Instant,
     fresh_for: Duration,
     gpus: Vec<Gpu>,
@@ -50,7 +50,7 @@ struct Seen {
 
 /// A process that uses a GPU.
 struct Located {
-    /// The cgroups that it is in.
+    /// Cgroups of the process.
     directories: Arc<[PathBuf]>,
     gpu: u32,
     uuid: String,
@@ -58,7 +58,7 @@ struct Located {
 }
 
 impl Gpus {
-    /// Looks at the GPUs by the library of this name or path; `None` = not at all.
+    /// Starts to read the GPUs with the library of this name or path; `None`: GPUs are not read.
     pub fn start(library: Option<&Path>, events: tokio::sync::mpsc::Sender<Event>) -> Gpus {
         let latest = Latest::default();
         let (stop, stopped) = channel();
@@ -68,44 +68,46 @@ impl Gpus {
                 latest: Arc::clone(&latest),
                 events,
                 stopped,
-                seekers: Seekers::default(),
-                told: BTreeMap::new(),
+                locator: ProcessLocator::default(),
+                reported: BTreeMap::new(),
             };
             let thread = std::thread::Builder::new().name("gpu".to_owned()).spawn(move || watch.run(&library));
             if let Err(error) = thread {
-                tracing::warn!("the GPUs are not looked at: no thread for that: {error}");
+                tracing::warn!("the GPUs are not read: no thread could be started: {error}");
             }
         }
         Gpus { latest, was_silent: false, _stop: stop }
     }
 
-    /// What the driver's silence is worth saying, when that changed.
-    pub fn turned(&mut self) -> Option<Option<String>> {
-        let silent_for = self.seen().map(|seen| (seen.at.elapsed(), seen.fresh_for)).filter(|(age, fresh)| age > fresh);
+    /// Returns the new state if the driver stopped answering (its problem) or answers again (`None`).
+    pub fn health_change(&mut self) -> Option<Option<String>> {
+        let silent_for = self
+            .snapshot()
+            .map(|snapshot| (snapshot.at.elapsed(), snapshot.fresh_for))
+            .filter(|(age, fresh)| age > fresh);
         let was_silent = std::mem::replace(&mut self.was_silent, silent_for.is_some());
-        let words = || {
-            "the NVIDIA driver does not answer: what jobs have of the GPUs is unknown; look at `dmesg` and `nvidia-smi`"
-                .to_owned()
+        let text = || {
+            "the NVIDIA driver does not answer: the GPU use of jobs is unknown; see `dmesg` and `nvidia-smi`".to_owned()
         };
-        (was_silent != self.was_silent).then(|| silent_for.map(|_| words()))
+        (was_silent != self.was_silent).then(|| silent_for.map(|_| text()))
     }
 
-    /// The GPUs now, and what each job has of them.
+    /// Returns the current GPUs, and how each job uses them.
     pub fn observed(&self, jobs: &Jobs) -> (Vec<Gpu>, BTreeMap<ContainerId, Vec<GpuUse>>) {
-        let Some(seen) = self.seen().filter(|seen| seen.at.elapsed() <= seen.fresh_for) else {
+        let Some(snapshot) = self.snapshot().filter(|snapshot| snapshot.at.elapsed() <= snapshot.fresh_for) else {
             return Default::default();
         };
-        let age = Millis(u64::try_from(seen.at.elapsed().as_millis()).unwrap_or(u64::MAX));
-        let gpus = seen.gpus.iter().map(|gpu| Gpu { age, ..gpu.clone() }).collect();
-        (gpus, if seen.processes.is_empty() { BTreeMap::new() } else { uses(&seen.processes, jobs) })
+        let age = Millis(u64::try_from(snapshot.at.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let gpus = snapshot.gpus.iter().map(|gpu| Gpu { age, ..gpu.clone() }).collect();
+        (gpus, if snapshot.processes.is_empty() { BTreeMap::new() } else { uses(&snapshot.processes, jobs) })
     }
 
-    fn seen(&self) -> Option<Arc<Seen>> {
+    fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// What each job has of which GPU: the sums over its processes, of its cgroup and of those inside.
+/// Returns the use of each GPU by each job: the sums over the processes in its cgroup and in the cgroups below.
 fn uses(processes: &[Located], jobs: &Jobs) -> BTreeMap<ContainerId, Vec<GpuUse>> {
     let paths = |job: &Job| job.target.cgroup().directories();
     let homes: BTreeMap<PathBuf, &ContainerId> =
@@ -130,17 +132,17 @@ fn uses(processes: &[Located], jobs: &Jobs) -> BTreeMap<ContainerId, Vec<GpuUse>
     uses.into_iter().map(|(job, parts)| (job, parts.into_values().collect())).collect()
 }
 
-/// The thread.
+/// State of the thread.
 struct Watch {
     latest: Latest,
     events: tokio::sync::mpsc::Sender<Event>,
     stopped: Receiver<()>,
-    seekers: Seekers,
-    /// What is wrong, as a notice says it, and since when.
-    told: BTreeMap<Part, (String, Instant)>,
+    locator: ProcessLocator,
+    /// Current problems, as their notices say them, and since when.
+    reported: BTreeMap<Component, (String, Instant)>,
 }
 
-/// The daemon is gone.
+/// The daemon has ended.
 struct Stopped;
 
 impl Watch {
@@ -157,18 +159,18 @@ impl Watch {
                 }
                 Err(NoGpu::NoLibrary { .. }) if !is_named => return,
                 Err(NoGpu::NoDriver) => None,
-                Err(error) => Some(format!("GPUs are not looked at: {error}; `flowctl doctor` helps")),
+                Err(error) => Some(format!("the GPUs are not read: {error}; run `flowctl doctor`")),
             };
-            self.leave(None);
-            if self.tell(Part::GpuDriver, problem).is_err() || self.wait(AGAIN_AFTER).is_err() {
+            self.store(None);
+            if self.report(Component::GpuDriver, problem).is_err() || self.wait(AGAIN_AFTER).is_err() {
                 return;
             }
         }
     }
 
-    /// Reads until the driver should be asked anew: when there is no GPU, or one of them does not come back.
+    /// Reads until the driver should be opened anew: there is no GPU, or a lost one does not come back.
     fn session(&mut self, library: &Library, reader: &mut Reader) -> Result<(), Stopped> {
-        self.tell(Part::GpuDriver, None)?;
+        self.report(Component::GpuDriver, None)?;
         let began = Instant::now();
         let mut session = reader.begin(library);
         loop {
@@ -177,13 +179,13 @@ impl Watch {
             let lost = !reading.lost.is_empty();
             self.warn(&reading)?;
             if reading.gpus.is_empty() {
-                self.leave(None);
+                self.store(None);
                 drop(session);
                 return self.wait(AGAIN_AFTER);
             }
-            let (gpus, processes) = self.seekers.locate(reading, started);
+            let (gpus, processes) = self.locator.locate(reading, started);
             let every = (thread_time().saturating_sub(cost) * COSTS_AT_MOST).clamp(EVERY, AT_LATEST);
-            self.leave(Some(Seen { at: Instant::now(), fresh_for: every * FRESH_FOR, gpus, processes }));
+            self.store(Some(Snapshot { at: Instant::now(), fresh_for: every * FRESH_FOR, gpus, processes }));
             self.wait(every)?;
             if lost && began.elapsed() >= AGAIN_AFTER {
                 return Ok(());
@@ -191,8 +193,8 @@ impl Watch {
         }
     }
 
-    fn leave(&self, seen: Option<Seen>) {
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = seen.map(Arc::new);
+    fn store(&self, snapshot: Option<Snapshot>) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = snapshot.map(Arc::new);
     }
 
     fn wait(&self, time: Duration) -> Result<(), Stopped> {
@@ -202,41 +204,41 @@ impl Watch {
         }
     }
 
-    /// Tells of GPUs that are lost or back, and of what broke.
+    /// Reports GPUs that are lost or back, and faults.
     fn warn(&mut self, reading: &Reading) -> Result<(), Stopped> {
         let lost = |gpu: &gpu::LostGpu| {
-            let words = format!(
-                "GPU {} ({}, {}) does not answer any more: {}; `dmesg` tells why, and what jobs have of it is unknown",
+            let text = format!(
+                "GPU {} ({}, {}) does not answer any more: {}; its use by jobs is unknown; see `dmesg`",
                 gpu.index, gpu.name, gpu.uuid, gpu.why
             );
-            (Part::Gpu(gpu.index), words)
+            (Component::Gpu(gpu.index), text)
         };
-        let fault = |fault: &Fault| (Part::GpuFault(fault.gpu()), fault.to_string());
-        let now: BTreeMap<Part, String> =
+        let fault = |fault: &Fault| (Component::GpuFault(fault.gpu()), fault.to_string());
+        let now: BTreeMap<Component, String> =
             reading.lost.iter().map(lost).chain(reading.faults.iter().map(fault)).collect();
-        let is_over = |part: &Part, since: &Instant| match part {
-            Part::Gpu(_) => !now.contains_key(part),
-            Part::GpuFault(_) => since.elapsed() > FAULT_MATTERS_FOR,
+        let is_over = |component: &Component, since: &Instant| match component {
+            Component::Gpu(_) => !now.contains_key(component),
+            Component::GpuFault(_) => since.elapsed() > FAULT_MATTERS_FOR,
             _ => false,
         };
-        let over = self.told.iter().filter(|(part, (_, since))| is_over(part, since));
-        for part in over.map(|(part, _)| *part).collect::<Vec<Part>>() {
-            self.tell(part, None)?;
+        let over = self.reported.iter().filter(|(component, (_, since))| is_over(component, since));
+        for component in over.map(|(component, _)| *component).collect::<Vec<Component>>() {
+            self.report(component, None)?;
         }
-        now.into_iter().try_for_each(|(part, words)| self.tell(part, Some(words)))
+        now.into_iter().try_for_each(|(component, text)| self.report(component, Some(text)))
     }
 
-    /// Tells the loop what is wrong with a part, once.
-    fn tell(&mut self, part: Part, problem: Option<String>) -> Result<(), Stopped> {
-        let before = self.told.get(&part).map(|(words, _)| words);
+    /// Reports a change in the problem of a component to the loop.
+    fn report(&mut self, component: Component, problem: Option<String>) -> Result<(), Stopped> {
+        let before = self.reported.get(&component).map(|(text, _)| text);
         if before == problem.as_ref() {
             return Ok(());
         }
         match &problem {
-            Some(words) => self.told.insert(part, (words.clone(), Instant::now())),
-            None => self.told.remove(&part),
+            Some(text) => self.reported.insert(component, (text.clone(), Instant::now())),
+            None => self.reported.remove(&component),
         };
-        self.events.blocking_send(Event::Health(part, problem)).map_err(|_| Stopped)
+        self.events.blocking_send(Event::Health(component, problem)).map_err(|_| Stopped)
     }
 }
 
@@ -245,9 +247,9 @@ fn thread_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Where processes live, as far as they were looked for.
+/// Cgroups of processes, as looked up so far.
 #[derive(Default)]
-struct Seekers {
+struct ProcessLocator {
     residences: Option<Residences>,
     known: BTreeMap<u32, Found>,
 }
@@ -258,8 +260,8 @@ struct Found {
     looks: u32,
 }
 
-impl Seekers {
-    /// Finds the processes of a reading that began at `began`.
+impl ProcessLocator {
+    /// Looks up the processes of a reading that began at `began`.
     fn locate(&mut self, reading: Reading, began: Millis) -> (Vec<Gpu>, Vec<Located>) {
         let mut before = std::mem::take(&mut self.known);
         let (mut gpus, mut located) = (Vec::new(), Vec::new());
@@ -277,13 +279,13 @@ impl Seekers {
             }
             gpus.push(gpu);
         }
-        // What is mounted is read again with the next new process.
+        // Mounts are read again for the next new process.
         self.residences = None;
         (gpus, located)
     }
 
-    /// The same process as before, or a new one. One whose number belonged to another in the last reading is left out of this one:
-    /// what the driver says may still be of the other.
+    /// Returns the known process, or looks up a new one. A process id that belonged to another process in the last reading is left out
+    /// of this reading: the driver's data may still be about the other.
     fn found(&mut self, pid: u32, before: Option<Found>, began: Millis) -> Option<Found> {
         if let Some(before) = before {
             if start_time(pid)? != before.residence.started {
@@ -300,7 +302,7 @@ impl Seekers {
         let ticks = rustix::param::clock_ticks_per_second().max(1);
         let started = Millis(residence.started.0.saturating_mul(1000) / ticks);
         if started > began {
-            return None; // it is not the one that the driver meant
+            return None; // not the process that the driver meant
         }
         Some(Found { directories: residence.directories.clone().into(), residence, looks: 0 })
     }
@@ -317,17 +319,17 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_went_to_another_process_counts_for_nobody_until_the_next_reading() {
-        let mut seekers = Seekers::default();
+    fn a_reused_process_id_is_ignored_until_the_next_reading() {
+        let mut locator = ProcessLocator::default();
         let me = std::process::id();
-        assert_eq!(seekers.locate(reading(me), node::now()).1.len(), 1);
-        seekers.known.get_mut(&me).unwrap().residence.started.0 -= 1;
-        assert_eq!(seekers.locate(reading(me), node::now()).1.len(), 0);
-        assert_eq!(seekers.locate(reading(me), node::now()).1.len(), 1);
+        assert_eq!(locator.locate(reading(me), node::now()).1.len(), 1);
+        locator.known.get_mut(&me).unwrap().residence.started.0 -= 1;
+        assert_eq!(locator.locate(reading(me), node::now()).1.len(), 0);
+        assert_eq!(locator.locate(reading(me), node::now()).1.len(), 1);
     }
 
     #[test]
-    fn a_process_that_began_after_the_driver_was_asked_is_not_meant() {
-        assert_eq!(Seekers::default().locate(reading(std::process::id()), Millis(1)).1.len(), 0);
+    fn a_process_that_started_after_the_driver_was_asked_is_ignored() {
+        assert_eq!(ProcessLocator::default().locate(reading(std::process::id()), Millis(1)).1.len(), 0);
     }
 }

@@ -1,38 +1,38 @@
-//! Control periods of time on this node: which block is now, and that one begins or ends.
+//! Control periods on this node: the current holdback block, and notices about the begin and end of control periods.
 //!
-//! Wall time says which block it is ([`Holdback`]), so nothing of it is kept: a daemon that was killed within a control period finds itself in
-//! it again. A clock that is set jumps to another block, which the next look notices. A reload or another policy takes effect at once, also
-//! within a block. While everything is released blocks go on and mean nothing: what is held is left alone.
+//! Wall-clock time determines the block ([`Holdback`]), so no state is kept: a daemon that was killed within a control period resumes it.
+//! A clock that is set selects another block, which the next look notices. A reload or a change of policy takes effect at once, even
+//! within a block. While everything is released, blocks continue without effect: held containers are left alone.
 
 use super::journal::unix_ms;
 use crate::model::{HoldbackBlock, Millis, PolicySettings, time};
 use crate::policy::Holdback;
 
-/// What the loop remembers of blocks.
+/// The loop's state of holdback blocks.
 pub(super) struct Blocks {
-    /// The name that says which blocks are plain.
+    /// Node name, which determines the control blocks.
     node: String,
-    /// It was told that a control period began, and not yet that it ended.
-    told: bool,
+    /// Whether the begin of a control period was reported, and its end was not.
+    is_reported: bool,
 }
 
 impl Blocks {
     pub fn of_host() -> Blocks {
-        Blocks { node: rustix::system::uname().nodename().to_string_lossy().into_owned(), told: false }
+        Blocks { node: rustix::system::uname().nodename().to_string_lossy().into_owned(), is_reported: false }
     }
 
-    /// Which block is now, if there are any.
+    /// Returns the current block, if there are any.
     pub fn now(&self, settings: &PolicySettings, now: Millis) -> Option<HoldbackBlock> {
         Some(Holdback::new(settings, &self.node)?.block_at(unix_ms(), now))
     }
 
-    /// Says that a control period begins or ends. `matters`: it is anything to a job.
-    pub fn turned(&mut self, block: Option<HoldbackBlock>, matters: bool) -> Option<String> {
+    /// Returns a text if a control period begins or ends. `matters`: whether it affects any job.
+    pub fn transition(&mut self, block: Option<HoldbackBlock>, matters: bool) -> Option<String> {
         let plain = block.filter(|block| block.plain && matters);
-        if plain.is_some() == self.told {
+        if plain.is_some() == self.is_reported {
             return None;
         }
-        self.told = plain.is_some();
+        self.is_reported = plain.is_some();
         Some(match plain {
             Some(block) => {
                 let until = time::utc(block.until_unix_ms);

@@ -1,6 +1,6 @@
-//! One governed container as the loop knows it.
+//! A governed container, as the loop knows it.
 
-use super::asking::Asking;
+use super::claim_schedule::ClaimSchedule;
 use super::event::Output;
 use super::logs::feed::LogFeed;
 use super::publish::notice;
@@ -23,73 +23,73 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const NOTICES_AT_MOST: usize = 16;
-/// Counters are not read again sooner.
+/// Minimum time between two readings of the counters.
 const FRESH: Millis = Millis(50);
-/// All of them are read this often, also where no tick asks for them.
+/// All counters are read this often, even between ticks.
 const WHOLE_AT_LATEST: Millis = Millis::from_secs(20);
 
-/// All that are governed. Boxed: a map's nodes are half empty, and a job is large.
+/// All governed jobs. Boxed, because a map's nodes are half empty and a job is large.
 pub(super) type Jobs = BTreeMap<ContainerId, Box<Job>>;
 
 /// A governed container.
 pub(super) struct Job {
     pub target: Target,
-    /// Its limits in its engine's own numbers, as it was found.
+    /// Limits in the engine's units, as the container was found.
     engine_limits: Option<EngineLimits>,
     pub directives: Arc<Directives>,
-    /// The share that an operator holds it at.
+    /// Share at which an operator pinned the job.
     pub pinned: Option<Share>,
-    /// It lacks the label, and an operator said to govern it.
+    /// The adoption, if it has no label and an operator adopted it.
     pub adopted: Option<Adoption>,
-    /// On the daemon's clock.
+    /// Start time on the daemon's clock.
     pub started: Millis,
     pub state: RunState,
     pub tracker: Tracker,
-    /// When its command is read.
-    pub asking: Asking,
-    /// What it is a run of.
+    /// When its command is read for claims.
+    pub claim_schedule: ClaimSchedule,
+    /// Identifies runs of the same training.
     pub training: Option<TrainingId>,
-    /// The Swarm service that it is a container of.
+    /// Swarm service that it is a container of.
     pub service: Option<Arc<str>>,
-    /// CPU-seconds of a progress unit on the node from which it moved, and as last foreseen here.
-    price_elsewhere: Option<f64>,
-    pub price: Option<f64>,
-    /// Whose command it is; `None` for a container.
+    /// CPU-seconds per progress unit on the node from which the job moved, and as last forecast here.
+    carried_cost_per_unit: Option<f64>,
+    pub cost_per_unit: Option<f64>,
+    /// User who owns the command; `None` for a container.
     pub owner: Option<u32>,
-    /// Where it may run.
+    /// CPUs and memory nodes on which it may run.
     pub runs_on: Arc<Place>,
-    /// Where its log is read on.
+    /// Log position up to which the tracker has read.
     pub place: Option<LogPlace>,
-    /// When the first log bytes came since the place was saved.
+    /// When the first log bytes after the last saved position arrived.
     pub unsaved_since: Option<Millis>,
     pub usage: Usage,
     refreshed: Millis,
     refreshed_whole: Millis,
     located: Millis,
-    /// The last two readings of its CPU counter.
+    /// Last reading of its CPU counter.
     pub cpu_sample: Option<(Millis, CpuTime)>,
-    /// Cores used between them.
+    /// Cores used between the last two readings.
     pub cores_used: Option<f64>,
     pub plan: Option<ContainerPlan>,
-    /// Part of the time lately for which it was frozen.
+    /// Share of the last minute in which it was frozen.
     pub frozen: Option<f64>,
     pub log_source: String,
     pub log_origin: Option<LogOrigin>,
     pub notices: Vec<Notice>,
-    /// Its engine runs commands in it, which must not find it frozen: one that fails again and again can end it.
+    /// Whether its engine runs health checks in it, which must not find it frozen: a check that keeps failing can end it.
     pub has_health_check: bool,
-    /// What is wrong with its log now, as a notice says it.
+    /// Current problem with its log, as shown in a notice.
     log_problem: Option<String>,
-    /// What is wrong with its GPU.
+    /// Current problem with its GPU.
     gpu_problem: Option<String>,
-    /// To recognise another run of the same container.
+    /// Identifies the run of the container.
     pub run: Run,
-    /// A snapshot had it.
+    /// Whether it was in a published snapshot.
     pub was_published: bool,
 }
 
 impl Job {
-    /// A container that the engine told of. An operator's labels count before its own.
+    /// Creates the job of a container that the engine reported. An operator's labels take precedence over the container's.
     pub fn of_container(
         container: &EngineContainer,
         info: &EngineInfo,
@@ -113,8 +113,8 @@ impl Job {
         job.state = if container.paused { RunState::Paused } else { RunState::Running };
         job.run = (container.pid, container.started_unix_ms);
         if container.gpu_hook {
-            let text = "an update through the engine could take its GPUs away: its cgroup is written directly";
-            job.say(NoticeLevel::Info, text);
+            let text = "an update through the engine could remove its GPUs, so its cgroup is written directly";
+            job.add_notice(NoticeLevel::Info, text);
         }
         let mounts: Vec<(PathBuf, PathBuf)> =
             container.mounts.iter().map(|mount| (mount.source.clone(), mount.destination.clone())).collect();
@@ -122,7 +122,7 @@ impl Job {
         Ok((job, feed))
     }
 
-    /// A command that `flowctl run` registered.
+    /// Creates the job of a command that `flowctl run` registered.
     pub fn of_scope(scope: &ScopeRecord, output: Option<Output>) -> Result<(Job, Option<LogFeed>), String> {
         let start = StartTime(scope.start_ticks);
         let cgroup = Cgroup::of_scope(scope.pid, Some(start), &scope.cgroup)
@@ -139,12 +139,12 @@ impl Job {
         job.run = (scope.pid, scope.start_ticks);
         let feed = output.map(|output| job.output_feed(output));
         if feed.is_none() {
-            job.log_source = "none: its `flowctl run` is gone".to_owned();
+            job.log_source = "none: its `flowctl run` has ended".to_owned();
         }
         Ok((job, feed))
     }
 
-    /// What its owner handed over: its output, or the file of `flowcon.log`, which the owner's `flowctl` reads.
+    /// Returns the log that the owner handed over: the command's output, or the file of `flowcon.log`, opened by the owner's `flowctl`.
     pub fn output_feed(&mut self, output: Output) -> LogFeed {
         self.log_source = self.directives.log.as_ref().map_or("output".to_owned(), |path| format!("file {path}"));
         self.log_origin = output.origin;
@@ -183,19 +183,19 @@ impl Job {
             adopted: None,
             training: None,
             service: None,
-            price_elsewhere: None,
-            price: None,
+            carried_cost_per_unit: None,
+            cost_per_unit: None,
             owner: None,
             tracker,
-            asking: Asking::default(),
+            claim_schedule: ClaimSchedule::default(),
         };
         for problem in problems.iter().chain(job.tracker.problems().to_vec().iter()) {
-            job.say(NoticeLevel::Warning, problem);
+            job.add_notice(NoticeLevel::Warning, problem);
         }
         job
     }
 
-    /// The file that `flowcon.log` names.
+    /// Returns the log file that `flowcon.log` names.
     fn feed(&mut self, pid: u32, mounts: &[(PathBuf, PathBuf)]) -> Option<LogFeed> {
         let path = self.directives.log.clone()?;
         self.log_source = format!("file {path}");
@@ -213,9 +213,9 @@ impl Job {
                 Some(LogFeed::Api(container.log_format))
             }
             LogSource::None => {
-                let text = "its log driver keeps nothing, so its learning is unknown; \
+                let text = "its log driver keeps no logs, so its progress is unknown; \
                             start it with another --log-driver, or name a file with the label flowcon.log";
-                self.say(NoticeLevel::Warning, text);
+                self.add_notice(NoticeLevel::Warning, text);
                 None
             }
         }
@@ -225,8 +225,8 @@ impl Job {
         &self.target.id
     }
 
-    /// Says something about this container, once per text.
-    pub fn say(&mut self, level: NoticeLevel, text: &str) {
+    /// Adds a notice, once per text.
+    pub fn add_notice(&mut self, level: NoticeLevel, text: &str) {
         if self.notices.iter().any(|notice| notice.text == text) {
             return;
         }
@@ -237,37 +237,37 @@ impl Job {
         self.notices.push(notice(level, text));
     }
 
-    /// Says what is wrong with its log now, and no longer what was.
+    /// Replaces the notice about its log.
     pub fn log_health(&mut self, problem: Option<String>) {
         let before = self.log_problem.take();
-        self.log_problem = self.turn(before, problem);
+        self.log_problem = self.replace_notice(before, problem);
     }
 
-    /// Says what is wrong with its GPU now, and no longer what was.
+    /// Replaces the notice about its GPU.
     pub fn gpu_health(&mut self, problem: Option<String>) {
         let before = self.gpu_problem.take();
-        self.gpu_problem = self.turn(before, problem);
+        self.gpu_problem = self.replace_notice(before, problem);
     }
 
-    fn turn(&mut self, before: Option<String>, problem: Option<String>) -> Option<String> {
+    fn replace_notice(&mut self, before: Option<String>, problem: Option<String>) -> Option<String> {
         if let Some(before) = before.filter(|before| problem.as_ref() != Some(before)) {
             self.notices.retain(|notice| notice.text != before);
         }
         if let Some(text) = &problem {
-            self.say(NoticeLevel::Warning, text);
+            self.add_notice(NoticeLevel::Warning, text);
         }
         problem
     }
 
-    /// Its log answers: if this was what was wrong with it, it is no longer.
+    /// Removes the notice that its log does not answer, because it answers.
     pub fn log_answers(&mut self, silence: &str) {
         if self.log_problem.as_deref() == Some(silence) {
             self.log_health(None);
         }
     }
 
-    /// Goes on where an earlier daemon stopped reading its log.
-    pub fn read_on_from(&mut self, position: &ReadPosition) {
+    /// Continues from where an earlier daemon stopped reading its log.
+    pub fn resume_log(&mut self, position: &ReadPosition) {
         self.place = Some(position.place);
         let checkpoint = position.checkpoint.as_deref().and_then(|text| serde_json::from_str(text).ok());
         if let Some(checkpoint) = checkpoint {
@@ -275,31 +275,34 @@ impl Job {
         }
     }
 
-    /// Goes on with what another node knew of it.
+    /// Continues from the learning record of another node.
     ///
     /// # Errors
-    /// It does not fit this container; nothing has changed.
-    pub fn go_on_from(&mut self, record: &LearningRecord, now: Millis) -> Result<(), String> {
+    /// The record does not fit this container; nothing has changed then.
+    pub fn resume_from(&mut self, record: &LearningRecord, now: Millis) -> Result<(), String> {
         self.tracker = record.resume(&self.directives, now)?;
-        self.price_elsewhere = record.cpu_per_unit();
+        self.carried_cost_per_unit = record.cpu_per_unit();
         Ok(())
     }
 
-    /// CPU-seconds of a progress unit, of a job that began on another node.
-    pub fn price_of_moved(&self) -> Option<f64> {
-        self.price_elsewhere.map(|elsewhere| self.price.unwrap_or(elsewhere))
+    /// CPU-seconds per progress unit of a job that began on another node.
+    pub fn cost_per_unit_of_moved(&self) -> Option<f64> {
+        self.carried_cost_per_unit.map(|elsewhere| self.cost_per_unit.unwrap_or(elsewhere))
     }
 
-    /// What is known of it, for the node to which it moves; `None` while that is nothing.
+    /// Returns the learning record for the node to which the job moves; `None` while nothing is known.
     pub fn record(&self, now: Millis) -> Option<LearningRecord> {
         let done = self.tracker.progress().map(|progress| progress.current);
-        // All that it has used holds the start too, which is better than nothing.
-        let used = || Some(self.usage.cpu?.as_secs_f64() / done?).filter(|price| price.is_finite() && *price > 0.0);
-        let price = self.price.or(self.price_elsewhere).or_else(used);
-        LearningRecord::of(&self.tracker, &self.directives, price, now)
+        // The total includes the start-up cost, but is better than nothing.
+        let used = || {
+            Some(self.usage.cpu?.as_secs_f64() / done?)
+                .filter(|cost_per_unit| cost_per_unit.is_finite() && *cost_per_unit > 0.0)
+        };
+        let cost_per_unit = self.cost_per_unit.or(self.carried_cost_per_unit).or_else(used);
+        LearningRecord::of(&self.tracker, &self.directives, cost_per_unit, now)
     }
 
-    /// What the machine of limits has to know of it. `ran_before`: before the daemon did.
+    /// Describes the container for the machine of limits. `ran_before`: it started before the daemon.
     pub fn found(&self, ran_before: bool) -> Found {
         let target = &self.target;
         Found {
@@ -308,21 +311,21 @@ impl Job {
             runtime: target.runtime,
             run: self.run,
             mark: target.mark.clone(),
-            is_late: target.is_late(),
+            is_deferred: target.is_deferred(),
             ran_before,
-            stands: target.cgroup().limits(),
+            current: target.cgroup().limits(),
             engine: self.engine_limits,
         }
     }
 
-    /// Where its log is, for the journal.
+    /// Returns its log position, for the journal.
     pub fn position(&self) -> Option<ReadPosition> {
         let checkpoint = serde_json::to_string(&self.tracker.checkpoint()).ok();
         Some(ReadPosition { place: self.place?, checkpoint })
     }
 
-    /// Reads its counters, and how much CPU it used since the last reading; a reading of this very moment is good enough. `whole`:
-    /// all that a decision may use; otherwise what a look needs.
+    /// Reads its counters, and the CPU used since the last reading; a reading within [`FRESH`] is reused. `whole`: reads all that a
+    /// decision needs; otherwise only what a look needs.
     pub fn refresh(&mut self, now: Millis, whole: bool) {
         let whole = whole || self.usage.cpu.is_none() || now.since(self.refreshed_whole) >= WHOLE_AT_LATEST;
         let last = if whole { self.refreshed_whole } else { self.refreshed };
@@ -347,7 +350,8 @@ impl Job {
         }
     }
 
-    /// Reads where it may run: seldom, because that asks each of its processes; often while it starts, because then it is being set.
+    /// Reads where it may run. This asks each of its processes, so it is rare, except while the job starts and its placement is being
+    /// set.
     pub fn locate(&mut self, now: Millis) {
         let is_young = now.since(self.started) < WHOLE_AT_LATEST;
         if self.located > Millis(0) && !is_young && now.since(self.located) < WHOLE_AT_LATEST {
@@ -360,10 +364,10 @@ impl Job {
         }
     }
 
-    /// What is known of its learning; `close` ends the interval, which a tick does and nobody else.
+    /// Returns the state of its learning. `close` ends the tracker's interval, which only a tick may do.
     pub fn learning(&mut self, now: Millis, close: bool) -> Learning {
         let learning = if close { self.tracker.close_interval(now) } else { self.tracker.peek(now) };
-        Learning { earlier_price: learning.earlier_price.or(self.price_elsewhere), ..learning }
+        Learning { earlier_price: learning.earlier_price.or(self.carried_cost_per_unit), ..learning }
     }
 
     pub fn memory_floor(&self) -> Option<Bytes> {

@@ -1,4 +1,4 @@
-//! What earlier runs of the same training looked like, for the forecasts of those that begin.
+//! Prior runs of each training, for the forecasts of new runs.
 //!
 //! Imports: jobs, host's store, progress, model.
 
@@ -9,20 +9,20 @@ use crate::progress::PriorRun;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// A run that ended before this part of what it said it would do is no prior run: its curve was cut.
+/// A run that ended before this share of its announced total is not a prior run: its curve is cut off.
 const WHOLE: f64 = 0.9;
 
-/// The curves that are known, by training. Bounded as the store is.
+/// The known prior runs, by training. Bounded as the store is.
 #[derive(Default)]
 pub(super) struct Library {
-    /// The latest last.
+    /// Latest last.
     runs: BTreeMap<TrainingId, VecDeque<Arc<PriorRun>>>,
-    /// In the order of their coming.
+    /// Trainings in the order in which their runs were added.
     order: VecDeque<TrainingId>,
 }
 
 impl Library {
-    /// From what was stored, the oldest first. What cannot be read is left out.
+    /// Loads the stored runs, given oldest first. Runs that cannot be read are left out.
     pub fn of(stored: Vec<(TrainingId, String)>) -> Library {
         let mut library = Library::default();
         for (training, curve) in stored {
@@ -33,12 +33,12 @@ impl Library {
         library
     }
 
-    /// Earlier runs of this training.
+    /// Returns the prior runs of a training.
     pub fn runs_of(&self, training: TrainingId) -> Vec<Arc<PriorRun>> {
         self.runs.get(&training).into_iter().flatten().cloned().collect()
     }
 
-    /// Learns the curve of a job that came to its end and not just to a stop; as it is to be stored.
+    /// Adds the curve of a job that completed and was not just stopped. Returns it in the form to be stored.
     pub fn learn_from(&mut self, job: &Job, exit_code: Option<i32>, now: Millis) -> Option<(TrainingId, String)> {
         let progress = job.tracker.peek(now).progress;
         let is_whole = match progress.and_then(|progress| Some(progress.current / progress.total?)) {
@@ -46,9 +46,9 @@ impl Library {
             None => exit_code == Some(0),
         };
         let (training, prior_run) = job.training.zip(job.tracker.prior_run().filter(|_| is_whole))?;
-        let prior_run = match (job.price_of_moved(), job.usage.cpu) {
-            // What it used here was for a part of its units.
-            (Some(price), _) => prior_run.at_price(price),
+        let prior_run = match (job.cost_per_unit_of_moved(), job.usage.cpu) {
+            // The CPU that it used here was only for part of its units.
+            (Some(cost), _) => prior_run.at_price(cost),
             (None, Some(cpu)) => prior_run.costing(cpu.as_secs_f64()),
             (None, None) => prior_run,
         };
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_trainings_go_first() {
+    fn the_oldest_trainings_are_dropped_first() {
         let mut library = Library::default();
         (0..PRIOR_RUNS_KEPT + 3).for_each(|n| library.add(training(n), prior_run(0.1)));
         assert_eq!(library.runs.len(), PRIOR_RUNS_KEPT);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_damaged_on_the_disk_is_left_out() {
+    fn damaged_rows_are_left_out() {
         let good = serde_json::to_string(&prior_run(0.1)).expect("numbers");
         let bad = good.replacen("[1.0,0.0]", "[1.0,7.0]", 1);
         assert_ne!(good, bad, "{good}");

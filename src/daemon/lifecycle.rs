@@ -1,6 +1,6 @@
-//! Where jobs begin and end, and what is done about all of them every second. Imports: the loop, jobs, host's clock, limits, model.
+//! Begin and end of jobs, and what is done for all of them every second. Imports: the loop, jobs, host's clock, limits, model.
 
-use super::actuator::Order;
+use super::actuator::Request;
 use super::governing::Governing;
 use super::job::Job;
 use super::logs::feed::LogFeed;
@@ -9,10 +9,10 @@ use crate::host::node;
 use crate::limits::machine;
 use crate::model::{ContainerId, EventKind, Millis};
 
-/// Jobs beyond this many are not governed: they keep what they have.
+/// Governed jobs at most; further containers are not governed.
 const JOBS_AT_MOST: usize = 4096;
 
-/// A snapshot for a job that was too short for the usual ones is worth its cost among so many.
+/// With at most this many jobs, an extra snapshot is published for a job that was too short for a regular one.
 const SHORT_ONES_AMONG: usize = 256;
 
 impl Governing {
@@ -21,32 +21,30 @@ impl Governing {
         let (mut job, feed) = match found {
             Ok(found) => found,
             Err(why) => {
-                tracing::debug!(%id, why, "not governed: it ended, or its cgroup cannot be seen");
-                return self.tell_limits(machine::Event::CannotGovern(id.clone()));
+                tracing::debug!(%id, why, "not governed: it has ended, or its cgroup cannot be read");
+                return self.handle_limits(machine::Event::CannotGovern(id.clone()));
             }
         };
         if let Some(known) = self.jobs.get(id) {
             if known.run == job.run {
                 return;
             }
-            self.end(id, None); // it was restarted, and its end was not told
+            self.end(id, None); // restarted without a report of its end
         }
         if self.jobs.len() >= JOBS_AT_MOST {
-            return self
-                .publisher
-                .warn(&format!("more than {JOBS_AT_MOST} containers: those beyond are left as they are"));
+            return self.publisher.warn(&format!("more than {JOBS_AT_MOST} containers: the others are not governed"));
         }
-        if let Some((earlier, exit_code)) = self.departed.done(id) {
+        if let Some((earlier, exit_code)) = self.draining.done(id) {
             self.learn_from(&earlier, exit_code);
         }
-        let goes_on = match self.positions.remove(id) {
+        let is_resumed = match self.positions.remove(id) {
             Some(position) => {
-                job.read_on_from(&position);
+                job.resume_log(&position);
                 false
             }
-            None => self.go_on(&mut job),
+            None => self.resume_moved(&mut job),
         };
-        job.place = job.place.or(self.departed.place(id));
+        job.place = job.place.or(self.draining.place(id));
         job.tracker.lean_on(job.training.map(|training| self.library.runs_of(training)).unwrap_or_default());
         if let Some(feed) = feed {
             job.log_origin = job.log_origin.take().or_else(|| self.logs.origin(&feed, job.run.0));
@@ -55,56 +53,56 @@ impl Governing {
         let name = job.target.name.clone();
         let found = job.found(job.target.started_unix_ms < self.since_unix_ms);
         self.jobs.insert(id.clone(), Box::new(job));
-        let known = if goes_on { "; what another node knew of it is known here" } else { "" };
-        self.publisher.tell(EventKind::Started, Some((id.as_str(), &name)), format!("{name} is governed{known}"));
-        self.tell_limits(machine::Event::Found(Box::new(found)));
+        let known = if is_resumed { "; it continues from the record of another node" } else { "" };
+        self.publisher.emit(EventKind::Started, Some((id.as_str(), &name)), format!("{name} is governed{known}"));
+        self.handle_limits(machine::Event::Found(Box::new(found)));
     }
 
-    /// Goes on with what another node knew of the job; whether that was sent and fits.
-    fn go_on(&mut self, job: &mut Job) -> bool {
+    /// Continues from the record of another node. Returns whether there was one that fits.
+    fn resume_moved(&mut self, job: &mut Job) -> bool {
         let record = job.service.as_ref().and_then(|service| self.carried.take(service));
-        let Some(went_on) = record.map(|record| job.go_on_from(&record, node::now())) else { return false };
-        if let Err(why) = &went_on {
+        let Some(resumed) = record.map(|record| job.resume_from(&record, node::now())) else { return false };
+        if let Err(why) = &resumed {
             let name = &job.target.name;
-            tracing::warn!(id = %job.id(), name, "what another node knew of it is not used, and it begins anew: {why}");
+            tracing::warn!(id = %job.id(), name, "the record of another node does not fit, and the job starts anew: {why}");
         }
-        went_on.is_ok()
+        resumed.is_ok()
     }
 
-    /// Forgets a container that ended, but not what it taught.
+    /// Handles the end of a container; its log is still drained.
     pub(super) fn end(&mut self, id: &ContainerId, exit_code: Option<i32>) {
-        // The history knows jobs by snapshots: one that was too short for any is in this one.
+        // The history learns of jobs from snapshots. This one includes a job that was too short for a regular one.
         if self.jobs.get(id).is_some_and(|job| !job.was_published) && self.jobs.len() <= SHORT_ONES_AMONG {
             self.publish();
         }
         let job = self.dismiss(id, "ended");
-        self.tell_limits(machine::Event::Ended(id.clone()));
+        self.handle_limits(machine::Event::Ended(id.clone()));
         if let Some(job) = job {
-            self.departed.depart(job, exit_code, node::now());
+            self.draining.start(job, exit_code, node::now());
         }
     }
 
-    /// Governs a container no longer, and says why; its log is the caller's to end.
+    /// Stops governing a container and publishes why; the caller ends the reading of its log.
     pub(super) fn dismiss(&mut self, id: &ContainerId, why: &str) -> Option<Box<Job>> {
         let job = self.jobs.remove(id)?;
         self.positions_outlive_jobs = true;
         let name = &job.target.name;
-        self.publisher.tell(EventKind::Ended, Some((id.as_str(), name)), format!("{name} {why}"));
+        self.publisher.emit(EventKind::Ended, Some((id.as_str(), name)), format!("{name} {why}"));
         self.tick_now();
         Some(job)
     }
 
-    /// What is done every second.
+    /// Does the work of every second: learns from ended jobs, saves positions, reads claims, and checks logs.
     pub(super) fn learn_and_save(&mut self, now: Millis) {
         self.carried.forget_old(now);
-        self.learn_from_departed(now);
-        // A daemon that just began has not found everything yet.
+        self.learn_from_drained(now);
+        // A daemon that has just started has not found all containers yet.
         if self.positions_outlive_jobs && now.since(self.since) >= SAVED_AFTER {
             let kept = self.jobs.keys().cloned().collect();
-            self.positions_outlive_jobs = !self.actuator.order(Order::KeepPositions(kept));
+            self.positions_outlive_jobs = !self.actuator.request(Request::KeepPositions(kept));
         }
         let actuator = &self.actuator;
-        positions::save_due(&mut self.jobs, now, |batch| actuator.order(Order::Positions(batch)));
+        positions::save_due(&mut self.jobs, now, |batch| actuator.request(Request::SavePositions(batch)));
         self.claims.ask(&mut self.jobs, now);
         for (id, silence) in self.logs.silent() {
             if let Some(job) = self.jobs.get_mut(&id) {
@@ -113,9 +111,9 @@ impl Governing {
         }
     }
 
-    /// Has done with those whose logs have been read long enough.
-    pub(super) fn learn_from_departed(&mut self, now: Millis) {
-        for (job, exit_code) in self.departed.done_by(now) {
+    /// Completes the jobs whose logs have been drained.
+    pub(super) fn learn_from_drained(&mut self, now: Millis) {
+        for (job, exit_code) in self.draining.done_by(now) {
             self.learn_from(&job, exit_code);
         }
     }
@@ -125,12 +123,12 @@ impl Governing {
         let now = node::now();
         self.publisher.read_to_end(job.id(), job.tracker.peek(now));
         if let Some((service, record)) = job.service.as_ref().zip(job.record(now)) {
-            self.carried.left(service, record, now);
+            self.carried.ended(service, record, now);
         }
         if let Some((training, curve)) = self.library.learn_from(job, exit_code, now)
-            && !self.actuator.order(Order::Learnt(training, curve))
+            && !self.actuator.request(Request::SavePriorRun(training, curve))
         {
-            tracing::warn!(id = %job.id(), "the curve of an ended training is not saved; only this daemon knows it");
+            tracing::warn!(id = %job.id(), "the curve of a completed training was not saved; only this daemon knows it");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! What becomes of limits when writing them back fails, is slow, or meets an owner's change: the loop, the actuator and the journal
-//! together, on an engine that answers as a test says.
+//! Limits when restoring them fails, is slow, or meets an owner's change: loop, actuator and journal together, on an engine with
+//! scripted replies.
 
 use super::Control;
 use super::event::Event;
-use super::testing::{FakeEngine, Folder, House, id, info, low, nothing_asked, weight};
+use super::testing::{FakeCgroup, FakeEngine, TestDaemon, client_requests, id, info, low, weight};
 use crate::api::{Command, Refusal, Request};
 use crate::host::node;
 use crate::model::{Bytes, CpuWeight, Hold, Limits, Millis, Runtime};
@@ -15,22 +15,22 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
-const OBEYS: u8 = 0;
+const ACCEPTS: u8 = 0;
 const REFUSES: u8 = 1;
 const HANGS: u8 = 2;
 
-/// An engine that sets weights in folders, as long as it is told to.
-struct Obedient {
+/// An engine that sets weights in folders, in a mode that the test chooses.
+struct ScriptedEngine {
     engine: FakeEngine,
-    mood: Arc<AtomicU8>,
+    mode: Arc<AtomicU8>,
 }
 
-impl Obedient {
-    fn of(folders: &[(u8, &Folder)]) -> Obedient {
+impl ScriptedEngine {
+    fn of(folders: &[(u8, &FakeCgroup)]) -> ScriptedEngine {
         let paths: Vec<(String, PathBuf)> =
             folders.iter().map(|(n, folder)| (id(*n).as_str().to_owned(), folder.0.path().to_owned())).collect();
-        let mood = Arc::new(AtomicU8::new(OBEYS));
-        let now = mood.clone();
+        let mode = Arc::new(AtomicU8::new(ACCEPTS));
+        let now = mode.clone();
         let engine = FakeEngine::start(move |line, body| {
             match now.load(Ordering::Relaxed) {
                 HANGS => return None,
@@ -38,17 +38,17 @@ impl Obedient {
                 _ => {}
             }
             let path = paths.iter().find(|(id, _)| line.contains(id.as_str())).map(|(_, path)| path)?;
-            let asked: serde_json::Value = serde_json::from_str(body).ok()?;
-            if let Some(shares) = asked["CpuShares"].as_u64() {
+            let update: serde_json::Value = serde_json::from_str(body).ok()?;
+            if let Some(shares) = update["CpuShares"].as_u64() {
                 fs::write(path.join("cpu.weight"), info().conversion.weight(shares).to_string()).unwrap();
             }
             Some((200, "{}".to_owned()))
         });
-        Obedient { engine, mood }
+        ScriptedEngine { engine, mode }
     }
 
-    fn is_now(&self, mood: u8) {
-        self.mood.store(mood, Ordering::Relaxed);
+    fn set_mode(&self, mode: u8) {
+        self.mode.store(mode, Ordering::Relaxed);
     }
 }
 
@@ -57,134 +57,134 @@ fn refused(answer: Result<String, Refusal>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restore_that_fails_for_one_job_forgets_only_what_went_back_and_is_tried_again() {
-    let (good, bad) = (Folder::new(), Folder::new());
-    let engine = Obedient::of(&[(1, &good), (2, &bad)]);
-    let mut house = House::new(Some(&engine.engine));
-    house.add(&id(1), "good", &good, Runtime::Scope);
-    house.add(&id(2), "bad", &bad, Runtime::Docker);
-    house.write(&id(1), &[low(16)]).await;
-    house.write(&id(2), &[weight(40)]).await;
+async fn a_restore_that_fails_for_one_job_forgets_only_the_others_and_is_tried_again() {
+    let (good, bad) = (FakeCgroup::new(), FakeCgroup::new());
+    let engine = ScriptedEngine::of(&[(1, &good), (2, &bad)]);
+    let mut daemon = TestDaemon::new(Some(&engine.engine));
+    daemon.add(&id(1), "good", &good, Runtime::Scope);
+    daemon.add(&id(2), "bad", &bad, Runtime::Docker);
+    daemon.write(&id(1), &[low(16)]).await;
+    daemon.write(&id(2), &[weight(40)]).await;
     assert_eq!((good.text("memory.low"), bad.text("cpu.weight")), ("16777216".to_owned(), "40".to_owned()));
 
-    engine.is_now(REFUSES);
-    // The cgroup of a scope is found by its processes, and a folder has none: as if it had ended.
-    let told = refused(house.ask(Command::Restore).await);
-    assert!(told.contains("bad: ") && told.contains("tried again") && !told.contains("good"), "{told}");
-    assert!(house.governing.limits.is_paused());
-    assert!(!house.ledger(&id(1)).owes_anything());
-    assert_eq!(house.ledger(&id(2)).known(), [weight(40)], "it still stands");
+    engine.set_mode(REFUSES);
+    // The cgroup of a scope is found by its processes. A folder has none, as if the scope had ended.
+    let reply = refused(daemon.ask(Command::Restore).await);
+    assert!(reply.contains("bad: ") && reply.contains("tried again") && !reply.contains("good"), "{reply}");
+    assert!(daemon.governing.limits.is_paused());
+    assert!(!daemon.ledger(&id(1)).may_need_restore());
+    assert_eq!(daemon.ledger(&id(2)).known(), [weight(40)], "it is still in force");
 
-    engine.is_now(OBEYS);
-    house.look(Millis(0));
-    house.settle().await;
-    assert_eq!(bad.text("cpu.weight"), "100", "put back without being asked again");
+    engine.set_mode(ACCEPTS);
+    daemon.look(Millis(0));
+    daemon.settle().await;
+    assert_eq!(bad.text("cpu.weight"), "100", "restored without another command");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pause_says_that_originals_are_back_when_they_are_and_tries_again_when_they_are_not() {
-    let folder = Folder::new();
-    let engine = Obedient::of(&[(1, &folder)]);
-    let mut house = House::new(Some(&engine.engine));
-    house.add(&id(1), "job", &folder, Runtime::Docker);
-    house.write(&id(1), &[weight(40)]).await;
-    engine.is_now(REFUSES);
+async fn a_pause_reports_restored_originals_only_when_they_are_and_tries_again_otherwise() {
+    let folder = FakeCgroup::new();
+    let engine = ScriptedEngine::of(&[(1, &folder)]);
+    let mut daemon = TestDaemon::new(Some(&engine.engine));
+    daemon.add(&id(1), "job", &folder, Runtime::Docker);
+    daemon.write(&id(1), &[weight(40)]).await;
+    engine.set_mode(REFUSES);
     for name in [None, Some("job".to_owned())] {
-        let told = refused(house.ask(Command::Pause(name)).await);
-        assert!(told.contains("will be put back") && told.contains("job"), "{told}");
+        let reply = refused(daemon.ask(Command::Pause(name)).await);
+        assert!(reply.contains("not restored yet") && reply.contains("job"), "{reply}");
     }
     assert_eq!(folder.text("cpu.weight"), "40");
-    engine.is_now(OBEYS);
-    house.look(Millis(0));
-    assert!(house.governing.limits.is_at_rest(), "not at once: it failed a moment ago");
-    house.look(Millis::from_secs(400));
-    house.settle().await;
+    engine.set_mode(ACCEPTS);
+    daemon.look(Millis(0));
+    assert!(daemon.governing.limits.is_at_rest(), "not at once: it has just failed");
+    daemon.look(Millis::from_secs(400));
+    daemon.settle().await;
     assert_eq!(folder.text("cpu.weight"), "100");
-    let told = house.ask(Command::Pause(None)).await.unwrap();
-    assert!(told.contains("has its original limits"), "{told}");
+    let reply = daemon.ask(Command::Pause(None)).await.unwrap();
+    assert!(reply.contains("has its original limits"), "{reply}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resume_beside_a_limit_of_ours_that_could_not_go_back_never_takes_it_for_the_original() {
-    let folder = Folder::new();
-    let engine = Obedient::of(&[(1, &folder)]);
-    let mut house = House::new(Some(&engine.engine));
-    house.add(&id(1), "job", &folder, Runtime::Docker);
-    house.write(&id(1), &[weight(40), low(16)]).await;
+async fn a_resume_never_takes_a_limit_of_ours_that_was_not_restored_for_the_original() {
+    let folder = FakeCgroup::new();
+    let engine = ScriptedEngine::of(&[(1, &folder)]);
+    let mut daemon = TestDaemon::new(Some(&engine.engine));
+    daemon.add(&id(1), "job", &folder, Runtime::Docker);
+    daemon.write(&id(1), &[weight(40), low(16)]).await;
     // The owner changes one limit while the engine refuses everything.
-    engine.is_now(REFUSES);
+    engine.set_mode(REFUSES);
     folder.put("memory.low", "33554432");
-    house.look_for_drift();
-    house.settle().await;
-    assert!(house.ledger(&id(1)).holds().foreign.is_some());
+    daemon.look_for_drift();
+    daemon.settle().await;
+    assert!(daemon.ledger(&id(1)).holds().foreign.is_some());
 
-    let told = refused(house.ask(Command::Resume(None)).await);
-    assert!(told.contains("not governed yet") && told.contains("job"), "{told}");
-    let weight_of = |house: &House| house.original(&id(1)).cpu_weight;
-    assert_eq!(weight_of(&house), Some(CpuWeight::DEFAULT), "ours is no original");
-    engine.is_now(OBEYS);
-    house.ask(Command::Resume(Some("job".to_owned()))).await.unwrap();
-    let wanted = Limits { memory_low: Some(Bytes(32 << 20)), ..house.original(&id(1)) };
-    assert_eq!((weight_of(&house), house.original(&id(1))), (Some(CpuWeight::DEFAULT), wanted));
-    assert!(house.ledger(&id(1)).holds().foreign.is_none());
+    let reply = refused(daemon.ask(Command::Resume(None)).await);
+    assert!(reply.contains("not governed yet") && reply.contains("job"), "{reply}");
+    let weight_of = |daemon: &TestDaemon| daemon.original(&id(1)).cpu_weight;
+    assert_eq!(weight_of(&daemon), Some(CpuWeight::DEFAULT), "ours is no original");
+    engine.set_mode(ACCEPTS);
+    daemon.ask(Command::Resume(Some("job".to_owned()))).await.unwrap();
+    let wanted = Limits { memory_low: Some(Bytes(32 << 20)), ..daemon.original(&id(1)) };
+    assert_eq!((weight_of(&daemon), daemon.original(&id(1))), (Some(CpuWeight::DEFAULT), wanted));
+    assert!(daemon.ledger(&id(1)).holds().foreign.is_none());
     assert_eq!((folder.text("cpu.weight"), folder.text("memory.low")), ("100".to_owned(), "33554432".to_owned()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_limits_success_does_not_shorten_the_wait_of_another_that_keeps_failing() {
-    let folder = Folder::new();
-    let engine = Obedient::of(&[(1, &folder)]);
-    let mut house = House::new(Some(&engine.engine));
-    house.add(&id(1), "job", &folder, Runtime::Docker);
-    engine.is_now(REFUSES);
+async fn the_success_of_one_limit_does_not_shorten_the_wait_of_a_failing_one() {
+    let folder = FakeCgroup::new();
+    let engine = ScriptedEngine::of(&[(1, &folder)]);
+    let mut daemon = TestDaemon::new(Some(&engine.engine));
+    daemon.add(&id(1), "job", &folder, Runtime::Docker);
+    engine.set_mode(REFUSES);
     let mut waits = Vec::new();
     for round in 0..3 {
-        house.write(&id(1), &[weight(40), low(16 + round)]).await; // the memory's limit goes to the cgroup, not to the engine
-        house.write(&id(1), &[weight(40)]).await;
-        house.write(&id(1), &[low(32 + round)]).await;
-        let holds = house.ledger(&id(1)).holds();
+        daemon.write(&id(1), &[weight(40), low(16 + round)]).await; // the memory limit is written to the cgroup
+        daemon.write(&id(1), &[weight(40)]).await;
+        daemon.write(&id(1), &[low(32 + round)]).await;
+        let holds = daemon.ledger(&id(1)).holds();
         let until = holds.unwritable.as_ref().map_or(Millis(0), |(_, until)| *until);
         waits.push(until.since(node::now()).0 / 1000);
     }
     assert!(waits.is_sorted_by(|a, b| a < b) && waits[0] >= 29, "{waits:?}");
-    engine.is_now(OBEYS);
-    house.write(&id(1), &[weight(40)]).await;
-    assert!(house.ledger(&id(1)).holds().unwritable.is_none());
+    engine.set_mode(ACCEPTS);
+    daemon.write(&id(1), &[weight(40)]).await;
+    assert!(daemon.ledger(&id(1)).holds().unwritable.is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_owner_sets_while_the_engine_takes_its_time_is_theirs() {
+async fn a_value_that_the_owner_sets_during_a_slow_write_is_foreign() {
     for (status, answer) in [(500, r#"{"message":"took too long"}"#), (200, "{}")] {
-        let folder = Folder::new();
+        let folder = FakeCgroup::new();
         let path = folder.0.path().join("cpu.weight");
         let engine = FakeEngine::start(move |_, _| {
-            fs::write(&path, "300").unwrap(); // the owner was a moment later than the engine
+            fs::write(&path, "300").unwrap(); // the owner writes just after the engine
             Some((status, answer.to_owned()))
         });
-        let mut house = House::new(Some(&engine));
-        house.add(&id(1), "job", &folder, Runtime::Docker);
-        house.write(&id(1), &[weight(40)]).await;
-        let ours = house.ledger(&id(1)).known();
+        let mut daemon = TestDaemon::new(Some(&engine));
+        daemon.add(&id(1), "job", &folder, Runtime::Docker);
+        daemon.write(&id(1), &[weight(40)]).await;
+        let ours = daemon.ledger(&id(1)).known();
         assert!(!ours.contains(&weight(300)), "{status}: {ours:?}");
-        house.look_for_drift();
-        house.settle().await;
-        let hold = house.ledger(&id(1)).hold(node::now(), false);
+        daemon.look_for_drift();
+        daemon.settle().await;
+        let hold = daemon.ledger(&id(1)).hold(node::now(), false);
         assert!(matches!(hold, Some(Hold::Foreign(_))), "{status}: {hold:?}");
         assert_eq!(folder.text("cpu.weight"), "300");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_wrong_with_a_log_is_no_longer_said_when_it_is_well() {
-    let mut house = House::new(None);
-    house.add(&id(1), "job", &Folder::new(), Runtime::Scope);
-    let texts = |house: &House| -> Vec<String> {
-        house.governing.jobs[&id(1)].notices.iter().map(|notice| notice.text.clone()).collect()
+async fn a_notice_about_a_log_is_removed_when_the_problem_is_gone() {
+    let mut daemon = TestDaemon::new(None);
+    daemon.add(&id(1), "job", &FakeCgroup::new(), Runtime::Scope);
+    let texts = |daemon: &TestDaemon| -> Vec<String> {
+        daemon.governing.jobs[&id(1)].notices.iter().map(|notice| notice.text.clone()).collect()
     };
     for (problem, said) in [(Some("does not exist (yet)"), 1), (Some("is a directory"), 1), (None, 0)] {
-        house.governing.handle(Event::LogHealth(id(1), problem.map(str::to_owned)));
-        assert_eq!(texts(&house).len(), said, "{problem:?}");
-        assert!(texts(&house).first().map(String::as_str) == problem);
+        daemon.governing.handle(Event::LogHealth(id(1), problem.map(str::to_owned)));
+        assert_eq!(texts(&daemon).len(), said, "{problem:?}");
+        assert!(texts(&daemon).first().map(String::as_str) == problem);
     }
 }
 
@@ -195,51 +195,52 @@ async fn flood(events: &mpsc::Sender<Event>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_loop_hears_everybody_while_it_restores_and_stops_on_an_engine_that_never_answers() {
-    let folders = [Folder::new(), Folder::new()];
-    let engine = Obedient::of(&[(1, &folders[0]), (2, &folders[1])]);
-    let mut house = House::new(Some(&engine.engine));
+async fn the_loop_handles_events_while_it_restores_and_stops_on_a_hung_engine() {
+    let folders = [FakeCgroup::new(), FakeCgroup::new()];
+    let engine = ScriptedEngine::of(&[(1, &folders[0]), (2, &folders[1])]);
+    let mut daemon = TestDaemon::new(Some(&engine.engine));
     for (number, folder) in [(1, &folders[0]), (2, &folders[1])] {
-        house.add(&id(number), &format!("job-{number}"), folder, Runtime::Docker);
-        house.write(&id(number), &[weight(40)]).await;
+        daemon.add(&id(number), &format!("job-{number}"), folder, Runtime::Docker);
+        daemon.write(&id(number), &[weight(40)]).await;
     }
-    engine.is_now(HANGS);
-    let House { mut governing, mut inbox, events, .. } = house;
+    engine.set_mode(HANGS);
+    let TestDaemon { mut governing, mut inbox, events, .. } = daemon;
     let status = governing.publisher.feed().status;
-    let (mut asked, requests) = nothing_asked();
-    let (control, mut told) = mpsc::channel(1);
-    let running = tokio::spawn(async move { governing.run(&mut inbox, &mut asked, &mut told, None).await });
+    let (mut requests, client) = client_requests();
+    let (control, mut signals) = mpsc::channel(1);
+    let running = tokio::spawn(async move { governing.run(&mut inbox, &mut requests, &mut signals, None).await });
     let (reply, answer) = oneshot::channel();
-    requests.send(Request { command: Command::Restore, asked_by: "a test".to_owned(), reply }).await.ok().unwrap();
-    timeout(Duration::from_secs(30), flood(&events)).await.expect("the loop hears what is told during a restore");
-    let told = refused(timeout(Duration::from_secs(60), answer).await.expect("an answer in time").unwrap());
-    assert!(told.contains("longer than 8 s"), "before the API gives up, after ten seconds: {told}");
-    assert!(told.contains("job-1") && told.contains("job-2") && told.contains("released"), "{told}");
+    client.send(Request { command: Command::Restore, asked_by: "a test".to_owned(), reply }).await.ok().unwrap();
+    timeout(Duration::from_secs(30), flood(&events)).await.expect("the loop handles events during a restore");
+    let reply = refused(timeout(Duration::from_secs(60), answer).await.expect("an answer in time").unwrap());
+    assert!(reply.contains("longer than 8 s"), "before the API's limit of ten seconds: {reply}");
+    assert!(reply.contains("job-1") && reply.contains("job-2") && reply.contains("released"), "{reply}");
 
     control.send(Control::Stop).await.unwrap();
-    timeout(Duration::from_secs(30), flood(&events)).await.expect("the loop hears what is told during the stop");
+    timeout(Duration::from_secs(30), flood(&events)).await.expect("the loop handles events during the stop");
     assert!(status.borrow().paused);
     running.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_never_ends_ends_the_daemon_with_an_error() {
-    let House { mut governing, mut inbox, .. } = House::new(None);
-    let (mut asked, _requests) = nothing_asked();
-    let (_control, mut told) = mpsc::channel(1);
+async fn a_hung_call_ends_the_daemon_with_an_error() {
+    let TestDaemon { mut governing, mut inbox, .. } = TestDaemon::new(None);
+    let (mut requests, _client) = client_requests();
+    let (_control, mut signals) = mpsc::channel(1);
     governing.actuator.pulse.beat_at(Instant::now().checked_sub(Duration::from_secs(181)).unwrap());
-    let ended = timeout(Duration::from_secs(5), governing.run(&mut inbox, &mut asked, &mut told, None)).await.unwrap();
+    let ended =
+        timeout(Duration::from_secs(5), governing.run(&mut inbox, &mut requests, &mut signals, None)).await.unwrap();
     let why = ended.unwrap_err().to_string();
-    assert!(why.contains("the actuator") && why.contains("has not answered for 181 s"), "{why}");
+    assert!(why.contains("the actuator") && why.contains("for 181 s"), "{why}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_ends_before_the_next_look_is_in_a_snapshot_all_the_same() {
-    let mut house = House::new(None);
-    let status = house.governing.publisher.feed().status;
-    let folder = Folder::new();
-    house.add(&id(1), "short", &folder, Runtime::Scope);
+async fn a_job_that_ends_before_the_next_look_is_still_in_a_snapshot() {
+    let mut daemon = TestDaemon::new(None);
+    let status = daemon.governing.publisher.feed().status;
+    let folder = FakeCgroup::new();
+    daemon.add(&id(1), "short", &folder, Runtime::Scope);
     assert!(status.borrow().jobs.is_empty());
-    house.governing.end(&id(1), Some(0));
+    daemon.governing.end(&id(1), Some(0));
     assert_eq!(status.borrow().jobs.iter().map(|job| job.observed.name.as_str()).collect::<Vec<_>>(), ["short"]);
 }

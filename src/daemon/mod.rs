@@ -1,31 +1,32 @@
-//! The node daemon: wires the pure rooms to the host.
+//! The node daemon: connects the pure modules to the host.
 //!
 //! ```text
 //! engine, scopes, logs, commands, signals ──► Event ──► one loop (governing)
-//!     observe ─► Governor::tick ─► diff ─► limits::Machine ─► Effect (effects) ─► actuator (a task: `piece` ─► `hands`) ─► Event
+//!     observe ─► Governor::tick ─► diff ─► limits::Machine ─► Effect (effects) ─► actuator (a task: `piece` ─► `executor`) ─► Event
 //!                                                    publish ─► API, metrics, systemd
 //! ```
 //!
-//! The loop owns the governor, the jobs and the machine of limits, and never blocks: files are tailed on a thread, limits are journalled
-//! and written by the actuator, clients read published snapshots. Its parts are files that import [`governing`] and not each other. Imports: every room but `sim`, `cli` and `workload`.
+//! The loop owns the governor, the jobs and the machine of limits, and never blocks: files are tailed on a thread, the actuator journals
+//! and writes limits, and clients read published snapshots. The parts of the loop are files that import [`governing`] and not each
+//! other. Imports: every room but `sim`, `cli` and `workload`.
 
 mod actuator;
-mod asking;
 mod carried;
 #[cfg(test)]
 mod carried_tests;
+mod claim_schedule;
 mod claims;
 mod commands;
-mod departed;
 #[cfg(test)]
 mod disasters;
+mod draining;
 mod duty;
 mod effects;
 mod error;
 mod event;
+mod executor;
 mod governing;
 mod gpus;
-mod hands;
 mod history;
 mod holdback;
 mod job;
@@ -65,31 +66,31 @@ use crate::config::{EngineChoice, Settings};
 use crate::host::docker::{AddressError, Engine, EngineAddress};
 use crate::host::scope;
 use crate::host::{docker, node, users};
-use actuator::{Actuator, Order};
+use actuator::{Actuator, Request};
 use claims::ClaimReader;
 use event::Event;
-use governing::{Asked, Asks, Governing};
+use governing::{EngineLink, Governing, Requests};
 use gpus::Gpus;
 use history::History;
 use journal::Journal;
 use logs::LogReader;
 use publish::Publisher;
-use scopes::Keeper;
+use scopes::Registry;
 use supervise::Tasks;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 
-/// How many events may wait for the loop; beyond, their sources wait.
+/// Events that may wait for the loop; beyond, their sources wait.
 const EVENTS_AT_MOST: usize = 1024;
-/// How many commands may wait; beyond, a client is told to come again.
+/// Commands that may wait; beyond, clients are asked to retry.
 const COMMANDS_AT_MOST: usize = 32;
 const SOCKET_MODE: u32 = 0o660;
-/// Everybody may ask for a command to be governed: who asks is judged, not who can connect.
+/// Every user may connect to register a command; the daemon then checks who the caller is.
 const RUN_SOCKET_MODE: u32 = 0o666;
-/// Questions that wait at the socket for commands; beyond, their callers wait.
+/// Registrations that may wait at the socket; beyond, their callers wait.
 const CALLS_AT_MOST: usize = 16;
 
-/// Governs until told to stop. Needs a multi-threaded tokio runtime, because the journal blocks on the disk.
+/// Runs the daemon until it is told to stop. Needs a multi-threaded tokio runtime, because the journal blocks on the disk.
 pub async fn run(
     settings: Settings,
     reread: Reread,
@@ -106,47 +107,48 @@ pub async fn run(
     let (events, mut inbox) = mpsc::channel(EVENTS_AT_MOST);
     let (commands, requests) = mpsc::channel(COMMANDS_AT_MOST);
     let (recordings, recorders) = mpsc::channel(COMMANDS_AT_MOST);
-    let (questions, asked_of_history) = mpsc::channel(COMMANDS_AT_MOST);
+    let (history_queries, history_requests) = mpsc::channel(COMMANDS_AT_MOST);
     let engine = engine_of(&settings)?;
     let (watched, follows) = watch::channel(remembered.limits.adopted.keys().cloned().collect());
-    let asks = Asks { engine: engine.clone(), events: events.clone(), watched };
+    let engine_link = EngineLink { engine: engine.clone(), events: events.clone(), watched };
     let mut tasks = Tasks::new();
     if let Some(engine) = &engine {
-        let (found, mut told) = mpsc::channel(64);
+        let (found, mut watched_events) = mpsc::channel(64);
         let wanted = docker::Wanted { label: settings.label.clone(), adopted: follows };
         tasks.watch("the engine's watcher", tokio::spawn(docker::watch(engine.clone(), wanted, found)));
         let events = events.clone();
-        let telling = tokio::spawn(async move {
-            while let Some(event) = told.recv().await {
+        let forwarding = tokio::spawn(async move {
+            while let Some(event) = watched_events.recv().await {
                 if events.send(Event::Engine(event)).await.is_err() {
                     return;
                 }
             }
         });
-        tasks.watch("the engine's watcher", telling);
+        tasks.watch("the engine's watcher", forwarding);
     }
     let (actuator, acting) = Actuator::start(journal, engine.clone(), events.clone());
     tasks.watch("the actuator", acting);
     if remembered.may_be_frozen {
-        actuator.order(Order::Thaw); // an earlier daemon's
+        actuator.request(Request::Thaw); // frozen by an earlier daemon
     }
     let claims = ClaimReader::new(events.clone());
     let logs = LogReader::start(engine);
     let gpus = Gpus::start(settings.gpu_library.as_deref(), events.clone());
-    let history = History::start(&settings, events.clone(), asked_of_history);
-    let publisher = Publisher::new(commands, recordings, questions, history);
+    let history = History::start(&settings, events.clone(), history_requests);
+    let publisher = Publisher::new(commands, recordings, history_queries, history);
     let listener = listen(&settings, admins, &publisher, &events)?;
     let listener_closes: Vec<AbortHandle> = listener.iter().map(JoinHandle::abort_handle).collect();
     listener.into_iter().for_each(|task| tasks.watch("the registration of commands", task));
     let (stop, stopped) = oneshot::channel::<()>();
     let until = async move {
-        let _ = stopped.await; // told, or the daemon is gone
+        let _ = stopped.await; // told to stop, or the daemon is gone
     };
     let mut server = tokio::spawn(api::serve(socket, publisher.feed(), access, ApiLimits::default(), until));
-    let mut governing = Governing::new(settings, reread, remembered, actuator, (logs, claims, gpus), asks, publisher);
-    let mut asked = Asked { requests, recorders };
+    let mut governing =
+        Governing::new(settings, reread, remembered, actuator, (logs, claims, gpus), engine_link, publisher);
+    let mut client_requests = Requests { requests, recorders };
     let ended = tokio::select! {
-        ended = governing.run(&mut inbox, &mut asked, &mut control, ready) => ended,
+        ended = governing.run(&mut inbox, &mut client_requests, &mut control, ready) => ended,
         died = tasks.first_to_end() => Err(died),
         ended = &mut server => {
             let why = ended.map_or_else(|error| error.to_string(), |()| "it has ended".to_owned());
@@ -155,7 +157,7 @@ pub async fn run(
     };
     drop(stop);
     listener_closes.iter().for_each(AbortHandle::abort);
-    // A server that panicked has told why; there is nothing left to do but end.
+    // A server that panicked has logged why; the daemon ends in any case.
     let _ = server.await;
     ended
 }
@@ -165,7 +167,7 @@ fn access(settings: &Settings, admins: &[u32]) -> Access {
     Access::new(admins.iter().copied(), group)
 }
 
-/// Takes commands of `flowctl run`, if they are governed here: the task that listens and the one that decides.
+/// Starts the tasks that accept and register commands of `flowctl run`, if that is configured.
 fn listen(
     settings: &Settings,
     admins: Vec<u32>,
@@ -176,12 +178,12 @@ fn listen(
         return Ok(Vec::new());
     }
     let socket = api::bind(&scope::socket_of(&settings.socket), None, RUN_SOCKET_MODE)?;
-    let keeper = Keeper::new(settings, admins, publisher.feed().status, events.clone());
+    let registry = Registry::new(settings, admins, publisher.feed().status, events.clone());
     let (calls, listener) = mpsc::channel(CALLS_AT_MOST);
     let per_user = settings.scopes_per_user;
     let listening =
         tokio::spawn(async move { scope::serve(socket.listener(), users::account_of, per_user, calls).await });
-    Ok(vec![listening, tokio::spawn(keeper.run(listener))])
+    Ok(vec![listening, tokio::spawn(registry.run(listener))])
 }
 
 fn engine_of(settings: &Settings) -> Result<Option<Engine>, AddressError> {

@@ -1,4 +1,4 @@
-//! The first call of a tick: everything that the governor may know, built once.
+//! The observation of a tick: everything that the governor may know, built once.
 
 use super::gpus::Gpus;
 use super::job::{Job, Jobs};
@@ -10,7 +10,7 @@ use crate::model::{
 };
 use std::sync::Arc;
 
-/// What of the node does not change from tick to tick.
+/// Properties of the node that do not change from tick to tick.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub cores: f64,
@@ -23,7 +23,7 @@ impl Node {
     }
 }
 
-/// Observes all jobs, with the limits as last read. `close` is for a tick, not for a look: it ends the trackers' intervals.
+/// Observes all jobs, with the limits as last read. `close`: for a tick, which ends the trackers' intervals.
 pub(super) fn observe(
     node: Node,
     jobs: &mut Jobs,
@@ -39,7 +39,7 @@ pub(super) fn observe(
     };
     let containers = jobs.values_mut().filter_map(seen).map(with_gpus).collect();
     let Node { cores, memory } = node;
-    // What a look publishes does not need it.
+    // Snapshots do not show it.
     let idle = if close { node::idle() } else { Vec::new() };
     let pressure = cgroup::node_pressure();
     NodeObservation { now, cores, idle, memory, pressure, holdback: None, gpus, containers }
@@ -62,13 +62,13 @@ fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, cl
         deadline: job.directives.deadline.map(|after| job.started.after(after)),
         usage: job.usage,
         gpus: Vec::new(),
-        limits: *ledger.stands(),
+        limits: *ledger.current(),
         original: *ledger.original(),
         learning: job.learning(now, close),
     }
 }
 
-/// One job for the snapshot.
+/// Returns the status of one job, for the snapshot.
 pub(super) fn status_of(
     job: &Job,
     drifts: Vec<LimitDrift>,

@@ -3,10 +3,10 @@
 use super::target::Target;
 use crate::limits::machine;
 
-/// One container on which an operation is carried out.
+/// An operation on one container.
 #[derive(Debug)]
 pub(super) struct Piece<T> {
     pub of: machine::Piece<T>,
-    /// `None`: it does not run.
+    /// Handle on its cgroup; `None` if it does not run.
     pub target: Option<Target>,
 }

@@ -1,21 +1,21 @@
-//! A share that an operator holds where it is: the policy then divides the rest.
+//! Pins: an operator fixes a job's share, and the policy divides the rest.
 //!
-//! A pin is both bounds at once, so that the policy keeps it as it keeps an owner's: it lies within the owner's bounds, pins that add
-//! up to more than there is are scaled down together, and it is as soft as every share. It lasts until it is taken off, and no longer
-//! than the job's run or the daemon's, as a pause does.
+//! A pin sets both bounds to one share, so the policy treats it as it treats an owner's bounds: it lies within them, pins that add up to
+//! more than the node are scaled down together, and it is as soft as every share. It lasts until it is removed, or until the run or the
+//! daemon ends, as a pause does.
 
 use super::job::Job;
 use crate::model::{Bounds, PolicyName, Refusal, Share};
 
-/// Less is no share: a weight of 1 among 100 containers.
+/// The smallest share that can be pinned: a weight of 1 among 100 containers.
 const LEAST: f64 = 0.0001;
 
 impl Job {
-    /// Holds its share at `share`, or where it is. `held`: it is left alone now.
+    /// Pins the share to `share`, or to its current value. `held`: the job is left alone now.
     pub(super) fn pin(&mut self, share: Option<f64>, policy: PolicyName, held: bool) -> Result<String, Refusal> {
         if policy == PolicyName::Fair {
-            let text =
-                "the policy fair changes no share, so none can be pinned; `flowctl policy balanced` uses another";
+            let text = "the policy `fair` changes no shares, so none can be pinned; \
+                        to use another policy, run `flowctl policy balanced`";
             return Err(Refusal::Refused(text.to_owned()));
         }
         let name = &self.target.name;
@@ -29,13 +29,13 @@ impl Job {
         } else {
             String::new()
         };
-        let later = if held { "; it counts once its limits are no longer left alone" } else { "" };
+        let later = if held { "; it takes effect once its limits are no longer left alone" } else { "" };
         let done = format!("{name} is pinned to {pin} of the node{bounded} until `flowctl unpin {name}`{later}");
         self.pinned = Some(pin);
         Ok(done)
     }
 
-    /// Lets the policy decide again.
+    /// Removes the pin.
     pub(super) fn unpin(&mut self) -> Result<String, Refusal> {
         let name = &self.target.name;
         match self.pinned.take() {
@@ -44,12 +44,12 @@ impl Job {
         }
     }
 
-    /// The bounds that the policy has to keep.
+    /// Returns the bounds that the policy must keep.
     pub(super) fn bounds(&self) -> Bounds {
         self.pinned.map_or(self.directives.bounds, |pin| Bounds { min: pin, max: pin })
     }
 
-    /// The share nearest to this one that its owner allows. A lower bound above the upper one wins, as in the policy.
+    /// Returns the allowed share nearest to this one. A lower bound above the upper one wins, as in the policy.
     fn allowed(&self, share: f64) -> Share {
         let Bounds { min, max } = self.directives.bounds;
         Share::clamped(share.min(max.fraction()).max(min.fraction()).max(LEAST))

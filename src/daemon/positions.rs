@@ -1,25 +1,25 @@
-//! How far each log was read, saved beside the journal a few jobs at a time.
+//! Log positions, saved to the store a few jobs at a time.
 //!
-//! A checkpoint is some kilobytes of text: those of all jobs at once would be megabytes, for a moment and therefore for ever. So
-//! each job has a clock of its own, which begins with the first byte that is not saved. Imports: jobs, host's store, model.
+//! A checkpoint is some kilobytes of text, so those of all jobs at once would be megabytes, and memory would stay at that peak.
+//! So each job has its own timer, which starts with the first unsaved byte. Imports: jobs, host's store, model.
 
 use super::job::{Job, Jobs};
 use crate::host::store::ReadPosition;
 use crate::model::{ContainerId, Millis};
 use std::time::Duration;
 
-/// How often the loop looks whose time has come.
+/// How often the loop looks for positions that are due.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// What a killed daemon read since is read once more.
+/// Age at which a position is saved. The log data since the last saved position is read again after a crash.
 pub(super) const SAVED_AFTER: Millis = Millis::from_secs(30);
-/// Positions in one order, unless there are so many jobs that some would wait twice as long.
+/// Positions in one request, unless there are so many jobs that some would wait twice as long.
 const AT_ONCE: usize = 16;
 const LOOKS_FOR_ALL: usize = 30;
 
-/// How far the log of a container was read.
+/// Position in the log of a container.
 pub(super) type Position = (ContainerId, ReadPosition);
 
-/// Saves those that have waited long enough, the ones that waited longest first. `save` says whether it could.
+/// Saves the positions that are due, oldest first. `save` returns whether it accepted them.
 pub(super) fn save_due(jobs: &mut Jobs, now: Millis, save: impl FnOnce(Vec<Position>) -> bool) {
     let since = |job: &Job| job.unsaved_since.filter(|since| now.since(*since) >= SAVED_AFTER);
     let mut due: Vec<(Millis, ContainerId)> =
@@ -27,7 +27,7 @@ pub(super) fn save_due(jobs: &mut Jobs, now: Millis, save: impl FnOnce(Vec<Posit
     due.sort();
     due.truncate(AT_ONCE.max(jobs.len().div_ceil(LOOKS_FOR_ALL)));
     let batch = of(jobs, due.iter().map(|(_, id)| id));
-    // A full queue means that a later look has these bytes too.
+    // If the queue is full, a later look saves these positions.
     if batch.is_empty() || save(batch) {
         for (_, id) in &due {
             if let Some(job) = jobs.get_mut(id) {
@@ -37,7 +37,7 @@ pub(super) fn save_due(jobs: &mut Jobs, now: Millis, save: impl FnOnce(Vec<Posit
     }
 }
 
-/// All that is to be saved at the end, in pieces of the same size.
+/// Returns all unsaved positions in batches, for the end of the daemon.
 pub(super) fn unsaved(jobs: &Jobs) -> Vec<Vec<Position>> {
     let unsaved: Vec<&ContainerId> =
         jobs.iter().filter(|(_, job)| job.unsaved_since.is_some()).map(|(id, _)| id).collect();

@@ -1,6 +1,6 @@
-//! What the daemon tells: snapshots, numbered events, and notices said once.
+//! Publication: status snapshots, numbered events, and notices (each text once).
 
-use super::event::Part;
+use super::event::Component;
 use super::history::{History, Pace, SLOW};
 use super::journal::unix_ms;
 use crate::api::{Feed, HistoryRequest, RecordingRequest, Request};
@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{broadcast, mpsc, watch};
 
-/// Events that a client may resume from.
+/// Events from which a client may resume.
 const EVENTS_KEPT: usize = 1024;
-/// Events that a slow client may be behind before it is told of a gap.
+/// Events that a slow client may be behind before it gets a gap.
 const EVENTS_AHEAD: usize = 256;
 const NOTICES_KEPT: usize = 32;
 
@@ -26,10 +26,10 @@ pub(super) struct Publisher {
     events: broadcast::Sender<Event>,
     commands: mpsc::Sender<Request>,
     recordings: mpsc::Sender<RecordingRequest>,
-    questions: mpsc::Sender<HistoryRequest>,
+    history_queries: mpsc::Sender<HistoryRequest>,
     history: History,
-    /// What is wrong with parts of the daemon.
-    problems: BTreeMap<Part, String>,
+    /// Current problems of components of the daemon.
+    problems: BTreeMap<Component, String>,
     sequence: u64,
     notices: VecDeque<Notice>,
 }
@@ -38,7 +38,7 @@ impl Publisher {
     pub fn new(
         commands: mpsc::Sender<Request>,
         recordings: mpsc::Sender<RecordingRequest>,
-        questions: mpsc::Sender<HistoryRequest>,
+        history_queries: mpsc::Sender<HistoryRequest>,
         history: History,
     ) -> Publisher {
         let (status, _) = watch::channel(Arc::new(empty_status()));
@@ -50,7 +50,7 @@ impl Publisher {
             events,
             commands,
             recordings,
-            questions,
+            history_queries,
             history,
             problems: BTreeMap::new(),
             sequence: 0,
@@ -58,7 +58,7 @@ impl Publisher {
         }
     }
 
-    /// What the API reads.
+    /// Returns the receiving side, for the API.
     pub fn feed(&self) -> Feed {
         Feed {
             status: self.status.subscribe(),
@@ -67,7 +67,7 @@ impl Publisher {
             events: self.events.clone(),
             commands: self.commands.clone(),
             recordings: self.recordings.clone(),
-            history: self.questions.clone(),
+            history: self.history_queries.clone(),
         }
     }
 
@@ -77,37 +77,37 @@ impl Publisher {
         match self.history.snapshot(&status) {
             None => {}
             Some(Pace::Behind) => self.warn(SLOW),
-            Some(Pace::Caught(left_out)) => {
+            Some(Pace::CaughtUp(left_out)) => {
                 self.unwarn(SLOW);
-                tracing::info!(left_out, "the history is kept again; snapshots were left out");
+                tracing::info!(left_out, "the history is written again; snapshots were left out");
             }
         }
     }
 
-    /// Takes note of what is wrong with a part of the daemon, or that nothing is any more.
-    pub fn health(&mut self, part: Part, problem: Option<String>) {
-        if let Some(text) = self.problems.remove(&part) {
+    /// Replaces the problem of a component; `None` clears it.
+    pub fn health(&mut self, component: Component, problem: Option<String>) {
+        if let Some(text) = self.problems.remove(&component) {
             self.unwarn(&text);
         }
         if let Some(text) = problem {
             self.warn(&text);
-            self.problems.insert(part, text);
+            self.problems.insert(component, text);
         }
     }
 
-    /// With what a container ended, for the history: told before its end.
+    /// Reports a container's exit code to the history; must precede its end.
     pub fn exited(&mut self, id: &ContainerId, exit_code: Option<i32>) {
         if let Some(code) = exit_code {
             self.history.exited(id, code);
         }
     }
 
-    /// What the log of a container that ended has told in the end, for the history.
+    /// Reports to the history what was read from the log after the container ended.
     pub fn read_to_end(&mut self, id: &ContainerId, learning: Learning) {
         self.history.read_to_end(id, learning);
     }
 
-    /// These settings are in force from now on.
+    /// Publishes the settings in force.
     pub fn reconfigured(&mut self, settings: &Settings) {
         self.configuration.send_replace(config::shown(settings).trim_start().into());
         self.history.reconfigure(settings);
@@ -117,8 +117,8 @@ impl Publisher {
         self.notices.iter().cloned().collect()
     }
 
-    /// Says that something happened; also in the journal of the system.
-    pub fn tell(&mut self, kind: EventKind, about: Option<(&str, &str)>, text: String) {
+    /// Publishes an event, and logs it.
+    pub fn emit(&mut self, kind: EventKind, about: Option<(&str, &str)>, text: String) {
         let (id, name) = about.unzip();
         match kind {
             EventKind::Notice => tracing::warn!(container = id, name, "{text}"),
@@ -140,10 +140,10 @@ impl Publisher {
         recent.push_back(event.clone());
         drop(recent);
         self.history.event(&event);
-        let _ = self.events.send(event); // nobody listens: fine
+        let _ = self.events.send(event); // there may be no receiver
     }
 
-    /// Warns about the node, once per text.
+    /// Adds a warning about the node, once per text.
     pub fn warn(&mut self, text: &str) {
         if self.notices.iter().any(|notice| notice.text == text) {
             return;
@@ -152,16 +152,16 @@ impl Publisher {
             self.notices.pop_front();
         }
         self.notices.push_back(notice(NoticeLevel::Warning, text));
-        self.tell(EventKind::Notice, None, text.to_owned());
+        self.emit(EventKind::Notice, None, text.to_owned());
     }
 
-    /// Takes a warning back whose reason is gone.
+    /// Removes a warning whose cause is gone.
     pub fn unwarn(&mut self, text: &str) {
         self.notices.retain(|notice| notice.text != text);
     }
 }
 
-/// A notice of now.
+/// Creates a notice with the current time.
 pub(super) fn notice(level: NoticeLevel, text: &str) -> Notice {
     Notice { level, unix_ms: unix_ms(), text: text.to_owned() }
 }

@@ -1,30 +1,31 @@
-//! Whether the actuator gets on: calls to engines and D-Bus have deadlines of their own, files have none. Imports: nothing.
+//! Watches that the actuator makes progress: calls to engines and D-Bus have their own deadlines, calls to files have none.
+//! Imports: nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// No call takes as long as this: whoever still waits is held by a disk or a control file, and will be.
+/// No call takes this long: a task that still waits is blocked by a disk or a control file, and will stay so.
 pub(super) const SILENT_AT_MOST: Duration = Duration::from_secs(180);
 
-/// When a task that is at work did something last.
+/// Time of the last activity of a working task.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pulse {
     last: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Pulse {
-    /// A call begins or has ended.
+    /// Records that a call begins or has ended.
     pub fn beat(&self) {
         self.set(Some(Instant::now()));
     }
 
-    /// There is nothing to do.
-    pub fn rests(&self) {
+    /// Records that there is nothing to do.
+    pub fn rest(&self) {
         self.set(None);
     }
 
-    /// How long a call has lasted by now; none, where there is none.
+    /// Returns the duration of the current call; zero if there is none.
     pub fn silent_for(&self) -> Duration {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).map_or(Duration::ZERO, |last| last.elapsed())
     }

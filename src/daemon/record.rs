@@ -1,8 +1,8 @@
-//! Recordings for `flowctl record`: every tick as a line to whoever asked, from whenever they asked on.
+//! Recordings for `flowctl record`: every tick as a line, from the request on.
 //!
-//! The header holds all that the governor remembers, so that a recording may begin in the midst of its life. The loop never waits for a
-//! reader: each has a short queue, and who lets it fill up is let go with a recording that ends after a whole line. Ticks are written
-//! down only while somebody records. Imports: api, model, policy.
+//! The header holds the whole state of the governor, so a recording may begin at any time. The loop never waits for a reader: each has a
+//! short queue, and a reader whose queue fills up is dropped; its recording then ends after a whole line. Ticks are serialised only
+//! while a recording is open. Imports: api, model, policy.
 
 use crate::api::RecordingRequest;
 use crate::model::{NodeObservation, NodePlan, PolicySettings, RECORDING_VERSION};
@@ -12,17 +12,17 @@ use hyper::body::Bytes;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-/// Recordings at once.
+/// Recordings at the same time.
 const RECORDERS_AT_MOST: usize = 4;
 
-/// Who is told of each tick.
+/// Clients that receive each tick.
 #[derive(Default)]
 pub(super) struct Recorders {
     open: Vec<mpsc::Sender<Bytes>>,
 }
 
 impl Recorders {
-    /// Begins a recording with what the governor knows now. One too many is let go without a line.
+    /// Begins a recording with the governor's current state. A recording beyond the limit is closed without a line.
     pub fn begin(&mut self, request: RecordingRequest, governor: &Governor) {
         self.open.retain(|reader| !reader.is_closed());
         if self.open.len() >= RECORDERS_AT_MOST {
@@ -30,31 +30,32 @@ impl Recorders {
         }
         let header =
             RecordingHeader { version: RECORDING_VERSION, settings: *governor.settings(), governor: Some(governor) };
-        let told = line(&RecordingLine::Header(header)).is_some_and(|header| request.lines.try_send(header).is_ok());
-        if told {
+        let was_sent =
+            line(&RecordingLine::Header(header)).is_some_and(|header| request.lines.try_send(header).is_ok());
+        if was_sent {
             self.open.push(request.lines);
         }
     }
 
-    /// The settings that hold from the next tick on.
+    /// Records the settings that apply from the next tick on.
     pub fn reconfigured(&mut self, settings: &PolicySettings) {
-        self.tell(|| RecordingLine::Settings(*settings));
+        self.send(|| RecordingLine::Settings(*settings));
     }
 
-    /// What was seen and what was decided.
+    /// Records an observation and the plan that was made from it.
     pub fn ticked(&mut self, observation: &NodeObservation, plan: &NodePlan) {
         let tick = || Box::new(RecordedTick { observation: observation.clone(), plan: plan.clone() });
-        self.tell(|| RecordingLine::Tick(tick()));
+        self.send(|| RecordingLine::Tick(tick()));
     }
 
-    fn tell(&mut self, what: impl FnOnce() -> RecordingLine<&'static Governor>) {
+    fn send(&mut self, what: impl FnOnce() -> RecordingLine<&'static Governor>) {
         self.open.retain(|reader| !reader.is_closed());
         if self.open.is_empty() {
             return;
         }
         match line(&what()) {
             Some(line) => self.open.retain(|reader| reader.try_send(line.clone()).is_ok()),
-            // A recording with a hole could not be replayed.
+            // A recording with a gap could not be replayed.
             None => self.open.clear(),
         }
     }
@@ -67,7 +68,7 @@ fn line<G: Serialize>(what: &RecordingLine<G>) -> Option<Bytes> {
             Some(line.into())
         }
         Err(error) => {
-            tracing::error!(%error, "a tick has no JSON form; recordings end here");
+            tracing::error!(%error, "a tick cannot be written as JSON; recordings end here");
             None
         }
     }
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_falls_behind_is_let_go_and_one_that_went_away_forgotten() {
+    fn a_reader_that_falls_behind_and_one_that_disconnected_are_dropped() {
         let mut recorders = Recorders::default();
         let (mut slow, gone, _attentive) =
             (begun(&mut recorders, 2), begun(&mut recorders, 8), begun(&mut recorders, 8));
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn one_too_many_gets_no_line() {
+    fn a_recording_beyond_the_limit_gets_no_line() {
         let mut recorders = Recorders::default();
         let mut queues: Vec<_> = (0..=RECORDERS_AT_MOST).map(|_| begun(&mut recorders, 8)).collect();
         let headers = queues.iter_mut().filter_map(|queue| queue.try_recv().ok()).count();

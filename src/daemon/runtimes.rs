@@ -1,4 +1,4 @@
-//! What the engine and the scopes tell, turned into jobs.
+//! Events of the engine and of scopes, turned into jobs.
 
 use super::event::ScopeEvent;
 use super::governing::Governing;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 const NO_ENGINE: &str = "engine: none found";
 
 impl Governing {
-    pub(super) fn engine_told(&mut self, event: EngineEvent) {
+    pub(super) fn on_engine_event(&mut self, event: EngineEvent) {
         match event {
             EngineEvent::Connected(info) => self.engine_connected(info),
             EngineEvent::Lost(text) => self.engine_lost(&text),
@@ -24,13 +24,13 @@ impl Governing {
             }
             EngineEvent::Removed(id) => {
                 self.end(&id, None);
-                self.tell_limits(machine::Event::Removed(id));
+                self.handle_limits(machine::Event::Removed(id));
             }
-            EngineEvent::Paused(id, paused) => self.froze(&id, paused),
+            EngineEvent::Paused(id, paused) => self.pause_changed(&id, paused),
             EngineEvent::Renamed(id, name) => self.renamed(&id, name),
             EngineEvent::Updated(id) => {
-                if let Some(stands) = self.jobs.get(&id).map(|job| job.target.cgroup().limits()) {
-                    self.tell_limits(machine::Event::Updated(id, stands));
+                if let Some(current) = self.jobs.get(&id).map(|job| job.target.cgroup().limits()) {
+                    self.handle_limits(machine::Event::Updated(id, current));
                 }
             }
             EngineEvent::Unreadable(id, text) => {
@@ -39,7 +39,7 @@ impl Governing {
         }
     }
 
-    pub(super) fn scope_told(&mut self, event: ScopeEvent) {
+    pub(super) fn on_scope_event(&mut self, event: ScopeEvent) {
         match event {
             ScopeEvent::Started(scope, output) => {
                 self.begin(Job::of_scope(&scope, output), &ContainerId::new(&scope.id));
@@ -57,7 +57,7 @@ impl Governing {
         }
     }
 
-    /// The whole truth at once: whoever is missing has ended.
+    /// Handles a complete list of containers: jobs that are missing from it have ended.
     fn listed(&mut self, containers: &[EngineContainer]) {
         let present: BTreeSet<&ContainerId> = containers.iter().map(|container| &container.id).collect();
         let gone: Vec<ContainerId> = self
@@ -71,14 +71,14 @@ impl Governing {
         for container in containers {
             self.found(container);
             self.renamed(&container.id, container.name.clone());
-            self.froze(&container.id, container.paused);
+            self.pause_changed(&container.id, container.paused);
         }
         let present = present.into_iter().cloned().collect();
-        self.tell_limits(machine::Event::Listed(present));
-        self.heard_of_engine = true;
+        self.handle_limits(machine::Event::Listed(present));
+        self.engine_reported = true;
     }
 
-    /// Only what has the label, or was adopted, is touched.
+    /// Begins to govern a container if it has the label or was adopted.
     fn found(&mut self, container: &EngineContainer) {
         let this_run = (container.pid, container.started_unix_ms);
         let adoption = self.limits.adoption(&container.id);
@@ -92,7 +92,7 @@ impl Governing {
         }
     }
 
-    fn froze(&mut self, id: &ContainerId, paused: bool) {
+    fn pause_changed(&mut self, id: &ContainerId, paused: bool) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let state = if paused { RunState::Paused } else { RunState::Running };
         if job.state != state {
@@ -105,7 +105,7 @@ impl Governing {
     fn renamed(&mut self, id: &ContainerId, name: String) {
         if let Some(job) = self.jobs.get_mut(id) {
             job.target.name.clone_from(&name);
-            self.tell_limits(machine::Event::Renamed(id.clone(), name));
+            self.handle_limits(machine::Event::Renamed(id.clone(), name));
         }
     }
 
@@ -115,22 +115,22 @@ impl Governing {
             EngineName::Podman => "podman",
         };
         self.engine_state = format!("{word}: connected ({})", info.version);
-        self.publisher.tell(EventKind::Runtime, None, self.engine_state.clone());
+        self.publisher.emit(EventKind::Runtime, None, self.engine_state.clone());
         if let Some(text) = self.lost.take() {
             self.publisher.unwarn(&text);
         }
         self.actuator.connected(info.clone());
-        self.tell_limits(machine::Event::Connected(info.mark.clone()));
+        self.handle_limits(machine::Event::Connected(info.mark.clone()));
         self.engine = Some(info);
     }
 
     fn engine_lost(&mut self, text: &str) {
-        self.heard_of_engine = true;
+        self.engine_reported = true;
         if self.engine.is_none() && self.settings.engine == EngineChoice::Auto && EngineAddress::is_no_engine_here() {
-            // Whoever has none governs commands, and need not be warned of it.
+            // A host without an engine only governs commands, and needs no warning.
             if self.engine_state != NO_ENGINE {
                 self.engine_state = NO_ENGINE.to_owned();
-                self.publisher.tell(EventKind::Runtime, None, format!("{NO_ENGINE}; commands are governed: {text}"));
+                self.publisher.emit(EventKind::Runtime, None, format!("{NO_ENGINE}; commands are governed: {text}"));
             }
             return;
         }

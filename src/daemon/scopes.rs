@@ -1,8 +1,8 @@
-//! The commands of `flowctl run`: who may register which, what is remembered of them, and when they have ended.
+//! Commands of `flowctl run`: who may register which, their records, and their ends.
 //!
-//! A task of its own. What it believes comes from the kernel: the caller's user, the process behind a pidfd, that process's cgroup and
-//! who owns it. Everybody may register commands that compete with their own commands only; nobody can take a name, a place or a
-//! forecast from another user. Imports: the event, api's wire types, config, host's cgroups, scopes, store and users, model.
+//! A task of its own. It trusts only the kernel: the caller's user, the process behind a pidfd, that process's cgroup and its owner. Every
+//! user may register commands that compete only with their own commands; no user can take a name, a place or a forecast from another.
+//! Imports: the event, api's wire types, config, host's cgroups, scopes, store and users, model.
 
 use super::event::{Event, Output, ScopeEvent};
 use crate::api::wire::{Container, ContainerList};
@@ -20,20 +20,20 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-/// Labels of one command.
+/// Size of the labels of one command, in bytes.
 const LABEL_BYTES: usize = 32 << 10;
-/// Commands of all users together.
+/// Commands of all users.
 const SCOPES_AT_MOST: usize = 4096;
-/// Registrations a second that a user may go on making after a burst of all that they may have.
+/// Registrations per second of a user after a burst of as many as they may have commands.
 const REGISTRATIONS_A_SECOND: f64 = 2.0;
-/// A `flowctl run` that a daemon's restart cut off is back by then. Its command is not governed without its output before.
-const BACK_AT_LATEST: Duration = Duration::from_secs(5);
-/// Whether commands have ended is looked at this often, told or not: with more than a hundred of them in proportion less often.
+/// Time for a `flowctl run` to reconnect after a restart of the daemon. Until then its command is not governed without its output.
+const RECONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// How often the daemon looks for commands that have ended, even without a report; less often with more than a hundred commands.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 const SCOPES_AT_FULL_PACE: f64 = 100.0;
 const SLOWEST_PACE: f64 = 5.0;
 
-/// What users other than root, the daemon's own and the admins may do.
+/// Rules for users other than root, the daemon's own user and the admins.
 struct Rules {
     trusted: BTreeSet<u32>,
     scopes_per_user: usize,
@@ -42,33 +42,33 @@ struct Rules {
 
 struct Known {
     record: ScopeRecord,
-    /// As its `flowctl` told it.
+    /// As reported by its `flowctl`.
     exit_code: Option<i32>,
 }
 
-/// Keeps the commands.
-pub(super) struct Keeper {
+/// Registry of commands.
+pub(super) struct Registry {
     own: u32,
     rules: Rules,
     records: ScopeRecords,
     known: BTreeMap<ContainerId, Known>,
-    /// Known to an earlier daemon, until their `flowctl` is back.
+    /// Commands of an earlier daemon whose `flowctl` has not reconnected.
     expected: BTreeMap<ContainerId, ScopeRecord>,
     connections: BTreeMap<u64, ContainerId>,
-    /// Registrations that a user has left, and since when.
+    /// Registrations that each user has left, as of a time.
     allowance: BTreeMap<u32, (f64, Instant)>,
     status: watch::Receiver<Arc<NodeStatus>>,
     events: mpsc::Sender<Event>,
 }
 
-impl Keeper {
-    /// Knows what an earlier daemon on this start of the machine knew. `admins`: users that may do what root may.
+impl Registry {
+    /// Loads the records that an earlier daemon wrote since the last boot. `admins`: users with root's rights.
     pub fn new(
         settings: &Settings,
         admins: impl IntoIterator<Item = u32>,
         status: watch::Receiver<Arc<NodeStatus>>,
         events: mpsc::Sender<Event>,
-    ) -> Keeper {
+    ) -> Registry {
         let own = rustix::process::geteuid().as_raw();
         let records = ScopeRecords::of(&settings.state_dir, node::boot_id());
         let expected = records.all().into_iter().map(|record| (ContainerId::new(&record.id), record)).collect();
@@ -78,12 +78,12 @@ impl Keeper {
             label_bytes: settings.scope_label_bytes.0 as usize,
         };
         let (known, connections, allowance) = Default::default();
-        Keeper { own, rules, records, known, expected, connections, allowance, status, events }
+        Registry { own, rules, records, known, expected, connections, allowance, status, events }
     }
 
-    /// Answers what comes in at the listener until the daemon ends.
+    /// Answers calls until the daemon ends.
     pub async fn run(mut self, mut listener: mpsc::Receiver<Incoming>) {
-        let back_at = Instant::now() + BACK_AT_LATEST;
+        let reconnected_by = Instant::now() + RECONNECT_WITHIN;
         let mut look_at = Instant::now();
         loop {
             tokio::select! {
@@ -94,7 +94,7 @@ impl Keeper {
                     },
                     None => return,
                 },
-                () = sleep_until(back_at), if !self.expected.is_empty() => self.expect_no_longer().await,
+                () = sleep_until(reconnected_by), if !self.expected.is_empty() => self.stop_expecting().await,
                 () = sleep_until(look_at) => {
                     self.look_for_ends().await;
                     let pace = (self.known.len() as f64 / SCOPES_AT_FULL_PACE).clamp(1.0, SLOWEST_PACE);
@@ -124,10 +124,10 @@ impl Keeper {
                 Answer::Noted {}
             }
         };
-        let _ = reply.send(answer); // who asked may be gone
+        let _ = reply.send(answer); // the caller may be gone
     }
 
-    /// Its name, or what is wrong and what to do.
+    /// Registers a command. Returns its name, or an error message with the next step.
     async fn register(
         &mut self,
         caller: Caller,
@@ -135,8 +135,8 @@ impl Keeper {
         process: &Pidfd,
         output: File,
     ) -> Result<String, (String, String)> {
-        self.rules.admit(caller.uid, &registration.labels)?;
-        let record = self.confirmed(caller, registration.clone(), process)?;
+        self.rules.check_labels(caller.uid, &registration.labels)?;
+        let record = self.verify(caller, registration.clone(), process)?;
         let id = ContainerId::new(&record.id);
         let origin = caller.pid.map(|pid| LogOrigin::Output { pid, fd: registration.output });
         let output = Output { file: output, origin };
@@ -145,31 +145,31 @@ impl Keeper {
         if let Some(known) = self.known.get(&id) {
             if is_same(&known.record) {
                 self.connections.insert(caller.connection, id.clone());
-                self.tell(ScopeEvent::Output(id, output)).await;
+                self.emit(ScopeEvent::Output(id, output)).await;
                 return Ok(name);
             }
             self.look_for_ends().await;
             if self.known.contains_key(&id) {
                 let next = "choose another --name, or see `flowctl status`".to_owned();
-                return Err((format!("a command named `{name}` runs already"), next));
+                return Err((format!("a command named `{name}` is already running"), next));
             }
         }
-        let is_back = self.expected.get(&id).is_some_and(is_same);
-        if !is_back {
-            self.find_room(&record)?;
+        let is_reconnected = self.expected.get(&id).is_some_and(is_same);
+        if !is_reconnected {
+            self.check_quota(&record)?;
         }
         if let Err(error) = tokio::task::block_in_place(|| self.records.keep(&record)) {
-            tracing::warn!(%id, %error, "a command is governed, but would be unknown to the next daemon");
+            tracing::warn!(%id, %error, "a command is governed, but its record is not saved for the next daemon");
         }
         self.expected.remove(&id);
         self.connections.insert(caller.connection, id.clone());
         self.known.insert(id, Known { record: record.clone(), exit_code: None });
-        self.tell(ScopeEvent::Started(Box::new(record), Some(output))).await;
+        self.emit(ScopeEvent::Started(Box::new(record), Some(output))).await;
         Ok(name)
     }
 
-    /// What the kernel says about the process of a registration, if that is the caller's to register.
-    fn confirmed(
+    /// Verifies with the kernel that the caller may register this process, and returns its record.
+    fn verify(
         &self,
         caller: Caller,
         registration: Registration,
@@ -185,17 +185,17 @@ impl Keeper {
         let start = cgroup::start_time(pid).ok_or_else(gone)?;
         let of_name = |cgroup: String| Some((Cgroup::of_scope(pid, Some(start), &cgroup).ok()?, cgroup));
         let (found, cgroup) = of_name(name.cgroup()).or_else(|| of_name(name.unit())).ok_or_else(|| {
-            refused(format!("process {pid} lives in no cgroup called {} or {}", name.cgroup(), name.unit()))
+            refused(format!("process {pid} is in no cgroup called {} or {}", name.cgroup(), name.unit()))
         })?;
         if caller.uid != 0 && caller.uid != self.own {
             let is_theirs = real_user(pid) == Some(caller.uid) && found.belongs_to(caller.uid);
             if !is_theirs {
                 let message =
-                    format!("process {pid}, its cgroup and the one above do not all belong to user {}", caller.uid);
+                    format!("process {pid}, its cgroup and the parent cgroup do not all belong to user {}", caller.uid);
                 return Err(refused(message));
             }
         }
-        // What was read was this process's only if it still lives.
+        // What was read belongs to this process only if it is still alive.
         if process.pid() != Some(pid) || cgroup::start_time(pid) != Some(start) {
             return Err(gone());
         }
@@ -219,11 +219,11 @@ impl Keeper {
         })
     }
 
-    /// Whether the caller may have one more.
-    fn find_room(&mut self, new: &ScopeRecord) -> Result<(), (String, String)> {
+    /// Checks that the caller may register one more command.
+    fn check_quota(&mut self, new: &ScopeRecord) -> Result<(), (String, String)> {
         let all = self.known.values().map(|known| &known.record).chain(self.expected.values());
         if all.clone().count() >= SCOPES_AT_MOST {
-            let message = format!("{SCOPES_AT_MOST} commands are governed already, and no more can be");
+            let message = format!("{SCOPES_AT_MOST} commands are governed, which is the maximum");
             return Err((message, "run it without `flowctl run`".to_owned()));
         }
         let account = new.account;
@@ -239,12 +239,13 @@ impl Keeper {
             )
         };
         if count > self.rules.scopes_per_user {
-            let message = format!("you have {} governed commands, as many as a user may have", count - 1);
+            let message = format!("you have {} governed commands, which is the maximum per user", count - 1);
             return Err((message, next("per-user")));
         }
         if bytes > self.rules.label_bytes {
             let most = self.rules.label_bytes;
-            let message = format!("the labels of your commands would have {bytes} bytes, and a user's may have {most}");
+            let message =
+                format!("the labels of your commands would have {bytes} bytes; the maximum per user is {most}");
             return Err((message, next("label-bytes")));
         }
         let burst = self.rules.scopes_per_user as f64;
@@ -253,21 +254,18 @@ impl Keeper {
         *left = (*left + now.duration_since(*since).as_secs_f64() * REGISTRATIONS_A_SECOND).min(burst);
         *since = now;
         if *left < 1.0 {
-            return Err((
-                "you start commands faster than they can be taken".to_owned(),
-                "try again in a second".to_owned(),
-            ));
+            return Err(("you start commands too fast".to_owned(), "try again in a second".to_owned()));
         }
         *left -= 1.0;
         Ok(())
     }
 
-    /// Those whose `flowctl` did not come back are governed without their output, which means their fair share, until they end.
-    async fn expect_no_longer(&mut self) {
+    /// Governs commands whose `flowctl` did not reconnect, without their output: they get their fair share until they end.
+    async fn stop_expecting(&mut self) {
         for (id, record) in std::mem::take(&mut self.expected) {
             let known = Known { record: record.clone(), exit_code: None };
             self.known.insert(id, known);
-            self.tell(ScopeEvent::Started(Box::new(record), None)).await;
+            self.emit(ScopeEvent::Started(Box::new(record), None)).await;
         }
     }
 
@@ -278,11 +276,11 @@ impl Keeper {
         for id in ended {
             let Some(known) = self.known.remove(&id) else { continue };
             self.clear(&known.record);
-            self.tell(ScopeEvent::Ended(id, known.exit_code)).await;
+            self.emit(ScopeEvent::Ended(id, known.exit_code)).await;
         }
-        let never_back: Vec<ContainerId> =
+        let ended: Vec<ContainerId> =
             self.expected.iter().filter(|(_, record)| is_over(record)).map(|(id, _)| id.clone()).collect();
-        for id in never_back {
+        for id in ended {
             if let Some(record) = self.expected.remove(&id) {
                 self.clear(&record);
             }
@@ -292,7 +290,7 @@ impl Keeper {
         self.allowance.retain(|_, (_, since)| now.duration_since(*since) < spent);
     }
 
-    /// A cgroup that no `flowctl` is left to remove goes; the kernel refuses while anything is in it.
+    /// Removes the record, and the cgroup, which no `flowctl` may be left to remove; the kernel refuses while it has processes.
     fn clear(&self, record: &ScopeRecord) {
         self.records.forget(&record.id);
         if !record.cgroup.ends_with(".scope") {
@@ -312,25 +310,24 @@ impl Keeper {
         }
     }
 
-    async fn tell(&self, event: ScopeEvent) {
-        let _ = self.events.send(Event::Scope(event)).await; // the loop has ended
+    async fn emit(&self, event: ScopeEvent) {
+        let _ = self.events.send(Event::Scope(event)).await; // the loop may have ended
     }
 }
 
 impl Rules {
-    /// Whether a user may give these labels.
-    fn admit(&self, uid: u32, given: &BTreeMap<String, String>) -> Result<(), (String, String)> {
+    /// Checks that a user may use these labels.
+    fn check_labels(&self, uid: u32, given: &BTreeMap<String, String>) -> Result<(), (String, String)> {
         let bytes = bytes_of(given);
         if bytes > LABEL_BYTES {
-            let message =
-                format!("the labels of a command may have {LABEL_BYTES} bytes together, and these have {bytes}");
-            return Err((message, "leave some out".to_owned()));
+            let message = format!("the labels of the command have {bytes} bytes; the maximum is {LABEL_BYTES}");
+            return Err((message, "remove some labels".to_owned()));
         }
         if self.trusted.contains(&uid) {
             return Ok(());
         }
         labels::for_everybody(given)
-            .map_err(|message| (message, "leave it out, or ask to be named in api.admins of flowcond.toml".to_owned()))
+            .map_err(|message| (message, "leave it out, or ask to be added to api.admins in flowcond.toml".to_owned()))
     }
 }
 
@@ -344,7 +341,7 @@ fn real_user(pid: u32) -> Option<u32> {
     users.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// As `/etc/passwd` has it, if it is fit for a terminal; the number otherwise.
+/// Returns the name in `/etc/passwd` if it is safe for a terminal, otherwise the number.
 fn user_name(uid: u32) -> String {
     let fits = |name: &String| name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
     users::name_of(uid).filter(fits).unwrap_or_else(|| uid.to_string())

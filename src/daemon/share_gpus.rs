@@ -1,12 +1,12 @@
-//! Has jobs that share a GPU frozen for parts of the time, so that the favoured one keeps its speed: `gpu.control = "duty-cycle"`.
+//! Freezes jobs that share a GPU for part of the time, so that the favoured one keeps its speed: `gpu.control = "duty-cycle"`.
 //!
-//! The policy says which part of the time each is to be frozen; the guard, a process of its own, does it. In between stands what makes it
-//! safe: nobody is frozen before the journal knows; nobody whom an operator, an engine or a policy has excepted; and whoever is not asked
-//! for any more goes on. Imports: the loop, the actuator, jobs, GPUs, host's freezer and store, policy, model.
+//! The policy decides for which share of the time each job is frozen; the guard, a separate process, freezes it. This module keeps that
+//! safe: no job is frozen before the journal has recorded it, or while an operator, its engine or the policy exempts it, and a job that
+//! is no longer to be frozen is thawed. Imports: the loop, the actuator, jobs, GPUs, host's freezer and store, policy, model.
 
-use super::actuator::Order;
+use super::actuator::Request;
 use super::duty::turns;
-use super::event::Part;
+use super::event::Component;
 use super::governing::Governing;
 use super::job::Job;
 use crate::config::GpuControl;
@@ -18,13 +18,14 @@ use crate::policy::GpuJob;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-const NOTICE: &str = "it shares a GPU with a job that is favoured: it is frozen for parts of the time (gpu.control); at such a moment \
-                      docker exec and docker pause fail, and can be tried again";
+const NOTICE: &str = "it shares a GPU with a favoured job and is frozen for part of the time (gpu.control); \
+                      while it is frozen, docker exec and docker pause fail: try again";
 
-const NO_FREEZE: &str = "it shares a GPU and is not frozen for others (gpu.control), because it has a health check: that would fail in a freeze";
+const NO_FREEZE: &str = "it shares a GPU and is not frozen for others (gpu.control), because it has a health check, \
+                         which would fail while frozen";
 
 impl Governing {
-    /// Once a second: asks who is to be frozen for which part of the time, and has it done.
+    /// Asks the policy which jobs to freeze for which share of the time, and instructs the guard; once a second.
     pub(super) fn share_gpus(&mut self) {
         let is_on = self.settings.gpu_control == GpuControl::DutyCycle;
         if !is_on && self.duty.is_idle() {
@@ -33,31 +34,31 @@ impl Governing {
         let now = node::now();
         let wanted = if is_on { self.parts_frozen(now) } else { BTreeMap::new() };
         for id in wanted.keys() {
-            self.note_freezable(id);
+            self.record_freezable(id);
         }
         let parts: Vec<(ContainerId, PathBuf, f64)> = wanted
             .iter()
-            .filter_map(|(id, part)| Some((id.clone(), PathBuf::from(&self.duty.noted.get(id)?.cgroup), *part)))
+            .filter_map(|(id, part)| Some((id.clone(), PathBuf::from(&self.duty.recorded.get(id)?.cgroup), *part)))
             .collect();
         let at_most_ms = self.settings.freeze_at_most.0;
         let cgroups: Vec<(PathBuf, f64)> = parts.iter().map(|(_, cgroup, part)| (cgroup.clone(), *part)).collect();
         let leave = self.duty.leave.clone();
         let plan = Plan { period_ms: at_most_ms, at_most_ms, turns: turns(&cgroups), leave };
         let followed = self.duty.guard.follow(&plan);
-        self.publisher.health(Part::Freeze, followed.as_ref().err().cloned());
+        self.publisher.health(Component::Freeze, followed.as_ref().err().cloned());
         let Ok(followed) = followed else {
             return self.duty.planned.clear();
         };
         if let Some(report) = followed.report {
             for (id, problem) in self.duty.reported(&report, now) {
                 if let Some(job) = self.jobs.get_mut(&id) {
-                    job.say(NoticeLevel::Warning, &problem);
+                    job.add_notice(NoticeLevel::Warning, &problem);
                 }
             }
-            // The report answers the plan before this one.
+            // The report belongs to the plan before this one.
             for id in self.duty.let_go() {
-                if !wanted.contains_key(&id) && self.actuator.order(Order::Thawed(id.clone())) {
-                    self.duty.noted.remove(&id);
+                if !wanted.contains_key(&id) && self.actuator.request(Request::Thawed(id.clone())) {
+                    self.duty.recorded.remove(&id);
                 }
             }
         }
@@ -71,12 +72,12 @@ impl Governing {
         }
         for id in &self.duty.planned {
             if let Some(job) = self.jobs.get_mut(id) {
-                job.say(NoticeLevel::Info, NOTICE);
+                job.add_notice(NoticeLevel::Info, NOTICE);
             }
         }
     }
 
-    /// For which part of the time the policy wants whom frozen.
+    /// Returns the share of the time for which the policy wants each job frozen.
     fn parts_frozen(&mut self, now: Millis) -> BTreeMap<ContainerId, f64> {
         let is_plain = self.blocks.now(&self.settings.policy, now).is_some_and(|block| block.plain);
         let (_, uses) = self.gpus.observed(&self.jobs);
@@ -85,23 +86,23 @@ impl Governing {
             let is_held = self.limits.hold(&id, now).is_some();
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             if job.has_health_check {
-                job.say(NoticeLevel::Info, NO_FREEZE);
+                job.add_notice(NoticeLevel::Info, NO_FREEZE);
             }
             let Some(plan) = &job.plan else { continue };
             if is_held || job.has_health_check || job.state != RunState::Running {
                 continue;
             }
-            // The instances of a divided GPU are apart by themselves.
+            // The instances of a divided GPU are isolated from each other.
             for part in parts.iter().filter(|part| part.instance.is_none()) {
                 let Some(share) = share_of(plan, part.gpu) else { continue };
                 let gpu_job = GpuJob { id: id.clone(), share, progress: job.tracker.progress() };
                 gpu_jobs.entry(part.gpu).or_default().push(gpu_job);
             }
         }
-        let is_watching = self.settings.policy.policy == PolicyName::Fair || is_plain;
-        self.duty.favours.retain(|gpu, _| gpu_jobs.contains_key(gpu) && !is_watching);
+        let is_inactive = self.settings.policy.policy == PolicyName::Fair || is_plain;
+        self.duty.favours.retain(|gpu, _| gpu_jobs.contains_key(gpu) && !is_inactive);
         let mut wanted: BTreeMap<ContainerId, f64> = BTreeMap::new();
-        for (gpu, gpu_jobs) in gpu_jobs.iter().filter(|_| !is_watching) {
+        for (gpu, gpu_jobs) in gpu_jobs.iter().filter(|_| !is_inactive) {
             for (id, part) in self.duty.favours.entry(*gpu).or_default().step(gpu_jobs, now) {
                 let most = wanted.entry(id).or_default();
                 *most = most.max(part);
@@ -110,57 +111,61 @@ impl Governing {
         wanted
     }
 
-    /// Has the journal note that a job may be frozen, once.
-    fn note_freezable(&mut self, id: &ContainerId) {
-        if self.duty.noted.contains_key(id) || self.duty.asked.contains(id) {
+    /// Has the journal record that a job may be frozen, once.
+    fn record_freezable(&mut self, id: &ContainerId) {
+        if self.duty.recorded.contains_key(id) || self.duty.requested.contains(id) {
             return;
         }
-        let Some(note) = self.jobs.get(id).and_then(|job| freezable(job)) else { return };
-        if self.actuator.order(Order::MayFreeze(note)) {
-            self.duty.asked.insert(id.clone());
+        let Some(record) = self.jobs.get(id).and_then(|job| freezable(job)) else { return };
+        if self.actuator.request(Request::MayFreeze(record)) {
+            self.duty.requested.insert(id.clone());
         }
     }
 
-    /// The journal knows it, or cannot.
-    pub(super) fn may_freeze(&mut self, note: Freezable, problem: Option<String>) {
-        let is_asked = self.duty.asked.remove(&note.id);
+    /// Handles the journal's answer to such a request.
+    pub(super) fn may_freeze(&mut self, record: Freezable, problem: Option<String>) {
+        let is_requested = self.duty.requested.remove(&record.id);
         match problem {
-            None if note.is_paused || !is_asked => {}
-            None => drop(self.duty.noted.insert(note.id.clone(), note)),
+            None if record.is_paused || !is_requested => {}
+            None => drop(self.duty.recorded.insert(record.id.clone(), record)),
             Some(why) => {
-                if let Some(job) = self.jobs.get_mut(&note.id) {
-                    job.say(NoticeLevel::Warning, &format!("it is not frozen, because that cannot be noted: {why}"));
+                if let Some(job) = self.jobs.get_mut(&record.id) {
+                    job.add_notice(
+                        NoticeLevel::Warning,
+                        &format!("it is not frozen, because the journal cannot record it: {why}"),
+                    );
                 }
             }
         }
     }
 
-    /// An engine has paused a job, or lets it go on. Whoever has turns is the engine's from now on, or is so no longer.
+    /// Handles a pause by the engine, or its end: a job with turns belongs to the engine while it is paused.
     pub(super) fn paused_by_engine(&mut self, id: &ContainerId, is_paused: bool) {
         let duty = &mut self.duty;
-        let note = if is_paused { duty.noted.remove(id) } else { duty.paused.remove(id) };
-        let Some(note) = note.map(|note| Freezable { is_paused, ..note }) else { return };
-        let cgroup = PathBuf::from(&note.cgroup);
+        let record = if is_paused { duty.recorded.remove(id) } else { duty.paused.remove(id) };
+        let Some(record) = record.map(|record| Freezable { is_paused, ..record }) else { return };
+        let cgroup = PathBuf::from(&record.cgroup);
         if is_paused {
             duty.leave.push(cgroup);
-            duty.paused.insert(id.clone(), note.clone());
+            duty.paused.insert(id.clone(), record.clone());
         } else {
             duty.leave.retain(|path| *path != cgroup);
-            // It was frozen for the engine once more, should that have come after the engine let it go on.
+            // The guard may have frozen it again after the engine unpaused it.
             if let Err(error) = freezer::thaw(&cgroup) {
-                self.publisher.health(Part::Freeze, Some(format!("{}: {error}; `flowcond restore` helps", note.name)));
+                self.publisher
+                    .health(Component::Freeze, Some(format!("{}: {error}; run `flowcond restore`", record.name)));
             }
         }
-        let is_ordered = self.actuator.order(Order::MayFreeze(note));
-        if is_ordered && !is_paused {
-            self.duty.asked.insert(id.clone()); // noted again, and forgotten once the guard has answered
+        let was_requested = self.actuator.request(Request::MayFreeze(record));
+        if was_requested && !is_paused {
+            self.duty.requested.insert(id.clone()); // recorded again, and forgotten once the guard has reported
         }
         self.share_gpus();
     }
 }
 
-/// What the policy gives a job of this GPU, or of the node, if it ranks nobody on GPUs. `None`: it is not ranked there, because nothing is
-/// known of its work yet or something else limits it, and so it is not frozen.
+/// Returns the job's share of this GPU, or of the node if the policy does not rank jobs on GPUs. `None`: the job is not ranked on the GPU,
+/// because its work is unknown or something else limits it, and is not frozen.
 fn share_of(plan: &ContainerPlan, gpu: u32) -> Option<f64> {
     if plan.gpus.is_empty() {
         return Some(plan.share.fraction());
@@ -169,7 +174,7 @@ fn share_of(plan: &ContainerPlan, gpu: u32) -> Option<f64> {
     Some(on_gpu.share.fraction())
 }
 
-/// What the journal is to know of a job before it is frozen; `None` where it cannot be.
+/// Returns the journal's record of a job that may be frozen; `None` if it cannot be frozen.
 fn freezable(job: &Job) -> Option<Freezable> {
     let target = &job.target;
     Some(Freezable {

@@ -1,6 +1,6 @@
-//! What the loop sees and publishes. Imports: the loop, observations, host's systemd, model.
+//! Observations for the governor and snapshots for clients. Imports: the loop, observations, host's systemd, model.
 
-use super::event::Part;
+use super::event::Component;
 use super::governing::Governing;
 use super::journal::unix_ms;
 use super::observe::{observe, status_of};
@@ -9,25 +9,25 @@ use crate::host::systemd;
 use crate::model::{self, ContainerObservation, EventKind, GpuUse, Millis, NodeObservation, NodeStatus};
 
 impl Governing {
-    /// Everything that the governor may know at `now`, with the block of time. `close` is for a tick, which also tells of the block.
+    /// Observes everything that the governor may know at `now`, with the holdback block. `close`: for a tick, which also reports the block.
     pub(super) fn observed(&mut self, now: Millis, close: bool) -> NodeObservation {
         let holdback = self.blocks.now(&self.settings.policy, now);
         if close {
             let matters = !self.limits.is_paused() && !self.jobs.is_empty();
-            if let Some(text) = self.blocks.turned(holdback, matters) {
-                self.publisher.tell(EventKind::Holdback, None, text);
+            if let Some(text) = self.blocks.transition(holdback, matters) {
+                self.publisher.emit(EventKind::Holdback, None, text);
             }
         }
-        if let Some(problem) = self.gpus.turned() {
-            self.publisher.health(Part::GpuDriver, problem);
+        if let Some(problem) = self.gpus.health_change() {
+            self.publisher.health(Component::GpuDriver, problem);
         }
         let observed = observe(self.node, &mut self.jobs, (&self.limits, &self.gpus), now, close);
-        self.tell_of_gpu_memory(&observed);
+        self.warn_of_full_gpus(&observed);
         NodeObservation { holdback, ..observed }
     }
 
-    /// Whose GPU is nearly full, before somebody fails for it.
-    fn tell_of_gpu_memory(&mut self, node: &NodeObservation) {
+    /// Warns jobs whose GPU is nearly full, before an allocation fails.
+    fn warn_of_full_gpus(&mut self, node: &NodeObservation) {
         for container in &node.containers {
             let others = node.containers.iter().filter(|other| other.id != container.id);
             let others = others.map(|other| -> &[GpuUse] { &other.gpus });
@@ -51,7 +51,7 @@ impl Governing {
             let job = all.get_mut(&observed.id)?;
             job.was_published = true;
             let forecast = governor.forecast(&observed.id);
-            job.price = forecast.map(|forecast| forecast.per_unit).or(job.price);
+            job.cost_per_unit = forecast.map(|forecast| forecast.per_unit).or(job.cost_per_unit);
             Some(status_of(job, drifts, observed, forecast, cores))
         };
         let mut jobs: Vec<_> = containers.into_iter().filter_map(with_job).collect();

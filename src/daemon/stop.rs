@@ -1,7 +1,7 @@
-//! The end of the daemon: what was read is saved, and limits are restored, as configured. Imports: the loop, the actuator, host's systemd,
-//! limits, model.
+//! The end of the daemon: log positions are saved, and limits are restored if so configured. Imports: the loop, the actuator, host's
+//! systemd, limits, model.
 
-use super::actuator::Order;
+use super::actuator::Request;
 use super::event::Event;
 use super::governing::{Governing, moment};
 use super::positions;
@@ -13,37 +13,37 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval, sleep_until};
 
-/// Restoring at the end must fit in the time that systemd gives a service to stop.
+/// Time limit of a stop; it must fit in systemd's stop timeout.
 const STOP_WITHIN: Duration = Duration::from_secs(60);
 
 impl Governing {
-    /// Saves what was read and restores, as configured. Whoever has something to tell is heard meanwhile.
+    /// Saves log positions and restores limits, as configured. Events are still received meanwhile.
     pub(super) async fn stop(&mut self, inbox: &mut mpsc::Receiver<Event>, alive: &mut Interval) {
         systemd::notify(&systemd::Notice::Stopping);
         self.duty.end();
-        self.learn_from_departed(Millis(u64::MAX));
-        let mut orders: Vec<Order> = vec![Order::Thaw];
-        orders.extend(positions::unsaved(&self.jobs).into_iter().map(Order::Positions));
+        self.learn_from_drained(Millis(u64::MAX));
+        let mut requests: Vec<Request> = vec![Request::Thaw];
+        requests.extend(positions::unsaved(&self.jobs).into_iter().map(Request::SavePositions));
         let mut stopped = false;
         let restore = self.settings.on_exit == OnExit::Restore;
         for effect in self.limits.handle(machine::Event::Stop { restore }, moment()) {
             match effect {
-                Effect::Do(work) => orders.push(self.order_of(work)),
+                Effect::Do(work) => requests.push(self.limits_request(work)),
                 Effect::Stopped => stopped = true,
                 effect => self.carry_out(effect),
             }
         }
-        let room = self.actuator.orders();
-        let asking = async move {
-            for order in orders {
-                let _ = room.send(order).await; // the task ends after its handle
+        let sender = self.actuator.requests();
+        let sending = async move {
+            for request in requests {
+                let _ = sender.send(request).await; // the task ends after its handle
             }
         };
-        tokio::pin!(asking);
-        let (mut asked, deadline) = (false, Instant::now() + STOP_WITHIN);
-        while !(asked && stopped) {
+        tokio::pin!(sending);
+        let (mut sent, deadline) = (false, Instant::now() + STOP_WITHIN);
+        while !(sent && stopped) {
             tokio::select! {
-                () = &mut asking, if !asked => asked = true,
+                () = &mut sending, if !sent => sent = true,
                 Some(event) = inbox.recv() => if let Event::Restored(restored) = event {
                     let machine::Restored { back, left, failed, .. } = &restored;
                     tracing::info!(back = back.len(), ?left, ?failed, "restored");
@@ -54,7 +54,7 @@ impl Governing {
                 },
                 _ = alive.tick() => systemd::notify(&systemd::Notice::Alive),
                 () = sleep_until(deadline) => {
-                    return tracing::error!("not everything was restored in time; run `flowcond restore`");
+                    return tracing::error!("not everything was restored before the time limit; run `flowcond restore`");
                 }
             }
         }

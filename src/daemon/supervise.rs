@@ -1,7 +1,7 @@
-//! The tasks beside the loop: one that ends before the daemon does, by a panic above all, ends the daemon.
+//! Supervision of the tasks beside the loop: if one ends before the daemon does, usually by a panic, the daemon ends.
 //!
-//! A loop without its actuator would wait for outcomes for ever and look alive to the service manager. A daemon that ends with an error
-//! is started again, and its unit puts the original limits back before. Imports: nothing.
+//! Without its actuator, the loop would wait for outcomes for ever and look alive to the service manager. A daemon that ends with an
+//! error is restarted, and its unit restores the original limits before that. Imports: nothing.
 
 use super::error::DaemonError;
 use futures_util::StreamExt;
@@ -13,10 +13,10 @@ use std::thread;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// Threads without whom the daemon does not do what it promises. Others tell by themselves that they are gone.
+/// Threads without which the daemon cannot do its work. Other threads report their own end.
 const THREADS: [(&str, &str); 1] = [("logs", "the thread that reads logs")];
 
-/// What runs beside the loop.
+/// The tasks that run beside the loop.
 pub(super) struct Tasks {
     running: FuturesUnordered<BoxFuture<'static, DaemonError>>,
 }
@@ -28,12 +28,12 @@ impl Tasks {
         tasks
     }
 
-    /// Watches a task that should outlive the loop.
+    /// Watches a task that must outlive the loop.
     pub fn watch(&self, task: &'static str, handle: JoinHandle<()>) {
         let ended = async move {
             let why = match handle.await {
                 Ok(()) => "it has ended".to_owned(),
-                Err(error) if error.is_panic() => format!("it panicked: {}", words(&*error.into_panic())),
+                Err(error) if error.is_panic() => format!("it panicked: {}", message_of(&*error.into_panic())),
                 Err(error) => error.to_string(),
             };
             DaemonError::Died { task, why }
@@ -41,7 +41,7 @@ impl Tasks {
         self.running.push(ended.boxed());
     }
 
-    /// The first to end, which none should.
+    /// Returns the error of the first task that ends.
     pub async fn first_to_end(&mut self) -> DaemonError {
         match self.running.next().await {
             Some(error) => error,
@@ -52,38 +52,38 @@ impl Tasks {
 
 static DAEMONS: Mutex<Vec<mpsc::UnboundedSender<DaemonError>>> = Mutex::new(Vec::new());
 
-/// Threads have no handle that could be awaited: each daemon of this process is told of the panics of [`THREADS`].
+/// Returns the error of a thread in [`THREADS`] that panics. A thread has no handle to await, so each daemon of this process is notified.
 fn thread_panicked() -> impl Future<Output = DaemonError> + Send + 'static {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |panicked| {
             before(panicked);
-            tell(panicked);
+            notify_daemons(panicked);
         }));
     });
-    let (sender, mut told) = mpsc::unbounded_channel();
+    let (sender, mut panics) = mpsc::unbounded_channel();
     let mut daemons = DAEMONS.lock().unwrap_or_else(PoisonError::into_inner);
     daemons.retain(|daemon| !daemon.is_closed());
     daemons.push(sender);
     async move {
-        match told.recv().await {
+        match panics.recv().await {
             Some(error) => error,
             None => std::future::pending().await,
         }
     }
 }
 
-fn tell(panicked: &PanicHookInfo<'_>) {
+fn notify_daemons(panicked: &PanicHookInfo<'_>) {
     let current = thread::current();
     let Some((_, task)) = THREADS.iter().find(|(name, _)| current.name() == Some(name)) else { return };
     for daemon in DAEMONS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        let why = format!("it panicked: {}", words(panicked.payload()));
-        let _ = daemon.send(DaemonError::Died { task, why }); // that daemon has ended
+        let why = format!("it panicked: {}", message_of(panicked.payload()));
+        let _ = daemon.send(DaemonError::Died { task, why }); // that daemon may have ended
     }
 }
 
-fn words(payload: &(dyn std::any::Any + Send)) -> &str {
+fn message_of(payload: &(dyn std::any::Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }
@@ -103,10 +103,10 @@ mod tests {
 
     type Running = (JoinHandle<Result<(), DaemonError>>, mpsc::Sender<Control>, TempDir, MutexGuard<'static, ()>);
 
-    /// On a busy machine the end may be late.
-    const AT_LAST: Duration = Duration::from_secs(60);
+    /// The end may be late on a busy machine.
+    const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-    /// One at a time: a thread that panics ends all daemons of the process.
+    /// Starts a daemon. Only one at a time, because a thread that panics ends all daemons of the process.
     async fn daemon() -> Running {
         static ALONE: Mutex<()> = Mutex::const_new(());
         let alone = ALONE.lock().await;
@@ -120,27 +120,27 @@ mod tests {
             history: HistorySettings { enabled: false, ..HistorySettings::default() },
             ..Settings::default()
         };
-        let (control, told) = mpsc::channel(1);
+        let (control, signals) = mpsc::channel(1);
         let (ready, is_ready) = oneshot::channel();
         let reread = Box::new(|| Err(Vec::new()));
-        let running = tokio::spawn(run(settings, reread, told, Some(ready)));
+        let running = tokio::spawn(run(settings, reread, signals, Some(ready)));
         is_ready.await.unwrap();
         (running, control, dir, alone)
     }
 
-    /// On one thread the journal may not block, and the actuator panics at its first order.
+    /// With one runtime thread the journal may not block, so the actuator panics at its first request.
     #[tokio::test]
     async fn a_daemon_whose_actuator_panics_ends_with_an_error() {
         let (running, _control, dir, _alone) = daemon().await;
-        let mut asking = UnixStream::connect(dir.path().join("s.sock")).await.unwrap();
-        asking.write_all(b"POST /v1/restore HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-        let ended = timeout(AT_LAST, running).await.expect("it ends").unwrap();
-        let told = ended.unwrap_err().to_string();
-        assert!(told.contains("actuator") && told.contains("flowcond restore"), "{told}");
+        let mut client = UnixStream::connect(dir.path().join("s.sock")).await.unwrap();
+        client.write_all(b"POST /v1/restore HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+        let ended = timeout(TIME_LIMIT, running).await.expect("it ends").unwrap();
+        let message = ended.unwrap_err().to_string();
+        assert!(message.contains("actuator") && message.contains("flowcond restore"), "{message}");
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_daemon_whose_log_thread_panics_ends_with_an_error_and_another_threads_panic_is_its_own() {
+    async fn a_panic_of_the_log_thread_ends_the_daemon_and_one_of_another_thread_does_not() {
         let (running, control, dir, _alone) = daemon().await;
         let panic = |name: &str| {
             let thread = std::thread::Builder::new().name(name.to_owned());
@@ -150,7 +150,7 @@ mod tests {
         let client = Client::new(&dir.path().join("s.sock"), Duration::from_secs(2));
         assert!(client.get::<serde_json::Value>("/v1/status").await.is_ok());
         panic("logs");
-        let ended = timeout(AT_LAST, running).await.expect("it ends").unwrap();
+        let ended = timeout(TIME_LIMIT, running).await.expect("it ends").unwrap();
         assert!(ended.unwrap_err().to_string().contains("a bad line"));
         drop(control);
     }
@@ -159,6 +159,6 @@ mod tests {
     async fn a_daemon_that_is_told_to_stop_ends_without_an_error() {
         let (running, control, _dir, _alone) = daemon().await;
         control.send(Control::Stop).await.unwrap();
-        assert!(timeout(AT_LAST, running).await.expect("it ends").unwrap().is_ok());
+        assert!(timeout(TIME_LIMIT, running).await.expect("it ends").unwrap().is_ok());
     }
 }

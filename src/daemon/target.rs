@@ -1,4 +1,4 @@
-//! Where a job's limits are written: shared by the loop, which reads them, and the actuator, which writes them.
+//! The handle on a job's limits, shared by the loop, which reads them, and the actuator, which writes them.
 
 use crate::host::cgroup::Cgroup;
 use crate::host::docker::EngineName;
@@ -7,18 +7,18 @@ use crate::model::{ContainerId, EngineMark, Runtime};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One container's handle for reading and writing limits. Cheap to clone.
+/// Handle for reading and writing one container's limits. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub id: ContainerId,
     pub name: String,
     pub runtime: Runtime,
     pub started_unix_ms: u64,
-    /// Which engine it is in.
+    /// Engine that runs it.
     pub mark: Option<EngineMark>,
-    /// The engine must not be asked to update it: that could take its GPUs away.
+    /// Whether the engine must not be asked to update it, because that could remove its GPUs.
     pub gpu_hook: bool,
-    /// The systemd unit that owns its cgroup, where systemd does.
+    /// The systemd unit that owns its cgroup, if there is one.
     pub unit: Option<String>,
     cgroup: Arc<Mutex<Cgroup>>,
 }
@@ -37,19 +37,19 @@ impl Target {
         }
     }
 
-    /// Whoever is asked to write its limits may do it late: an engine or systemd.
-    pub fn is_late(&self) -> bool {
+    /// Whether writes go through an engine or systemd, which may apply them late.
+    pub fn is_deferred(&self) -> bool {
         self.runtime == Runtime::Docker || self.unit.is_some()
     }
 
-    /// The cgroup, for a moment: each use is a few reads or one write of control files.
+    /// Locks the cgroup, for a few reads or one write of control files.
     pub fn cgroup(&self) -> MutexGuard<'_, Cgroup> {
         // Control files have no state that a panic could leave half-changed.
         self.cgroup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The systemd unit of an engine's container, where the engine leaves cgroups to systemd.
+/// Returns the systemd unit of an engine's container, if the engine leaves cgroups to systemd.
 pub(super) fn unit(id: &ContainerId, engine: EngineName, driver: &str) -> Option<String> {
     let prefix = match engine {
         EngineName::Docker => "docker",
@@ -58,8 +58,8 @@ pub(super) fn unit(id: &ContainerId, engine: EngineName, driver: &str) -> Option
     (driver == "systemd").then(|| format!("{prefix}-{}.scope", id.as_str()))
 }
 
-/// The unit of the system's manager that owns the cgroup of a command. One of a user's own manager is not the system's to change: its
-/// might be another unit of that name.
+/// Returns the unit of the system manager that owns the cgroup of a command. Units of a user's manager are left out: the system manager
+/// may have another unit of the same name.
 pub(super) fn unit_of_scope(cgroup: &Path) -> Option<String> {
     let name = cgroup.file_name()?.to_str()?;
     let is_users = cgroup.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"user@"));

@@ -1,12 +1,12 @@
-//! What the daemon's tests share: an engine that answers as a test says, jobs whose cgroups are folders, and a loop around them.
+//! Helpers of the daemon's tests: an engine with scripted replies, jobs whose cgroups are folders, and a loop around them.
 //! Imports: as the daemon.
 
 use super::actuator::Actuator;
 use super::claims::ClaimReader;
 use super::event::Event;
-use super::governing::{Asked, Asks, Governing, moment};
+use super::executor::Executor;
+use super::governing::{EngineLink, Governing, Requests, moment};
 use super::gpus::Gpus;
-use super::hands::Hands;
 use super::history::History;
 use super::job::Job;
 use super::journal::Journal;
@@ -21,7 +21,7 @@ use crate::host::cgroup::Cgroup;
 use crate::host::docker::{Conversion, Engine, EngineAddress, EngineInfo, EngineName};
 use crate::host::store::Original;
 use crate::limits::machine::{self, At};
-use crate::limits::{Ledger, Promised};
+use crate::limits::{Journalled, Ledger};
 use crate::model::{Bytes, ContainerId, CpuWeight, EngineMark, Limits, Millis, Runtime, Setting};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -40,32 +40,32 @@ pub(super) fn low(mib: u64) -> Setting {
     Setting::MemoryLow(Bytes(mib << 20))
 }
 
-/// Sixty-four digits, as an engine's ids have.
+/// An id of 64 hexadecimal digits, as engines have.
 pub(super) fn id(number: u8) -> ContainerId {
     ContainerId::new(&format!("{number:02x}").repeat(32))
 }
 
-/// What an engine answers to `METHOD /path` with a body; `None`: nothing, for ever.
+/// Reply of the engine to `METHOD /path` with a body; `None`: it never replies.
 type Answer = dyn Fn(&str, &str) -> Option<(u16, String)> + Send + Sync;
 
-/// An engine at a socket of its own.
+/// An engine at its own socket.
 pub(super) struct FakeEngine {
     dir: TempDir,
-    pub asked: Arc<Mutex<Vec<String>>>,
+    pub requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl FakeEngine {
     pub fn start(answer: impl Fn(&str, &str) -> Option<(u16, String)> + Send + Sync + 'static) -> FakeEngine {
         let dir = TempDir::new().unwrap();
         let listener = UnixListener::bind(dir.path().join("engine.sock")).unwrap();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (answer, seen): (Arc<Answer>, _) = (Arc::new(answer), asked.clone());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (answer, received): (Arc<Answer>, _) = (Arc::new(answer), requests.clone());
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
-                let (answer, seen) = (answer.clone(), seen.clone());
+                let (answer, received) = (answer.clone(), received.clone());
                 tokio::spawn(async move {
                     let (line, body) = request(&mut stream).await;
-                    seen.lock().unwrap().push(format!("{line} {body}"));
+                    received.lock().unwrap().push(format!("{line} {body}"));
                     let Some((status, text)) = answer(&line, &body) else { return std::future::pending().await };
                     let head = format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nconnection: close");
                     let whole = format!("{head}\r\ncontent-length: {}\r\n\r\n{text}", text.len());
@@ -73,7 +73,7 @@ impl FakeEngine {
                 });
             }
         });
-        FakeEngine { dir, asked }
+        FakeEngine { dir, requests }
     }
 
     pub fn socket(&self) -> PathBuf {
@@ -84,7 +84,7 @@ impl FakeEngine {
         Engine::new(EngineAddress::parse(self.socket().to_str().unwrap()).unwrap())
     }
 
-    /// A writer that is connected to it.
+    /// Returns a writer that is connected to this engine.
     pub fn writer(&self) -> Writer {
         let connected = Connected::default();
         let mark = EngineMark { socket: self.socket().display().to_string(), ..info().mark };
@@ -115,7 +115,7 @@ async fn request(stream: &mut tokio::net::UnixStream) -> (String, String) {
     }
 }
 
-/// A cgroup v2 host with a runc of before 1.3.2.
+/// A cgroup v2 host with runc older than 1.3.2.
 pub(super) fn info() -> EngineInfo {
     EngineInfo {
         name: EngineName::Docker,
@@ -132,12 +132,12 @@ pub(super) fn info() -> EngineInfo {
 }
 
 /// A cgroup v2 made of files.
-pub(super) struct Folder(pub TempDir);
+pub(super) struct FakeCgroup(pub TempDir);
 
-impl Folder {
-    /// With weight 100 and 8 MiB of protected memory.
-    pub fn new() -> Folder {
-        let folder = Folder(TempDir::new().unwrap());
+impl FakeCgroup {
+    /// Creates one with weight 100 and 8 MiB of protected memory.
+    pub fn new() -> FakeCgroup {
+        let folder = FakeCgroup(TempDir::new().unwrap());
         for (file, text) in [("cpu.weight", "100\n"), ("memory.low", "8388608\n"), ("cgroup.events", "populated 1\n")] {
             folder.put(file, text);
         }
@@ -157,29 +157,29 @@ impl Folder {
     }
 }
 
-/// A journal in a folder of its own, and a writer that is connected to this engine.
-pub(super) fn hands(engine: &FakeEngine) -> (TempDir, Hands) {
+/// Returns an executor with a new journal and a writer that is connected to this engine.
+pub(super) fn executor(engine: &FakeEngine) -> (TempDir, Executor) {
     let dir = TempDir::new().unwrap();
     let (journal, _) = Journal::open(dir.path()).unwrap();
-    (dir, Hands { journal, writer: engine.writer(), pulse: Pulse::default() })
+    (dir, Executor { journal, writer: engine.writer(), pulse: Pulse::default() })
 }
 
-/// What a journal remembers of a target whose limits have not been changed yet.
+/// Returns the journal's row for a target whose limits have not been changed yet.
 pub(super) fn original(target: &Target) -> Original {
     let original = target.cgroup().limits();
-    super::journal::original_of(target, &Promised { original, engine: None })
+    super::journal::original_of(target, &Journalled { original, engine: None })
 }
 
-/// A loop without an engine of its own, and whatever it is to be told.
-pub(super) struct House {
+/// The loop, optionally with an engine, and its inbox.
+pub(super) struct TestDaemon {
     pub governing: Governing,
     pub inbox: mpsc::Receiver<Event>,
     pub events: mpsc::Sender<Event>,
     _state: TempDir,
 }
 
-impl House {
-    pub fn new(engine: Option<&FakeEngine>) -> House {
+impl TestDaemon {
+    pub fn new(engine: Option<&FakeEngine>) -> TestDaemon {
         let state = TempDir::new().unwrap();
         let settings = Settings {
             state_dir: state.path().to_owned(),
@@ -192,41 +192,42 @@ impl House {
         let (events, inbox) = mpsc::channel(super::EVENTS_AT_MOST);
         let (commands, _) = mpsc::channel(1);
         let (recordings, _) = mpsc::channel(1);
-        let (questions, asked) = mpsc::channel(1);
+        let (history_queries, history_requests) = mpsc::channel(1);
         let engine = engine.map(FakeEngine::engine);
         let (watched, _) = watch::channel(BTreeSet::new());
-        let asks = Asks { engine: engine.clone(), events: events.clone(), watched };
+        let engine_link = EngineLink { engine: engine.clone(), events: events.clone(), watched };
         let (actuator, _) = Actuator::start(journal, engine.clone(), events.clone());
         if engine.is_some() {
             actuator.connected(info());
         }
         let logs = LogReader::start(engine);
-        let history = History::start(&settings, events.clone(), asked);
-        let publisher = Publisher::new(commands, recordings, questions, history);
+        let history = History::start(&settings, events.clone(), history_requests);
+        let publisher = Publisher::new(commands, recordings, history_queries, history);
         let reader = ClaimReader::new(events.clone());
         let same = settings.clone();
         let reread = Box::new(move || Ok(same.clone()));
-        let gpus = Gpus::start(None, asks.events.clone());
-        let governing = Governing::new(settings, reread, remembered, actuator, (logs, reader, gpus), asks, publisher);
-        House { governing, inbox, events, _state: state }
+        let gpus = Gpus::start(None, engine_link.events.clone());
+        let governing =
+            Governing::new(settings, reread, remembered, actuator, (logs, reader, gpus), engine_link, publisher);
+        TestDaemon { governing, inbox, events, _state: state }
     }
 
-    /// Governs a job in a folder.
-    pub fn add(&mut self, id: &ContainerId, name: &str, folder: &Folder, runtime: Runtime) {
+    /// Begins to govern a job whose cgroup is this folder.
+    pub fn add(&mut self, id: &ContainerId, name: &str, folder: &FakeCgroup, runtime: Runtime) {
         let mut target = folder.target(id.clone(), name, runtime);
         target.started_unix_ms = u64::MAX; // after the daemon
         let job = Job::new(target, None, &BTreeMap::new());
         self.governing.begin(Ok((job, None)), id);
     }
 
-    /// As if a decision had been made.
+    /// Writes these settings as if they had been decided.
     pub async fn write(&mut self, id: &ContainerId, settings: &[Setting]) {
         let changes = settings.iter().map(|to| {
-            let from = self.ledger(id).stands().get(to.kind()).unwrap();
+            let from = self.ledger(id).current().get(to.kind()).unwrap();
             crate::model::LimitChange { id: id.clone(), from, to: *to }
         });
         let changes = changes.collect();
-        self.governing.tell_limits(machine::Event::Decided(changes));
+        self.governing.handle_limits(machine::Event::Decided(changes));
         self.settle().await;
     }
 
@@ -238,10 +239,10 @@ impl House {
         }
     }
 
-    /// Asks and handles events until there is an answer.
+    /// Sends a command and handles events until there is a reply.
     pub async fn ask(&mut self, command: Command) -> Result<String, Refusal> {
         let (reply, mut answer) = oneshot::channel();
-        self.governing.obey(Request { command, asked_by: "a test".to_owned(), reply });
+        self.governing.handle_request(Request { command, asked_by: "a test".to_owned(), reply });
         loop {
             tokio::select! {
                 answer = &mut answer => return answer.unwrap(),
@@ -258,22 +259,22 @@ impl House {
         *self.ledger(id).original()
     }
 
-    /// As at a look of the loop, so much later than now.
+    /// Lets the machine of limits look, at this time from now.
     pub fn look(&mut self, later: Millis) {
         let at = moment();
-        self.governing.tell_limits_at(machine::Event::Passed, At { now: at.now.after(later), ..at });
+        self.governing.handle_limits_at(machine::Event::TimePassed, At { now: at.now.after(later), ..at });
     }
 
-    /// As at a tick of the loop: what stands is read and compared.
+    /// Reads the current limits and checks them for drift, as a tick does.
     pub fn look_for_drift(&mut self) {
         let readings = self.governing.readings();
-        self.governing.tell_limits(machine::Event::Looked(readings));
+        self.governing.handle_limits(machine::Event::LimitsRead(readings));
     }
 }
 
-/// Nothing is asked of this loop.
-pub(super) fn nothing_asked() -> (Asked, mpsc::Sender<Request>) {
+/// Returns client requests without senders other than the one returned.
+pub(super) fn client_requests() -> (Requests, mpsc::Sender<Request>) {
     let (sender, requests) = mpsc::channel(4);
     let (_, recorders) = mpsc::channel(1);
-    (Asked { requests, recorders }, sender)
+    (Requests { requests, recorders }, sender)
 }

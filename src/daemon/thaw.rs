@@ -1,10 +1,10 @@
-//! Lets everything go on that an earlier daemon, or this one, may have frozen: at the start, at the end, and by `flowcond restore`.
+//! Thaws everything that this daemon or an earlier one may have frozen: at the start, at the end, and by `flowcond restore`.
 //!
-//! What an engine has paused is the engine's: it is asked, briefly, and where it does not answer the journal's last word counts.
-//! Everything else is thawed, because a job that stands still for nobody is the worst that could be left behind. Imports: host's freezer
-//! and store, hands, writer, model.
+//! Containers that their engine paused belong to the engine. It is asked, with a short time limit; if it does not answer, the last
+//! record in the journal counts. Everything else is thawed, because a job that stays frozen is the worst that could be left behind.
+//! Imports: host's freezer and store, executor, writer, model.
 
-use super::hands::Hands;
+use super::executor::Executor;
 use super::writer::Writer;
 use crate::host::store::Freezable;
 use crate::host::{freezer, node};
@@ -14,12 +14,12 @@ use std::time::Duration;
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
-/// How long an engine may take to say whether it has paused one. One that did not is not asked about the next.
+/// Time limit for the engine's answer about one container. An engine that exceeds it is not asked again.
 const ENGINE_ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
-/// Thaws all that the journal says may be frozen, and forgets it; the answer is what could not be thawed.
-pub(super) async fn everything(hands: &mut Hands) -> Vec<String> {
-    let jobs = match block_in_place(|| hands.journal.freezable()) {
+/// Thaws all that the journal says may be frozen, and removes it from the journal. Returns what could not be thawed.
+pub(super) async fn thaw_all(executor: &mut Executor) -> Vec<String> {
+    let jobs = match block_in_place(|| executor.journal.freezable()) {
         Ok(jobs) => jobs,
         Err(why) => return vec![why],
     };
@@ -28,14 +28,14 @@ pub(super) async fn everything(hands: &mut Hands) -> Vec<String> {
     for job in jobs.into_iter() {
         if job.boot_id == this_boot {
             let paused = match job.runtime {
-                Runtime::Docker if engine_answers => is_paused(&hands.writer, &job).await,
+                Runtime::Docker if engine_answers => is_paused(&executor.writer, &job).await,
                 Runtime::Docker => None,
                 Runtime::Scope => Some(false),
             };
             engine_answers &= paused.is_some();
             match paused {
                 Some(true) => {}
-                // The engine's, as far as is known: it is asked again by whoever comes next.
+                // Paused by the engine, as far as is known: the next run of this function asks again.
                 None if job.is_paused => continue,
                 _ => {
                     if let Err(error) = freezer::thaw(Path::new(&job.cgroup)) {
@@ -45,12 +45,12 @@ pub(super) async fn everything(hands: &mut Hands) -> Vec<String> {
                 }
             }
         }
-        failed.extend(block_in_place(|| hands.journal.forget_freezable(&job.id)).err());
+        failed.extend(block_in_place(|| executor.journal.forget_freezable(&job.id)).err());
     }
     failed
 }
 
-/// Whether its engine has it paused; `None`: the engine does not answer. One that the engine does not know is nobody's.
+/// Whether its engine has paused the container; `None` if the engine does not answer, `false` if it does not know the container.
 async fn is_paused(writer: &Writer, job: &Freezable) -> Option<bool> {
     let engine = writer.engine.as_ref()?;
     let asking = async {
@@ -69,10 +69,10 @@ async fn is_paused(writer: &Writer, job: &Freezable) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FakeEngine, Folder, hands, id};
+    use super::super::testing::{FakeCgroup, FakeEngine, executor, id};
     use super::*;
 
-    fn note(number: u8, folder: &Folder, runtime: Runtime, is_paused: bool) -> Freezable {
+    fn note(number: u8, folder: &FakeCgroup, runtime: Runtime, is_paused: bool) -> Freezable {
         Freezable {
             id: id(number),
             runtime,
@@ -83,8 +83,8 @@ mod tests {
         }
     }
 
-    fn frozen() -> Folder {
-        let folder = Folder::new();
+    fn frozen() -> FakeCgroup {
+        let folder = FakeCgroup::new();
         folder.put("cgroup.freeze", "1");
         folder
     }
@@ -95,47 +95,47 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn everything_goes_on_and_is_forgotten_but_what_its_engine_has_paused() {
+    async fn everything_is_thawed_and_forgotten_except_what_the_engine_paused() {
         for (runtime, paused, frozen_afterwards) in
             [(Runtime::Docker, false, "0"), (Runtime::Docker, true, "1"), (Runtime::Scope, true, "0")]
         {
             let engine = FakeEngine::start(move |_, _| inspected(paused));
-            let (_dir, mut hands) = hands(&engine);
+            let (_dir, mut executor) = executor(&engine);
             let folder = frozen();
-            hands.journal.note_freezable(&note(1, &folder, runtime, false)).unwrap();
-            assert_eq!(everything(&mut hands).await, Vec::<String>::new());
+            executor.journal.note_freezable(&note(1, &folder, runtime, false)).unwrap();
+            assert_eq!(thaw_all(&mut executor).await, Vec::<String>::new());
             assert_eq!(folder.text("cgroup.freeze"), frozen_afterwards, "{runtime:?} {paused}");
-            assert!(hands.journal.freezable().unwrap().is_empty());
+            assert!(executor.journal.freezable().unwrap().is_empty());
         }
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn an_engine_that_is_silent_holds_nobody_up_and_keeps_what_it_was_known_to_have_paused() {
+    async fn a_silent_engine_delays_nothing_and_containers_recorded_as_paused_stay_frozen() {
         let engine = FakeEngine::start(|_, _| None);
-        let (_dir, mut hands) = hands(&engine);
+        let (_dir, mut executor) = executor(&engine);
         let folders = [frozen(), frozen(), frozen()];
         for (number, folder, is_paused) in [(1, &folders[0], false), (2, &folders[1], true), (3, &folders[2], false)] {
-            hands.journal.note_freezable(&note(number, folder, Runtime::Docker, is_paused)).unwrap();
+            executor.journal.note_freezable(&note(number, folder, Runtime::Docker, is_paused)).unwrap();
         }
         let began = std::time::Instant::now();
-        assert_eq!(everything(&mut hands).await, Vec::<String>::new());
+        assert_eq!(thaw_all(&mut executor).await, Vec::<String>::new());
         assert!(began.elapsed() < 3 * ENGINE_ANSWERS_WITHIN, "it is asked once");
         assert_eq!(folders.each_ref().map(|folder| folder.text("cgroup.freeze")), ["0", "1", "0"]);
-        assert_eq!(hands.journal.freezable().unwrap(), [note(2, &folders[1], Runtime::Docker, true)]);
+        assert_eq!(executor.journal.freezable().unwrap(), [note(2, &folders[1], Runtime::Docker, true)]);
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_cannot_be_thawed_is_told_and_stays_noted_and_what_is_gone_does_not() {
+    async fn a_cgroup_that_cannot_be_thawed_stays_recorded_and_a_removed_one_does_not() {
         let engine = FakeEngine::start(|_, _| inspected(false));
-        let (_dir, mut hands) = hands(&engine);
-        let (no_freezer, gone) = (Folder::new(), Folder::new());
-        hands.journal.note_freezable(&note(1, &no_freezer, Runtime::Scope, false)).unwrap();
-        hands.journal.note_freezable(&note(2, &gone, Runtime::Scope, false)).unwrap();
+        let (_dir, mut executor) = executor(&engine);
+        let (no_freezer, gone) = (FakeCgroup::new(), FakeCgroup::new());
+        executor.journal.note_freezable(&note(1, &no_freezer, Runtime::Scope, false)).unwrap();
+        executor.journal.note_freezable(&note(2, &gone, Runtime::Scope, false)).unwrap();
         let other_boot = Freezable { boot_id: "another".to_owned(), ..note(3, &no_freezer, Runtime::Scope, false) };
-        hands.journal.note_freezable(&other_boot).unwrap();
+        executor.journal.note_freezable(&other_boot).unwrap();
         drop(gone);
-        let failed = everything(&mut hands).await;
+        let failed = thaw_all(&mut executor).await;
         assert!(failed.len() == 1 && failed[0].starts_with("job-1: "), "{failed:?}");
-        assert_eq!(hands.journal.freezable().unwrap().len(), 1);
+        assert_eq!(executor.journal.freezable().unwrap().len(), 1);
     }
 }

@@ -1,31 +1,31 @@
-//! Writes limits by whichever way belongs to a container: the engine, systemd, or the cgroup itself. Imports: host's engine and systemd,
-//! limits, targets, model.
+//! Writes limits through the engine, systemd or the cgroup, whichever a container needs. Imports: host's engine and systemd, limits,
+//! targets, model.
 
 use super::target::Target;
 use crate::host::docker::{Conversion, Engine, EngineError, EngineInfo, EngineName, Recorded, recorded};
 use crate::host::store::Original;
 use crate::host::systemd::Systemd;
-use crate::limits::{Record, Wrote, same};
+use crate::limits::{RecordResult, WriteResult, same};
 use crate::model::{EngineLimits, LimitKind, Runtime, Setting};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A bus that did not answer is left alone for so long.
+/// Time before a bus that did not reply is tried again.
 const BUS_AGAIN_AFTER: Duration = Duration::from_secs(60);
-/// The engine as last connected, with what was learnt of its weights.
+/// The engine's description at the last connection, with the detected conversion of its weights.
 pub(super) type Connected = Arc<Mutex<Option<EngineInfo>>>;
 
-/// Writes limits by whichever way belongs to the container.
+/// Writes limits through the engine, systemd or the cgroup.
 pub(super) struct Writer {
     pub engine: Option<Engine>,
     pub connected: Connected,
     systemd: Option<Systemd>,
-    /// It did not answer in time.
+    /// Whether it did not reply in time.
     bus_is_silent: AtomicBool,
     bus_again_at: Option<Instant>,
-    /// It has been asked for limits before, and what it still has is not known.
+    /// Until then its values are unknown: it may still apply limits that it was asked for.
     silent_until: Option<Instant>,
 }
 
@@ -41,7 +41,7 @@ impl Writer {
         }
     }
 
-    /// The engine's description, where it is connected.
+    /// Returns the engine's description, if it is connected.
     pub fn info(&self) -> Option<EngineInfo> {
         self.connected.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -57,7 +57,7 @@ impl Writer {
             match Systemd::connect().await {
                 Ok(systemd) => (self.systemd, self.bus_again_at) = (Some(systemd), None),
                 Err(error) => {
-                    tracing::warn!(%error, "no D-Bus");
+                    tracing::warn!(%error, "no connection to D-Bus");
                     self.bus_again_at = Some(Instant::now() + BUS_AGAIN_AFTER);
                     self.silent_until = self.bus_again_at.filter(|_| error.is_silent());
                 }
@@ -65,29 +65,29 @@ impl Writer {
         }
     }
 
-    /// Writes `settings`; `original`: the container's limits in the engine's own numbers.
-    pub async fn write(&self, target: &Target, original: &EngineLimits, settings: &[Setting]) -> Wrote {
+    /// Writes `settings`; `original`: the container's limits in the engine's units.
+    pub async fn write(&self, target: &Target, original: &EngineLimits, settings: &[Setting]) -> WriteResult {
         let mut failed = None;
-        match self.by_owner(target, original, settings).await {
+        match self.write_by_engine(target, original, settings).await {
             Ok(rest) => {
                 for setting in rest {
                     failed = self.by_cgroup(target, setting).await.err().or(failed);
                 }
             }
-            Err(error) if error.is_gone() => return Wrote::Gone,
+            Err(error) if error.is_gone() => return WriteResult::Gone,
             Err(error) => failed = Some(error.to_string()),
         }
         match failed {
-            Some(why) => Wrote::Failed(why),
+            Some(why) => WriteResult::Failed(why),
             None => {
                 self.correct_weight(target, original, settings).await;
-                Wrote::Done
+                WriteResult::Done
             }
         }
     }
 
-    /// Through the engine where it may be; what is left must be written to the cgroup.
-    async fn by_owner(
+    /// Writes through the engine where possible. Returns the settings that must be written to the cgroup.
+    async fn write_by_engine(
         &self,
         target: &Target,
         original: &EngineLimits,
@@ -104,7 +104,7 @@ impl Writer {
         Ok(rest)
     }
 
-    /// Engines write the block I/O weight behind systemd's back, and it is reverted by the next change of any property.
+    /// Whether systemd must write this setting: it reverts an I/O weight that the engine wrote at the next change of any property.
     fn is_systemds(&self, target: &Target, setting: Setting) -> bool {
         self.systemd.is_some() && target.unit.is_some() && matches!(setting, Setting::IoWeight(_))
     }
@@ -114,7 +114,7 @@ impl Writer {
         if let (Some(systemd), Some(unit), false) = (&self.systemd, &target.unit, is_silent) {
             match systemd.set(unit, setting).await {
                 Ok(()) => return Ok(()),
-                // The file is reverted by the next daemon-reload, and written again then.
+                // The next daemon-reload reverts the file; it is written again then.
                 Err(error) => {
                     tracing::debug!(%error, "written to the cgroup instead");
                     self.bus_is_silent.fetch_or(error.is_silent(), Ordering::Relaxed);
@@ -125,33 +125,33 @@ impl Writer {
         let is_silent =
             self.bus_is_silent.load(Ordering::Relaxed) || self.silent_until.is_some_and(|until| Instant::now() < until);
         match &target.unit {
-            // It stands in the file until systemd writes what it has itself, which nobody knows.
+            // The file is correct until systemd writes its own value, which is unknown.
             Some(unit) if is_silent => Err(format!("systemd does not answer, and may have another value for {unit}")),
             _ => Ok(()),
         }
     }
 
-    /// Engines turn `cpu_shares` into a weight in one of two ways; what was read back tells which, and it is asked once more.
+    /// Corrects the weight if the engine converts `cpu_shares` in the other of two ways, as the value that was read back shows.
     async fn correct_weight(&self, target: &Target, original: &EngineLimits, settings: &[Setting]) {
         let Some(Setting::CpuWeight(wanted)) = settings.iter().find(|s| matches!(s, Setting::CpuWeight(_))) else {
             return;
         };
         let Some(mut info) = self.info() else { return };
-        let stands = target.cgroup().limits().cpu_weight;
-        let Some(stands) = stands.filter(|now| !same(Setting::CpuWeight(*now), Setting::CpuWeight(*wanted))) else {
+        let current = target.cgroup().limits().cpu_weight;
+        let Some(current) = current.filter(|now| !same(Setting::CpuWeight(*now), Setting::CpuWeight(*wanted))) else {
             return;
         };
-        let detected = Conversion::detect(info.conversion.shares(*wanted), stands.number());
+        let detected = Conversion::detect(info.conversion.shares(*wanted), current.number());
         let Some(conversion) = detected.filter(|found| *found != info.conversion) else { return };
         tracing::info!(?conversion, "the engine converts CPU shares differently than expected");
         info.conversion = conversion;
         *self.connected.lock().unwrap_or_else(PoisonError::into_inner) = Some(info);
-        if let Err(error) = self.by_owner(target, original, &[Setting::CpuWeight(*wanted)]).await {
+        if let Err(error) = self.write_by_engine(target, original, &[Setting::CpuWeight(*wanted)]).await {
             tracing::debug!(%error, "the weight is corrected at the next tick");
         }
     }
 
-    /// Those of `written` that an engine may keep, what it has of all limits, and whether the container runs.
+    /// Returns the values of `written` that an engine may keep, its limits, and whether the container runs.
     async fn record(
         &self,
         original: &Original,
@@ -161,14 +161,14 @@ impl Writer {
         let (Some(engine), by_systemd) = (&self.engine, info.cgroup_driver == "systemd") else {
             return Ok((Vec::new(), EngineLimits::default(), false));
         };
-        // Where systemd has the cgroups, this one was never put into the record.
+        // If systemd manages the cgroups, the I/O weight was never written to the engine's record.
         let is_recorded = |s: &&Setting| !by_systemd || !matches!(s, Setting::IoWeight(_));
         let written = written.iter().filter(is_recorded).copied().collect();
         let (record, runs) = engine.record(&original.id).await?;
         Ok((written, record, runs))
     }
 
-    /// Whether the engine keeps one of these for the next run of a container, or may: it cannot be asked.
+    /// Whether the engine keeps one of these values for the next run of a container; also `true` if it cannot be asked.
     pub async fn is_in_record(&self, original: &Original, written: &[Setting]) -> bool {
         let Some(info) = self.info() else { return true };
         if of_another_engine(original, &info).is_some() {
@@ -183,68 +183,72 @@ impl Writer {
         }
     }
 
-    /// Whether whoever answers now is the engine of this container: another may have taken its socket since it was connected.
+    /// Whether the engine that answers now is that of this container: another may have taken over its socket since the connection.
     async fn is_of_this_engine(&self, original: &Original) -> bool {
         let Some(engine) = &self.engine else { return false };
         engine.info().await.is_ok_and(|info| of_another_engine(original, &info).is_none())
     }
 
-    /// Puts the engine's record of a container that does not run back, as far as it still has what we wrote: what its owner has changed
-    /// there since stays.
-    pub async fn return_record(&self, original: &Original, written: &[Setting]) -> Record {
+    /// Restores the engine's record of a container that does not run, where it still has values of ours. Values that its owner has set
+    /// since stay.
+    pub async fn restore_record(&self, original: &Original, written: &[Setting]) -> RecordResult {
         let (Some(engine), Some(info)) = (&self.engine, self.info()) else {
-            return Record::NotNow("it does not run, and its engine cannot be asked; restore again later".to_owned());
+            return RecordResult::Failed(
+                "it is not running, and its engine does not answer; start the engine and restore again".to_owned(),
+            );
         };
         if let Some(why) = of_another_engine(original, &info) {
-            return Record::NotNow(why);
+            return RecordResult::Failed(why);
         }
         let (written, record) = match self.record(original, written, &info).await {
-            Ok((.., true)) => return Record::RunsAgain,
+            Ok((.., true)) => return RecordResult::RunsAgain,
             Ok((written, record, false)) => (written, record),
             Err(error) if error.is_missing() && self.is_of_this_engine(original).await => {
-                return Record::Back(Vec::new());
+                return RecordResult::Restored(Vec::new());
             }
-            Err(error) => return Record::NotNow(error.to_string()),
+            Err(error) => return RecordResult::Failed(error.to_string()),
         };
         let limits = original.engine.unwrap_or_default();
         let of = |setting: &Setting| in_record(*setting, &limits, info.conversion, &record);
         let ours: Vec<Setting> = written.iter().copied().filter(|setting| of(setting) == Recorded::Set).collect();
-        let mut theirs: Vec<String> = written
+        let mut others: Vec<String> = written
             .iter()
             .filter(|setting| {
                 !ours.iter().any(|ours| ours.kind() == setting.kind()) && of(setting) == Recorded::Otherwise
             })
-            .map(|setting| format!("in the engine's record something else stands for {setting}"))
+            .map(|setting| format!("the engine's record has another value than {setting}"))
             .collect();
-        theirs.dedup();
+        others.dedup();
         let settings: Vec<Setting> = LimitKind::ALL
             .into_iter()
             .filter(|kind| ours.iter().any(|ours| ours.kind() == *kind))
             .filter_map(|kind| original.limits.get(kind))
             .collect();
         if settings.is_empty() {
-            return Record::Back(theirs);
+            return RecordResult::Restored(others);
         }
         match engine.update(&original.id, &limits, info.conversion, &settings).await {
-            Ok(_) => Record::Back(theirs),
-            Err(error) if error.is_missing() && self.is_of_this_engine(original).await => Record::Back(theirs),
-            // Podman keeps no update over the end of a container, and makes none.
-            Err(error) if info.name == EngineName::Podman && !error.is_engine_lost() => Record::Back(theirs),
-            // One that ends at this moment refuses, and its record stays as we left it.
-            Err(error) => Record::NotNow(error.to_string()),
+            Ok(_) => RecordResult::Restored(others),
+            Err(error) if error.is_missing() && self.is_of_this_engine(original).await => {
+                RecordResult::Restored(others)
+            }
+            // Podman keeps no update over the end of a container, and accepts none.
+            Err(error) if info.name == EngineName::Podman && !error.is_engine_lost() => RecordResult::Restored(others),
+            // An engine that is stopping the container refuses; its record is unchanged.
+            Err(error) => RecordResult::Failed(error.to_string()),
         }
     }
 }
 
-/// What an engine does not know may well be another engine's: it is asked of none but its own.
+/// Returns an error if this engine is not the container's: only its own engine can say that a container does not exist.
 pub(super) fn of_another_engine(original: &Original, info: &EngineInfo) -> Option<String> {
     let mark = original.mark.as_ref().filter(|mark| mark.is_other(&info.mark))?;
     let (own, other) = (&mark.socket, &info.mark.socket);
-    let next = format!("start that engine, then `flowcond restore --set engine.address=unix://{own}`");
-    Some(format!("it is a container of the engine at {own}, and the one at {other} is another; {next}"))
+    let next = format!("start its engine, then run `flowcond restore --set engine.address=unix://{own}`");
+    Some(format!("it belongs to the engine at {own}, and the engine at {other} is another one; {next}"))
 }
 
-/// What the record has of a setting of ours. How the engine converts weights may have been learnt after it was written.
+/// Looks up a setting of ours in the record. The engine's conversion of weights may have been detected after it was written.
 fn in_record(setting: Setting, original: &EngineLimits, now: Conversion, record: &EngineLimits) -> Recorded {
     let all = [now, Conversion::Linear, Conversion::Quadratic];
     let possible = if now == Conversion::Shares { &all[..1] } else { &all[..] };

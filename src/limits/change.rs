@@ -1,46 +1,46 @@
-//! Changing limits: first the promise, then a last look, the write, and a reading of what stands.
+//! Changing the limits of one container: journal the change, read the current values, write, and read back.
 //!
-//! Nothing is written that is not durable; a value that its owner set since the decision is not overwritten; what is read back counts as
-//! ours only where it came of this write: an owner who changed the limit while an engine took its time keeps it. Imports: model.
+//! Nothing is written before it is durable in the journal. A value that the owner set since the decision is not overwritten. A value
+//! that is read back counts as ours only if it results from this write, so an owner's change during a slow write stays. Imports: model.
 
-use super::equal::{came_of, standing_of};
+use super::equal::{resulting_from, results_from};
 use super::ledger::Ledger;
-use super::step::{Answer, Ask, End, Operation, Outcome, Promised, Step, Wrote};
+use super::step::{Answer, Ask, End, Journalled, Operation, Outcome, Step, WriteResult};
 use crate::model::{Limits, Setting};
 
-/// One container's limits on their way to new values.
+/// A change of one container's limits in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     settings: Vec<Setting>,
-    /// Values that may stand by our hand already.
+    /// Values written by flowcon that may be in force already.
     known: Vec<Setting>,
-    promised: Promised,
+    journalled: Journalled,
     stage: Stage,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum Stage {
-    Promising,
-    Looking,
+    Journalling,
+    Reading,
     Writing,
-    ReadingBack(Wrote),
+    ReadingBack(WriteResult),
 }
 
 impl Change {
-    /// Begins to write `settings`, as the ledger stood when that was decided.
+    /// Starts to write `settings`, with the ledger as it was when they were decided.
     pub fn begin(ledger: &Ledger, settings: Vec<Setting>) -> (Change, Ask) {
-        let promise = Ask::Promise(ledger.promise(&settings));
-        let promised = Promised::default();
-        (Change { settings, known: ledger.known(), promised, stage: Stage::Promising }, promise)
+        let ask = Ask::Journal(ledger.to_journal(&settings));
+        let journalled = Journalled::default();
+        (Change { settings, known: ledger.known(), journalled, stage: Stage::Journalling }, ask)
     }
 
-    /// A last look before writing: what stands and is neither the original nor ours. A change in the few milliseconds between this look
-    /// and the write is lost to us: kernels and engines have no write that compares.
-    fn theirs(&self, stands: &Limits) -> Option<Setting> {
-        self.settings.iter().filter_map(|setting| stands.get(setting.kind())).find(|now| {
-            let is_original = self.promised.original.get(now.kind()).is_none_or(|original| original == *now);
-            let engine = self.promised.engine.unwrap_or_default();
-            !is_original && standing_of(&self.known, Some(*now), &engine).is_none()
+    /// Returns a current value that is neither the original nor ours. A change in the few milliseconds between this check and the write
+    /// goes unnoticed: kernels and engines offer no compare-and-set.
+    fn foreign_value(&self, current: &Limits) -> Option<Setting> {
+        self.settings.iter().filter_map(|setting| current.get(setting.kind())).find(|now| {
+            let is_original = self.journalled.original.get(now.kind()).is_none_or(|original| original == *now);
+            let engine = self.journalled.engine.unwrap_or_default();
+            !is_original && resulting_from(&self.known, Some(*now), &engine).is_none()
         })
     }
 
@@ -49,47 +49,48 @@ impl Change {
         Step::Ask(self, ask)
     }
 
-    fn ends(self, stands: Vec<Setting>, end: End, is_promised: bool) -> Step<Change> {
-        let promised = is_promised.then_some(self.promised);
-        Step::Done(Box::new(Outcome { asked: self.settings, stands, promised, end }))
+    fn end(self, current: Vec<Setting>, end: End, is_journalled: bool) -> Step<Change> {
+        let journalled = is_journalled.then_some(self.journalled);
+        Step::Done(Box::new(Outcome { requested: self.settings, current, journalled, end }))
     }
 }
 
 impl Operation for Change {
     fn answer(mut self, answer: Answer) -> Step<Change> {
         match (self.stage.clone(), answer) {
-            (Stage::Promising, Answer::Promised(Err(why))) => {
-                let why = format!("nothing is changed without a journal: {why}");
-                self.ends(Vec::new(), End::NotBegun(why), false)
+            (Stage::Journalling, Answer::Journalled(Err(why))) => {
+                let why = format!("limits are not changed because the journal cannot be written: {why}");
+                self.end(Vec::new(), End::NotBegun(why), false)
             }
-            (Stage::Promising, Answer::Promised(Ok(promised))) => {
-                self.promised = promised;
-                self.ask(Stage::Looking, Ask::Read)
+            (Stage::Journalling, Answer::Journalled(Ok(journalled))) => {
+                self.journalled = journalled;
+                self.ask(Stage::Reading, Ask::Read)
             }
-            // An engine that is asked by id would change the next run.
-            (Stage::Looking, Answer::Read { runs: false, .. }) => self.ends(Vec::new(), End::Gone, true),
-            (Stage::Looking, Answer::Read { stands, .. }) => match self.theirs(&stands) {
-                Some(theirs) => self.ends(Vec::new(), End::Theirs(theirs), true),
+            // The engine addresses containers by id, so a write would change the next run.
+            (Stage::Reading, Answer::Read { runs: false, .. }) => self.end(Vec::new(), End::Gone, true),
+            (Stage::Reading, Answer::Read { current, .. }) => match self.foreign_value(&current) {
+                Some(foreign_value) => self.end(Vec::new(), End::ChangedByOthers(foreign_value), true),
                 None => {
                     let write = Ask::Write(self.settings.clone());
                     self.ask(Stage::Writing, write)
                 }
             },
             (Stage::Writing, Answer::Wrote(wrote)) => self.ask(Stage::ReadingBack(wrote), Ask::Read),
-            (Stage::ReadingBack(wrote), Answer::Read { stands, runs }) => {
-                let engine = self.promised.engine.unwrap_or_default();
-                let came_of_it =
-                    |asked: &Setting| stands.get(asked.kind()).filter(|now| came_of(*asked, *now, &engine));
-                let stands = self.settings.iter().filter_map(came_of_it).collect();
-                let end = match wrote {
-                    Wrote::Gone => End::Gone,
-                    _ if !runs => End::Gone,
-                    Wrote::Done => End::Written,
-                    Wrote::Failed(why) => End::Failed(why),
+            (Stage::ReadingBack(wrote), Answer::Read { current, runs }) => {
+                let engine = self.journalled.engine.unwrap_or_default();
+                let is_result = |requested: &Setting| {
+                    current.get(requested.kind()).filter(|now| results_from(*requested, *now, &engine))
                 };
-                self.ends(stands, end, true)
+                let current = self.settings.iter().filter_map(is_result).collect();
+                let end = match wrote {
+                    WriteResult::Gone => End::Gone,
+                    _ if !runs => End::Gone,
+                    WriteResult::Done => End::Written,
+                    WriteResult::Failed(why) => End::Failed(why),
+                };
+                self.end(current, end, true)
             }
-            (_, answer) => Step::Done(Outcome::out_of_step(&answer)),
+            (_, answer) => Step::Done(Outcome::unexpected(&answer)),
         }
     }
 }

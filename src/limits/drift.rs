@@ -1,75 +1,75 @@
-//! What others do to a job's limits: who it was, what is told of it, and how often we write again.
+//! Changes of a job's limits by others: who made them, what is reported, and how often flowcon writes its value again.
 //!
-//! A value that nobody but us or the original has is a person's: we yield. The original that came back by itself is the system's
-//! doing (an engine restart, a `daemon-reload`): the next decision writes ours again. Should the system go on, we wait longer and
-//! longer, so that two programs never fight over a limit. Imports: model.
+//! A value that is neither ours nor the original was set by a person or another program, and stays. If the original value returned, the
+//! system restored it (an engine restart, a `daemon-reload`), and the next decision writes ours again. If that keeps happening, the wait
+//! grows, so that two programs never fight over a limit. Imports: model.
 
 use super::equal::same;
 use crate::model::{LimitDrift, Limits, Millis, Setting};
 use std::collections::VecDeque;
 
-/// How many are told by `flowctl explain`.
-const TOLD: usize = 8;
-/// The system may revert our limits so often in a row before we wait.
+/// Changes that `flowctl explain` shows.
+const RECENT: usize = 8;
+/// Reversions in a row that are corrected without a wait.
 const HEALED_AT_ONCE: u32 = 3;
-/// So many intervals without a reversion end the row.
+/// Intervals without a reversion that end a row.
 const QUIET: u64 = 10;
 
-/// What stands is not what should: who did it?
+/// A difference between the expected and the current values, by cause.
 #[derive(Debug, PartialEq)]
 pub(super) enum Drift {
-    /// Somebody set a value of their own.
+    /// Another user or program set a value; the text says which.
     Foreign(String),
-    /// The original is back, though nobody asked.
+    /// The system restored the originals in place of these values.
     Reverted(Vec<Setting>),
 }
 
-/// Compares what stands with what we wrote, as far as engines round, or with the original where we wrote nothing, which was read from
-/// the same file. `unsettled` may still come into force.
-pub(super) fn drift(original: &Limits, ours: &Limits, unsettled: &[Setting], stands: &Limits) -> Option<Drift> {
+/// Compares the current values with what flowcon wrote, within rounding. Limits that flowcon has not written are compared exactly with
+/// the original, which was read from the same file. `unconfirmed` values may still take effect.
+pub(super) fn drift(original: &Limits, ours: &Limits, unconfirmed: &[Setting], current: &Limits) -> Option<Drift> {
     let mut reverted = Vec::new();
     for original in original.settings() {
-        let Some(now) = stands.get(original.kind()) else { continue };
+        let Some(now) = current.get(original.kind()) else { continue };
         let ours = ours.get(original.kind());
         if ours.map_or(now == original, |ours| same(now, ours)) {
             continue;
         }
         let expected = ours.unwrap_or(original);
-        if now == original || unsettled.iter().any(|asked| same(now, *asked)) {
+        if now == original || unconfirmed.iter().any(|requested| same(now, *requested)) {
             reverted.push(expected);
         } else {
-            return Some(Drift::Foreign(format!("{now} stands where {expected} was ours")));
+            return Some(Drift::Foreign(format!("found {now}, expected {expected}")));
         }
     }
     (!reverted.is_empty()).then_some(Drift::Reverted(reverted))
 }
 
-/// The changes by others that one job has seen.
+/// The changes by others that were seen on one job.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Drifts {
-    told: VecDeque<LimitDrift>,
-    /// Reverted, told, and not written again since.
+    recent: VecDeque<LimitDrift>,
+    /// Limits that were reverted and reported, and not written again since.
     open: Vec<Setting>,
-    /// Reversions in a row, and the last of them.
+    /// Number of reversions in a row, and the time of the last one.
     row: u32,
     last: Millis,
 }
 
 impl Drifts {
-    /// The latest, oldest first.
-    pub fn told(&self) -> Vec<LimitDrift> {
-        self.told.iter().cloned().collect()
+    /// Returns the latest changes, oldest first.
+    pub fn recent(&self) -> Vec<LimitDrift> {
+        self.recent.iter().cloned().collect()
     }
 
-    pub fn tell(&mut self, drift: LimitDrift) {
-        if self.told.len() == TOLD {
-            self.told.pop_front();
+    pub fn push(&mut self, drift: LimitDrift) {
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
         }
-        self.told.push_back(drift);
+        self.recent.push_back(drift);
     }
 
-    /// The system reverted these. `None`: known already. Otherwise how long to leave them, zero as long as it does not happen
-    /// again and again.
+    /// Records that the system reverted these limits. Returns `None` if that is known already; otherwise how long to wait before writing
+    /// them again: zero for the first reversions in a row.
     pub fn reverted(&mut self, settings: &[Setting], now: Millis, interval: Millis, longest: Millis) -> Option<Millis> {
         if self.open == settings {
             return None;
@@ -85,7 +85,7 @@ impl Drifts {
         Some(wait)
     }
 
-    /// Ours were written.
+    /// Records that our values were written again.
     pub fn written(&mut self) {
         self.open.clear();
     }
@@ -107,15 +107,15 @@ mod tests {
         [Setting::CpuWeight(CpuWeight::clamped(252.0))]
     }
 
-    /// The owner went from 654 shares to 647, and an original that was read back as 64 is not 63.
+    /// A change from 654 to 647 shares is an owner's; 63 is not the original 64.
     #[test]
-    fn a_weight_beside_the_original_is_somebodys_and_one_beside_ours_is_rounding() {
+    fn a_weight_near_the_original_is_foreign_and_one_near_ours_is_rounding() {
         let limits = |weight: f64| Limits { cpu_weight: Some(CpuWeight::clamped(weight)), ..Limits::default() };
         let original = limits(64.0);
         let Some(Drift::Foreign(text)) = drift(&original, &Limits::default(), &[], &limits(63.0)) else {
-            panic!("it is an owner's")
+            panic!("the owner changed it")
         };
-        assert!(text.contains("stands where") && !text.contains("somebody"), "who it was is said by the hold: {text}");
+        assert!(text.contains("expected") && !text.contains("somebody"), "the hold says who: {text}");
         assert_eq!(drift(&original, &Limits::default(), &[], &original), None);
         let ours = limits(252.0);
         assert_eq!(drift(&original, &ours, &[], &limits(251.0)), None);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_engine_does_late_of_what_was_asked_is_nobodys_will() {
+    fn a_late_write_by_the_engine_is_not_a_foreign_change() {
         let limits = |weight: f64| Limits { cpu_weight: Some(CpuWeight::clamped(weight)), ..Limits::default() };
         let original = [Setting::CpuWeight(CpuWeight::clamped(100.0))];
         assert_eq!(
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reversion_is_told_once_until_it_was_written_again() {
+    fn a_reversion_is_reported_once_until_the_value_is_written_again() {
         let mut drifts = Drifts::default();
         assert_eq!(drifts.reverted(&weight(), Millis::from_secs(1000), INTERVAL, LONGEST), Some(Millis(0)));
         assert_eq!(drifts.reverted(&weight(), Millis::from_secs(1020), INTERVAL, LONGEST), None);
@@ -144,16 +144,16 @@ mod tests {
     }
 
     #[test]
-    fn a_system_that_reverts_again_and_again_is_left_alone_longer_and_longer() {
+    fn the_wait_doubles_while_the_system_keeps_reverting() {
         let (mut drifts, mut now, mut waits) = (Drifts::default(), Millis::from_secs(1000), Vec::new());
         for _ in 0..10 {
-            let wait = drifts.reverted(&weight(), now, INTERVAL, LONGEST).expect("new each time");
+            let wait = drifts.reverted(&weight(), now, INTERVAL, LONGEST).expect("a new reversion");
             waits.push(wait.0 / 1000);
             drifts.written();
             now = now.after(INTERVAL.max(wait));
         }
         assert_eq!(waits, [0, 0, 0, 40, 80, 160, 320, 320, 320, 320]);
         now = now.after(Millis::from_secs(24 * 3600 * 3));
-        assert_eq!(drifts.reverted(&weight(), now, INTERVAL, LONGEST), Some(Millis(0)), "long ago");
+        assert_eq!(drifts.reverted(&weight(), now, INTERVAL, LONGEST), Some(Millis(0)), "the row has ended");
     }
 }

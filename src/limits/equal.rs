@@ -1,16 +1,17 @@
-//! When two values of a limit are the same one, as far as kernels and engines round. That says what came of our writing; the original was
-//! read from the same file, so it is compared exactly. Imports: model.
+//! Equality of two values of a limit within the rounding of kernels and engines, to recognise the result of a write. Originals are
+//! compared exactly, because they were read from the same file. Imports: model.
 
 use crate::model::{EngineLimits, Limits, Setting};
 
-/// A page may be that large.
+/// Largest page size, in bytes.
 const PAGE_LARGEST: u64 = 64 << 10;
-/// What engines make of less: `docker update` refuses less memory and fewer billionths of a core, the kernel a shorter time to run.
+/// Lower bounds of engines and kernels: `docker update` refuses less memory and fewer billionths of a core, the kernel a shorter run time.
 const RESERVATION_LEAST: u64 = 6 << 20;
 const QUOTA_LEAST: u64 = 10;
 const RUN_LEAST_US: u64 = 1000;
 
-/// Whether a value that was read is one that was asked for: weights within 1, quotas within 1 %, memory within 64 KiB.
+/// Whether a value that was read is the requested one: CPU weights within 1, I/O weights within 10 or 2 %, quotas within 1 %, memory
+/// within 64 KiB.
 pub fn same(a: Setting, b: Setting) -> bool {
     let near = |a: u64, b: u64| a.abs_diff(b) <= 1.max(a.max(b) / 100);
     match (a, b) {
@@ -23,32 +24,33 @@ pub fn same(a: Setting, b: Setting) -> bool {
     }
 }
 
-/// Whether `setting` is what stands.
-pub fn stands_in(limits: &Limits, setting: Setting) -> bool {
+/// Whether `setting` is the current value of its kind.
+pub fn has_value(limits: &Limits, setting: Setting) -> bool {
     limits.get(setting.kind()).is_some_and(|now| same(now, setting))
 }
 
-/// Whether what stands came of asking for `asked`, as far as kernels and engines round it and keep it within their bounds. `engine`: the
-/// container's limits in the engine's own numbers.
-pub fn came_of(asked: Setting, stands: Setting, engine: &EngineLimits) -> bool {
-    let bounded = match (asked, stands) {
-        (Setting::MemoryLow(asked), Setting::MemoryLow(stands)) => {
+/// Whether `current` results from a request for `requested`, given the rounding and the bounds of kernels and engines. `engine`: the
+/// container's limits in the engine's units.
+pub fn results_from(requested: Setting, current: Setting, engine: &EngineLimits) -> bool {
+    let bounded = match (requested, current) {
+        (Setting::MemoryLow(requested), Setting::MemoryLow(current)) => {
             let most = u64::try_from(engine.memory).unwrap_or(0).max(RESERVATION_LEAST);
-            asked < stands && stands.0 == RESERVATION_LEAST || engine.memory > 0 && asked > stands && stands.0 == most
+            requested < current && current.0 == RESERVATION_LEAST
+                || engine.memory > 0 && requested > current && current.0 == most
         }
-        (Setting::CpuQuota(Some(asked)), Setting::CpuQuota(Some(stands))) => {
+        (Setting::CpuQuota(Some(requested)), Setting::CpuQuota(Some(current))) => {
             let shortest = RUN_LEAST_US * 1000 / u64::try_from(engine.cpu_period).unwrap_or(0).max(1);
             let least = if engine.cpu_period > 0 { shortest.max(QUOTA_LEAST) } else { QUOTA_LEAST };
-            asked < stands && stands.0 <= least
+            requested < current && current.0 <= least
         }
         _ => false,
     };
-    bounded || same(asked, stands)
+    bounded || same(requested, current)
 }
 
-/// What stands of a kind, if it came of one of these.
-pub(super) fn standing_of(known: &[Setting], stands: Option<Setting>, engine: &EngineLimits) -> Option<Setting> {
-    stands.filter(|now| known.iter().any(|known| came_of(*known, *now, engine)))
+/// Returns `current` if it results from a request for one of `known`.
+pub(super) fn resulting_from(known: &[Setting], current: Option<Setting>, engine: &EngineLimits) -> Option<Setting> {
+    current.filter(|now| known.iter().any(|known| results_from(*known, *now, engine)))
 }
 
 #[cfg(test)]
@@ -57,7 +59,7 @@ mod tests {
     use crate::model::{Bytes, CpuWeight, Quota};
 
     #[test]
-    fn rounding_is_no_change_and_a_persons_value_is() {
+    fn a_rounded_value_is_the_same_and_a_set_value_is_not() {
         let weight = |number: f64| Setting::CpuWeight(CpuWeight::clamped(number));
         assert!(same(weight(50.0), weight(51.0)));
         assert!(!same(weight(50.0), weight(52.0)));

@@ -1,35 +1,35 @@
-//! Why a container is left alone, and which of its limits could not be written. Imports: model.
+//! Reasons to leave a container alone, and the limits that could not be written. Imports: model.
 
 use crate::model::{Hold, LimitKind, Millis, Setting};
 
-/// How long limits that could not be written are left alone at first; doubles up to the longest interval.
+/// First wait after a failed write; it doubles up to the longest interval.
 const WRITE_AGAIN: Millis = Millis::from_secs(30);
 
-/// The reasons to leave a container alone, strongest first.
+/// Reasons to leave a container alone, strongest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Holds {
-    /// Somebody said so.
+    /// An operator released the container.
     pub operator: bool,
-    /// Somebody else changed a limit: which.
+    /// A limit was changed by another user or program; the text says which.
     pub foreign: Option<String>,
-    /// Why writing failed, and when to try again.
+    /// Why the last write failed, and when to try again.
     pub unwritable: Option<(String, Millis)>,
-    /// It ran before the daemon did: until then.
+    /// End of the observation of a container that ran before the daemon started.
     pub settling_until: Option<Millis>,
-    /// Which limits failed when last written, and how often in a row.
+    /// Limits whose last write failed, with the number of failures in a row.
     failing: Vec<(LimitKind, u32)>,
 }
 
 impl Holds {
-    /// These were written: they fail no longer, and the others still do.
-    pub(super) fn wrote(&mut self, asked: &[Setting]) {
-        self.failing.retain(|(failing, _)| !asked.iter().any(|setting| setting.kind() == *failing));
+    /// Records a successful write: these limits fail no longer; others still may.
+    pub(super) fn wrote(&mut self, requested: &[Setting]) {
+        self.failing.retain(|(failing, _)| !requested.iter().any(|setting| setting.kind() == *failing));
         if self.failing.is_empty() {
             self.unwritable = None;
         }
     }
 
-    /// These failed: they are left alone, the longer the more often in a row.
+    /// Records a failed write: the wait doubles with each failure in a row.
     pub(super) fn failed(&mut self, why: &str, settings: &[Setting], now: Millis, longest: Millis) {
         let mut times = 1;
         for setting in settings {
@@ -46,7 +46,7 @@ impl Holds {
         self.unwritable = Some((why.to_owned(), now.after(wait)));
     }
 
-    /// The one that counts at `now`.
+    /// Returns the strongest reason at `now`.
     pub fn strongest(&self, now: Millis, everything_paused: bool) -> Option<Hold> {
         if self.operator || everything_paused {
             return Some(Hold::Operator);

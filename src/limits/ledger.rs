@@ -1,42 +1,42 @@
-//! What is known of one container's limits: the original, what stands by our hand, what we asked for without knowing what came of it,
-//! what was read last, and why it is left alone.
+//! Ledger of one container's limits: the original, values that flowcon wrote, writes without a confirmed result, the current values as
+//! last read, and why the container is left alone.
 //!
-//! It changes by transitions only: found, read, asked, noted (what came of it), yielded, released, ended. Imports: model.
+//! It changes only by its methods: found, read, begin_write, record_outcome, yield, release, end. Imports: model.
 
 use super::drift::{Drift, Drifts, drift};
-use super::equal::{came_of, standing_of};
+use super::equal::{resulting_from, results_from};
 use super::holds::Holds;
-use super::step::{End, Outcome, Promised};
+use super::step::{End, Journalled, Outcome};
 use crate::model::{DriftBy, EngineLimits, Hold, LimitDrift, LimitKind, Limits, Millis, Setting};
 
-/// What was asked of an engine that went down waits at its socket: the next one may still do it, in the middle of the new run. Until then.
+/// Writes requested of an engine that went down wait at its socket: for this long, the next engine may apply them to the new run.
 const LATE_AT_MOST: Millis = Millis::from_secs(60);
-/// Values of one limit that were asked for without an answer: before more is asked, the original goes back.
-const DOUBTS_AT_MOST: usize = 4;
+/// Unconfirmed values of one limit at most; at this number the original is restored before another value is written.
+const UNCONFIRMED_AT_MOST: usize = 4;
 
 /// One container's limits.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     original: Limits,
-    /// The same in the engine's own numbers.
+    /// The original in the engine's units.
     engine: Option<EngineLimits>,
-    /// As last read.
-    stands: Limits,
-    /// What we wrote and read back.
+    /// Values as last read.
+    current: Limits,
+    /// Values that flowcon wrote and read back.
     ours: Limits,
-    /// What is being written.
-    asking: Vec<Setting>,
-    /// What was asked for and may still come into force: nobody said that it was done.
-    doubts: Vec<Setting>,
-    /// What the journal has of ours: it may stand, or be in an engine's record for the next run.
-    promised: Vec<Setting>,
-    /// Until then, what was asked for its last run may be done.
+    /// Values that are being written.
+    in_flight: Vec<Setting>,
+    /// Values that were requested and not confirmed: they may still take effect.
+    unconfirmed: Vec<Setting>,
+    /// Our values in the journal: they may be in force, or in the engine's record for the next run.
+    journalled: Vec<Setting>,
+    /// Until then, writes requested for the last run may take effect.
     late_until: Option<Millis>,
     drifts: Drifts,
     holds: Holds,
 }
 
-/// How a container was left, for its next run: an engine keeps our update over a restart.
+/// State of a container at its end, for its next run: engines keep updates across a restart.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LastRun {
     original: Limits,
@@ -44,52 +44,52 @@ pub struct LastRun {
     known: Vec<Setting>,
 }
 
-/// What an outcome means to people.
+/// What to report about an outcome.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Noted {
-    /// Nothing changed.
+pub enum Report {
+    /// Nothing.
     Quiet,
-    /// These stand now.
+    /// These values are in force now.
     Wrote(Vec<Setting>),
-    /// They could not be written, and are left alone for a while.
+    /// The values could not be written; these limits are left alone for a while.
     Failed(String),
-    /// What stands is its original from now on.
+    /// The current values are the original from now on.
     Accepted,
 }
 
-/// Whether what stands is what should.
+/// Result of comparing the current values with the expected ones.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// It is, or it is not ours to judge now.
+    /// As expected, or not to be judged now.
     Fine,
-    /// Somebody set a value of their own: the container is left alone from now on.
-    Theirs(String),
-    /// The system put originals back; they are decided anew after this wait.
+    /// Another user or program set a value: the container is left alone from now on.
+    Foreign(String),
+    /// The system restored originals; they are decided again after this wait.
     Reverted(Vec<Setting>, Millis),
 }
 
 impl Ledger {
-    /// Of a container that was just found with these limits.
-    pub fn found(stands: Limits, engine: Option<EngineLimits>) -> Ledger {
-        Ledger { original: stands, engine, stands, ..Ledger::default() }
+    /// Creates the ledger of a container that was just found with these limits.
+    pub fn found(current: Limits, engine: Option<EngineLimits>) -> Ledger {
+        Ledger { original: current, engine, current, ..Ledger::default() }
     }
 
-    /// An earlier daemon knew this very container: `written` may stand by its hand.
+    /// Recalls what an earlier daemon journalled about this run: `written` are values that may be in force.
     pub fn recall(&mut self, original: Limits, engine: Option<EngineLimits>, written: &[Setting]) {
         self.original = original;
         self.engine = engine.or(self.engine);
-        self.ours = self.standing_of(written);
-        self.doubts = written.to_vec();
-        self.promised = written.to_vec();
+        self.ours = self.resulting_from(written);
+        self.unconfirmed = written.to_vec();
+        self.journalled = written.to_vec();
     }
 
-    /// It ran before. What stands in the new run and is ours of the last one is no original.
-    pub fn begin_after(&mut self, last: LastRun, now: Millis) {
-        if !self.promised.is_empty() {
-            return; // the journal said so already
+    /// Continues after an earlier run. A value of ours that is still in force in the new run is not an original.
+    pub fn continue_after(&mut self, last: LastRun, now: Millis) {
+        if !self.journalled.is_empty() {
+            return; // known from the journal
         }
         let present = std::mem::replace(&mut self.engine, last.engine);
-        self.ours = self.standing_of(&last.known);
+        self.ours = self.resulting_from(&last.known);
         if self.ours == Limits::default() {
             self.engine = present;
         }
@@ -98,51 +98,51 @@ impl Ledger {
         }
         if !last.known.is_empty() {
             self.late_until = Some(now.after(LATE_AT_MOST));
-            self.doubts = last.known.clone();
-            self.promised = last.known;
+            self.unconfirmed = last.known.clone();
+            self.journalled = last.known;
         }
     }
 
-    /// What stands and came of one of these.
-    fn standing_of(&self, known: &[Setting]) -> Limits {
+    /// Returns the current values that result from one of `known`.
+    fn resulting_from(&self, known: &[Setting]) -> Limits {
         let engine = self.engine.unwrap_or_default();
-        LimitKind::ALL.into_iter().filter_map(|kind| standing_of(known, self.stands.get(kind), &engine)).collect()
+        LimitKind::ALL.into_iter().filter_map(|kind| resulting_from(known, self.current.get(kind), &engine)).collect()
     }
 
-    /// What a next run must know, if an engine keeps anything of ours.
+    /// Returns what the next run must know in case the engine keeps our values.
     pub fn last_run(&self) -> LastRun {
         LastRun { original: self.original, engine: self.engine, known: self.known() }
     }
 
-    /// Its limits before our first change.
+    /// Limits before our first change.
     pub fn original(&self) -> &Limits {
         &self.original
     }
 
-    /// The same in the engine's own numbers.
+    /// The original limits in the engine's units.
     pub fn engine(&self) -> Option<EngineLimits> {
         self.engine
     }
 
-    /// Both, as the journal is to remember them.
-    pub fn to_promise(&self) -> Promised {
-        Promised { original: self.original, engine: self.engine }
+    /// Both, in the form that the journal stores.
+    pub fn originals(&self) -> Journalled {
+        Journalled { original: self.original, engine: self.engine }
     }
 
-    /// What stood when last read.
-    pub fn stands(&self) -> &Limits {
-        &self.stands
+    /// Values as last read.
+    pub fn current(&self) -> &Limits {
+        &self.current
     }
 
-    /// Takes note of what stands.
-    pub fn read(&mut self, stands: Limits) {
-        self.stands = stands;
+    /// Records the current values.
+    pub fn read(&mut self, current: Limits) {
+        self.current = current;
     }
 
-    /// All values that may stand by our hand, now or in a next run.
+    /// Returns all values of ours that may be in force, now or in a next run.
     pub fn known(&self) -> Vec<Setting> {
-        let mut known = self.promised.clone();
-        for setting in self.ours.settings().chain(self.asking.iter().copied()) {
+        let mut known = self.journalled.clone();
+        for setting in self.ours.settings().chain(self.in_flight.iter().copied()) {
             if !known.contains(&setting) {
                 known.push(setting);
             }
@@ -150,148 +150,151 @@ impl Ledger {
         known
     }
 
-    /// Those of them of which nobody said that they were done.
-    pub fn doubts(&self) -> Vec<Setting> {
-        self.doubts.iter().chain(&self.asking).copied().collect()
+    /// Returns the values of ours that are not confirmed.
+    pub fn unconfirmed(&self) -> Vec<Setting> {
+        self.unconfirmed.iter().chain(&self.in_flight).copied().collect()
     }
 
-    /// Whether the journal has anything of ours, or soon will.
-    pub fn owes_anything(&self) -> bool {
-        !self.promised.is_empty() || !self.asking.is_empty()
+    /// Whether the journal holds, or soon will hold, values of ours.
+    pub fn may_need_restore(&self) -> bool {
+        !self.journalled.is_empty() || !self.in_flight.is_empty()
     }
 
-    /// What must be durable before `settings` are written: they, and what may stand of these kinds until then.
-    pub fn promise(&self, settings: &[Setting]) -> Vec<Setting> {
-        let is_meant =
+    /// Returns what must be durable before `settings` are written: these, and our other values of the same kinds, which may be in
+    /// force until then.
+    pub fn to_journal(&self, settings: &[Setting]) -> Vec<Setting> {
+        let is_affected =
             |known: &Setting| settings.iter().any(|setting| setting.kind() == known.kind() && setting != known);
-        settings.iter().copied().chain(self.known().into_iter().filter(is_meant)).collect()
+        settings.iter().copied().chain(self.known().into_iter().filter(is_affected)).collect()
     }
 
-    /// Whether one more value may be asked for. Where too many are in doubt, the original goes back first.
+    /// Whether another value may be written. With too many unconfirmed values the original is restored first.
     pub fn has_room_for(&self, setting: Setting) -> bool {
-        self.doubts.contains(&setting) || !self.is_crowded(setting.kind())
+        self.unconfirmed.contains(&setting) || !self.is_crowded(setting.kind())
     }
 
     fn is_crowded(&self, kind: LimitKind) -> bool {
-        self.doubts.iter().filter(|doubt| doubt.kind() == kind).count() >= DOUBTS_AT_MOST
+        self.unconfirmed.iter().filter(|setting| setting.kind() == kind).count() >= UNCONFIRMED_AT_MOST
     }
 
-    /// These are being written.
-    pub fn asked(&mut self, settings: &[Setting]) {
-        self.asking.extend(settings);
+    /// Records that these values are being written.
+    pub fn begin_write(&mut self, settings: &[Setting]) {
+        self.in_flight.extend(settings);
     }
 
-    /// Takes note of what came of a change or a return. `longest`: the policy's longest interval.
-    pub fn note(&mut self, outcome: &Outcome, now: Millis, longest: Millis) -> Noted {
-        self.asking.retain(|asking| !outcome.asked.contains(asking));
-        if let Some(promised) = outcome.promised {
-            self.original = promised.original;
-            self.engine = promised.engine.or(self.engine);
-            let new = outcome.asked.iter().filter(|asked| !self.promised.contains(asked));
-            self.promised.extend(new.copied().collect::<Vec<_>>());
+    /// Records the outcome of a change or a restore. `longest`: the policy's longest interval.
+    pub fn record_outcome(&mut self, outcome: &Outcome, now: Millis, longest: Millis) -> Report {
+        self.in_flight.retain(|in_flight| !outcome.requested.contains(in_flight));
+        if let Some(journalled) = outcome.journalled {
+            self.original = journalled.original;
+            self.engine = journalled.engine.or(self.engine);
+            let new = outcome.requested.iter().filter(|requested| !self.journalled.contains(requested));
+            self.journalled.extend(new.copied().collect::<Vec<_>>());
         }
         match &outcome.end {
             End::Written => {
-                self.doubts.retain(|doubt| !outcome.asked.iter().any(|asked| asked.kind() == doubt.kind()));
-                let stand = |kind: LimitKind| outcome.stands.iter().any(|stands| stands.kind() == kind);
-                self.promised.retain(|known| !stand(known.kind()) || outcome.asked.contains(known));
-                self.stand(&outcome.stands);
+                self.unconfirmed
+                    .retain(|setting| !outcome.requested.iter().any(|requested| requested.kind() == setting.kind()));
+                let is_current = |kind: LimitKind| outcome.current.iter().any(|current| current.kind() == kind);
+                self.journalled.retain(|known| !is_current(known.kind()) || outcome.requested.contains(known));
+                self.set_current(&outcome.current);
                 self.wrote(outcome)
             }
-            End::Theirs(_) => Noted::Quiet, // the next reading tells
-            End::Returned { forgotten, .. } => {
+            End::ChangedByOthers(_) => Report::Quiet, // found by the next reading
+            End::Restored { forgotten, .. } => {
                 if *forgotten {
                     self.settle();
                 } else {
                     self.ours = Limits::default();
-                    self.doubts.clear();
+                    self.unconfirmed.clear();
                 }
                 self.wrote(outcome)
             }
-            End::Accepted(stands) => {
+            End::Accepted(current) => {
                 self.settle();
-                (self.original, self.stands) = (*stands, *stands);
+                (self.original, self.current) = (*current, *current);
                 self.holds = Holds::default();
-                Noted::Accepted
+                Report::Accepted
             }
             End::NotBegun(why) => {
-                if self.promised.is_empty() {
-                    self.promised.clone_from(&outcome.asked); // the disk may have it all the same
+                if self.journalled.is_empty() {
+                    self.journalled.clone_from(&outcome.requested); // it may be on the disk all the same
                 }
-                self.holds.failed(why, &outcome.asked, now, longest);
-                Noted::Failed(why.clone())
+                self.holds.failed(why, &outcome.requested, now, longest);
+                Report::Failed(why.clone())
             }
             End::Failed(why) => {
-                // What a return writes is never ours.
-                if outcome.promised.is_some() {
-                    self.doubt(&outcome.asked);
-                    self.stand(&outcome.stands);
+                // A restore writes originals, which are never ours.
+                if outcome.journalled.is_some() {
+                    self.mark_unconfirmed(&outcome.requested);
+                    self.set_current(&outcome.current);
                 }
-                let mut failed = outcome.asked.clone();
-                let stands = |asked: &Setting| outcome.stands.iter().any(|stands| stands.kind() == asked.kind());
-                failed.retain(|asked| !stands(asked) || outcome.stands.len() == outcome.asked.len());
+                let mut failed = outcome.requested.clone();
+                let is_in_force =
+                    |requested: &Setting| outcome.current.iter().any(|current| current.kind() == requested.kind());
+                failed.retain(|requested| !is_in_force(requested) || outcome.current.len() == outcome.requested.len());
                 self.holds.failed(why, &failed, now, longest);
-                Noted::Failed(why.clone())
+                Report::Failed(why.clone())
             }
             End::Gone => {
-                if outcome.promised.is_some() {
-                    self.doubt(&outcome.asked);
+                if outcome.journalled.is_some() {
+                    self.mark_unconfirmed(&outcome.requested);
                 }
-                Noted::Quiet
+                Report::Quiet
             }
         }
     }
 
-    fn wrote(&mut self, outcome: &Outcome) -> Noted {
-        self.holds.wrote(&outcome.asked);
-        if outcome.stands.is_empty() { Noted::Quiet } else { Noted::Wrote(outcome.stands.clone()) }
+    fn wrote(&mut self, outcome: &Outcome) -> Report {
+        self.holds.wrote(&outcome.requested);
+        if outcome.current.is_empty() { Report::Quiet } else { Report::Wrote(outcome.current.clone()) }
     }
 
-    fn stand(&mut self, stands: &[Setting]) {
-        for setting in stands {
+    fn set_current(&mut self, current: &[Setting]) {
+        for setting in current {
             let is_original = self.original.get(setting.kind()) == Some(*setting);
             if is_original {
                 self.ours.unset(setting.kind())
             } else {
                 self.ours.set(*setting)
             }
-            self.stands.set(*setting);
+            self.current.set(*setting);
         }
-        if !stands.is_empty() {
+        if !current.is_empty() {
             self.drifts.written();
         }
     }
 
-    fn doubt(&mut self, asked: &[Setting]) {
-        for setting in asked {
-            if !self.doubts.contains(setting) && self.original.get(setting.kind()) != Some(*setting) {
-                self.doubts.push(*setting);
+    fn mark_unconfirmed(&mut self, requested: &[Setting]) {
+        for setting in requested {
+            if !self.unconfirmed.contains(setting) && self.original.get(setting.kind()) != Some(*setting) {
+                self.unconfirmed.push(*setting);
             }
         }
     }
 
-    /// Nothing of ours stands any more, nor will, and the journal has forgotten it.
+    /// Records that nothing of ours is in force, or will be, and that the journal has forgotten it.
     pub fn settle(&mut self) {
         self.ours = Limits::default();
-        self.doubts.clear();
-        self.promised.clear();
+        self.unconfirmed.clear();
+        self.journalled.clear();
         self.drifts.written();
     }
 
-    /// What of ours stands where an original should, or may come to, once it is left alone.
+    /// Returns our values that are in force, or may come into force, in place of an original.
     pub fn leftover(&self) -> Vec<Setting> {
         let engine = self.engine.unwrap_or_default();
         let is_left = |ours: &Setting| {
-            let now = self.stands.get(ours.kind());
+            let now = self.current.get(ours.kind());
             let Some((original, now)) = self.original.get(ours.kind()).zip(now) else { return false };
-            let is_ours = came_of(*ours, now, &engine) && now != original;
-            is_ours || self.doubts.contains(ours) && now == original
+            let is_ours = results_from(*ours, now, &engine) && now != original;
+            is_ours || self.unconfirmed.contains(ours) && now == original
         };
         self.known().into_iter().filter(is_left).collect()
     }
 
-    /// Whether its limits should go back now: it is left alone, or too much is in doubt.
-    pub fn wants_back(&self, now: Millis, everything_paused: bool) -> bool {
+    /// Whether the limits should be restored now: the container is left alone, or too many values are unconfirmed.
+    pub fn needs_restore(&self, now: Millis, everything_paused: bool) -> bool {
         let is_time = self.holds.unwritable.as_ref().is_none_or(|(_, until)| now >= *until);
         let is_crowded = LimitKind::ALL.into_iter().any(|kind| self.is_crowded(kind));
         let hold = self.holds.strongest(now, everything_paused);
@@ -299,75 +302,81 @@ impl Ledger {
             && (is_crowded || matches!(hold, Some(Hold::Operator | Hold::Foreign(_))) && !self.leftover().is_empty())
     }
 
-    /// Compares what stands with what should. `told`: the engine said that somebody set it, and even the original is somebody's will.
-    pub fn check(&mut self, told: bool, now: Millis, everything_paused: bool, intervals: (Millis, Millis)) -> Verdict {
+    /// Compares the current values with the expected ones. `is_reported`: the engine reported an update, so even the original was set
+    /// on purpose.
+    pub fn check(
+        &mut self,
+        is_reported: bool,
+        now: Millis,
+        everything_paused: bool,
+        intervals: (Millis, Millis),
+    ) -> Verdict {
         let hold = self.holds.strongest(now, everything_paused);
         if self.holds.foreign.is_some() || matches!(hold, Some(Hold::Operator)) {
             return Verdict::Fine;
         }
-        let is_returning = self.late_until.is_some_and(|until| now < until);
-        let unsettled: Vec<Setting> = self.asking.iter().chain(&self.doubts).copied().collect();
-        let theirs = match drift(&self.original, &self.ours, &unsettled, &self.stands) {
+        let may_be_late = self.late_until.is_some_and(|until| now < until);
+        let unsettled: Vec<Setting> = self.in_flight.iter().chain(&self.unconfirmed).copied().collect();
+        let foreign = match drift(&self.original, &self.ours, &unsettled, &self.current) {
             None => {
                 self.drifts.written();
                 return Verdict::Fine;
             }
             Some(Drift::Foreign(text)) => text,
-            Some(Drift::Reverted(_)) if told && !is_returning => "its original limits were put back".to_owned(),
+            Some(Drift::Reverted(_)) if is_reported && !may_be_late => "its original limits were restored".to_owned(),
             Some(Drift::Reverted(settings)) => {
                 let (interval, longest) = intervals;
                 return match self.drifts.reverted(&settings, now, interval, longest) {
-                    None => Verdict::Fine, // told already
+                    None => Verdict::Fine, // reported already
                     Some(wait) => Verdict::Reverted(settings, wait),
                 };
             }
         };
-        self.holds.foreign = Some(theirs.clone());
-        Verdict::Theirs(theirs)
+        self.holds.foreign = Some(foreign.clone());
+        Verdict::Foreign(foreign)
     }
 
-    /// The changes by others that it has seen, oldest first.
+    /// Returns the changes by others, oldest first.
     pub fn drifts(&self) -> Vec<LimitDrift> {
-        self.drifts.told()
+        self.drifts.recent()
     }
 
-    /// Remembers a change by others, for `flowctl explain`.
-    pub fn tell(&mut self, unix_ms: u64, by: DriftBy, text: String) {
-        self.drifts.tell(LimitDrift { unix_ms, by, text });
+    /// Records a change by others, for `flowctl explain`.
+    pub fn record_drift(&mut self, unix_ms: u64, by: DriftBy, text: String) {
+        self.drifts.push(LimitDrift { unix_ms, by, text });
     }
 
-    /// Why it is left alone, if it is.
+    /// Returns why the container is left alone, if it is.
     pub fn hold(&self, now: Millis, everything_paused: bool) -> Option<Hold> {
         self.holds.strongest(now, everything_paused)
     }
 
-    /// Each reason by itself.
+    /// Returns all reasons to leave it alone.
     pub fn holds(&self) -> &Holds {
         &self.holds
     }
 
-    /// An operator said to leave it alone.
+    /// Records an operator's request to leave the container alone.
     pub fn leave_alone(&mut self) {
         self.holds.operator = true;
     }
 
-    /// Its limits are somebody else's.
+    /// Leaves the container alone because its limits belong to others.
     pub fn yield_to(&mut self, why: &str) {
         self.holds.foreign = Some(why.to_owned());
     }
 
-    /// It ran before the daemon did: it is looked at until then.
+    /// Only watches the container until then, because it ran before the daemon started.
     pub fn settle_until(&mut self, until: Millis) {
         self.holds.settling_until = Some(until);
     }
 
-    /// Left alone until then.
+    /// Leaves the container alone until then.
     pub fn wait_until(&mut self, why: &str, until: Millis) {
         self.holds.unwritable = Some((why.to_owned(), until));
     }
 
-    /// Ends every hold but that of somebody else's limits, which ends when it is known that nothing but theirs stands; whether there is
-    /// one.
+    /// Ends every hold but the one for foreign limits, which ends once nothing of ours is in force. Returns whether there is such a hold.
     pub fn release(&mut self) -> bool {
         let foreign = self.holds.foreign.take();
         self.holds = Holds::default();

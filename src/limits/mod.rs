@@ -1,14 +1,14 @@
-//! The limits of all containers: who may change one and when, what was and what stands, and the steps by which it is changed and put back.
+//! Resource limits of all containers: original and current values, who may change them, and the steps to change and restore them.
 //!
 //! ```text
-//!  loop     Machine: finds, ends, decisions, drift, commands                    event ─► effects
-//!           Ledger, of one container: what was, what we asked for, what stands  read · asked · noted · check
-//!  actuator Change: promise ─► look ─► write ─► read back                       Return: look ─► write ─► look ─► forget
+//!  loop     Machine: containers found and ended, decisions, drift, commands     event ─► effects
+//!           Ledger of one container: original, written and current values       read · begin_write · record_outcome · check
+//!  actuator Change: journal ─► read ─► write ─► read back                       Restore: read ─► write ─► read ─► forget
 //! ```
 //!
-//! Pure: a [`machine::Machine`] is told what happened and says what to do; a [`Change`] or [`Return`] says what to do next ([`Ask`]) and is told what came of it ([`Answer`]), so the same code runs in
-//! the daemon and in the simulation of disasters. It is the only place that knows when two values are equal, whose a value is, and what
-//! "restored" means. Imports: model.
+//! Pure: [`machine::Machine`] turns events into effects. [`Change`] and [`Restore`] ask for one step at a time ([`Ask`]) and receive its
+//! result ([`Answer`]), so the same code runs in the daemon and in the disaster simulation. Only this module knows when two values are
+//! equal, who set a value, and what "restored" means. Imports: model.
 
 mod change;
 mod drift;
@@ -18,12 +18,12 @@ mod ledger;
 #[cfg(test)]
 mod ledger_tests;
 pub mod machine;
-mod put_back;
+mod restore;
 mod step;
 
 pub use change::Change;
-pub use equal::{same, stands_in};
+pub use equal::{has_value, same};
 pub use holds::Holds;
-pub use ledger::{LastRun, Ledger, Noted, Verdict};
-pub use put_back::{Return, Then};
-pub use step::{Answer, Ask, End, Operation, Outcome, Promised, Record, Step, Wrote};
+pub use ledger::{LastRun, Ledger, Report, Verdict};
+pub use restore::{AfterRestore, Restore};
+pub use step::{Answer, Ask, End, Journalled, Operation, Outcome, RecordResult, Step, WriteResult};

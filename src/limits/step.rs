@@ -1,141 +1,141 @@
-//! What a change or a return asks for, one step at a time, and what is answered. Imports: model.
+//! Steps of a change or a restore, and their results. Imports: model.
 
 use crate::model::{EngineLimits, Limits, Setting};
 
-/// The next step.
+/// A step for the runner to carry out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ask {
-    /// Read what stands in its cgroup.
+    /// Read the current values from the cgroup.
     Read,
-    /// Make durable, in one step, its original (unless one is known) and these values as all that may stand of these kinds by our hand.
-    Promise(Vec<Setting>),
-    /// Write these, by whichever way belongs to the container.
+    /// Make durable, in one transaction, the original (unless one is stored) and these values as all of ours that may be in force.
+    Journal(Vec<Setting>),
+    /// Write these values through the engine, systemd or the cgroup, whichever the container needs.
     Write(Vec<Setting>),
-    /// It does not run: put back what its engine keeps for the next run of these, which may be ours.
-    ReturnRecord(Vec<Setting>),
-    /// It runs: see whether its engine keeps one of these for the next run.
-    LookAtRecord(Vec<Setting>),
-    /// Forget its original: nothing of ours is left.
+    /// The container does not run: restore these values in the record that its engine keeps for the next run, if they are ours.
+    RestoreRecord(Vec<Setting>),
+    /// The container runs: check whether its engine keeps one of these values for the next run.
+    CheckRecord(Vec<Setting>),
+    /// Remove the container from the journal: nothing of ours is left.
     Forget,
 }
 
-/// What came of it.
+/// Result of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// What stands, and whether it still has processes.
+    /// The current values, and whether the cgroup has processes.
     Read {
-        /// In its cgroup.
-        stands: Limits,
+        /// Values in its cgroup.
+        current: Limits,
         /// Whether it runs.
         runs: bool,
     },
     /// The original that the journal holds, or why nothing is durable.
-    Promised(Result<Promised, String>),
-    /// Of writing.
-    Wrote(Wrote),
-    /// Of returning a record.
-    Record(Record),
-    /// Whether the engine keeps one of them; also where it cannot be asked.
+    Journalled(Result<Journalled, String>),
+    /// Result of a write.
+    Wrote(WriteResult),
+    /// Result of restoring the engine's record.
+    Record(RecordResult),
+    /// Whether the engine keeps one of the values; also `true` if it cannot be asked.
     Kept(bool),
-    /// Of forgetting.
+    /// Result of removing the container from the journal.
     Forgot(Result<(), String>),
 }
 
-/// An original that is durable.
+/// An original that is durable in the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Promised {
-    /// As its cgroup had it.
+pub struct Journalled {
+    /// As read from the cgroup.
     pub original: Limits,
-    /// In the engine's own numbers.
+    /// In the engine's units.
     pub engine: Option<EngineLimits>,
 }
 
-/// What came of writing.
+/// Result of a write.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wrote {
-    /// Whoever was asked says that it is done.
+pub enum WriteResult {
+    /// The engine, systemd or the kernel reported success.
     Done,
-    /// It was refused, or nobody answered in time: then it may still be done.
+    /// It was refused, or there was no reply in time: then it may still take effect.
     Failed(String),
     /// The container ended.
     Gone,
 }
 
-/// What became of the engine's record of a container that does not run.
+/// Result of restoring the engine's record of a container that does not run.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Record {
-    /// Nothing of ours is in it any more; with what its owner has put there since, in words.
-    Back(Vec<String>),
-    /// It is as we left it, and why.
-    NotNow(String),
-    /// The container runs again: its limits are the new run's.
+pub enum RecordResult {
+    /// Nothing of ours is in the record any more; the texts list values that its owner has set since.
+    Restored(Vec<String>),
+    /// The record is unchanged; the text says why.
+    Failed(String),
+    /// The container runs again: its limits belong to the new run.
     RunsAgain,
 }
 
-/// A change or a return.
+/// A change or a restore, as a sequence of steps.
 pub trait Operation: Sized {
-    /// What to do after this answer.
+    /// Returns the next step after this result.
     fn answer(self, answer: Answer) -> Step<Self>;
 }
 
-/// Go on, or it has ended.
+/// The next step of an operation, or its outcome.
 #[derive(Debug, PartialEq)]
 pub enum Step<T> {
-    /// Do this, and tell what came of it.
+    /// Carry out this step and pass its result to the operation.
     Ask(T, Ask),
-    /// It has ended.
+    /// The operation has ended.
     Done(Box<Outcome>),
 }
 
-/// What a change or a return came to.
+/// Outcome of a change or a restore.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// What was asked for; of a return, the originals that were written.
-    pub asked: Vec<Setting>,
-    /// Which of these kinds stand afterwards by this write.
-    pub stands: Vec<Setting>,
-    /// The original that the journal holds, where it was asked.
-    pub promised: Option<Promised>,
+    /// The requested values; of a restore, the originals that were written.
+    pub requested: Vec<Setting>,
+    /// Values of these kinds that are in force as a result of this write.
+    pub current: Vec<Setting>,
+    /// The original in the journal, where it was read.
+    pub journalled: Option<Journalled>,
     /// How it ended.
     pub end: End,
 }
 
-/// How a change or a return ended.
+/// How a change or a restore ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum End {
-    /// What was asked for was written.
+    /// The requested values were written.
     Written,
-    /// Somebody else set this value since it was decided: nothing was written.
-    Theirs(Setting),
-    /// Nothing of ours stands.
-    Returned {
-        /// Something of ours stood until now.
-        stood: bool,
-        /// The journal has forgotten it.
+    /// Others set this value since the decision: nothing was written.
+    ChangedByOthers(Setting),
+    /// Nothing of ours is in force.
+    Restored {
+        /// A value of ours was in force before.
+        found_ours: bool,
+        /// The journal has forgotten the container.
         forgotten: bool,
-        /// What somebody else has set, and was left to them, in words.
-        left: Vec<String>,
+        /// Values that others set and that were kept, in words.
+        kept: Vec<String>,
     },
-    /// What stands is its original from now on, and the journal has forgotten the other.
+    /// The current values are the original from now on, and the journal has forgotten the old one.
     Accepted(Limits),
-    /// Nothing was written, and why.
+    /// Nothing was written; the text says why.
     NotBegun(String),
-    /// It failed, with the next step; what was asked for may still come into force.
+    /// It failed; the text says why. The requested values may still take effect.
     Failed(String),
-    /// The container ended meanwhile: no fault.
+    /// The container ended meanwhile; not an error.
     Gone,
 }
 
 impl Outcome {
-    /// Of a container of which nothing is remembered.
+    /// Returns the outcome for a container that the journal does not know.
     pub fn forgotten() -> Outcome {
-        let end = End::Returned { stood: false, forgotten: true, left: Vec::new() };
-        Outcome { asked: Vec::new(), stands: Vec::new(), promised: None, end }
+        let end = End::Restored { found_ours: false, forgotten: true, kept: Vec::new() };
+        Outcome { requested: Vec::new(), current: Vec::new(), journalled: None, end }
     }
 
-    /// An answer to a question that was not asked: the caller's mistake, of which no limit may be the victim.
-    pub(super) fn out_of_step(answer: &Answer) -> Box<Outcome> {
-        let end = End::Failed(format!("{answer:?} answers another question"));
-        Box::new(Outcome { asked: Vec::new(), stands: Vec::new(), promised: None, end })
+    /// Ends an operation that received the result of another step: a bug in the caller, which must not affect limits.
+    pub(super) fn unexpected(answer: &Answer) -> Box<Outcome> {
+        let end = End::Failed(format!("unexpected result of a step: {answer:?}"));
+        Box::new(Outcome { requested: Vec::new(), current: Vec::new(), journalled: None, end })
     }
 }

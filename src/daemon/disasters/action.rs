@@ -1,9 +1,9 @@
-//! What may happen, by seed, and how it happens. Imports: the node, the ground, the world, the values.
+//! Actions of a schedule, drawn from a seed, and their effects on the world. Imports: the node, the host, the world, the values.
 
-use super::ground::{Ground, restore_alone};
+use super::host::{Host, restore_alone};
 use super::node::Node;
 use super::values::KINDS;
-use super::world::{Disk, Mood, Thing, Which};
+use super::world::{Container, Disk, EngineId, EngineMode};
 use crate::limits::machine::Command;
 use crate::model::{Millis, Runtime};
 use rand::{RngExt, SeedableRng};
@@ -12,57 +12,57 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Action {
-    /// The actuator carries out one step.
+    /// The actuator executes one step.
     Step,
     /// The loop handles one event.
     Handle,
     Tick(u32),
     Look,
     OwnerSets {
-        thing: usize,
+        container: usize,
         kind: usize,
         number: u32,
         by_engine: bool,
     },
     SystemReverts {
-        thing: usize,
+        container: usize,
         kind: usize,
     },
     Stops(usize),
     Starts(usize),
-    /// Its engine forgets it.
+    /// Its engine removes the container.
     Removed(usize),
-    /// The daemon is told how it is, once more.
-    ToldAgain(usize),
+    /// The state of the container is reported once more.
+    ReportedAgain(usize),
     EngineIsLate(usize),
-    Engine(Mood),
+    Engine(EngineMode),
     /// Another engine answers from now on.
-    EngineIs(Which),
+    EngineIs(EngineId),
     Disk(Disk),
     Pause(Option<usize>),
     Resume(Option<usize>),
     Restore,
     Adopt(usize),
     Disown(usize),
-    /// Other intervals hold.
+    /// The intervals change.
     Reload(usize),
     Listed,
-    /// Told to end, with everything back; started again.
+    /// The daemon is stopped with a restore, and starts again.
     Stopped,
-    /// The machine starts again, and the daemon with it.
+    /// The host reboots, and the daemon starts again.
     Rebooted,
-    /// Somebody sets the clock of people.
+    /// The wall clock is set.
     ClockSet(u32),
-    /// Killed, and started again at once.
+    /// The daemon is killed, and starts again at once.
     Killed,
-    /// Killed; what systemd runs then restores; started again.
+    /// The daemon is killed; systemd runs a restore; the daemon starts again.
     KilledAndRestored,
     Waits,
 }
 
-/// The one that is governed only when it is adopted.
+/// Index of the container without a label: it is governed only while it is adopted.
 const UNLABELLED: usize = 3;
-pub const THINGS: usize = 5;
+pub const CONTAINERS: usize = 5;
 const ACTIONS: usize = 80;
 
 pub fn schedule(seed: u64) -> Vec<Action> {
@@ -71,26 +71,27 @@ pub fn schedule(seed: u64) -> Vec<Action> {
 }
 
 fn action(random: &mut ChaCha8Rng) -> Action {
-    let (thing, kind) = (random.random_range(0..THINGS), random.random_range(0..KINDS.len()));
+    let (container, kind) = (random.random_range(0..CONTAINERS), random.random_range(0..KINDS.len()));
     let (number, by_engine) = (random.random_range(0..1000), random.random_bool(0.5));
-    let one = random.random_bool(0.5).then_some(thing);
+    let one = random.random_bool(0.5).then_some(container);
     match random.random_range(0..100) {
         0..34 => Action::Step,
         34..52 => Action::Handle,
         52..62 => Action::Tick(number),
         62..65 => Action::Look,
-        65..69 => Action::OwnerSets { thing, kind, number, by_engine },
-        69 => Action::SystemReverts { thing, kind },
-        70..72 => Action::Stops(thing),
-        72..76 => Action::Starts(thing),
-        76 if number < 250 => Action::Removed(thing),
-        76 => Action::ToldAgain(thing),
-        77..79 => Action::EngineIsLate(thing),
+        65..69 => Action::OwnerSets { container, kind, number, by_engine },
+        69 => Action::SystemReverts { container, kind },
+        70..72 => Action::Stops(container),
+        72..76 => Action::Starts(container),
+        76 if number < 250 => Action::Removed(container),
+        76 => Action::ReportedAgain(container),
+        77..79 => Action::EngineIsLate(container),
         79..83 => {
-            let moods = [Mood::Answers, Mood::Answers, Mood::Refuses, Mood::Late, Mood::Deaf];
-            Action::Engine(moods[random.random_range(0..moods.len())])
+            let modes =
+                [EngineMode::Answers, EngineMode::Answers, EngineMode::Refuses, EngineMode::Late, EngineMode::Silent];
+            Action::Engine(modes[random.random_range(0..modes.len())])
         }
-        83 => Action::EngineIs(if number % 3 == 0 { Which::Other } else { Which::One }),
+        83 => Action::EngineIs(if number % 3 == 0 { EngineId::Other } else { EngineId::One }),
         84..86 => {
             let disks = [Disk::Works, Disk::Works, Disk::Full, Disk::Lies];
             Action::Disk(disks[random.random_range(0..disks.len())])
@@ -98,9 +99,9 @@ fn action(random: &mut ChaCha8Rng) -> Action {
         86 => Action::Pause(one),
         87..90 => Action::Resume(one),
         90 => Action::Restore,
-        91 => Action::Adopt(if by_engine { UNLABELLED } else { thing }),
-        92 => Action::Disown(if by_engine { UNLABELLED } else { thing }),
-        93 if number < 500 => Action::Reload(thing),
+        91 => Action::Adopt(if by_engine { UNLABELLED } else { container }),
+        92 => Action::Disown(if by_engine { UNLABELLED } else { container }),
+        93 if number < 500 => Action::Reload(container),
         93 => Action::ClockSet(number),
         94 => Action::Listed,
         95 if number < 600 => Action::Stopped,
@@ -111,74 +112,74 @@ fn action(random: &mut ChaCha8Rng) -> Action {
     }
 }
 
-/// Does it.
-pub fn act(node: &mut Node, ground: &mut Ground, action: Action) -> Result<(), String> {
-    ground.at += 1;
+/// Applies an action to the world.
+pub fn act(node: &mut Node, host: &mut Host, action: Action) -> Result<(), String> {
+    host.at += 1;
     if node.has_stopped {
-        *node = Node::start(ground);
+        *node = Node::start(host);
     }
-    let name = |ground: &Ground, thing: usize| ground.things[thing].id.as_str().to_owned();
+    let name = |host: &Host, container: usize| host.containers[container].id.as_str().to_owned();
     match action {
-        Action::Step => drop(node.step(ground)?),
-        Action::Handle => drop(node.handle(ground)?),
-        Action::Tick(plan) => drop(node.tick(ground, plan)?),
-        Action::Look => drop(node.look(ground)?),
-        Action::OwnerSets { thing, kind, number, by_engine } => {
-            let told = ground.things[thing].told;
-            ground.things[thing].owner_sets(ground.at, KINDS[kind], number, by_engine);
-            if ground.things[thing].told > told && ground.is_seen(thing) {
-                node.told_updated(thing);
+        Action::Step => drop(node.step(host)?),
+        Action::Handle => drop(node.handle(host)?),
+        Action::Tick(plan) => drop(node.tick(host, plan)?),
+        Action::Look => drop(node.look(host)?),
+        Action::OwnerSets { container, kind, number, by_engine } => {
+            let reported = host.containers[container].updates_reported;
+            host.containers[container].owner_sets(host.at, KINDS[kind], number, by_engine);
+            if host.containers[container].updates_reported > reported && host.is_seen(container) {
+                node.notify_updated(container);
             }
         }
-        Action::SystemReverts { thing, kind } => ground.things[thing].reverts(KINDS[kind]),
-        Action::Stops(thing) => {
-            if ground.things[thing].running {
-                ground.things[thing].stops();
-                node.told(ground, thing);
+        Action::SystemReverts { container, kind } => host.containers[container].reverts(KINDS[kind]),
+        Action::Stops(container) => {
+            if host.containers[container].running {
+                host.containers[container].stops();
+                node.notify(host, container);
             }
         }
-        Action::Starts(thing) => {
-            ground.things[thing].starts();
-            node.told(ground, thing);
+        Action::Starts(container) => {
+            host.containers[container].starts();
+            node.notify(host, container);
         }
-        Action::Removed(thing) => {
-            if ground.things[thing].runtime == Runtime::Docker {
-                ground.things[thing].is_removed();
-                node.told_removed(thing);
+        Action::Removed(container) => {
+            if host.containers[container].runtime == Runtime::Docker {
+                host.containers[container].is_removed();
+                node.notify_removed(container);
             }
         }
-        Action::ToldAgain(thing) => node.told(ground, thing),
-        Action::EngineIsLate(thing) => ground.late(thing)?,
-        Action::Engine(mood) => ground.mood = mood,
+        Action::ReportedAgain(container) => node.notify(host, container),
+        Action::EngineIsLate(container) => host.late(container)?,
+        Action::Engine(mode) => host.mode = mode,
         Action::EngineIs(which) => {
-            ground.engine = which;
-            node.told_connected(ground);
-            (0..THINGS).for_each(|thing| node.told(ground, thing));
+            host.engine = which;
+            node.notify_connected(host);
+            (0..CONTAINERS).for_each(|container| node.notify(host, container));
         }
-        Action::Disk(disk) => ground.disk = disk,
-        Action::Pause(one) => node.ask(ground, Command::Pause(one.map(|thing| name(ground, thing))))?,
-        Action::Resume(one) => node.ask(ground, Command::Resume(one.map(|thing| name(ground, thing))))?,
-        Action::Restore => node.ask(ground, Command::Restore)?,
-        Action::Adopt(thing) => {
-            let adopt = Command::Adopt { name: name(ground, thing), labels: BTreeMap::new() };
-            node.ask(ground, adopt)?;
+        Action::Disk(disk) => host.disk = disk,
+        Action::Pause(one) => node.command(host, Command::Pause(one.map(|container| name(host, container))))?,
+        Action::Resume(one) => node.command(host, Command::Resume(one.map(|container| name(host, container))))?,
+        Action::Restore => node.command(host, Command::Restore)?,
+        Action::Adopt(container) => {
+            let adopt = Command::Adopt { name: name(host, container), labels: BTreeMap::new() };
+            node.command(host, adopt)?;
         }
-        Action::Disown(thing) => node.ask(ground, Command::Disown(name(ground, thing)))?,
-        Action::Reload(which) => node.reload(ground, which)?,
-        Action::Listed => node.listed(ground)?,
-        Action::Stopped => node.stop(ground)?,
+        Action::Disown(container) => node.command(host, Command::Disown(name(host, container)))?,
+        Action::Reload(which) => node.reload(host, which)?,
+        Action::Listed => node.listed(host)?,
+        Action::Stopped => node.stop(host)?,
         Action::Rebooted => {
-            ground.boot += 1;
-            ground.things.iter_mut().for_each(Thing::reboots);
-            *node = Node::start(ground);
+            host.boot += 1;
+            host.containers.iter_mut().for_each(Container::reboots);
+            *node = Node::start(host);
         }
-        Action::ClockSet(number) => ground.unix_ms = u64::from(number) * 1_000_000_000,
-        Action::Killed => *node = Node::start(ground),
+        Action::ClockSet(number) => host.unix_ms = u64::from(number) * 1_000_000_000,
+        Action::Killed => *node = Node::start(host),
         Action::KilledAndRestored => {
-            restore_alone(ground)?;
-            *node = Node::start(ground);
+            restore_alone(host)?;
+            *node = Node::start(host);
         }
-        Action::Waits => ground.now = ground.now.after(Millis::from_secs(90)),
+        Action::Waits => host.now = host.now.after(Millis::from_secs(90)),
     }
     Ok(())
 }

@@ -1,232 +1,238 @@
-//! A daemon as far as limits go: the real machine, and around it the events that wait for it. Imports: limits, the work, the ground, the values.
+//! The daemon of the simulation: the real machine of limits, with the events that wait for it. Imports: limits, the work, the host,
+//! the values.
 
-use super::ground::{Ground, mark_of};
-use super::plant::Plant;
+use super::host::{Host, mark_of};
+use super::planted_bug::PlantedBug;
 use super::values::{KINDS, planned, raised};
-use super::work::{Actuator, Done};
-use super::world::{Mood, Which};
+use super::work::{Actuator, Finished};
+use super::world::{EngineId, EngineMode};
 use crate::limits::End;
-use crate::limits::machine::{Asker, Candidate, Command, Effect, Event, Found, Intervals, Machine, Memory, Remembered};
+use crate::limits::machine::{
+    Candidate, Command, Effect, Event, Found, Intervals, Machine, Memory, Remembered, RequestId,
+};
 use crate::model::{ContainerId, LimitChange, Limits, Millis, Refusal, Runtime};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Intervals that a reload chooses among.
+/// Intervals among which a reload chooses.
 const INTERVALS: [Intervals; 2] = [
     Intervals { usual: Millis::from_secs(20), longest: Millis::from_secs(320) },
     Intervals { usual: Millis::from_secs(5), longest: Millis::from_secs(60) },
 ];
 
-/// What waits to be told to the machine; what it is told with is read when it is told.
+/// An event that waits for the machine; its data is read when it is handled.
 #[derive(Debug)]
-enum Told {
-    Connected(Which),
+enum Message {
+    Connected(EngineId),
     Started(usize),
     Ended(usize),
     Updated(usize),
     Removed(usize),
-    Candidate(Result<Candidate, Refusal>, Asker),
-    Done(Done),
+    Candidate(Result<Candidate, Refusal>, RequestId),
+    Finished(Finished),
 }
 
-/// A daemon that runs.
+/// A running daemon.
 pub struct Node {
     pub machine: Machine,
-    /// Which run each governed container was found in.
+    /// The run in which each governed container was found.
     runs: BTreeMap<usize, u32>,
-    inbox: VecDeque<Told>,
+    inbox: VecDeque<Message>,
     actuator: Actuator,
-    /// Commands that are not answered yet, and how many there were.
-    asking: BTreeSet<Asker>,
-    asked: u64,
+    /// Commands without a reply, and the number of commands so far.
+    unanswered: BTreeSet<RequestId>,
+    last_request: u64,
     pub is_stopping: bool,
     pub has_stopped: bool,
 }
 
 impl Node {
-    /// A daemon starts, and finds what runs.
-    pub fn start(ground: &mut Ground) -> Node {
+    /// Starts a daemon, which finds all running containers.
+    pub fn start(host: &mut Host) -> Node {
         let mut memory = Memory::default();
-        for (original, written) in ground.journal.everything().unwrap_or_default() {
-            let promised = super::super::journal::promised_of(&original);
+        for (original, written) in host.journal.everything().unwrap_or_default() {
+            let journalled = super::super::journal::journalled_of(&original);
             let (runtime, mark) = (original.runtime, original.mark);
-            memory.originals.insert(original.id, Remembered { runtime, mark, original: promised, written });
+            memory.originals.insert(original.id, Remembered { runtime, mark, original: journalled, written });
         }
-        memory.adopted = ground.journal.adopted().unwrap_or_default();
+        memory.adopted = host.journal.adopted().unwrap_or_default();
         let mut node = Node {
             machine: Machine::new(memory, INTERVALS[0]),
             runs: BTreeMap::new(),
             inbox: VecDeque::new(),
             actuator: Actuator::default(),
-            asking: BTreeSet::new(),
-            asked: 0,
+            unanswered: BTreeSet::new(),
+            last_request: 0,
             is_stopping: false,
             has_stopped: false,
         };
-        node.told_connected(ground);
-        node.inbox.extend((0..ground.things.len()).filter(|thing| ground.is_seen(*thing)).map(Told::Started));
+        node.notify_connected(host);
+        node.inbox
+            .extend((0..host.containers.len()).filter(|container| host.is_seen(*container)).map(Message::Started));
         node
     }
 
-    pub fn told_connected(&mut self, ground: &Ground) {
-        self.inbox.push_back(Told::Connected(ground.engine));
+    pub fn notify_connected(&mut self, host: &Host) {
+        self.inbox.push_back(Message::Connected(host.engine));
     }
 
-    /// Says again how it is, late or twice.
-    pub fn told(&mut self, ground: &Ground, thing: usize) {
-        let is_seen = ground.is_seen(thing);
-        self.inbox.push_back(if is_seen { Told::Started(thing) } else { Told::Ended(thing) });
+    /// Reports the state of a container, possibly late or twice.
+    pub fn notify(&mut self, host: &Host, container: usize) {
+        let is_seen = host.is_seen(container);
+        self.inbox.push_back(if is_seen { Message::Started(container) } else { Message::Ended(container) });
     }
 
-    pub fn told_updated(&mut self, thing: usize) {
-        self.inbox.push_back(Told::Updated(thing));
+    pub fn notify_updated(&mut self, container: usize) {
+        self.inbox.push_back(Message::Updated(container));
     }
 
-    pub fn told_removed(&mut self, thing: usize) {
-        self.inbox.push_back(Told::Removed(thing));
+    pub fn notify_removed(&mut self, container: usize) {
+        self.inbox.push_back(Message::Removed(container));
     }
 
-    /// The whole truth at once.
-    pub fn listed(&mut self, ground: &mut Ground) -> Result<(), String> {
+    /// Reports the complete list of containers.
+    pub fn listed(&mut self, host: &mut Host) -> Result<(), String> {
         let mut present = BTreeSet::new();
-        for thing in 0..ground.things.len() {
-            if ground.is_seen(thing) {
-                present.insert(ground.things[thing].id.clone());
-                self.found(ground, thing)?;
+        for container in 0..host.containers.len() {
+            if host.is_seen(container) {
+                present.insert(host.containers[container].id.clone());
+                self.found(host, container)?;
             } else {
-                self.ended(ground, thing)?;
+                self.ended(host, container)?;
             }
         }
-        self.tell(ground, Event::Listed(present))
+        self.handle_limits(host, Event::Listed(present))
     }
 
-    fn found(&mut self, ground: &mut Ground, thing: usize) -> Result<(), String> {
-        let (id, run) = (ground.things[thing].id.clone(), ground.things[thing].run);
-        let is_wanted = ground.things[thing].has_label || self.machine.adoption(&id).is_some();
-        if !ground.is_seen(thing) || !is_wanted || self.runs.get(&thing) == Some(&run) {
+    fn found(&mut self, host: &mut Host, container: usize) -> Result<(), String> {
+        let (id, run) = (host.containers[container].id.clone(), host.containers[container].run);
+        let is_wanted = host.containers[container].has_label || self.machine.adoption(&id).is_some();
+        if !host.is_seen(container) || !is_wanted || self.runs.get(&container) == Some(&run) {
             return Ok(());
         }
-        self.ended(ground, thing)?;
-        let (stands, _) = ground.read(thing, Some(run));
-        let runtime = ground.things[thing].runtime;
-        let mark = (runtime == Runtime::Docker).then(|| mark_of(ground.things[thing].engine));
+        self.ended(host, container)?;
+        let (current, _) = host.read(container, Some(run));
+        let runtime = host.containers[container].runtime;
+        let mark = (runtime == Runtime::Docker).then(|| mark_of(host.containers[container].engine));
         let found = Found {
             name: id.short().to_owned(),
             id: id.clone(),
             runtime,
             run: (run, 0),
             mark,
-            is_late: true,
+            is_deferred: true,
             ran_before: false,
-            stands,
+            current,
             engine: None,
         };
-        self.runs.insert(thing, run);
-        self.tell(ground, Event::Found(Box::new(found)))?;
+        self.runs.insert(container, run);
+        self.handle_limits(host, Event::Found(Box::new(found)))?;
         if let Some(ledger) = self.machine.ledger(&id) {
-            ground.things[thing].agreed(ledger.original()); // what stands is its original, if it is
+            host.containers[container].agreed(ledger.original());
         }
         Ok(())
     }
 
-    fn ended(&mut self, ground: &mut Ground, thing: usize) -> Result<(), String> {
-        self.runs.remove(&thing);
-        self.tell(ground, Event::Ended(ground.things[thing].id.clone()))
+    fn ended(&mut self, host: &mut Host, container: usize) -> Result<(), String> {
+        self.runs.remove(&container);
+        self.handle_limits(host, Event::Ended(host.containers[container].id.clone()))
     }
 
-    /// What stands in all that are governed.
-    fn readings(&self, ground: &mut Ground) -> Vec<(ContainerId, Limits)> {
-        let read = |(thing, run): (&usize, &u32)| {
-            let stands = ground.read(*thing, Some(*run)).0;
-            (ground.things[*thing].id.clone(), stands)
+    /// Reads the current limits of all governed containers.
+    fn readings(&self, host: &mut Host) -> Vec<(ContainerId, Limits)> {
+        let read = |(container, run): (&usize, &u32)| {
+            let current = host.read(*container, Some(*run)).0;
+            (host.containers[*container].id.clone(), current)
         };
         self.runs.iter().map(read).collect()
     }
 
-    /// Tells the oldest of what waits; whether there was anything.
-    pub fn handle(&mut self, ground: &mut Ground) -> Result<bool, String> {
-        let Some(told) = self.inbox.pop_front() else { return Ok(false) };
-        match told {
-            Told::Connected(which) => self.tell(ground, Event::Connected(mark_of(which)))?,
-            Told::Started(thing) => self.found(ground, thing)?,
-            Told::Ended(thing) => self.ended(ground, thing)?,
-            Told::Removed(thing) => {
-                self.ended(ground, thing)?;
-                self.tell(ground, Event::Removed(ground.things[thing].id.clone()))?;
+    /// Handles the oldest waiting event. Returns whether there was one.
+    pub fn handle(&mut self, host: &mut Host) -> Result<bool, String> {
+        let Some(message) = self.inbox.pop_front() else { return Ok(false) };
+        match message {
+            Message::Connected(which) => self.handle_limits(host, Event::Connected(mark_of(which)))?,
+            Message::Started(container) => self.found(host, container)?,
+            Message::Ended(container) => self.ended(host, container)?,
+            Message::Removed(container) => {
+                self.ended(host, container)?;
+                self.handle_limits(host, Event::Removed(host.containers[container].id.clone()))?;
             }
-            Told::Updated(thing) => {
-                if let Some(run) = self.runs.get(&thing).copied() {
-                    let stands = ground.read(thing, Some(run)).0;
-                    self.tell(ground, Event::Updated(ground.things[thing].id.clone(), stands))?;
+            Message::Updated(container) => {
+                if let Some(run) = self.runs.get(&container).copied() {
+                    let current = host.read(container, Some(run)).0;
+                    self.handle_limits(host, Event::Updated(host.containers[container].id.clone(), current))?;
                 }
             }
-            Told::Done(Done::Came { mut came, is_last }) => {
-                for came in &mut came {
-                    if matches!(came.outcome.end, End::Failed(_)) && ground.plant == Plant::ForgetsAFailedWrite {
-                        came.outcome.promised = None;
-                        came.outcome.end = End::Gone;
+            Message::Finished(Finished::Outcomes { mut outcomes, is_last }) => {
+                for done in &mut outcomes {
+                    if matches!(done.outcome.end, End::Failed(_)) && host.planted_bug == PlantedBug::ForgetsAFailedWrite
+                    {
+                        done.outcome.journalled = None;
+                        done.outcome.end = End::Gone;
                     }
                 }
-                let accepted: Vec<ContainerId> = came
+                let accepted: Vec<ContainerId> = outcomes
                     .iter()
-                    .filter(|came| matches!(came.outcome.end, End::Accepted(_)))
-                    .map(|came| came.id.clone())
+                    .filter(|done| matches!(done.outcome.end, End::Accepted(_)))
+                    .map(|done| done.id.clone())
                     .collect();
-                let readings = self.readings(ground);
-                self.tell(ground, Event::Came { came, readings, is_last })?;
+                let readings = self.readings(host);
+                self.handle_limits(host, Event::Outcomes { outcomes, readings, is_last })?;
                 for id in accepted {
-                    if let Some((thing, ledger)) = ground.thing(&id).zip(self.machine.ledger(&id)) {
-                        ground.things[thing].agreed(ledger.original());
+                    if let Some((container, ledger)) = host.container(&id).zip(self.machine.ledger(&id)) {
+                        host.containers[container].agreed(ledger.original());
                     }
                 }
             }
-            Told::Done(Done::Restored(mut restored)) => {
-                if ground.plant == Plant::ClearsOursOfAll {
-                    restored.settled.extend(ground.things.iter().map(|thing| thing.id.clone()));
+            Message::Finished(Finished::Restored(mut restored)) => {
+                if host.planted_bug == PlantedBug::ClearsOursOfAll {
+                    restored.settled.extend(host.containers.iter().map(|container| container.id.clone()));
                 }
-                let readings = self.readings(ground);
-                self.tell(ground, Event::Restored(restored, readings))?;
+                let readings = self.readings(host);
+                self.handle_limits(host, Event::Restored(restored, readings))?;
             }
-            Told::Candidate(found, asker) => {
-                self.tell(ground, Event::Candidate { found, labels: BTreeMap::new(), asker })?;
+            Message::Candidate(found, request) => {
+                self.handle_limits(host, Event::Candidate { found, labels: BTreeMap::new(), request })?;
             }
-            Told::Done(Done::Adopted { thing, adoption, problem }) => {
-                let id = ground.things[thing].id.clone();
-                self.tell(ground, Event::Adopted { id, adoption, problem })?;
+            Message::Finished(Finished::Adopted { container, adoption, problem }) => {
+                let id = host.containers[container].id.clone();
+                self.handle_limits(host, Event::Adopted { id, adoption, problem })?;
             }
-            Told::Done(Done::Disowned { thing, problem }) => {
-                self.tell(ground, Event::Disowned { id: ground.things[thing].id.clone(), problem })?;
+            Message::Finished(Finished::Disowned { container, problem }) => {
+                self.handle_limits(host, Event::Disowned { id: host.containers[container].id.clone(), problem })?;
             }
         }
         Ok(true)
     }
 
-    fn tell(&mut self, ground: &mut Ground, event: Event) -> Result<(), String> {
-        for effect in self.machine.handle(event, ground.moment()) {
+    fn handle_limits(&mut self, host: &mut Host, event: Event) -> Result<(), String> {
+        for effect in self.machine.handle(event, host.moment()) {
             match effect {
                 Effect::Do(work) => self.actuator.ask(work),
-                Effect::Answer { asker, done, .. } => {
-                    if !self.asking.remove(&asker) {
-                        return Err(format!("a command was answered twice: {done:?}"));
+                Effect::Reply { request, result, .. } => {
+                    if !self.unanswered.remove(&request) {
+                        return Err(format!("a command got two replies: {result:?}"));
                     }
                 }
-                Effect::AskEngine { name, asker, .. } => {
-                    let found = ground.things.iter().position(|thing| thing.id.as_str() == name);
-                    let found = found.filter(|thing| ground.is_seen(*thing) && ground.mood == Mood::Answers);
-                    let candidate = found.map(|thing| {
-                        let thing = &ground.things[thing];
-                        let label = thing.has_label.then(|| "label".to_owned());
-                        Candidate { id: thing.id.clone(), name: thing.id.short().to_owned(), label }
+                Effect::AskEngine { name, request, .. } => {
+                    let found = host.containers.iter().position(|container| container.id.as_str() == name);
+                    let found = found.filter(|container| host.is_seen(*container) && host.mode == EngineMode::Answers);
+                    let candidate = found.map(|container| {
+                        let container = &host.containers[container];
+                        let label = container.has_label.then(|| "label".to_owned());
+                        Candidate { id: container.id.clone(), name: container.id.short().to_owned(), label }
                     });
                     let candidate = candidate.ok_or(Refusal::NotOnEngine(name));
-                    self.inbox.push_back(Told::Candidate(candidate, asker));
+                    self.inbox.push_back(Message::Candidate(candidate, request));
                 }
                 Effect::Watch(adopted) => {
-                    let found = (0..ground.things.len())
-                        .filter(|thing| adopted.contains(&ground.things[*thing].id) && ground.is_seen(*thing));
-                    self.inbox.extend(found.map(Told::Started));
+                    let found = (0..host.containers.len()).filter(|container| {
+                        adopted.contains(&host.containers[*container].id) && host.is_seen(*container)
+                    });
+                    self.inbox.extend(found.map(Message::Started));
                 }
-                Effect::Left(id) => {
-                    self.runs.retain(|thing, _| ground.things[*thing].id != id);
+                Effect::Dismiss(id) => {
+                    self.runs.retain(|container, _| host.containers[*container].id != id);
                 }
                 Effect::Stopped => self.has_stopped = true,
                 Effect::Emit { .. } | Effect::Notice(..) | Effect::Warn(_) | Effect::DecideNow => {}
@@ -235,73 +241,73 @@ impl Node {
         Ok(())
     }
 
-    /// Decides: these numbers for every container and kind; whether anything was to be changed.
-    pub fn tick(&mut self, ground: &mut Ground, plan: u32) -> Result<bool, String> {
+    /// Decides on these values for every container and kind. Returns whether anything was to be changed.
+    pub fn tick(&mut self, host: &mut Host, plan: u32) -> Result<bool, String> {
         if !self.machine.is_at_rest() || self.is_stopping {
             return Ok(false);
         }
-        let readings = self.readings(ground);
-        self.tell(ground, Event::Looked(readings))?;
+        let readings = self.readings(host);
+        self.handle_limits(host, Event::LimitsRead(readings))?;
         let mut changes = Vec::new();
-        for thing in self.runs.keys() {
-            let id = &ground.things[*thing].id;
-            if self.machine.hold(id, ground.now).is_some() {
+        for container in self.runs.keys() {
+            let id = &host.containers[*container].id;
+            if self.machine.hold(id, host.now).is_some() {
                 continue;
             }
             let Some(ledger) = self.machine.ledger(id) else { continue };
-            for to in KINDS.into_iter().map(|kind| planned(kind, plan + *thing as u32)) {
-                let from = ledger.stands().get(to.kind());
+            for to in KINDS.into_iter().map(|kind| planned(kind, plan + *container as u32)) {
+                let from = ledger.current().get(to.kind());
                 if let Some(from) = from.filter(|from| *from != raised(to) && ledger.has_room_for(to)) {
                     changes.push(LimitChange { id: id.clone(), from, to });
                 }
             }
         }
         let any = !changes.is_empty();
-        self.tell(ground, Event::Decided(changes))?;
+        self.handle_limits(host, Event::Decided(changes))?;
         Ok(any)
     }
 
-    /// Time has passed; whether anything is put back.
-    pub fn look(&mut self, ground: &mut Ground) -> Result<bool, String> {
+    /// Lets the machine look. Returns whether it started to restore anything.
+    pub fn look(&mut self, host: &mut Host) -> Result<bool, String> {
         let was_at_rest = self.machine.is_at_rest();
-        self.tell(ground, Event::Passed)?;
+        self.handle_limits(host, Event::TimePassed)?;
         Ok(was_at_rest && !self.machine.is_at_rest())
     }
 
-    pub fn ask(&mut self, ground: &mut Ground, command: Command) -> Result<(), String> {
-        self.asked += 1;
-        let asker = Asker(self.asked);
-        self.asking.insert(asker);
-        self.tell(ground, Event::Asked(command, asker))
+    pub fn command(&mut self, host: &mut Host, command: Command) -> Result<(), String> {
+        self.last_request += 1;
+        let request = RequestId(self.last_request);
+        self.unanswered.insert(request);
+        self.handle_limits(host, Event::Command(command, request))
     }
 
-    pub fn reload(&mut self, ground: &mut Ground, which: usize) -> Result<(), String> {
-        self.tell(ground, Event::Reconfigured(INTERVALS[which % INTERVALS.len()]))
+    pub fn reload(&mut self, host: &mut Host, which: usize) -> Result<(), String> {
+        self.handle_limits(host, Event::Reconfigured(INTERVALS[which % INTERVALS.len()]))
     }
 
-    pub fn stop(&mut self, ground: &mut Ground) -> Result<(), String> {
+    pub fn stop(&mut self, host: &mut Host) -> Result<(), String> {
         if std::mem::replace(&mut self.is_stopping, true) {
             return Ok(());
         }
-        self.tell(ground, Event::Stop { restore: true })
+        self.handle_limits(host, Event::Stop { restore: true })
     }
 
-    /// Who still waits for an answer.
-    pub fn unanswered(&self) -> usize {
-        self.asking.len()
+    /// Returns the number of commands without a reply.
+    pub fn unanswered_count(&self) -> usize {
+        self.unanswered.len()
     }
 
-    /// Whether a container is governed and, if so, left alone by decision.
-    pub fn is_left_alone(&self, ground: &Ground, thing: usize) -> Option<bool> {
-        let id = &ground.things[thing].id;
+    /// Whether a governed container is left alone by decision; `None` if it is not governed.
+    pub fn is_left_alone(&self, host: &Host, container: usize) -> Option<bool> {
+        let id = &host.containers[container].id;
         self.machine.ledger(id)?;
-        Some(self.machine.hold(id, ground.now).is_some())
+        Some(self.machine.hold(id, host.now).is_some())
     }
 
-    /// The actuator carries out one step of what it is at.
-    pub fn step(&mut self, ground: &mut Ground) -> Result<bool, String> {
+    /// Lets the actuator execute one step. Returns whether it had work.
+    pub fn step(&mut self, host: &mut Host) -> Result<bool, String> {
         let is_busy = self.actuator.is_busy();
-        self.inbox.extend(self.actuator.step(ground)?.map(Told::Done));
+        self.inbox.extend(self.actuator.step(host)?.map(Message::Finished));
         Ok(is_busy)
     }
 }

@@ -1,11 +1,11 @@
-//! The values of limits here, of which each tells whose it is: a plan's, an owner's or the original.
+//! The values of limits in the simulation; each value shows who set it: a plan, an owner, or nobody (the original).
 //!
-//! An owner's values are unlike each other and unlike ours by more than kernels round. A plan's may be as near the original as that. Imports:
-//! model.
+//! An owner's values differ from each other and from ours by more than kernels round. A plan's may be that close to the original.
+//! Imports: model.
 
 use crate::model::{Bytes, CpuWeight, LimitKind, Setting};
 
-/// The kinds that are governed here: three that an engine keeps in its record, and one that it does not.
+/// The governed kinds: three that an engine keeps in its record, and one that it does not.
 pub const KINDS: [LimitKind; 4] =
     [LimitKind::CpuWeight, LimitKind::MemoryLow, LimitKind::MemoryHigh, LimitKind::IoWeight];
 
@@ -17,7 +17,7 @@ pub fn is_recorded(kind: LimitKind) -> bool {
     kind != LimitKind::MemoryHigh
 }
 
-/// What a container starts with.
+/// Value with which a container starts.
 pub fn original(kind: LimitKind) -> Setting {
     match kind {
         LimitKind::MemoryHigh => Setting::MemoryHigh(None),
@@ -26,7 +26,7 @@ pub fn original(kind: LimitKind) -> Setting {
     }
 }
 
-/// One of the values that are planned.
+/// Returns one of the planned values.
 pub fn planned(kind: LimitKind, number: u32) -> Setting {
     let number = number as usize % 7;
     match kind {
@@ -37,7 +37,7 @@ pub fn planned(kind: LimitKind, number: u32) -> Setting {
     }
 }
 
-/// What an engine makes of it: it protects no less memory than this.
+/// Returns the value that an engine sets for this one: it protects at least 6 MiB of memory.
 pub fn raised(setting: Setting) -> Setting {
     match setting {
         Setting::MemoryLow(bytes) => Setting::MemoryLow(bytes.max(Bytes(6 << 20))),
@@ -45,13 +45,13 @@ pub fn raised(setting: Setting) -> Setting {
     }
 }
 
-/// Whether it is one that is planned.
+/// Whether it is a planned value.
 pub fn is_ours(setting: Setting) -> bool {
     (0..7).any(|number| raised(planned(setting.kind(), number)) == setting)
 }
 
-/// One of an owner's values.
-pub fn theirs(kind: LimitKind, number: u32) -> Setting {
+/// Returns one of an owner's values.
+pub fn of_owner(kind: LimitKind, number: u32) -> Setting {
     match kind {
         LimitKind::IoWeight => value(kind, 1000 + number % 40 * 220),
         _ => value(kind, 1000 + number * 8),
@@ -59,7 +59,7 @@ pub fn theirs(kind: LimitKind, number: u32) -> Setting {
 }
 
 pub fn is_an_owners(setting: Setting) -> bool {
-    (0..1000).any(|number| theirs(setting.kind(), number) == setting)
+    (0..1000).any(|number| of_owner(setting.kind(), number) == setting)
 }
 
 fn value(kind: LimitKind, number: u32) -> Setting {

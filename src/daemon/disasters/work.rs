@@ -1,30 +1,30 @@
-//! Work on limits, carried out a step at a time, as the daemon's actuator does. Imports: limits, the actuator, the ground.
+//! Work on limits, executed one step at a time, as the daemon's actuator does. Imports: limits, the actuator, the host.
 
-use super::super::actuator::why_not_disowned;
-use super::ground::{Ground, Piece, find, next, of_record};
-use crate::limits::machine::{Came, Restored, Work};
+use super::super::actuator::disown_result;
+use super::host::{Host, Piece, find, next, of_record};
+use crate::limits::machine::{ContainerOutcome, Restored, Work};
 use crate::limits::{Ask, End, Outcome};
 use crate::model::{Adoption, ContainerId};
 use std::collections::{BTreeSet, VecDeque};
 
-/// What came of work.
+/// Result of work.
 #[derive(Debug)]
-pub enum Done {
-    Came { came: Vec<Came>, is_last: bool },
+pub enum Finished {
+    Outcomes { outcomes: Vec<ContainerOutcome>, is_last: bool },
     Restored(Restored),
-    Adopted { thing: usize, adoption: Adoption, problem: Option<String> },
-    Disowned { thing: usize, problem: Option<String> },
+    Adopted { container: usize, adoption: Adoption, problem: Option<String> },
+    Disowned { container: usize, problem: Option<String> },
 }
 
-/// Work on its way.
+/// Work in progress.
 #[derive(Debug)]
-enum Doing {
+enum OpenWork {
     Begin(Work),
-    /// These, then those; `disowns`: it is forgotten afterwards that this one was adopted.
+    /// Runs `pieces`, then the pieces of `then`; `disowns`: the container whose adoption is removed afterwards.
     Carry {
         pieces: VecDeque<Piece>,
         then: VecDeque<Piece>,
-        came: Vec<Came>,
+        outcomes: Vec<ContainerOutcome>,
         disowns: Option<usize>,
     },
     Restore {
@@ -34,11 +34,11 @@ enum Doing {
     },
 }
 
-/// Does one thing after another.
+/// Executes work items one after another.
 #[derive(Debug, Default)]
 pub struct Actuator {
-    works: VecDeque<Doing>,
-    done: Option<Done>,
+    works: VecDeque<OpenWork>,
+    done: Option<Finished>,
 }
 
 impl Actuator {
@@ -47,16 +47,16 @@ impl Actuator {
     }
 
     pub fn ask(&mut self, work: Work) {
-        self.works.push_back(Doing::Begin(work));
+        self.works.push_back(OpenWork::Begin(work));
     }
 
-    /// Carries out one step of what it is at; what came of it, if anything.
-    pub fn step(&mut self, ground: &mut Ground) -> Result<Option<Done>, String> {
+    /// Runs one step of the current work; returns its result once it is finished.
+    pub fn step(&mut self, host: &mut Host) -> Result<Option<Finished>, String> {
         let Some(doing) = self.works.pop_front() else { return Ok(None) };
         let next = match doing {
-            Doing::Begin(work) => self.begin(ground, work)?,
-            Doing::Carry { pieces, then, came, disowns } => self.carry(ground, pieces, then, came, disowns)?,
-            Doing::Restore { left, piece, settled } => self.restore(ground, left, piece, settled)?,
+            OpenWork::Begin(work) => self.begin(host, work)?,
+            OpenWork::Carry { pieces, then, outcomes, disowns } => self.carry(host, pieces, then, outcomes, disowns)?,
+            OpenWork::Restore { left, piece, settled } => self.restore(host, left, piece, settled)?,
         };
         if let Some(next) = next {
             self.works.push_front(next);
@@ -64,120 +64,120 @@ impl Actuator {
         Ok(self.done.take())
     }
 
-    fn begin(&mut self, ground: &mut Ground, work: Work) -> Result<Option<Doing>, String> {
-        let (came, then, disowns) = (Vec::new(), VecDeque::new(), None);
+    fn begin(&mut self, host: &mut Host, work: Work) -> Result<Option<OpenWork>, String> {
+        let (outcomes, then, disowns) = (Vec::new(), VecDeque::new(), None);
         Ok(Some(match work {
             Work::Change { loosen, tighten } => {
-                let pieces = loosen.into_iter().map(|piece| ground.piece(piece)).collect();
-                let then = tighten.into_iter().map(|piece| ground.piece(piece)).collect();
-                Doing::Carry { pieces, then, came, disowns }
+                let pieces = loosen.into_iter().map(|piece| host.piece(piece)).collect();
+                let then = tighten.into_iter().map(|piece| host.piece(piece)).collect();
+                OpenWork::Carry { pieces, then, outcomes, disowns }
             }
-            Work::Return(pieces) => {
-                let pieces = pieces.into_iter().map(|piece| ground.piece(piece)).collect();
-                Doing::Carry { pieces, then, came, disowns }
+            Work::Restore(pieces) => {
+                let pieces = pieces.into_iter().map(|piece| host.piece(piece)).collect();
+                OpenWork::Carry { pieces, then, outcomes, disowns }
             }
             Work::Ended(id) => {
-                let (pieces, came) = ended(ground, &id)?;
-                Doing::Carry { pieces, then, came, disowns }
+                let (pieces, outcomes) = ended(host, &id)?;
+                OpenWork::Carry { pieces, then, outcomes, disowns }
             }
             Work::Adopt(id, adoption) => {
-                let thing = ground.thing(&id).ok_or("an unknown container is adopted")?;
-                let problem = ground.adopt(thing, Some(&adoption)).err();
-                self.done = Some(Done::Adopted { thing, adoption, problem });
+                let container = host.container(&id).ok_or("an unknown container is adopted")?;
+                let problem = host.adopt(container, Some(&adoption)).err();
+                self.done = Some(Finished::Adopted { container, adoption, problem });
                 return Ok(None);
             }
             Work::Disown { id, running } => {
-                let disowns = ground.thing(&id);
-                let (pieces, came) = match running {
-                    Some(piece) => (VecDeque::from([ground.piece(*piece)]), came),
-                    None => ended(ground, &id)?,
+                let disowns = host.container(&id);
+                let (pieces, outcomes) = match running {
+                    Some(piece) => (VecDeque::from([host.piece(*piece)]), outcomes),
+                    None => ended(host, &id)?,
                 };
-                Doing::Carry { pieces, then, came, disowns }
+                OpenWork::Carry { pieces, then, outcomes, disowns }
             }
             Work::RestoreAll { .. } => {
-                let all = ground.journal.everything()?;
-                let left = all.iter().filter_map(|(original, _)| ground.thing(&original.id)).collect();
-                Doing::Restore { left, piece: None, settled: BTreeSet::new() }
+                let all = host.journal.everything()?;
+                let left = all.iter().filter_map(|(original, _)| host.container(&original.id)).collect();
+                OpenWork::Restore { left, piece: None, settled: BTreeSet::new() }
             }
         }))
     }
 
     fn carry(
         &mut self,
-        ground: &mut Ground,
+        host: &mut Host,
         mut pieces: VecDeque<Piece>,
         then: VecDeque<Piece>,
-        mut came: Vec<Came>,
+        mut outcomes: Vec<ContainerOutcome>,
         disowns: Option<usize>,
-    ) -> Result<Option<Doing>, String> {
+    ) -> Result<Option<OpenWork>, String> {
         let Some(piece) = pieces.pop_front() else {
-            if let Some(thing) = disowns {
-                let end = came.into_iter().next().map(|came| came.outcome.end);
-                let problem = why_not_disowned(end).err();
-                let problem = problem.or_else(|| ground.adopt(thing, None).err());
-                self.done = Some(Done::Disowned { thing, problem });
+            if let Some(container) = disowns {
+                let end = outcomes.into_iter().next().map(|done| done.outcome.end);
+                let problem = disown_result(end).err();
+                let problem = problem.or_else(|| host.adopt(container, None).err());
+                self.done = Some(Finished::Disowned { container, problem });
                 return Ok(None);
             }
             let is_last = then.is_empty();
-            self.done = Some(Done::Came { came, is_last });
-            let next = Doing::Carry { pieces: then, then: VecDeque::new(), came: Vec::new(), disowns };
+            self.done = Some(Finished::Outcomes { outcomes, is_last });
+            let next = OpenWork::Carry { pieces: then, then: VecDeque::new(), outcomes: Vec::new(), disowns };
             return Ok((!is_last).then_some(next));
         };
-        let (id, run) = (ground.things[piece.thing].id.clone(), piece.run.map(|run| (run, 0)));
-        match advance(ground, piece)? {
+        let (id, run) = (host.containers[piece.container].id.clone(), piece.run.map(|run| (run, 0)));
+        match advance(host, piece)? {
             Ok(piece) => pieces.push_back(piece),
-            Err(outcome) => came.push(Came { id, run, outcome }),
+            Err(outcome) => outcomes.push(ContainerOutcome { id, run, outcome }),
         }
-        Ok(Some(Doing::Carry { pieces, then, came, disowns }))
+        Ok(Some(OpenWork::Carry { pieces, then, outcomes, disowns }))
     }
 
     fn restore(
         &mut self,
-        ground: &mut Ground,
+        host: &mut Host,
         mut left: VecDeque<usize>,
         piece: Option<Box<Piece>>,
         mut settled: BTreeSet<ContainerId>,
-    ) -> Result<Option<Doing>, String> {
+    ) -> Result<Option<OpenWork>, String> {
         let piece = match piece {
             Some(piece) => {
-                let id = ground.things[piece.thing].id.clone();
-                match advance(ground, *piece)? {
+                let id = host.containers[piece.container].id.clone();
+                match advance(host, *piece)? {
                     Ok(piece) => Some(Box::new(piece)),
                     Err(outcome) => {
-                        settled.extend(matches!(outcome.end, End::Returned { forgotten: true, .. }).then_some(id));
+                        settled.extend(matches!(outcome.end, End::Restored { forgotten: true, .. }).then_some(id));
                         None
                     }
                 }
             }
             None => match left.pop_front() {
-                Some(thing) => find(ground, thing)?.map(Box::new),
+                Some(container) => find(host, container)?.map(Box::new),
                 None => {
-                    self.done = Some(Done::Restored(Restored { settled, ..Restored::default() }));
+                    self.done = Some(Finished::Restored(Restored { settled, ..Restored::default() }));
                     return Ok(None);
                 }
             },
         };
-        Ok(Some(Doing::Restore { left, piece, settled }))
+        Ok(Some(OpenWork::Restore { left, piece, settled }))
     }
 }
 
-fn ended(ground: &Ground, id: &ContainerId) -> Result<(VecDeque<Piece>, Vec<Came>), String> {
-    Ok(match ground.journal.original(id)? {
+fn ended(host: &Host, id: &ContainerId) -> Result<(VecDeque<Piece>, Vec<ContainerOutcome>), String> {
+    Ok(match host.journal.original(id)? {
         None => {
-            let came = Came { id: id.clone(), run: None, outcome: Box::new(Outcome::forgotten()) };
-            (VecDeque::new(), vec![came])
+            let outcome = ContainerOutcome { id: id.clone(), run: None, outcome: Box::new(Outcome::forgotten()) };
+            (VecDeque::new(), vec![outcome])
         }
         Some(original) => {
-            let thing = ground.thing(id).ok_or("an unknown container ended")?;
-            (VecDeque::from([of_record(thing, &original, ground.journal.written(id)?)]), Vec::new())
+            let container = host.container(id).ok_or("an unknown container ended")?;
+            (VecDeque::from([of_record(container, &original, host.journal.written(id)?)]), Vec::new())
         }
     })
 }
 
-fn advance(ground: &mut Ground, mut piece: Piece) -> Result<Result<Piece, Box<Outcome>>, String> {
+fn advance(host: &mut Host, mut piece: Piece) -> Result<Result<Piece, Box<Outcome>>, String> {
     if piece.ask == Ask::Read {
-        piece.looked = ground.at;
+        piece.looked = host.at;
     }
-    let answer = ground.answer(&piece)?;
+    let answer = host.answer(&piece)?;
     Ok(next(piece, answer))
 }

@@ -1,87 +1,87 @@
-//! What the daemon cannot command: kernel, engine, disk, clock and owners, as far as limits go.
+//! The parts of the world that the daemon does not control: kernel, engine, disk and owners of containers.
 //!
-//! The engine carries out what it was asked for one container in the order in which it was asked, also what nobody waits for any more, and
-//! whoever asks about a container is answered after that. Imports: limits, the values, model.
+//! The engine executes the requests for one container in order, including those whose caller no longer waits, and answers queries about
+//! the container after that. Imports: limits, the values, model.
 
 use super::super::testing::id;
-use super::values::{KINDS, is_an_owners, is_recorded, original, place, planned, raised, theirs};
-use crate::limits::{Record, Wrote, same};
+use super::values::{KINDS, is_an_owners, is_recorded, of_owner, original, place, planned, raised};
+use crate::limits::{RecordResult, WriteResult, same};
 use crate::model::{ContainerId, LimitKind, Limits, Runtime, Setting};
 use std::collections::VecDeque;
 
 /// How the engine answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mood {
+pub enum EngineMode {
     Answers,
     Refuses,
-    /// Nobody answers in time, and it is done later.
+    /// It does not reply in time, and executes the request later.
     Late,
-    /// Nobody answers, and it is never done.
-    Deaf,
-    /// Another engine answers, which has never heard of the container.
+    /// It does not reply, and never executes the request.
+    Silent,
+    /// Another engine answers, which does not know the container.
     Missing,
 }
 
-/// One of two engines, of which one answers at a time.
+/// Identifies one of two engines, of which one answers at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum EngineId {
     One,
     Other,
 }
 
-/// How the disk answers a promise or a forgetting.
+/// How the disk handles a write to the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disk {
     Works,
     /// Nothing is written.
     Full,
-    /// It is written, and reported as failed.
+    /// The data is written, and an error is reported.
     Lies,
 }
 
-/// Settings that the engine was asked for, and when.
+/// Time of a request to the engine, and its settings.
 type Update = (u64, Vec<Setting>);
 
-/// One container.
-pub struct Thing {
+/// A container.
+pub struct Container {
     pub id: ContainerId,
     pub runtime: Runtime,
-    /// Which engine it is in.
-    pub engine: Which,
-    /// It is governed without being adopted.
+    /// Engine that runs it.
+    pub engine: EngineId,
+    /// Whether it is governed without an adoption.
     pub has_label: bool,
     pub running: bool,
-    /// Its engine has removed it.
+    /// Whether its engine has removed it.
     pub removed: bool,
-    /// Counts its runs.
+    /// Number of its runs.
     pub run: u32,
     pub cgroup: Limits,
-    /// What the engine will start the next run with.
+    /// Limits with which the engine will start the next run.
     pub record: Limits,
-    /// What its owner wants of this run, and of the next.
+    /// Limits that its owner wants for this run, and for the next.
     pub wanted: Limits,
     pub wanted_next: Limits,
-    /// Values that its owner set since we last agreed on originals, and when the daemon saw them.
-    theirs: [Option<Option<u64>>; KINDS.len()],
-    /// An update that was under way overwrote what the owner had set meanwhile: nobody can know.
+    /// Kinds that its owner set since the original was last agreed, with the time at which the daemon read the value.
+    set_by_owner: [Option<Option<u64>>; KINDS.len()],
+    /// Kinds for which an update in flight overwrote the owner's value, which the daemon cannot detect.
     spoilt: [bool; KINDS.len()],
-    /// The same in the engine's record.
+    /// The same for the engine's record.
     spoilt_next: [bool; KINDS.len()],
-    /// What its owner had set in the cgroup alone when we came: it goes back through the engine, which keeps it.
-    kept: [Vec<Setting>; KINDS.len()],
-    /// Values that its owner has set once.
+    /// Values that its owner had set only in the cgroup when it was found: they are restored through the engine, which keeps them.
+    accepted: [Vec<Setting>; KINDS.len()],
+    /// Values that its owner has used.
     used: Vec<Setting>,
-    /// When its owner set each kind last.
+    /// Time at which its owner last set each kind.
     set_at: [u64; KINDS.len()],
     queue: VecDeque<Update>,
-    /// The engine says that somebody updated it.
-    pub told: u32,
+    /// Number of updates by the owner that the engine reported.
+    pub updates_reported: u32,
 }
 
-impl Thing {
-    pub fn new(number: u8, runtime: Runtime, engine: Which, has_label: bool) -> Thing {
+impl Container {
+    pub fn new(number: u8, runtime: Runtime, engine: EngineId, has_label: bool) -> Container {
         let limits: Limits = KINDS.into_iter().map(original).collect();
-        Thing {
+        Container {
             id: id(number),
             runtime,
             engine,
@@ -93,39 +93,39 @@ impl Thing {
             record: limits,
             wanted: limits,
             wanted_next: limits,
-            theirs: [None; KINDS.len()],
+            set_by_owner: [None; KINDS.len()],
             spoilt: [false; KINDS.len()],
             spoilt_next: [false; KINDS.len()],
-            kept: Default::default(),
+            accepted: Default::default(),
             used: Vec::new(),
             set_at: [0; KINDS.len()],
             queue: VecDeque::new(),
-            told: 0,
+            updates_reported: 0,
         }
     }
 
-    /// The daemon read what stands.
-    pub fn seen(&mut self, at: u64) {
-        for seen in self.theirs.iter_mut().flatten() {
-            seen.get_or_insert(at);
+    /// The daemon reads the current values.
+    pub fn read_by_daemon(&mut self, at: u64) {
+        for read_by_daemon in self.set_by_owner.iter_mut().flatten() {
+            read_by_daemon.get_or_insert(at);
         }
     }
 
-    /// What stands is what the daemon takes for original from now on, as far as it is the same.
+    /// The daemon takes `original` as the original from now on, where it equals the current value.
     pub fn agreed(&mut self, original: &Limits) {
         for kind in KINDS {
             if self.cgroup.get(kind) == original.get(kind) {
-                self.theirs[place(kind)] = None;
-                self.kept[place(kind)].extend(original.get(kind).filter(|original| is_an_owners(*original)));
+                self.set_by_owner[place(kind)] = None;
+                self.accepted[place(kind)].extend(original.get(kind).filter(|original| is_an_owners(*original)));
             }
         }
     }
 
-    /// Its owner sets a limit: by the engine, or in the cgroup alone.
+    /// The owner sets a limit, through the engine or only in the cgroup.
     pub fn owner_sets(&mut self, at: u64, kind: LimitKind, number: u32, by_engine: bool) {
-        let setting = theirs(kind, number);
+        let setting = of_owner(kind, number);
         if self.used.contains(&setting) {
-            return; // who sets what was original before cannot be told from whoever puts the original back
+            return; // setting an earlier original again is indistinguishable from a restore
         }
         self.used.push(setting);
         let by_engine = by_engine && is_recorded(kind) && self.runtime == Runtime::Docker;
@@ -133,23 +133,23 @@ impl Thing {
             self.record.set(setting);
             self.wanted_next.set(setting);
             self.spoilt_next[place(kind)] = false;
-            self.kept[place(kind)].clear();
-            self.told += 1;
+            self.accepted[place(kind)].clear();
+            self.updates_reported += 1;
         } else if !self.running {
             return;
         }
         self.spoilt[place(kind)] = false;
         self.set_at[place(kind)] = at;
         self.wanted.set(setting);
-        self.theirs[place(kind)] = Some(None);
+        self.set_by_owner[place(kind)] = Some(None);
         if self.running {
             self.cgroup.set(setting);
         }
     }
 
-    /// The system puts back what it started the run with.
+    /// The system restores the value with which the run started.
     pub fn reverts(&mut self, kind: LimitKind) {
-        if self.running && self.theirs[place(kind)].is_none() {
+        if self.running && self.set_by_owner[place(kind)].is_none() {
             let original = self.wanted.get(kind).expect("each kind has a value");
             self.cgroup.set(original);
         }
@@ -159,13 +159,13 @@ impl Thing {
         self.running = false;
     }
 
-    /// Its engine forgets it, with what it kept of it.
+    /// The engine removes the container and its record.
     pub fn is_removed(&mut self) {
         (self.running, self.removed) = (false, true);
         self.queue.clear();
     }
 
-    /// The machine starts again: whatever ran has ended, and nobody remembers what was asked of them.
+    /// The host reboots: all containers end, and pending requests are lost.
     pub fn reboots(&mut self) {
         self.running = false;
         self.queue.clear();
@@ -173,22 +173,22 @@ impl Thing {
 
     pub fn starts(&mut self) {
         if self.running || self.removed || self.runtime == Runtime::Scope {
-            return; // a command has one run
+            return; // a command runs once
         }
         let no_squeeze = original(LimitKind::MemoryHigh);
         (self.running, self.run) = (true, self.run + 1);
         (self.cgroup, self.wanted) = (self.record, self.wanted_next);
         self.cgroup.set(no_squeeze);
         self.wanted.set(no_squeeze);
-        self.theirs[place(LimitKind::MemoryHigh)] = None;
+        self.set_by_owner[place(LimitKind::MemoryHigh)] = None;
         for kind in KINDS.into_iter().filter(|kind| is_recorded(*kind)) {
-            let is_theirs = self.record.get(kind).is_some_and(is_an_owners);
-            self.theirs[place(kind)] = self.theirs[place(kind)].filter(|_| is_theirs).map(|_| None);
+            let is_of_owner = self.record.get(kind).is_some_and(is_an_owners);
+            self.set_by_owner[place(kind)] = self.set_by_owner[place(kind)].filter(|_| is_of_owner).map(|_| None);
         }
         self.spoilt = self.spoilt_next;
     }
 
-    /// The engine does the oldest thing that nobody waits for any more; what came into force.
+    /// The engine executes the oldest pending request. Returns the values that took effect.
     pub fn late(&mut self) -> Result<Vec<Setting>, String> {
         match self.queue.pop_front().filter(|_| !self.removed) {
             Some((asked_at, settings)) => self.apply(asked_at, &settings),
@@ -196,75 +196,75 @@ impl Thing {
         }
     }
 
-    /// We write. `run`: of which run the cgroup is. What came into force must have been promised.
+    /// The daemon writes to the cgroup of this run. Returns the values that took effect, which must be in the journal.
     pub fn write(
         &mut self,
         at: u64,
         run: u32,
         settings: &[Setting],
-        mood: Mood,
-    ) -> Result<(Wrote, Vec<Setting>), String> {
+        mode: EngineMode,
+    ) -> Result<(WriteResult, Vec<Setting>), String> {
         let of_engine = |setting: &Setting| self.runtime == Runtime::Docker && is_recorded(setting.kind());
         let (by_engine, by_cgroup): (Vec<Setting>, Vec<Setting>) = settings.iter().partition(|s| of_engine(s));
-        let mut came = Vec::new();
+        let mut applied = Vec::new();
         if !by_engine.is_empty() {
-            match mood {
-                Mood::Refuses => return Ok((Wrote::Failed("refused".to_owned()), came)),
-                Mood::Deaf => return Ok((Wrote::Failed("no answer".to_owned()), came)),
-                Mood::Late => {
+            match mode {
+                EngineMode::Refuses => return Ok((WriteResult::Failed("refused".to_owned()), applied)),
+                EngineMode::Silent => return Ok((WriteResult::Failed("no answer".to_owned()), applied)),
+                EngineMode::Late => {
                     self.queue.push_back((at, by_engine));
-                    return Ok((Wrote::Failed("no answer yet".to_owned()), came));
+                    return Ok((WriteResult::Failed("no answer yet".to_owned()), applied));
                 }
-                Mood::Missing => return Ok((Wrote::Gone, came)),
-                Mood::Answers if !self.running => return Ok((Wrote::Gone, came)),
-                Mood::Answers => {
+                EngineMode::Missing => return Ok((WriteResult::Gone, applied)),
+                EngineMode::Answers if !self.running => return Ok((WriteResult::Gone, applied)),
+                EngineMode::Answers => {
                     while !self.queue.is_empty() {
-                        came.extend(self.late()?);
+                        applied.extend(self.late()?);
                     }
-                    came.extend(self.apply(at, &by_engine)?);
+                    applied.extend(self.apply(at, &by_engine)?);
                 }
             }
         }
         if !self.running || self.run != run {
-            return Ok((Wrote::Gone, came));
+            return Ok((WriteResult::Gone, applied));
         }
-        came.extend(self.apply(at, &by_cgroup)?);
-        Ok((Wrote::Done, came))
+        applied.extend(self.apply(at, &by_cgroup)?);
+        Ok((WriteResult::Done, applied))
     }
 
-    /// The engine's record of one that does not run goes back, as far as it is still ours.
-    pub fn return_record(
+    /// Restores the engine's record of a container that does not run, where it has values of ours.
+    pub fn restore_record(
         &mut self,
         at: u64,
         known: &[Setting],
         original: &Limits,
-        mood: Mood,
-    ) -> Result<Record, String> {
+        mode: EngineMode,
+    ) -> Result<RecordResult, String> {
         if self.runtime == Runtime::Scope {
-            return Ok(Record::Back(Vec::new()));
+            return Ok(RecordResult::Restored(Vec::new()));
         }
-        match mood {
-            Mood::Answers if self.removed => return Ok(Record::Back(Vec::new())),
-            Mood::Answers => {}
-            _ => return Ok(Record::NotNow("no answer".to_owned())),
+        match mode {
+            EngineMode::Answers if self.removed => return Ok(RecordResult::Restored(Vec::new())),
+            EngineMode::Answers => {}
+            _ => return Ok(RecordResult::Failed("no answer".to_owned())),
         }
         while !self.queue.is_empty() {
             self.late()?;
         }
         if self.running {
-            return Ok(Record::RunsAgain);
+            return Ok(RecordResult::RunsAgain);
         }
         let is_ours = |kind: LimitKind| {
-            let stands = self.record.get(kind);
-            is_recorded(kind) && known.iter().any(|known| stands.is_some_and(|now| same(raised(*known), now)))
+            let current = self.record.get(kind);
+            is_recorded(kind) && known.iter().any(|known| current.is_some_and(|now| same(raised(*known), now)))
         };
         let back: Vec<Setting> =
             KINDS.into_iter().filter(|kind| is_ours(*kind)).filter_map(|kind| original.get(kind)).collect();
         self.apply(at, &back)?;
-        Ok(Record::Back(Vec::new()))
+        Ok(RecordResult::Restored(Vec::new()))
     }
 
-    /// Whether the engine keeps one of these for the next run.
+    /// Whether the engine keeps one of these values for the next run.
     pub fn keeps(&self, known: &[Setting]) -> bool {
         self.runtime == Runtime::Docker
             && known
@@ -277,29 +277,29 @@ impl Thing {
         for setting in &settings {
             let kind = setting.kind();
             if asked_at < self.set_at[place(kind)] && self.wanted.get(kind) != Some(*setting) {
-                self.spoilt[place(kind)] = true; // it was under way before its owner set another value
+                self.spoilt[place(kind)] = true; // in flight before its owner set another value
                 self.spoilt_next[place(kind)] = true;
             }
             if is_recorded(kind) {
-                let is_theirs =
-                    self.theirs[place(kind)].is_some() && self.record.get(kind) == self.wanted_next.get(kind);
-                if is_theirs && self.record.get(kind) != Some(*setting) {
+                let is_of_owner =
+                    self.set_by_owner[place(kind)].is_some() && self.record.get(kind) == self.wanted_next.get(kind);
+                if is_of_owner && self.record.get(kind) != Some(*setting) {
                     self.spoilt_next[place(kind)] = true;
                 }
                 self.record.set(*setting);
                 if is_an_owners(*setting) {
-                    self.kept[place(kind)].push(*setting); // an operator agreed to it
+                    self.accepted[place(kind)].push(*setting); // an operator agreed to it
                 }
             }
             if !self.running {
                 continue;
             }
-            let stands_theirs =
+            let owner_value_in_force =
                 self.cgroup.get(kind) == self.wanted.get(kind) && self.cgroup.get(kind) != Some(*setting);
-            if let (Some(seen), true) = (self.theirs[place(kind)], stands_theirs) {
-                if seen.is_some_and(|seen| seen < asked_at) && !self.spoilt[place(kind)] {
+            if let (Some(read_by_daemon), true) = (self.set_by_owner[place(kind)], owner_value_in_force) {
+                if read_by_daemon.is_some_and(|read_by_daemon| read_by_daemon < asked_at) && !self.spoilt[place(kind)] {
                     let theirs = self.cgroup.get(kind);
-                    return Err(format!("{setting} overwrote what its owner had set, which was known: {theirs:?}"));
+                    return Err(format!("{setting} overwrote the owner's value {theirs:?}, which the daemon had read"));
                 }
                 self.spoilt[place(kind)] = true;
             }
@@ -312,39 +312,40 @@ impl Thing {
         !self.queue.is_empty()
     }
 
-    /// What stands and is not as it is planned.
-    pub fn lacks_plan(&self, number: u32) -> Option<String> {
+    /// Describes a current value that differs from the plan.
+    pub fn plan_violation(&self, number: u32) -> Option<String> {
         let is_off = |kind: &LimitKind| self.cgroup.get(*kind) != Some(raised(planned(*kind, number)));
         let kind = KINDS.into_iter().find(is_off)?;
-        Some(format!("{} has {:?} and another value is planned", self.id.short(), self.cgroup.get(kind)))
+        Some(format!("{} has {:?}, and another value is planned", self.id.short(), self.cgroup.get(kind)))
     }
 
-    /// What stands and is not as its owner wants it, once everything was put back.
-    pub fn stands_amiss(&self) -> Option<String> {
+    /// Describes a current value that differs from what the owner wants, after a restore.
+    pub fn limit_violation(&self) -> Option<String> {
         let is_off = |kind: &LimitKind| {
             let has = self.cgroup.get(*kind);
-            has != self.wanted.get(*kind) && !self.keeps_theirs(*kind, has) && !self.spoilt[place(*kind)]
+            has != self.wanted.get(*kind) && !self.is_accepted(*kind, has) && !self.spoilt[place(*kind)]
         };
         let kind = KINDS.into_iter().find(is_off).filter(|_| self.running)?;
         let (has, wants) = (self.cgroup.get(kind), self.wanted.get(kind));
-        Some(format!("{} has {has:?} and its owner wants {wants:?}", self.id.short()))
+        Some(format!("{} has {has:?}, and its owner wants {wants:?}", self.id.short()))
     }
 
-    fn keeps_theirs(&self, kind: LimitKind, has: Option<Setting>) -> bool {
-        has.is_some_and(|has| self.kept[place(kind)].contains(&has))
+    fn is_accepted(&self, kind: LimitKind, has: Option<Setting>) -> bool {
+        has.is_some_and(|has| self.accepted[place(kind)].contains(&has))
     }
 
-    /// What the engine would start the next run with, and should not.
-    pub fn record_amiss(&self) -> Option<String> {
+    /// Describes a value in the engine's record that differs from what the owner wants.
+    pub fn record_violation(&self) -> Option<String> {
         let is_off = |kind: &LimitKind| {
             let record = self.record.get(*kind);
-            // Of what its owner set in the cgroup alone, the engine's record goes back when the run ends.
-            let is_of_cgroup = self.running && self.theirs[place(*kind)].is_some() || self.keeps_theirs(*kind, record);
+            // If the owner set only the cgroup, the engine's record is restored when the run ends.
+            let is_of_cgroup =
+                self.running && self.set_by_owner[place(*kind)].is_some() || self.is_accepted(*kind, record);
             record != self.wanted_next.get(*kind) && !is_of_cgroup && !self.spoilt_next[place(*kind)]
         };
         let is_kept = |kind: &LimitKind| self.runtime == Runtime::Docker && !self.removed && is_recorded(*kind);
         let kind = KINDS.into_iter().filter(is_kept).find(is_off)?;
         let (has, wants) = (self.record.get(kind), self.wanted_next.get(kind));
-        Some(format!("the engine's record of {} has {has:?} and its owner wants {wants:?}", self.id.short()))
+        Some(format!("the engine's record of {} has {has:?}, and its owner wants {wants:?}", self.id.short()))
     }
 }

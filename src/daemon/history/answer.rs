@@ -1,4 +1,4 @@
-//! Questions about the past, answered beside the writer, one at a time. Imports: api's contract, host's store, model.
+//! Queries of the history, answered beside the writer, one at a time. Imports: api's contract, host's store, model.
 
 use crate::api::{HistoryRequest, Refusal};
 use crate::host::store::StoreError;
@@ -9,17 +9,17 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How long the writer may keep a reader waiting.
+/// How long a reader waits for the writer.
 const WAIT_FOR_WRITER: Duration = Duration::from_secs(5);
 
-/// Answers until nobody can ask any more; without a directory there is no history.
+/// Answers queries until the daemon ends; without a directory there is no history.
 pub(super) fn answer(directory: Option<&Path>, mut requests: mpsc::Receiver<HistoryRequest>) {
     while let Some(request) = requests.blocking_recv() {
         if request.reply.is_closed() {
-            continue; // waited too long
+            continue; // the client stopped waiting
         }
         let answer = match directory {
-            Some(directory) => answered(directory, &request.query),
+            Some(directory) => answer_query(directory, &request.query),
             None => Err(Refusal::Refused(
                 "no history is kept; set history.enabled = true in flowcond.toml and restart flowcond".to_owned(),
             )),
@@ -28,9 +28,9 @@ pub(super) fn answer(directory: Option<&Path>, mut requests: mpsc::Receiver<Hist
     }
 }
 
-type Answered<T> = Result<T, Refusal>;
+type Response<T> = Result<T, Refusal>;
 
-fn answered(directory: &Path, query: &HistoryQuery) -> Answered<HistoryAnswer> {
+fn answer_query(directory: &Path, query: &HistoryQuery) -> Response<HistoryAnswer> {
     let reader = HistoryReader::open(directory, WAIT_FOR_WRITER).map_err(failed)?;
     match query {
         HistoryQuery::Jobs { span, job, after, limit } => {
@@ -72,7 +72,7 @@ fn samples(
     every: Millis,
     after: Option<(u64, u64)>,
     limit: usize,
-) -> Answered<(Vec<Sample>, bool)> {
+) -> Response<(Vec<Sample>, bool)> {
     let jobs: Vec<JobRecord> = match job {
         Some(job) => {
             let named = named(reader, job)?;
@@ -97,32 +97,31 @@ fn samples(
     Ok((found, jobs.len() > limit))
 }
 
-/// The jobs that answer to this, the newest last; there is one at least.
-fn named(reader: &HistoryReader, asked: &str) -> Answered<Vec<JobRecord>> {
+/// Returns the jobs with this name or id, newest last; at least one.
+fn named(reader: &HistoryReader, asked: &str) -> Response<Vec<JobRecord>> {
     let jobs = reader.named(asked).map_err(failed)?;
     if !jobs.is_empty() {
         return Ok(jobs);
     }
     let since = reader.oldest().map_err(failed)?;
-    let since = since.map_or_else(|| "it is empty yet".to_owned(), |oldest| format!("it begins at {}", utc(oldest)));
-    Err(Refusal::NotFound(format!("the history knows no job {asked}; {since}")))
+    let since = since.map_or_else(|| "it is still empty".to_owned(), |oldest| format!("it begins at {}", utc(oldest)));
+    Err(Refusal::NotFound(format!("the history has no job {asked}; {since}")))
 }
 
-fn instant(reader: &HistoryReader, asked: &str, unix_ms: u64) -> Answered<JobSnapshot> {
+fn instant(reader: &HistoryReader, asked: &str, unix_ms: u64) -> Response<JobSnapshot> {
     let jobs = named(reader, asked)?;
     let when = utc(unix_ms);
     let Some(job) = jobs.iter().rev().find(|job| job.first_unix_ms <= unix_ms) else {
         let first = jobs.first().map_or(unix_ms, |job| job.first_unix_ms);
-        let text = format!("the history of {asked} begins at {}; nothing is known of {when}", utc(first));
+        let text = format!("the history of {asked} begins at {}; it has no data for {when}", utc(first));
         return Err(Refusal::NotFound(text));
     };
     if let Some(ended) = job.ended_unix_ms.filter(|ended| *ended < unix_ms) {
-        let text = format!("{asked} ended at {}; nothing was in force at {when}", utc(ended));
+        let text = format!("{asked} ended at {}; it had no limits at {when}", utc(ended));
         return Err(Refusal::NotFound(text));
     }
     let found = reader.instant(job, unix_ms).map_err(failed)?;
-    found
-        .ok_or_else(|| Refusal::NotFound(format!("what the history held of {asked} at {when} was too old and is gone")))
+    found.ok_or_else(|| Refusal::NotFound(format!("the data of {asked} at {when} was too old and has been removed")))
 }
 
 fn failed(error: StoreError) -> Refusal {

@@ -1,4 +1,4 @@
-//! The writer's thread: rows to the disk now and then, bounds kept, and a disk that fails survived.
+//! The writer's thread: writes rows to the disk in batches, keeps the history within its bounds, and survives disk errors.
 
 use super::recorder::Recorder;
 use crate::host::store::StoreError;
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// What the keeper is given.
-pub(super) enum Given {
+/// An entry for the history.
+pub(super) enum Entry {
     Snapshot(Arc<NodeStatus>),
     Event(Event),
     Exited(ContainerId, i32),
@@ -19,21 +19,21 @@ pub(super) enum Given {
     Limits(HistoryLimits),
 }
 
-/// Rows wait so long for others, to be written together.
+/// How long rows wait for others, to be written together.
 const WRITE_EVERY: Duration = Duration::from_secs(10);
-/// When a job ended somebody may ask; also then not more often than this.
+/// After the end of a job, rows are written sooner, because clients may ask about it; at least this time passes between writes.
 const WRITE_SOONEST: Duration = Duration::from_secs(1);
-/// How often rows are sorted in and bounds looked after.
+/// How often rows are sorted and old ones are removed.
 const TIDY_EVERY: Duration = Duration::from_secs(600);
-/// A disk that failed is tried again after this.
+/// Time before a disk that failed is tried again.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// Owns the database.
+/// Owner of the database.
 pub(super) struct Keeper<T> {
     directory: PathBuf,
     limits: HistoryLimits,
-    /// Tells the loop of a problem, or that it is over.
-    tell: T,
+    /// Reports a problem to the loop, or that it is over.
+    report: T,
     store: Option<HistoryStore>,
     recorder: Recorder,
     problem: Option<String>,
@@ -43,12 +43,12 @@ pub(super) struct Keeper<T> {
 }
 
 impl<T: Fn(Option<String>)> Keeper<T> {
-    pub fn new(directory: PathBuf, limits: HistoryLimits, tell: T) -> Keeper<T> {
+    pub fn new(directory: PathBuf, limits: HistoryLimits, report: T) -> Keeper<T> {
         let now = Instant::now();
         Keeper {
             directory,
             limits,
-            tell,
+            report,
             store: None,
             recorder: Recorder::default(),
             problem: None,
@@ -58,23 +58,23 @@ impl<T: Fn(Option<String>)> Keeper<T> {
         }
     }
 
-    /// Keeps what it is given until there is no more.
-    pub fn keep(&mut self, given: &Receiver<Given>, waiting: &AtomicUsize) {
+    /// Stores entries until there are no more.
+    pub fn keep(&mut self, entries: &Receiver<Entry>, waiting: &AtomicUsize) {
         self.open();
         loop {
-            match given.recv_timeout(self.write_at.saturating_duration_since(Instant::now())) {
-                Ok(Given::Snapshot(status)) => {
+            match entries.recv_timeout(self.write_at.saturating_duration_since(Instant::now())) {
+                Ok(Entry::Snapshot(status)) => {
                     self.recorder.observe(&status);
                     waiting.fetch_sub(1, Ordering::AcqRel);
                 }
-                Ok(Given::Event(event)) => {
+                Ok(Entry::Event(event)) => {
                     if self.recorder.happened(&event) {
                         self.write_at = self.write_at.min(Instant::now() + WRITE_SOONEST);
                     }
                 }
-                Ok(Given::Exited(id, code)) => self.recorder.exited(&id, code),
-                Ok(Given::ReadToEnd(id, learning)) => self.recorder.read_to_end(&id, &learning),
-                Ok(Given::Limits(limits)) => {
+                Ok(Entry::Exited(id, code)) => self.recorder.exited(&id, code),
+                Ok(Entry::ReadToEnd(id, learning)) => self.recorder.read_to_end(&id, &learning),
+                Ok(Entry::Limits(limits)) => {
                     self.limits = limits;
                     self.tidy_at = Instant::now();
                 }
@@ -96,7 +96,7 @@ impl<T: Fn(Option<String>)> Keeper<T> {
         match opened {
             Ok((opened, recorder)) => {
                 if let Some(path) = &opened.set_aside {
-                    (self.tell)(Some(damaged(path)));
+                    (self.report)(Some(damaged(path)));
                 }
                 self.recorder = recorder;
                 self.store = Some(opened.store);
@@ -122,20 +122,20 @@ impl<T: Fn(Option<String>)> Keeper<T> {
             });
         }
         match done {
-            Ok(()) if self.problem.take().is_some() => (self.tell)(None),
+            Ok(()) if self.problem.take().is_some() => (self.report)(None),
             Ok(()) => {}
-            Err(error) if error.is_damage() => self.begin_anew(&error),
+            Err(error) if error.is_damage() => self.replace_damaged(&error),
             Err(error) => self.failed(&error),
         }
     }
 
-    /// Sets a database aside that turned out to be damaged.
-    fn begin_anew(&mut self, error: &StoreError) {
+    /// Sets a damaged database aside and starts a new one.
+    fn replace_damaged(&mut self, error: &StoreError) {
         match self.store.take().map(HistoryStore::set_aside) {
             Some(Ok(path)) => {
                 self.open();
-                // Told last: a notice that stands until the daemon ends.
-                (self.tell)(Some(damaged(&path)));
+                // Reported last, because this notice stays until the daemon ends.
+                (self.report)(Some(damaged(&path)));
             }
             Some(Err(why)) => self.failed(&why),
             None => self.failed(error),
@@ -144,13 +144,13 @@ impl<T: Fn(Option<String>)> Keeper<T> {
 
     fn failed(&mut self, error: &StoreError) {
         self.try_at = Instant::now() + TRY_AGAIN_AFTER;
-        self.say(format!("nothing is kept in the history until this is mended; nothing else is affected: {error}"));
+        self.report_once(format!("no history is kept until this is fixed; nothing else is affected: {error}"));
     }
 
-    /// Tells the loop, once a problem.
-    fn say(&mut self, text: String) {
+    /// Reports a problem to the loop, once per text.
+    fn report_once(&mut self, text: String) {
         if self.problem.as_ref() != Some(&text) {
-            (self.tell)(Some(text.clone()));
+            (self.report)(Some(text.clone()));
         }
         self.problem = Some(text);
     }
@@ -158,7 +158,7 @@ impl<T: Fn(Option<String>)> Keeper<T> {
 
 fn damaged(path: &std::path::Path) -> String {
     format!(
-        "the history was damaged and set aside as {}; a new one begins here, limits are not affected",
+        "the history was damaged and set aside as {}; a new one was started; limits are not affected",
         path.display()
     )
 }

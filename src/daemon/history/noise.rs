@@ -1,15 +1,15 @@
-//! Which samples are worth keeping: those where something changed beyond noise. Pure. Imports: model.
+//! Decides which samples are worth keeping: those in which something changed beyond noise. Pure. Imports: model.
 
 use crate::model::{DecisionRecord, Hold, NodeSample, Pressure, Reason, Sample};
 
-/// A job's samples are not kept closer than this, nor closer than one part in [`PARTS_OF_AGE`] of its age, unless something turns.
+/// Minimum time between two samples of a job, unless something turns; for older jobs it is one part in [`PARTS_OF_AGE`] of their age.
 const LEAST_GAP_MS: u64 = 2_000;
 const PARTS_OF_AGE: u64 = 100;
-/// A turn is not kept sooner after the sample before.
+/// Minimum time between a turn and the sample before it.
 const LEAST_TURN_GAP_MS: u64 = 500;
-/// Something is kept so often even where nothing changes: it proves that somebody looked.
+/// A sample is kept this often even if nothing changes: it proves that the job was observed.
 const LONGEST_GAP_MS: u64 = 600_000;
-/// The node's pressure is not kept closer than this.
+/// Minimum time between two pressure samples of the node.
 const NODE_GAP_MS: u64 = 30_000;
 
 /// What is needed, besides the last kept sample, to tell a change from noise.
@@ -17,7 +17,7 @@ const NODE_GAP_MS: u64 = 30_000;
 pub(super) struct Measure {
     /// When the job started, Unix milliseconds.
     pub started_unix_ms: u64,
-    /// Progress units to do.
+    /// Total progress units.
     pub total: Option<f64>,
     /// Lowest and highest value so far.
     pub range: Option<(f64, f64)>,
@@ -44,7 +44,7 @@ pub(super) fn cores_between(kept: &Sample, now: &Sample) -> Option<f64> {
     (span > 0.0).then_some(now.cpu?.since(kept.cpu?).as_secs_f64() / span)
 }
 
-/// Another decision, hold or state than before.
+/// Whether the decision, hold or state changed.
 fn turned(kept: &Sample, now: &Sample) -> bool {
     let decided = match (&kept.decision, &now.decision) {
         (Some(kept), Some(now)) => decided_otherwise(kept, now),
@@ -73,7 +73,7 @@ fn kind_of(hold: Option<&Hold>) -> Option<std::mem::Discriminant<Hold>> {
     hold.map(std::mem::discriminant)
 }
 
-/// CPU, memory, GPUs, value or progress moved by more than a picture of it could hide.
+/// Whether CPU, memory, GPUs, value or progress changed visibly on a chart.
 fn moved_on(kept: &Sample, now: &Sample, measure: &Measure) -> bool {
     let cores = match (measure.cores, cores_between(kept, now)) {
         (Some(before), Some(cores)) => differ(before, cores, 0.1, 0.05),
@@ -104,7 +104,7 @@ fn moved_on(kept: &Sample, now: &Sample, measure: &Measure) -> bool {
         || differ(gpu_memory(kept), gpu_memory(now), 0.1, (1 << 20) as f64)
 }
 
-/// Whether to keep the node's reading.
+/// Whether to keep the node's sample.
 pub(super) fn node_changed(kept: &NodeSample, now: &NodeSample) -> bool {
     let gap = now.unix_ms.saturating_sub(kept.unix_ms);
     let settings = |node: &NodeSample| {
@@ -121,7 +121,7 @@ fn pressure_moved(kept: &Pressure, now: &Pressure) -> bool {
     pairs.into_iter().any(|(kept, now)| differ(kept.unwrap_or(0.0), now.unwrap_or(0.0), 0.0, 0.1))
 }
 
-/// Further apart than this part of the larger one, and than `least`.
+/// Whether two numbers differ by more than this part of the larger one, and by more than `least`.
 fn differ(a: f64, b: f64, part: f64, least: f64) -> bool {
     let apart = (a - b).abs();
     apart > part * a.abs().max(b.abs()) && apart > least

@@ -1,4 +1,4 @@
-//! Snapshots and events → rows worth keeping, job by job. Touches no disk. Imports: model, the store's batch.
+//! Turns snapshots and events into rows worth keeping, for each job. Does not access the disk. Imports: model, the store's batch.
 
 use super::noise::{Measure, cores_between, node_changed, worth};
 use super::windows::Windows;
@@ -9,24 +9,24 @@ use crate::model::{
 };
 use std::collections::BTreeMap;
 
-/// Two readings of a start that differ by no more are the same run: the start of a command is known to a clock tick.
+/// Start times that differ by no more belong to the same run: the start of a command is known only to a clock tick.
 const SAME_START_MS: u64 = 3_000;
-/// A job of the daemon before that has not been found again by then ended when nobody looked.
+/// A job of the previous daemon that is not found again within this time ended while no daemon ran.
 const FOUND_AGAIN_WITHIN_MS: u64 = 60_000;
-/// Rows that wait for the disk; what is more is left out.
+/// Rows that may wait for the disk; further rows are left out.
 pub(super) const ROWS_AT_MOST: usize = 50_000;
-/// Jobs that ended and whose logs are still read; of more, what was last seen stays.
+/// Ended jobs whose logs are still drained; for further jobs the last observation stays.
 const ENDED_AT_MOST: usize = 1_000;
-/// The same of blocks, each of which holds all jobs.
+/// Blocks that may wait for the disk; each holds all jobs.
 const BLOCKS_AT_MOST: usize = 100;
 
-/// What is known of the jobs that live.
+/// State of the history in memory.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     live: BTreeMap<ContainerId, Live>,
-    /// Jobs that ended a moment ago, with what was last seen of them: their logs are read to the end.
+    /// Jobs that have just ended, with their last observations: their logs are still drained.
     ended: BTreeMap<ContainerId, (JobRecord, Sample)>,
-    /// Jobs that the daemon before this one left open.
+    /// Jobs that the previous daemon left open.
     earlier: Vec<JobRecord>,
     next: u64,
     node: Option<NodeSample>,
@@ -45,17 +45,17 @@ struct Live {
 }
 
 impl Recorder {
-    /// Goes on with a history that holds jobs below `next`; `earlier` are those without an end.
+    /// Continues a history with jobs below `next`; `earlier` are those without an end.
     pub fn begin(next: u64, earlier: Vec<JobRecord>) -> Recorder {
         Recorder { next, earlier, ..Recorder::default() }
     }
 
-    /// What is to be written; begins anew.
+    /// Returns the rows to be written, and starts a new batch.
     pub fn take(&mut self) -> HistoryBatch {
         std::mem::take(&mut self.batch)
     }
 
-    /// Takes note of a snapshot.
+    /// Records a snapshot.
     pub fn observe(&mut self, status: &NodeStatus) {
         self.observe_node(status);
         for job in &status.jobs {
@@ -78,7 +78,7 @@ impl Recorder {
         }
     }
 
-    /// Takes note of an event; `true` = somebody may soon ask about it.
+    /// Records an event. Returns whether the rows should be written soon, because clients may ask about it.
     pub fn happened(&mut self, event: &Event) -> bool {
         let ended = event.kind == EventKind::Ended;
         if let (true, Some(id)) = (ended, &event.container) {
@@ -90,7 +90,7 @@ impl Recorder {
         ended
     }
 
-    /// Takes note of the exit code of a container whose end is told next.
+    /// Records the exit code of a container; its end follows.
     pub fn exited(&mut self, id: &ContainerId, code: i32) {
         if let Some(live) = self.live.get_mut(id) {
             live.job.exit_code = Some(code);
@@ -122,14 +122,14 @@ impl Recorder {
         let observed = &status.observed;
         let started = node.unix_ms.saturating_sub(node.now.since(observed.started).0);
         if self.live.get(&observed.id).is_some_and(|live| live.job.started_unix_ms.abs_diff(started) > SAME_START_MS) {
-            self.end(&observed.id, node.unix_ms); // it was started again, and its end was not told
+            self.end(&observed.id, node.unix_ms); // restarted without a report of its end
         }
         let Some(live) = self.live.get_mut(&observed.id) else {
             return self.found(status, node.unix_ms, started);
         };
         describe(&mut live.job, status);
         let mut now = sample(status, live.job.number, node.unix_ms.max(live.latest.unix_ms + 1));
-        // A cgroup that is going away cannot be read any more; its counters do not go back.
+        // A cgroup that is being removed cannot be read any more; its counters never decrease.
         now.cpu = now.cpu.or(live.latest.cpu);
         now.memory = now.memory.or(live.latest.memory);
         if let Some(value) = now.value.filter(|value| value.is_finite()) {
@@ -201,7 +201,7 @@ impl Recorder {
         }
     }
 
-    /// Takes note of what the log of a job that ended has told in the end: its last lines come after the last snapshot.
+    /// Records what was read from the log of an ended job: its last lines come after the last snapshot.
     pub fn read_to_end(&mut self, id: &ContainerId, learning: &Learning) {
         let Some((mut job, latest)) = self.ended.remove(id) else { return };
         let ended = job.ended_unix_ms.unwrap_or(job.last_unix_ms).max(latest.unix_ms + 1);
@@ -214,7 +214,7 @@ impl Recorder {
     }
 }
 
-/// Each batch has the jobs of its samples, so that a batch that was lost takes nothing with it.
+/// Adds a sample and its job, so that each batch is complete even if an earlier one was lost.
 fn keep(batch: &mut HistoryBatch, job: &mut JobRecord, sample: Sample) {
     job.last_unix_ms = sample.unix_ms;
     batch.jobs.insert(job.number, job.clone());
@@ -223,17 +223,17 @@ fn keep(batch: &mut HistoryBatch, job: &mut JobRecord, sample: Sample) {
     }
 }
 
-/// Keeps the value with which a job's curve begins, where more than one came before the first snapshot that has any; `now` comes after it.
+/// Adds the first value of a job's curve if several values came before the first snapshot with any; `now` is moved after it.
 fn keep_first_value(batch: &mut HistoryBatch, job: &mut JobRecord, status: &JobStatus, now: &mut Sample) {
     let Some((first, _)) = status.recent.split_first().filter(|(_, later)| !later.is_empty()) else { return };
-    // Otherwise it is one of the latest values, and not the first.
+    // Otherwise the list holds only the latest values.
     if usize::try_from(status.observed.learning.evaluations).is_ok_and(|all| all == status.recent.len()) {
         keep(batch, job, Sample { value: Some(*first), progress: None, quality: None, is_turn: true, ..now.clone() });
         now.unix_ms += 1;
     }
 }
 
-/// What may be learnt of a job only while it runs.
+/// Updates what can be learnt of a job only while it runs.
 fn describe(job: &mut JobRecord, status: &JobStatus) {
     job.original_weight = status.observed.original.cpu_weight.or(job.original_weight);
     describe_learning(job, &status.observed.learning);
@@ -278,7 +278,7 @@ fn sample(status: &JobStatus, job: u64, unix_ms: u64) -> Sample {
     learnt(&observed.learning, seen)
 }
 
-/// The sample with what the log has told by then.
+/// Returns the sample with the state of learning at that time.
 fn learnt(learning: &Learning, seen: Sample) -> Sample {
     Sample {
         value: learning.latest.map(|latest| latest.value),

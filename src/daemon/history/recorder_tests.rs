@@ -1,4 +1,4 @@
-//! Snapshots in, rows out: what is kept, what is noise, and who is who after a restart.
+//! The rows that the recorder keeps of snapshots: changes and noise, and the identity of jobs across restarts.
 
 use super::recorder::{ROWS_AT_MOST, Recorder};
 use crate::daemon::publish::empty_status;
@@ -79,11 +79,11 @@ fn ended(id: &str, at_ms: u64) -> Event {
 }
 
 #[test]
-fn an_hour_that_only_goes_on_is_a_few_hundred_rows_and_its_sums_are_exact() {
+fn an_uneventful_hour_takes_a_few_hundred_rows_and_its_sums_are_exact() {
     let mut recorder = Recorder::begin(1, Vec::new());
     for at in (2_000..3_602_000).step_by(2_000) {
         let value = 2.0 * (-(at as f64) / 600_000.0).exp();
-        // A rank that goes up and down, and a share that trembles, are no turns.
+        // A rank that goes up and down and a share that fluctuates are noise.
         let share = 0.25 + 0.001 * f64::from((at / 2_000 % 3) as u32);
         recorder.observe(&status(at, vec![job("x", at, value, share, 1 + (at / 2_000 % 5) as usize)]));
     }
@@ -108,12 +108,12 @@ fn a_new_decision_is_kept_at_once() {
 }
 
 #[test]
-fn what_a_job_has_of_gpus_is_kept_where_it_changed() {
+fn a_jobs_gpu_use_is_kept_where_it_changed() {
     let mut recorder = Recorder::begin(1, Vec::new());
     let part = |gpu, share| GpuUse { gpu, share: Some(share), memory: Some(Bytes(1 << 30)), ..GpuUse::default() };
     for at in (1..=60).map(|second| 10_000_u64 + second * 2_000) {
         let mut busy = job("x", 10_000, 1.0, 0.5, 1);
-        // It trembles, and after a minute a second GPU is used.
+        // Its use fluctuates; after a minute it uses a second GPU.
         busy.observed.gpus.push(part(0, 0.5 + 0.01 * (at / 2_000 % 3) as f64));
         busy.observed.gpus.extend((at > 70_000).then(|| part(1, 0.75)));
         recorder.observe(&status(at, vec![busy]));
@@ -124,14 +124,14 @@ fn what_a_job_has_of_gpus_is_kept_where_it_changed() {
         .iter()
         .map(|kept| (kept.unix_ms - START, kept.gpus.unwrap(), kept.gpu_memory.unwrap()))
         .collect();
-    // With the second reading the cores are known.
+    // The cores used are known from the second reading on.
     assert_eq!(kept.len(), 3, "{kept:?}");
     assert!(kept[1].0 == 14_000 && kept[1].1 < 0.53 && kept[1].2 == Bytes(1 << 30), "{kept:?}");
     assert!(kept[2].0 == 72_000 && kept[2].1 > 1.24 && kept[2].2 == Bytes(2 << 30), "{kept:?}");
 }
 
 #[test]
-fn a_cgroup_that_is_already_gone_does_not_take_its_counters_with_it() {
+fn the_counters_of_a_removed_cgroup_are_kept() {
     let mut recorder = Recorder::begin(1, Vec::new());
     recorder.observe(&status(10_000, vec![job("x", 10_000, 1.0, 0.5, 1)]));
     let mut gone = job("x", 14_000, 0.5, 0.5, 1);
@@ -143,7 +143,7 @@ fn a_cgroup_that_is_already_gone_does_not_take_its_counters_with_it() {
 }
 
 #[test]
-fn a_container_that_starts_again_is_another_job() {
+fn a_restarted_container_is_another_job() {
     let mut recorder = Recorder::begin(5, Vec::new());
     recorder.observe(&status(10_000, vec![job("x", 10_000, 1.0, 0.5, 1)]));
     let mut again = job("x", 30_000, 1.0, 0.5, 1);
@@ -156,7 +156,7 @@ fn a_container_that_starts_again_is_another_job() {
 }
 
 #[test]
-fn a_job_that_outlives_the_daemon_goes_on_under_its_number_and_one_that_does_not_has_an_end() {
+fn a_job_that_outlives_the_daemon_keeps_its_number_and_one_that_does_not_gets_an_end() {
     let mut before = Recorder::begin(1, Vec::new());
     before.observe(&status(10_000, vec![job("x", 10_000, 1.0, 0.5, 1), job("y", 10_000, 1.0, 0.5, 2)]));
     let open = before.take().jobs.into_values().collect();
@@ -173,13 +173,13 @@ fn a_job_that_outlives_the_daemon_goes_on_under_its_number_and_one_that_does_not
 }
 
 #[test]
-fn a_clock_that_is_set_back_does_not_turn_the_order_around() {
+fn samples_stay_in_order_when_the_clock_is_set_back() {
     let mut recorder = Recorder::begin(1, Vec::new());
     let mut last = 0;
     for (now, unix) in [(10_000, 10_000), (20_000, 20_000), (30_000, 12_000), (40_000, 22_000)] {
         let mut status = status(now, vec![job("x", now, now as f64, 0.5, 1)]);
         status.unix_ms = START + unix;
-        status.jobs[0].observed.started = Millis(now - unix + 1_000); // the engine's start is a wall clock's
+        status.jobs[0].observed.started = Millis(now - unix + 1_000); // engines report the start in wall-clock time
         recorder.observe(&status);
         for sample in recorder.take().samples {
             assert!(sample.unix_ms > last, "{} after {last}", sample.unix_ms);
@@ -199,7 +199,7 @@ fn a_disk_that_fails_for_hours_costs_bounded_memory() {
 }
 
 #[test]
-fn the_first_and_the_last_value_are_kept_although_both_came_between_two_snapshots() {
+fn the_first_and_last_values_are_kept_although_both_came_between_two_snapshots() {
     let mut recorder = Recorder::default();
     let mut seen = job("a", 5_000, 0.5, 0.5, 1);
     seen.recent = vec![2.0, 1.0, 0.5];
@@ -222,7 +222,7 @@ fn the_first_and_the_last_value_are_kept_although_both_came_between_two_snapshot
     let mut learning = seen.observed.learning.clone();
     learning.latest = Some(Evaluation { at: Millis(6_000), value: 0.125, current: None, total: None });
     recorder.read_to_end(&ContainerId::new("a"), &learning);
-    recorder.read_to_end(&ContainerId::new("a"), &Learning::default()); // told once
+    recorder.read_to_end(&ContainerId::new("a"), &Learning::default()); // counts once
     let batch = recorder.take();
     let values: Vec<Option<f64>> = batch.samples.iter().map(|sample| sample.value).collect();
     assert_eq!(values, [Some(2.0), Some(0.5), Some(0.125)]);

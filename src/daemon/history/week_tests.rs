@@ -1,6 +1,6 @@
-//! How much disk a busy node's history takes: made-up jobs that behave as trainings do, through the recorder and onto a real disk.
+//! Disk use of a busy node's history: simulated jobs that behave like trainings, through the recorder onto a real disk.
 //!
-//! A share of what is written is checked on each run; the whole week of 200 jobs takes minutes and is asked for by name:
+//! Every run checks a small part; the whole week of 200 jobs takes minutes and is run by name:
 //! `cargo test --release --lib a_week_of_200_jobs -- --ignored --nocapture`.
 
 use super::recorder::Recorder;
@@ -16,10 +16,10 @@ const CORES_PER_JOB: f64 = 0.32;
 const LOOK_MS: u64 = 5_000;
 const TICK_MS: u64 = 20_000;
 const TIDY_MS: u64 = 600_000;
-/// Jobs that get most of what is left above the floors.
+/// Jobs that share most of what is left above the floors.
 const FAVOURED: usize = 8;
 
-/// A training: so much work in core-seconds, a curve that falls with it, and a share that the policy gave it.
+/// A training: its work in core-seconds, a curve that falls with it, and its share.
 struct Training {
     status: JobStatus,
     started: u64,
@@ -32,7 +32,7 @@ struct Training {
 }
 
 fn begin(number: u64, at: u64, dice: &mut ChaCha8Rng) -> Training {
-    // Log-normal: three hours of one third of a core in the middle, and a long tail.
+    // Log-normal: a median of three hours of a third of a core, and a long tail.
     let normal: f64 = (0..12).map(|_| dice.random::<f64>()).sum::<f64>() - 6.0;
     let work = 3_600.0 * (1.2 * normal).exp();
     let mut status = job(&format!("{number:064x}"), at, 1.0, 0.0, 1);
@@ -42,7 +42,7 @@ fn begin(number: u64, at: u64, dice: &mut ChaCha8Rng) -> Training {
     Training { status, started: at, work, done: 0.0, share: 0.0, rank: 1, steepness, final_loss }
 }
 
-/// As the default policy does: most to those with the least work ahead, a floor to all.
+/// Decides as the default policy does: most to those with the least work left, a floor for all.
 fn decide(trainings: &mut [Training]) {
     let count = trainings.len();
     let mut order: Vec<usize> = (0..count).collect();
@@ -81,22 +81,22 @@ fn look(training: &mut Training, at: u64, of: usize, dice: &mut ChaCha8Rng) {
     }
 }
 
-/// Bytes on the disk after `days` of `jobs` jobs at a time, rows of samples left, and jobs in all.
-fn lived(jobs: usize, days: f64) -> (u64, u64) {
+/// Returns the bytes on the disk after `days` with `jobs` jobs at a time, and the number of jobs in all.
+fn simulate(jobs: usize, days: f64) -> (u64, u64) {
     let folder = tempfile::tempdir().unwrap();
     let mut store = HistoryStore::open(folder.path()).unwrap().store;
     let mut recorder = Recorder::begin(1, Vec::new());
     let mut dice = ChaCha8Rng::seed_from_u64(7);
     let limits = HistoryLimits { max_age_ms: u64::MAX, max_bytes: u64::MAX };
-    let mut born = 0;
+    let mut started = 0;
     let mut trainings: Vec<Training> = Vec::new();
     let end = (days * 86_400_000.0) as u64;
     for at in (LOOK_MS..=end).step_by(usize::try_from(LOOK_MS).unwrap()) {
         trainings.retain(|training| training.done < training.work);
         let changed = trainings.len() < jobs;
         while trainings.len() < jobs {
-            born += 1;
-            trainings.push(begin(born, at, &mut dice));
+            started += 1;
+            trainings.push(begin(started, at, &mut dice));
         }
         if changed || at.is_multiple_of(TICK_MS) {
             decide(&mut trainings);
@@ -119,22 +119,22 @@ fn lived(jobs: usize, days: f64) -> (u64, u64) {
         }
     }
     store.settle().unwrap();
-    (std::fs::metadata(folder.path().join("history.db")).unwrap().len(), born)
+    (std::fs::metadata(folder.path().join("history.db")).unwrap().len(), started)
 }
 
 #[test]
-fn a_day_of_a_few_jobs_takes_its_part_of_the_bound() {
-    let (bytes, born) = lived(10, 0.25);
-    // 200 MB for 200 jobs and a week; no sample is old enough to be thinned yet.
+fn a_few_jobs_stay_within_their_part_of_the_bound() {
+    let (bytes, started) = simulate(10, 0.25);
+    // 200 MB for 200 jobs in a week; no sample is old enough to be thinned yet.
     let part = 200e6 * 10.0 / 200.0 * 0.25 / 7.0;
-    eprintln!("{born} jobs in six hours, ten at a time: {bytes} bytes of {part:.0}");
+    eprintln!("{started} jobs in six hours, ten at a time: {bytes} bytes of {part:.0}");
     assert!((bytes as f64) < 2.0 * part);
 }
 
 #[test]
 #[ignore = "takes minutes; see the top of this file"]
 fn a_week_of_200_jobs_fits_in_200_megabytes() {
-    let (bytes, born) = lived(200, 7.0);
-    eprintln!("{born} jobs in a week, 200 at a time: {bytes} bytes");
+    let (bytes, started) = simulate(200, 7.0);
+    eprintln!("{started} jobs in a week, 200 at a time: {bytes} bytes");
     assert!(bytes <= 200_000_000);
 }

@@ -1,20 +1,20 @@
-//! What each job gets in each block of time with a holdback, from its wash-out to its end. Touches no disk. Imports: model.
+//! CPU time of each job in each holdback block, from its wash-out to its end. Does not access the disk. Imports: model.
 //!
-//! All CPU time counts that jobs used while the block was looked at, also of those that started or ended within it: to leave out who ended
-//! would leave out whom governing brought to its end. A job that somebody paused, froze or holds at any look is left out of the block.
-//! A block in which the policy's settings changed does not count; one in which no job ran does.
+//! All CPU time used while the block was observed counts, including that of jobs that started or ended within it: leaving out jobs that
+//! ended would leave out those that governing helped to finish. A job that was paused, frozen or held at any look is left out. A block in
+//! which the policy's settings changed does not count; one in which no job ran does.
 
 use crate::model::{
     BlockRecord, BlockWork, ContainerId, CpuTime, HoldbackBlock, Millis, NodeStatus, PolicySettings, RunState,
 };
 use std::collections::BTreeMap;
 
-/// A block counts if this part of it was seen, from the wash-out on: a daemon that was away for most of it has seen something else.
+/// A block counts if at least this part after its wash-out was observed: a daemon that was away for longer has seen too little.
 const SEEN_AT_LEAST: f64 = 0.5;
-/// The decision at a block's end is still a reading of it: limits are written after it. One that comes later than this is not.
+/// The decision at a block's end still reads the block's state, because limits are written after it. A later one does not.
 const LATE_AT_MOST_MS: u64 = 500;
 
-/// The block that is now, as far as it was seen.
+/// The current block, as far as it was observed.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     now: Option<Window>,
@@ -35,12 +35,12 @@ struct Window {
 struct Seen {
     first: CpuTime,
     last: CpuTime,
-    /// At some look it was not simply running.
+    /// It was not simply running at some look.
     is_spoilt: bool,
 }
 
 impl Windows {
-    /// Takes note of a snapshot, whose jobs have these numbers; gives the block that it ends.
+    /// Records a snapshot, whose jobs have these numbers. Returns the block that it ends.
     pub fn observe(
         &mut self,
         status: &NodeStatus,
@@ -62,7 +62,7 @@ impl Windows {
     }
 }
 
-/// Until when it is on the daemon's clock differs from look to look by rounding.
+/// Whether the blocks are the same; their end on the daemon's clock differs by rounding from look to look.
 fn is_same(a: &HoldbackBlock, b: &HoldbackBlock) -> bool {
     (a.from_unix_ms, a.until_unix_ms, a.plain) == (b.from_unix_ms, b.until_unix_ms, b.plain)
 }
@@ -115,7 +115,7 @@ mod tests {
 
     const START: u64 = 1_700_000_000_000;
 
-    /// A snapshot at `at_ms` of the block of ten seconds that it falls into, the odd ones plain.
+    /// Returns a snapshot at `at_ms`, in blocks of ten seconds of which every second one is a control period.
     fn status(at_ms: u64, jobs: &[(&str, f64)]) -> NodeStatus {
         let from_unix_ms = START + at_ms / 10_000 * 10_000;
         let block = HoldbackBlock {
@@ -143,13 +143,13 @@ mod tests {
         id.as_str().strip_prefix("job").and_then(|number| number.parse().ok())
     }
 
-    /// The blocks that end while these snapshots come.
+    /// Returns the blocks that end during these snapshots.
     fn over(snapshots: impl IntoIterator<Item = NodeStatus>) -> Vec<BlockRecord> {
         let mut windows = Windows::default();
         snapshots.into_iter().filter_map(|status| windows.observe(&status, number)).collect()
     }
 
-    /// Looks every second from `from_s` to `to_s`: the job uses two cores in governed blocks and one in plain ones.
+    /// Returns looks every second from `from_s` to `to_s`: the job uses two cores in governed blocks and one in control periods.
     fn looks(from_s: u64, to_s: u64) -> impl Iterator<Item = NodeStatus> {
         let used = |at_s: u64| (0..at_s).map(|s| if s / 10 % 2 == 1 { 1.0 } else { 2.0 }).sum::<f64>();
         (from_s..=to_s).map(move |at_s| status(at_s * 1000 + 30, &[("job1", used(at_s) + 0.03)]))
@@ -158,14 +158,15 @@ mod tests {
     #[test]
     fn a_block_is_measured_from_its_wash_out_to_the_decision_at_its_end() {
         let blocks = over(looks(0, 20));
-        let told: Vec<_> = blocks.iter().map(|b| (b.from_unix_ms - START, b.plain, b.span, b.work[0].cpu)).collect();
+        let measured: Vec<_> =
+            blocks.iter().map(|b| (b.from_unix_ms - START, b.plain, b.span, b.work[0].cpu)).collect();
         let (eight, cores) = (Millis(8_000), |cores: u64| CpuTime(cores * 8_000_000));
-        assert_eq!(told, [(0, false, eight, cores(2)), (10_000, true, eight, cores(1))]);
+        assert_eq!(measured, [(0, false, eight, cores(2)), (10_000, true, eight, cores(1))]);
     }
 
     #[test]
-    fn a_wash_out_counts_for_nothing() {
-        // A job that used nine cores while the limits of the block before still stood.
+    fn a_wash_out_does_not_count() {
+        // A job that used nine cores while the limits of the block before were still in force.
         let burst = |mut status: NodeStatus| {
             let into = (status.unix_ms - START) % 10_000;
             if into < 2_000 {
@@ -175,13 +176,13 @@ mod tests {
         };
         let blocks = over(looks(10, 20).map(burst));
         assert_eq!(blocks.len(), 1);
-        // The decision at the end of it, 30 ms into the next block, is the last reading of it: that one was wrong as well.
+        // The decision 30 ms after the block's end is its last reading; here that was a wrong one too.
         let blocks = over(looks(10, 19).map(burst).chain([status(20_800, &[("job1", 0.0)])]));
         assert_eq!((blocks[0].span, blocks[0].work[0].cpu), (Millis(7_000), CpuTime(7_000_000)));
     }
 
     #[test]
-    fn who_starts_or_ends_within_a_block_counts_with_what_it_used_and_who_is_held_does_not() {
+    fn jobs_that_start_or_end_within_a_block_count_with_their_use_and_held_jobs_do_not() {
         let all = |at_s: u64| {
             let cpu = at_s as f64;
             let mut jobs = vec![("job1", cpu), ("job2", cpu)];
@@ -195,12 +196,12 @@ mod tests {
             status
         };
         let blocks = over((0..=10).map(all));
-        let told: Vec<(u64, u64)> = blocks[0].work.iter().map(|work| (work.job, work.cpu.0 / 1_000_000)).collect();
-        assert_eq!(told, [(1, 8), (3, 6), (4, 5)]);
+        let measured: Vec<(u64, u64)> = blocks[0].work.iter().map(|work| (work.job, work.cpu.0 / 1_000_000)).collect();
+        assert_eq!(measured, [(1, 8), (3, 6), (4, 5)]);
     }
 
     #[test]
-    fn a_block_that_was_hardly_seen_or_in_which_settings_changed_does_not_count() {
+    fn a_block_that_was_barely_observed_or_in_which_settings_changed_does_not_count() {
         assert_eq!(over(looks(7, 10)), [], "from 7 to 10 of 2 to 10");
         assert_eq!(over(looks(5, 10)).len(), 1);
         let changed = |mut status: NodeStatus| {
@@ -208,7 +209,7 @@ mod tests {
             status
         };
         assert_eq!(over(looks(0, 10).map(changed)), []);
-        // Another length of the blocks within one.
+        // The length of the blocks changes within one.
         let cut = |mut status: NodeStatus| {
             if let Some(block) = status.holdback.as_mut().filter(|_| status.unix_ms > START + 7_000) {
                 block.until_unix_ms += 60_000;
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_comes_back_within_a_block_sees_the_rest_of_it() {
+    fn a_daemon_that_restarts_within_a_block_observes_the_rest_of_it() {
         let mut windows = Windows::default();
         assert!(looks(10, 13).all(|status| windows.observe(&status, number).is_none()));
         let blocks = over(looks(14, 20));

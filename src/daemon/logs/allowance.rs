@@ -1,34 +1,34 @@
-//! How much CPU time the loop spends on what one job's log says.
+//! Limit on the CPU time that the loop spends on one job's log.
 //!
-//! Problem: a log is its owner's to write, and some of it is dear to read (a `flowcon.pattern` at its limits, lines made for it), on the one
-//! loop that governs everybody. Approach: a token bucket of CPU time. What a job's bytes cost is measured piece by piece; what is over
-//! the budget is skipped up to the end of a line. A log of ordinary size never gets there: a MiB takes some hundredths of a second.
-//! Pure: the clock is an argument. Imports: nothing.
+//! Problem: a log's content belongs to its owner, and some of it is expensive to parse (a `flowcon.pattern` at its limits, lines made for
+//! it), while one loop governs all jobs. Approach: a token bucket of CPU time. The cost of a job's bytes is measured piece by piece; what
+//! exceeds the budget is skipped up to the end of a line. A log of ordinary size never gets there: a MiB takes some hundredths of a
+//! second. Pure: the clock is an argument. Imports: nothing.
 
 use std::time::{Duration, Instant};
 
-/// An unoptimised reader takes several times longer.
+/// Unoptimised builds take several times longer.
 const SLOWER: u32 = if cfg!(debug_assertions) { 4 } else { 1 };
-/// Seconds of CPU time that come in each second.
+/// CPU-seconds added per second.
 const RATE: f64 = 0.02 * SLOWER as f64;
-/// No more than this is saved up,
+/// Maximum credit, in CPU-seconds,
 const MOST: f64 = 0.05 * SLOWER as f64;
-/// except at first: a log that was written before it was found is read from its beginning, up to 64 MiB.
+/// except for the initial credit: a log that was written before the job was found is read from its beginning, up to 64 MiB.
 const AT_FIRST: f64 = 2.0 * SLOWER as f64;
-/// No call takes longer, whatever was saved up: the loop has others to look after.
+/// Maximum CPU-seconds of one call, whatever the credit: the loop has other work.
 const AT_ONCE: f64 = 0.05 * SLOWER as f64;
-/// Bytes that are read before time is taken again. The reader cuts a line that is longer.
+/// Bytes that are read between two measurements. The reader cuts longer lines.
 const PIECE: usize = 16 << 10;
 
-/// One job's budget.
+/// CPU budget of one job's log.
 #[derive(Debug)]
 pub(super) struct Allowance {
-    /// Seconds of CPU time; below nothing after a piece that was dearer than what was left.
+    /// CPU-seconds; negative after a piece that cost more than was left.
     credit: f64,
     at: Instant,
-    /// What was read last did not end a line.
+    /// Whether the last piece did not end a line.
     mid_line: bool,
-    /// Bytes up to the next line's beginning are left out.
+    /// Whether bytes are skipped up to the beginning of the next line.
     skipping: bool,
 }
 
@@ -37,18 +37,18 @@ impl Allowance {
         Allowance { credit: AT_FIRST, at: now, mid_line: false, skipping: false }
     }
 
-    /// Another run of the job begins: what follows is a line's beginning.
+    /// Starts another run of the job: what follows begins a line.
     pub fn begin_again(&mut self) {
         (self.mid_line, self.skipping) = (false, false);
     }
 
-    /// When it was last used.
+    /// Returns when it was last used.
     pub fn used_at(&self) -> Instant {
         self.at
     }
 
-    /// Hands `bytes` to `read` in pieces as long as there is credit, and gives the number of bytes that were skipped. `cpu` tells the CPU
-    /// time that this thread has used.
+    /// Passes `bytes` to `read` in pieces as long as there is credit. Returns the number of bytes that were skipped. `cpu` returns the
+    /// CPU time that this thread has used.
     pub fn read(
         &mut self,
         bytes: &[u8],
@@ -77,7 +77,7 @@ impl Allowance {
                     break;
                 }
             };
-            // Nothing finishes a line without end: what comes after the gap is another.
+            // A line that is too long to finish is ended here, because what follows the gap is another line.
             read(if piece.is_empty() { b"\n" } else { piece });
             self.mid_line = piece.last().is_some_and(|last| *last != b'\n');
             rest = after;
@@ -89,7 +89,7 @@ impl Allowance {
     }
 }
 
-/// So many bytes are read at a time: whole lines, if one ends there.
+/// Returns the length of the next piece: whole lines, if one ends in it.
 fn piece_of(bytes: &[u8]) -> usize {
     if bytes.len() <= PIECE {
         return bytes.len();
@@ -97,7 +97,7 @@ fn piece_of(bytes: &[u8]) -> usize {
     memchr::memrchr(b'\n', &bytes[..PIECE]).map_or(PIECE, |end| end + 1)
 }
 
-/// What finishes the line that was begun, so that no number is cut: up to its end, or nothing of a line that is endless.
+/// Returns the length of the rest of the current line, so that no number is cut; 0 if the line is too long.
 fn line_of(bytes: &[u8]) -> usize {
     let most = &bytes[..bytes.len().min(PIECE)];
     match memchr::memchr(b'\n', most) {
@@ -112,8 +112,8 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Reads `looks` looks of `bytes` a quarter of a second apart, each byte of which takes `cost`: the text that was read, the bytes that
-    /// were skipped, the CPU time that it took, and the longest call.
+    /// Reads `looks` chunks of `bytes`, a quarter of a second apart, at `cost` per byte. Returns the text that was read, the number of
+    /// bytes skipped, the CPU time used, and the longest call.
     fn read(bytes: &[u8], looks: u32, cost: Duration) -> (Vec<u8>, usize, Duration, Duration) {
         let begin = Instant::now();
         let mut allowance = Allowance::new(begin);
@@ -134,7 +134,7 @@ mod tests {
         (text, skipped, used.get(), longest)
     }
 
-    /// A MiB of lines.
+    /// Returns 1 MiB of lines.
     fn lines() -> Vec<u8> {
         b"step 1 loss: 0.5\n".repeat((1 << 20) / 17)
     }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dear_log_takes_a_fiftieth_of_a_core_and_never_holds_the_loop() {
+    fn an_expensive_log_takes_2_percent_of_a_core_and_never_blocks_the_loop() {
         let looks = 4 * 600;
         let (text, skipped, used, longest) = read(&lines(), looks, Duration::from_micros(1) * SLOWER);
         assert_eq!(text.len() + skipped, looks as usize * lines().len(), "what is not read is counted");
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_begun_is_finished_and_one_without_end_is_ended() {
+    fn a_line_in_progress_is_finished_and_an_endless_one_is_ended() {
         let begin = Instant::now();
         let (used, mut text) = (Cell::new(Duration::ZERO), Vec::new());
         let mut allowance = Allowance::new(begin);
@@ -178,7 +178,7 @@ mod tests {
                 },
             )
         };
-        assert_eq!(look(b"loss 0.1", 2.0 * AT_FIRST), 0, "all credit is spent in the midst of a line");
+        assert_eq!(look(b"loss 0.1", 2.0 * AT_FIRST), 0, "all credit is spent in the middle of a line");
         assert_eq!(look(b"2", 0.0), 0);
         assert_eq!(look(b"5\nloss 0.9\nlo", 0.0), 11);
         assert_eq!(look(b"ss 0.8\n", 0.0), 7);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_goes_on_at_a_lines_beginning() {
+    fn reading_continues_at_the_beginning_of_a_line() {
         let begin = Instant::now();
         let (used, mut text) = (Cell::new(Duration::ZERO), Vec::new());
         let mut allowance = Allowance::new(begin);

@@ -1,9 +1,9 @@
-//! What there is to read of a container. Imports: host's engine and files.
+//! Source of a container's log. Imports: host's engine and files.
 
 use crate::host::docker::LogFormat;
 use crate::host::tail::Source;
 
-/// What to read for a container.
+/// Source of a container's log.
 #[derive(Debug)]
 pub(in crate::daemon) enum LogFeed {
     /// The engine's json-file.
@@ -14,4 +14,4 @@ pub(in crate::daemon) enum LogFeed {
     Api(LogFormat),
 }
 
-pub(super) const GROWS_TOO_FAST: &str = "its log grows faster than it is worth reading: parts of it were skipped";
+pub(super) const GROWS_TOO_FAST: &str = "its log is written faster than it can be read: parts of it were skipped";

@@ -1,12 +1,12 @@
-//! Log files are read by one thread for all of them, as long as their file systems answer.
+//! Log files, read by one thread as long as their file systems answer.
 //!
-//! Problem: a file system that does not answer (NFS without its server) holds the thread that touches it, for hours or for ever.
-//! Approach: the thread tells which log it touches. Held for too long, it is retired: another reads all the other logs on from where
-//! their last bytes were sent, and what the held thread finds when it wakes is thrown away. A log that held a thread is tried again
-//! when that thread has come back, in a thread of its own until it has answered.
+//! Problem: a file system that does not answer (NFS without its server) blocks the thread that touches it, for hours or for ever.
+//! Approach: the thread publishes which log it touches. If it is blocked for too long, it is retired: a new thread continues all other logs
+//! after the last bytes that were sent, and whatever the blocked thread reads when it wakes is discarded. The log that blocked it is
+//! tried again once that thread has returned, in a thread of its own until it answers.
 //!
-//! Guarantees: no byte of the other logs is lost or sent twice. Threads are bounded: logs for which there is none stay unread.
-//! [`Files::supervise`] touches no log itself. Imports: the worker, host's tail, model.
+//! Guarantees: no byte of the other logs is lost or sent twice. The number of threads is bounded; logs beyond it stay unread.
+//! [`Files::supervise`] itself touches no log. Imports: the worker, host's tail, model.
 
 use super::worker::{Follow, Places, Worker};
 use crate::daemon::event::Event;
@@ -17,23 +17,23 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// A log that lets go of its thread later than this does not answer.
+/// A log that blocks its thread for longer than this counts as not answering.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// Threads that are held at one time. Beyond, the thread of all the others is not replaced.
+/// Blocked threads at most; beyond, the common thread is not replaced.
 const HELD_AT_MOST: usize = 8;
-/// Of these, the ones of logs that have never answered: so many of them leave something for those that have.
+/// Threads for logs that have not answered yet, as part of these: the rest is left for logs that have.
 const TRIED_AT_MOST: usize = 6;
 
-/// Which thread reads a log.
+/// The thread that reads a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reader {
-    /// The one of all that answer.
+    /// The common thread of all logs that answer.
     Common,
-    /// One of its own, until it answers.
+    /// A thread of its own, until it answers.
     Own,
-    /// One that it holds.
+    /// A thread that it blocks.
     Held,
-    /// None: it is to be tried when there is a thread for it.
+    /// None: it waits for a free thread.
     None,
 }
 
@@ -42,7 +42,7 @@ struct Log {
     source: Source,
     json: bool,
     start: Start,
-    /// Since it is followed.
+    /// Whether it has answered since it is followed.
     has_answered: bool,
     reader: Reader,
 }
@@ -61,7 +61,7 @@ impl Log {
     }
 }
 
-/// A thread that a log holds.
+/// A thread that a log blocks.
 struct Held {
     id: ContainerId,
     thread: JoinHandle<()>,
@@ -88,7 +88,7 @@ impl Files {
     pub fn follow(&mut self, follow: Follow) {
         let Follow { id, serial, source, json, start } = follow;
         self.unfollow(&id);
-        // What an engine or we keep is where they can write; what a job names may lie where nobody answers.
+        // The paths of engines and of flowcon are on local disks; a path that a job names may be on a file system that does not answer.
         let trusted = self.held.is_empty() || matches!(source, Source::Host(_));
         let reader = match self.held.iter().any(|held| held.id == id) {
             true => Reader::Held,
@@ -107,25 +107,25 @@ impl Files {
             common.unfollow(id);
         }
         if let Some(own) = self.own.remove(id) {
-            self.held.push(Held { id: id.clone(), thread: own.end() }); // perhaps; otherwise it ends at once
+            self.held.push(Held { id: id.clone(), thread: own.end() }); // it may be blocked; otherwise it ends at once
         }
     }
 
-    /// Looks after the threads, to be called every second: the logs that do not answer from now on.
+    /// Supervises the threads; to be called every second. Returns the logs that have stopped answering.
     pub fn supervise(&mut self) -> Vec<ContainerId> {
-        self.take_back();
+        self.collect_returned();
         if self.common.is_none() {
             self.start_common();
         }
         let mut silent = Vec::new();
         silent.extend(self.replace_common());
-        silent.extend(self.sort_own());
+        silent.extend(self.sort_tried());
         self.try_again();
         silent
     }
 
-    /// Takes note of the threads that were held and have come back.
-    fn take_back(&mut self) {
+    /// Removes blocked threads that have returned.
+    fn collect_returned(&mut self) {
         let threads = std::mem::take(&mut self.held).into_iter();
         let (back, held): (Vec<Held>, Vec<Held>) = threads.partition(|held| held.thread.is_finished());
         self.held = held;
@@ -143,11 +143,11 @@ impl Files {
                 logs.for_each(|(id, log)| common.follow(log.follow(id)));
                 self.common = Some(common);
             }
-            Err(error) => tracing::error!(%error, "no thread for the logs; it is tried again"),
+            Err(error) => tracing::error!(%error, "the thread that reads logs cannot be started; it is tried again"),
         }
     }
 
-    /// Puts another thread in the place of the one for all if a log holds that: which.
+    /// Replaces the common thread if a log blocks it, and returns that log.
     fn replace_common(&mut self) -> Option<ContainerId> {
         if self.held.len() >= HELD_AT_MOST {
             return None;
@@ -156,20 +156,20 @@ impl Files {
         let id = common.held(self.patience)?;
         let places = common.retire(|common| common.held(self.patience).as_ref() == Some(&id))?;
         let thread = self.common.take()?.end();
-        self.note(places);
-        self.set_apart(&id);
+        self.record_positions(places);
+        self.isolate(&id);
         self.held.push(Held { id: id.clone(), thread });
         self.start_common();
         Some(id)
     }
 
-    /// What was sent when a thread was retired.
-    fn note(&mut self, places: Places) {
+    /// Records the positions up to which a retired thread had sent.
+    fn record_positions(&mut self, places: Places) {
         for (id, (serial, position)) in places {
             let Some(log) = self.logs.get_mut(&id).filter(|log| log.serial == serial) else { continue };
             log.has_answered = true;
             log.start = match position {
-                // An entry is understood whole or not at all; of a line, what was sent is known.
+                // An entry of the JSON format is parsed whole or not at all; of a plain line, the part that was sent is known.
                 Some(position) if log.json => Start::At(position),
                 Some(position) => Start::On(position),
                 None => log.start,
@@ -177,8 +177,8 @@ impl Files {
         }
     }
 
-    /// Takes a log that holds its thread, and those that would hold the next one, from the thread for all.
-    fn set_apart(&mut self, id: &ContainerId) {
+    /// Takes a log that blocks its thread, and those that would block the next one, from the common thread.
+    fn isolate(&mut self, id: &ContainerId) {
         let Some(holder) = self.logs.get_mut(id) else { return };
         holder.reader = Reader::Held;
         let (device, had_answered) = (holder.device(), holder.has_answered);
@@ -191,8 +191,8 @@ impl Files {
         }
     }
 
-    /// Logs that were tried in threads of their own: those that answer go to the thread for all, the others are told.
-    fn sort_own(&mut self) -> Vec<ContainerId> {
+    /// Moves logs that answer from their own threads to the common one. Returns those that do not answer.
+    fn sort_tried(&mut self) -> Vec<ContainerId> {
         let mut silent = Vec::new();
         for id in self.own.keys().cloned().collect::<Vec<_>>() {
             let Some(own) = self.own.get(&id) else { continue };
@@ -202,9 +202,9 @@ impl Files {
             }
             let Some(places) = own.retire(|own| own.held(self.patience).is_some() == is_held) else { continue };
             let thread = self.own.remove(&id).map(Worker::end);
-            self.note(places);
+            self.record_positions(places);
             if is_held {
-                self.set_apart(&id);
+                self.isolate(&id);
                 self.held.extend(thread.map(|thread| Held { id: id.clone(), thread }));
                 silent.push(id);
             } else {
@@ -214,7 +214,7 @@ impl Files {
         silent
     }
 
-    /// Gives a log that has answered to the thread for all, and with it those that waited for the same device.
+    /// Moves a log that has answered to the common thread, and with it those that wait for the same device.
     fn join_common(&mut self, id: &ContainerId) {
         let device = self.logs.get(id).and_then(Log::device);
         for (each, log) in &mut self.logs {
@@ -228,7 +228,7 @@ impl Files {
         }
     }
 
-    /// Tries logs that nobody reads, each in a thread of its own.
+    /// Tries unread logs, each in a thread of its own.
     fn try_again(&mut self) {
         while self.own.len() + self.held.len() < TRIED_AT_MOST {
             let held: Vec<u64> = self.held.iter().filter_map(|held| self.logs.get(&held.id)?.device()).collect();

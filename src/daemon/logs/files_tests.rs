@@ -1,4 +1,4 @@
-//! Logs on a file system that does not answer, beside logs that do: a real FUSE mount that nobody serves.
+//! Logs on a file system that does not answer, beside logs that do: a real FUSE mount without a server.
 
 use super::*;
 use crate::daemon::event::Event;
@@ -13,15 +13,15 @@ use tempfile::TempDir;
 const IMPATIENT: Duration = Duration::from_millis(300);
 const AT_MOST: Duration = Duration::from_secs(60);
 
-/// A folder on which everything hangs, until it is dropped or mended.
+/// A folder on which every access blocks, until it is dropped or mended.
 struct Hung {
     folder: PathBuf,
-    /// Closing it ends the file system: what waits for it gets an error.
+    /// Closing the device ends the file system: blocked accesses fail.
     device: Option<File>,
 }
 
 impl Hung {
-    /// `None` where there is no FUSE.
+    /// Mounts the file system; `None` if there is no FUSE.
     fn mount(folder: &Path) -> Option<Hung> {
         let device = match File::options().read(true).write(true).open("/dev/fuse") {
             Ok(device) => device,
@@ -42,7 +42,7 @@ impl Hung {
         Some(Hung { folder: folder.to_owned(), device: Some(device) })
     }
 
-    /// What waits is refused, and the folder is an ordinary one again.
+    /// Ends the file system: blocked accesses fail, and the folder is an ordinary one again.
     fn mend(&mut self) {
         if self.device.take().is_some() {
             let gone = Command::new("umount").arg("-l").arg(&self.folder).status().unwrap();
@@ -57,7 +57,7 @@ impl Drop for Hung {
     }
 }
 
-/// What the loop does: takes what is read, and looks after the threads.
+/// Does what the loop does: receives log bytes and supervises the threads.
 struct Loop {
     files: Files,
     inbox: mpsc::Receiver<Event>,
@@ -116,12 +116,12 @@ fn inside(path: &Path) -> Source {
 }
 
 #[test]
-fn a_log_that_does_not_answer_silences_no_other_and_is_read_when_it_does() {
+fn a_log_that_does_not_answer_blocks_no_other_and_is_read_when_it_does() {
     let dir = TempDir::new().unwrap();
     let Some(mut hung) = Hung::mount(&dir.path().join("network")) else { return };
     let log = |name: &str| dir.path().join(name);
     let mut running = Loop::start();
-    // Half a line is read when the thread is given up: nothing of it may be lost or come twice.
+    // Half a line is read when the thread is retired: nothing of it may be lost or sent twice.
     append(&log("a"), "a 1\na ");
     append(&log("c"), "c 1\n");
     running.follow("a", Source::Host(log("a")));
@@ -129,7 +129,7 @@ fn a_log_that_does_not_answer_silences_no_other_and_is_read_when_it_does() {
     running.until("both are read", |it| it.text("a") == "a 1\na " && it.text("c") == "c 1\n");
 
     running.follow("b", inside(&dir.path().join("network/log")));
-    running.until("it is said", |it| it.silent.contains(&ContainerId::new("b")));
+    running.until("the silence is reported", |it| it.silent.contains(&ContainerId::new("b")));
     append(&log("a"), "2\n");
     append(&log("c"), "c 2\n");
     running.until("the others are read on", |it| it.text("a") == "a 1\na 2\n" && it.text("c") == "c 1\nc 2\n");
@@ -165,7 +165,7 @@ fn logs_that_do_not_answer_take_a_bounded_number_of_threads() {
     for name in &stuck {
         running.follow(name, inside(&dir.path().join("network").join(name)));
     }
-    running.until("some hold a thread each", |it| it.files.held.len() == TRIED_AT_MOST);
+    running.until("some block a thread each", |it| it.files.held.len() == TRIED_AT_MOST);
     append(&log, "2\n");
     running.until("the log that answers is read on", |it| it.text("a") == "1\n2\n");
     assert!(running.threads() <= HELD_AT_MOST, "{}", running.threads());
@@ -179,19 +179,19 @@ fn logs_that_do_not_answer_take_a_bounded_number_of_threads() {
 }
 
 #[test]
-fn a_job_that_ends_while_its_log_holds_a_thread_leaves_nothing_behind() {
+fn a_job_that_ends_while_its_log_blocks_a_thread_leaves_nothing_behind() {
     let dir = TempDir::new().unwrap();
     let Some(mut hung) = Hung::mount(&dir.path().join("network")) else { return };
     let mut running = Loop::start();
     let id = ContainerId::new("b");
     let source = || inside(&dir.path().join("network/log"));
     running.follow("b", source());
-    running.until("it is said", |it| it.silent.contains(&id));
+    running.until("the silence is reported", |it| it.silent.contains(&id));
     running.files.unfollow(&id);
     running.follow("b", source());
     running.files.unfollow(&id);
     hung.mend();
-    append(&dir.path().join("network/log"), "nobody's\n");
+    append(&dir.path().join("network/log"), "unread\n");
     running.until("its thread is back", |it| it.threads() == 0);
     assert_eq!((running.text("b"), running.files.logs.len()), ("", 0));
 }

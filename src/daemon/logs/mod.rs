@@ -1,7 +1,7 @@
 //! Reading logs beside the loop: files on threads ([`files`]), the logs API in a task per container ([`streams`]).
 //!
-//! What arrives at the loop are the job's own bytes with the place to go on from, so that place and tracker are saved together. The loop
-//! reads no log; how much of its time one job's bytes may take is bounded ([`allowance`]).
+//! The loop receives the job's bytes together with the position after them, so that position and tracker are saved together. The loop
+//! itself reads no log; the time that it spends on one job's bytes is bounded ([`allowance`]).
 
 mod allowance;
 pub(super) mod feed;
@@ -9,7 +9,7 @@ mod files;
 mod streams;
 mod worker;
 
-use super::departed::Departed;
+use super::draining::Draining;
 use super::event::{Event, LogChunk};
 use super::job::Jobs;
 use crate::host::docker::{Engine, LogFormat};
@@ -27,28 +27,28 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use worker::Follow;
 
-/// What was read and waits for the loop; beyond, reading waits. Each has up to about a MiB.
+/// Events that may wait for the loop; beyond, reading waits. Each holds up to about 1 MiB.
 const EVENTS_AT_MOST: usize = 16;
 
-const COSTS_TOO_MUCH: &str = "its log costs more to read than it is worth: parts of it were skipped";
-const SILENT: &str = "its log does not answer (a network file system?); it is read again when it does";
-/// How long it is known what a container's log has cost: restarting it gives no new allowance.
+const COSTS_TOO_MUCH: &str = "its log costs more CPU time to read than allowed: parts of it were skipped";
+const SILENT: &str = "its log does not answer (a network file system?); reading continues when it does";
+/// How long the cost of a container's log is remembered: a restart gives no new allowance.
 const COSTS_KEPT: Duration = Duration::from_secs(3600);
 
-/// CPU time that this thread has used: waiting for a busy processor costs the log's owner nothing.
+/// Returns the CPU time used by this thread; unlike wall time, it does not count waiting for a busy processor.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// The loop's handle on everything that reads logs.
+/// The loop's handle on all log readers.
 pub(super) struct LogReader {
-    /// What is read waits here, and not among all other events: those come in between, however much there is to read.
+    /// Log data has its own queue, so that other events are handled in between, however much there is to read.
     pub inbox: mpsc::Receiver<Event>,
     files: Files,
     engine: Option<Engine>,
     streams: BTreeMap<ContainerId, AbortHandle>,
-    /// Each following has a number of its own.
+    /// Serial number of each container's current follow request.
     followed: BTreeMap<ContainerId, u64>,
     last_serial: u64,
     allowances: BTreeMap<ContainerId, Allowance>,
@@ -70,15 +70,15 @@ impl LogReader {
         }
     }
 
-    /// Gives jobs what they wrote, also those that ended a moment ago.
-    pub fn deliver(&mut self, chunks: Vec<LogChunk>, now: Millis, jobs: &mut Jobs, departed: &mut Departed) {
+    /// Passes chunks to the trackers of their jobs, including jobs that are being drained.
+    pub fn deliver(&mut self, chunks: Vec<LogChunk>, now: Millis, jobs: &mut Jobs, draining: &mut Draining) {
         for chunk in chunks {
-            // What an earlier following had still to hand on is read again by the present one.
+            // Chunks of an earlier follow request are read again by the current one.
             if self.followed.get(&chunk.id) != Some(&chunk.serial) {
                 continue;
             }
             let mut allowance = self.allowance(&chunk.id);
-            let Some(job) = jobs.get_mut(&chunk.id).map(Box::as_mut).or_else(|| departed.job(&chunk.id)) else {
+            let Some(job) = jobs.get_mut(&chunk.id).map(Box::as_mut).or_else(|| draining.job(&chunk.id)) else {
                 continue;
             };
             job.log_answers(SILENT);
@@ -87,19 +87,19 @@ impl LogReader {
             job.place = chunk.place.or(job.place);
             job.unsaved_since.get_or_insert(now);
             if skipped > 0 {
-                job.say(NoticeLevel::Warning, COSTS_TOO_MUCH);
-                tracing::debug!(id = %chunk.id, skipped, "bytes of a log that costs too much");
+                job.add_notice(NoticeLevel::Warning, COSTS_TOO_MUCH);
+                tracing::debug!(id = %chunk.id, skipped, "bytes skipped of a log that costs too much");
             }
             self.allowances.insert(chunk.id, allowance);
         }
     }
 
-    /// Those whose logs do not answer, with the words for it.
+    /// Returns the containers whose logs do not answer, with the text of the notice.
     pub fn silent(&mut self) -> Vec<(ContainerId, &'static str)> {
         self.files.supervise().into_iter().map(|id| (id, SILENT)).collect()
     }
 
-    /// Reads a container's log from `place` on, or from its beginning.
+    /// Follows a container's log from `place`, or from its beginning.
     pub fn follow(&mut self, id: &ContainerId, feed: LogFeed, place: Option<LogPlace>) {
         self.unfollow(id);
         self.allowances.get_mut(id).into_iter().for_each(Allowance::begin_again);
@@ -122,7 +122,8 @@ impl LogReader {
         }
     }
 
-    /// Where whoever may can read the same log again; of an output that was handed over its owner says it. `pid`: a process of the container.
+    /// Returns where users with permission can read the same log; the owner of a handed-over output reports it. `pid`: a process of the
+    /// container.
     pub fn origin(&self, feed: &LogFeed, pid: u32) -> Option<LogOrigin> {
         match feed {
             LogFeed::JsonFile(path) | LogFeed::Plain(Source::Host(path)) => Some(LogOrigin::File(path.clone())),
@@ -143,7 +144,7 @@ impl LogReader {
         self.allowances.retain(|_, allowance| allowance.used_at().elapsed() < COSTS_KEPT);
     }
 
-    /// What reading a log may cost, to be put back after use.
+    /// Takes the allowance of a container; it must be put back after use.
     fn allowance(&mut self, id: &ContainerId) -> Allowance {
         self.allowances.remove(id).unwrap_or_else(|| Allowance::new(Instant::now()))
     }

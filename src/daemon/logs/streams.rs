@@ -1,4 +1,4 @@
-//! Logs that only the engine's logs API tells (`local`, `journald`, Podman): a task for each, no faster than a file is read.
+//! Logs that only the engine's logs API provides (`local`, `journald`, Podman): a task for each, no faster than files are read.
 
 use super::feed::GROWS_TOO_FAST;
 use crate::daemon::event::{Event, LogChunk};
@@ -13,18 +13,18 @@ use tokio::sync::mpsc;
 
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_MOST: Duration = Duration::from_secs(30);
-/// Pieces that go to the loop together, where so many have come.
+/// Pieces that are sent to the loop together, if as many are ready.
 const PIECES_AT_ONCE: usize = 16;
-/// What a piece costs besides its bytes, in bytes: its frame and its timestamp.
+/// Cost of a piece besides its bytes, in bytes: its frame and its timestamp.
 const PER_PIECE: usize = 64;
 
-/// How an answer of the engine came to its end.
+/// End of a response of the engine.
 enum Ended {
-    /// The container ended, or the loop did.
+    /// The container has ended, or the loop has.
     Done,
-    /// The connection broke, or the engine is busy with something else.
+    /// The connection broke, or the engine is busy.
     Broken,
-    /// The log grows faster than it is worth reading.
+    /// The log is written faster than it can be read.
     TooFast,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Where an earlier daemon stopped, or the beginning.
+    /// Returns where an earlier daemon stopped, or the beginning.
     pub fn position(place: Option<LogPlace>) -> LogPosition {
         let mark = |stored: ApiMark| LogMark { unix_ns: stored.unix_ns, messages: stored.messages };
         match place {
@@ -48,7 +48,7 @@ impl Stream {
         }
     }
 
-    /// Follows it until the container ends; goes on after a broken connection.
+    /// Follows the log until the container ends; reconnects after a broken connection.
     pub async fn follow(mut self) {
         let mut wait = RETRY_FIRST;
         let mut pace = Pace::new(Budget::default(), Instant::now());
@@ -59,9 +59,9 @@ impl Stream {
                 Ended::TooFast => {
                     let now = LogMark { unix_ns: unix_ms().saturating_mul(1_000_000), messages: 0 };
                     self.from = LogPosition { output: now, error: now };
-                    // What was begun does not go on after the gap.
-                    let told = Event::LogHealth(self.id.clone(), Some(GROWS_TOO_FAST.to_owned()));
-                    if self.hand_on(b"\n".to_vec()).await.is_err() || self.events.send(told).await.is_err() {
+                    // The line in progress does not continue after the gap.
+                    let problem = Event::LogHealth(self.id.clone(), Some(GROWS_TOO_FAST.to_owned()));
+                    if self.send(b"\n".to_vec()).await.is_err() || self.events.send(problem).await.is_err() {
                         return;
                     }
                 }
@@ -74,7 +74,7 @@ impl Stream {
         }
     }
 
-    /// Reads one answer of the engine. While this waits, the engine does.
+    /// Reads one response of the engine. While this waits, the engine waits too.
     async fn read(&mut self, pace: &mut Pace) -> Ended {
         let mut answer =
             Box::pin(engine_logs(&self.engine, &self.id, self.format, self.from).ready_chunks(PIECES_AT_ONCE));
@@ -92,7 +92,7 @@ impl Stream {
                     Err(broken) => error = Some(broken),
                 }
             }
-            if !bytes.is_empty() && self.hand_on(bytes).await.is_err() {
+            if !bytes.is_empty() && self.send(bytes).await.is_err() {
                 return Ended::Done;
             }
             if let Some(error) = error {
@@ -108,7 +108,7 @@ impl Stream {
         Ended::Done
     }
 
-    async fn hand_on(&self, bytes: Vec<u8>) -> Result<(), mpsc::error::SendError<Event>> {
+    async fn send(&self, bytes: Vec<u8>) -> Result<(), mpsc::error::SendError<Event>> {
         let stored = |mark: LogMark| ApiMark { unix_ns: mark.unix_ns, messages: mark.messages };
         let place = LogPlace::Api { output: stored(self.from.output), error: stored(self.from.error) };
         let (id, serial) = (self.id.clone(), self.serial);
@@ -120,20 +120,20 @@ impl Stream {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Next {
     Read,
-    /// First this, so that the engine waits too.
+    /// Wait this long first, so that the engine waits too.
     Wait(Duration),
-    /// What lies before now is not worth reading.
+    /// Skip to the current end of the log.
     Skip,
 }
 
-/// Keeps a stream to the budget that files have. How far it is behind, no stream tells: as far as it was read without a rest, at least.
+/// Keeps a stream within the budget of log files. A stream does not report its backlog; it is at least what was read without a rest.
 #[derive(Debug)]
 struct Pace {
     budget: Budget,
     /// Bytes that may be read now.
     credit: f64,
     at: Instant,
-    /// Bytes since it last had to wait for the job.
+    /// Bytes since the stream last had to wait for the job.
     without_rest: u64,
 }
 
@@ -142,7 +142,7 @@ impl Pace {
         Pace { budget, credit: budget.per_log as f64, at: now, without_rest: 0 }
     }
 
-    /// So many bytes were read.
+    /// Records that this many bytes were read.
     fn took(&mut self, bytes: usize, now: Instant) -> Next {
         let (most, rate) = (self.budget.per_log as f64, self.budget.per_second());
         let credit = self.credit + rate * now.saturating_duration_since(self.at).as_secs_f64();
@@ -156,7 +156,7 @@ impl Pace {
             self.without_rest = 0;
             return Next::Skip;
         }
-        // Long waits are few wake-ups.
+        // Longer waits mean fewer wake-ups.
         let short_of = (most / 4.0 - self.credit) / rate;
         if self.credit < 0.0 { Next::Wait(Duration::from_secs_f64(short_of)) } else { Next::Read }
     }
@@ -168,8 +168,8 @@ mod tests {
 
     const MIB: f64 = (1 << 20) as f64;
 
-    /// Reads a log that holds `backlog` and then grows by `rate` a second, in pieces of 64 KiB, for so many seconds: the bytes that were
-    /// read, how often it was skipped to its end, and the most that was read in a second.
+    /// Reads a log that holds `backlog` and then grows by `rate` per second, in pieces of 64 KiB, for this many seconds. Returns the bytes
+    /// read, the number of skips to its end, and the most bytes read in a second.
     fn read(backlog: f64, rate: f64, seconds: u64) -> (f64, u32, f64) {
         let begin = Instant::now();
         let mut pace = Pace::new(Budget::default(), begin);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_job_wrote_before_and_what_it_writes_at_an_ordinary_rate_is_read_whole() {
+    fn an_old_log_and_one_that_grows_at_an_ordinary_rate_are_read_whole() {
         let (read, skips, most) = read(48.0 * MIB, 0.5 * MIB, 600);
         assert_eq!(skips, 0);
         assert!(read >= 347.0 * MIB, "{read}");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_grows_faster_is_read_no_faster_than_a_file_and_skipped_to_its_end() {
+    fn a_log_that_grows_too_fast_is_read_at_the_rate_of_files_and_skipped_to_its_end() {
         let (read, skips, most) = read(0.0, 100.0 * MIB, 600);
         assert!(most <= 6.0 * MIB, "{most} in a second");
         assert!((2000.0 * MIB..2500.0 * MIB).contains(&read), "{read}");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_no_reason_to_skip() {
+    fn a_burst_is_not_skipped() {
         let begin = Instant::now();
         let mut pace = Pace::new(Budget::default(), begin);
         let mut now = begin;

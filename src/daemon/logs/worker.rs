@@ -1,9 +1,9 @@
-//! A thread that reads log files and hands on what is new, until it is told to end or is retired.
+//! A thread that reads log files and sends new bytes, until it is told to end or is retired.
 //!
-//! It tells which log it touches, and keeps where the bytes that it sent came from: whoever retires it goes on there.
+//! It publishes which log it touches, and the positions up to which bytes were sent: after it is retired, others continue there.
 
 use super::feed::GROWS_TOO_FAST;
-use crate::daemon::event::{Event, LogChunk, Part};
+use crate::daemon::event::{Component, Event, LogChunk};
 use crate::daemon::journal::file_place;
 use crate::host::tail::{Budget, JsonLog, Position, Source, Start, Tailer, Touch};
 use crate::model::ContainerId;
@@ -15,12 +15,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// How often logs are asked how they are.
+/// How often the health of logs is checked.
 const HEALTH_EVERY: Duration = Duration::from_secs(2);
-/// Bytes after which what was read goes to the loop: so it has something else to do in between.
-const TOGETHER: usize = 64 << 10;
+/// Bytes after which data is sent to the loop, so that the loop can handle other events in between.
+const SEND_AFTER: usize = 64 << 10;
 
-/// A log to follow. `serial`: of this following, for the same log may be followed anew.
+/// A log to follow. `serial` identifies the request, because the same log may be followed again.
 pub(super) struct Follow {
     pub id: ContainerId,
     pub serial: u64,
@@ -29,26 +29,26 @@ pub(super) struct Follow {
     pub start: Start,
 }
 
-enum Order {
+enum Request {
     Follow(Follow),
     Unfollow(ContainerId),
 }
 
-/// Of which following, and how far its bytes were sent; `None` = nothing was opened yet.
+/// Serial number, and the position up to which bytes were sent; `None` = nothing was opened yet.
 pub(super) type Places = BTreeMap<ContainerId, (u64, Option<Position>)>;
 
-/// What thread and handle share.
+/// State shared by thread and handle.
 #[derive(Default)]
 struct Sent {
-    /// The thread may not send anything any more.
+    /// The thread must not send anything any more.
     retired: bool,
-    /// Of the logs that have answered.
+    /// Positions of the logs that have answered.
     places: Places,
 }
 
-/// The handle on a thread. Dropping it ends the thread, as soon as it is not held.
+/// The handle on a thread. Dropping it ends the thread as soon as it is not blocked.
 pub(super) struct Worker {
-    orders: std_mpsc::Sender<Order>,
+    requests: std_mpsc::Sender<Request>,
     touch: Arc<Touch>,
     sent: Arc<Mutex<Sent>>,
     thread: JoinHandle<()>,
@@ -56,39 +56,39 @@ pub(super) struct Worker {
 
 impl Worker {
     pub fn start(events: mpsc::Sender<Event>) -> io::Result<Worker> {
-        let (orders, inbox) = std_mpsc::channel();
+        let (requests, inbox) = std_mpsc::channel();
         let tailer = Tailer::new(Budget::default());
         let (touch, sent) = (tailer.touch(), Arc::default());
         let reading = Reading { tailer, logs: BTreeMap::new(), events, sent: Arc::clone(&sent), watch_problem: None };
         let thread = thread::Builder::new().name("logs".to_owned()).spawn(move || reading.run(&inbox))?;
-        Ok(Worker { orders, touch, sent, thread })
+        Ok(Worker { requests, touch, sent, thread })
     }
 
     pub fn follow(&self, follow: Follow) {
-        self.order(Order::Follow(follow));
+        self.request(Request::Follow(follow));
     }
 
     pub fn unfollow(&self, id: &ContainerId) {
-        self.order(Order::Unfollow(id.clone()));
+        self.request(Request::Unfollow(id.clone()));
     }
 
-    fn order(&self, order: Order) {
-        if self.orders.send(order).is_err() {
-            tracing::debug!("a thread that reads logs is gone");
+    fn request(&self, request: Request) {
+        if self.requests.send(request).is_err() {
+            tracing::debug!("a thread that reads logs has ended");
         }
     }
 
-    /// The log that has held the thread for longer than `patience`.
+    /// Returns the log that has blocked the thread for longer than `patience`.
     pub fn held(&self, patience: Duration) -> Option<ContainerId> {
         self.touch.held(patience)
     }
 
-    /// Whether the log has answered. Not while the thread is sending, which is soon over.
+    /// Whether the log has answered; `false` while the thread is sending, which takes a short time.
     pub fn has_answered(&self, id: &ContainerId) -> bool {
         self.sent.try_lock().is_ok_and(|sent| sent.places.contains_key(id))
     }
 
-    /// Nothing that it reads from now on is sent: where others go on. `None` while it is sending, or if `still` does not hold.
+    /// Stops the thread from sending, and returns where others continue. `None` while it is sending, or if `still` does not hold.
     pub fn retire(&self, still: impl FnOnce(&Worker) -> bool) -> Option<Places> {
         let mut sent = match self.sent.try_lock() {
             Ok(sent) => sent,
@@ -102,7 +102,7 @@ impl Worker {
         Some(std::mem::take(&mut sent.places))
     }
 
-    /// Its thread, which ends as soon as it is not held.
+    /// Returns its thread, which ends as soon as it is not blocked.
     pub fn end(self) -> JoinHandle<()> {
         self.thread
     }
@@ -111,49 +111,49 @@ impl Worker {
 /// A followed log.
 struct Log {
     serial: u64,
-    /// Only for logs in the engine's JSON format.
+    /// Decoder, for logs in the engine's JSON format only.
     decoder: Option<JsonLog>,
-    /// The problem that was last told.
+    /// Problem as last reported.
     problem: Option<String>,
 }
 
-/// The thread's side.
+/// State of the thread.
 struct Reading {
     tailer: Tailer,
     logs: BTreeMap<ContainerId, Log>,
     events: mpsc::Sender<Event>,
     sent: Arc<Mutex<Sent>>,
-    /// The problem with watching that was last told.
+    /// Problem with watching as last reported.
     watch_problem: Option<String>,
 }
 
 impl Reading {
-    fn run(mut self, orders: &std_mpsc::Receiver<Order>) {
+    fn run(mut self, requests: &std_mpsc::Receiver<Request>) {
         let mut health_due = Instant::now();
         while let Some(rest) = self.read() {
             if Instant::now() >= health_due {
                 health_due = Instant::now() + HEALTH_EVERY;
-                self.tell_health();
+                self.report_health();
             }
-            match orders.recv_timeout(rest) {
-                Ok(order) => self.obey(order),
+            match requests.recv_timeout(rest) {
+                Ok(request) => self.handle(request),
                 Err(std_mpsc::RecvTimeoutError::Timeout) => {}
                 Err(std_mpsc::RecvTimeoutError::Disconnected) => return,
             }
-            while let Ok(order) = orders.try_recv() {
-                self.obey(order);
+            while let Ok(request) = requests.try_recv() {
+                self.handle(request);
             }
         }
     }
 
-    fn obey(&mut self, order: Order) {
-        match order {
-            Order::Follow(Follow { id, serial, source, json, start }) => {
+    fn handle(&mut self, request: Request) {
+        match request {
+            Request::Follow(Follow { id, serial, source, json, start }) => {
                 let log = Log { serial, decoder: json.then(JsonLog::default), problem: None };
                 self.logs.insert(id.clone(), log);
                 self.tailer.follow(id, source, start);
             }
-            Order::Unfollow(id) => {
+            Request::Unfollow(id) => {
                 self.tailer.unfollow(&id);
                 self.logs.remove(&id);
                 self.sent.lock().unwrap_or_else(PoisonError::into_inner).places.remove(&id);
@@ -161,7 +161,7 @@ impl Reading {
         }
     }
 
-    /// Reads what is new and sends it; after how long to look again. `None` = retired, or the loop has ended.
+    /// Reads and sends new bytes. Returns the time until the next look; `None` = retired, or the loop has ended.
     fn read(&mut self) -> Option<Duration> {
         let mut read: BTreeMap<ContainerId, Vec<u8>> = BTreeMap::new();
         let logs = &mut self.logs;
@@ -172,7 +172,7 @@ impl Reading {
                 None => out.extend_from_slice(bytes),
             }
         });
-        // Held while sending, so that what is sent and where to go on are never apart.
+        // Locked while sending, so that the bytes sent and the positions stay consistent.
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         if sent.retired || self.events.is_closed() {
             return None;
@@ -183,8 +183,8 @@ impl Reading {
             let place = self.tailer.position(&id).map(file_place);
             let serial = self.logs.get(&id).map_or(0, |log| log.serial);
             chunks.push(LogChunk { place, serial, id, bytes });
-            if size >= TOGETHER {
-                // Blocks while the loop is behind: reading waits, nothing is lost.
+            if size >= SEND_AFTER {
+                // Blocks while the loop is behind: then reading waits, and nothing is lost.
                 self.events.blocking_send(Event::Logs(std::mem::take(&mut chunks))).ok()?;
                 size = 0;
             }
@@ -200,7 +200,7 @@ impl Reading {
         Some(rest)
     }
 
-    fn tell_health(&mut self) {
+    fn report_health(&mut self) {
         for (id, log) in &mut self.logs {
             let health = self.tailer.health(id);
             let problem = health.and_then(|health| match (&health.problem, health.skipped) {
@@ -210,13 +210,13 @@ impl Reading {
             });
             if log.problem != problem {
                 log.problem.clone_from(&problem);
-                let _ = self.events.blocking_send(Event::LogHealth(id.clone(), problem)); // closed: the next turn ends
+                let _ = self.events.blocking_send(Event::LogHealth(id.clone(), problem)); // the loop may have ended
             }
         }
         let problem = self.tailer.watch_problem();
         if self.watch_problem.as_deref() != problem {
             self.watch_problem = problem.map(str::to_owned);
-            let _ = self.events.blocking_send(Event::Health(Part::Watch, self.watch_problem.clone()));
+            let _ = self.events.blocking_send(Event::Health(Component::Watch, self.watch_problem.clone()));
         }
     }
 }

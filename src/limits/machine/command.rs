@@ -1,73 +1,78 @@
-//! Leaving containers alone and taking them back: pause, resume, restore, and the end of the daemon.
+//! Commands that release containers and govern them again: pause, resume, restore, and the end of the daemon.
 //!
-//! Each of these asks for work that may take as long as an engine does. Whoever asked is answered when it is known what came of it, or
-//! soon, with what is not done yet; what failed is tried again as long as the container is left alone. Imports: events, state,
-//! ledger and operations, model.
+//! The work of a command may take as long as the engine does. The client gets its reply when the result is known, or after a time limit,
+//! with what is not done yet. What failed is tried again as long as the container is left alone. Imports: events, state, ledger and
+//! operations, model.
 
-use super::event::{Asker, At, Command, Effect, Event, Readings, Restored, Work};
-use super::state::{About, Container, Machine, Waiting};
-use crate::limits::Then;
+use super::event::{At, Command, Effect, Event, Readings, RequestId, Restored, Work};
+use super::state::{Awaited, Container, Machine, Waiting};
+use crate::limits::AfterRestore;
 use crate::model::{ContainerId, EventKind, Millis, Refusal};
 
-/// Whoever asks over the API is told within its time limit how far it is.
+/// Time limit for the reply to a command: shorter than the API's.
 const ANSWER_WITHIN: Millis = Millis::from_secs(8);
-/// What is not restored by then is told, and tried again later. Restoring at the end fits in the time that systemd gives a service to stop.
+/// Time limit of a restore; the rest is reported and tried again later. At the end of the daemon it fits in systemd's stop timeout.
 const RESTORE_WITHIN: Millis = Millis::from_secs(50);
 
 impl Machine {
-    pub(super) fn asked(&mut self, command: Command, asker: Asker, at: At) {
+    pub(super) fn command(&mut self, command: Command, request: RequestId, at: At) {
         match command {
-            Command::Pause(name) => self.pause(name.as_deref(), asker, at),
-            Command::Resume(name) => self.resume(name.as_deref(), asker, at),
-            Command::Restore => self.restore(asker, at),
-            Command::Adopt { name, labels } => self.adopt(name, labels, asker),
-            Command::Disown(name) => self.disown(&name, asker),
+            Command::Pause(name) => self.pause(name.as_deref(), request, at),
+            Command::Resume(name) => self.resume(name.as_deref(), request, at),
+            Command::Restore => self.restore(request, at),
+            Command::Adopt { name, labels } => self.adopt(name, labels, request),
+            Command::Disown(name) => self.disown(&name, request),
         }
     }
 
-    pub(super) fn answer(&mut self, asker: Asker, about: Option<(ContainerId, String)>, done: Result<String, Refusal>) {
-        self.effects.push(Effect::Answer { asker, about, done });
+    pub(super) fn answer(
+        &mut self,
+        request: RequestId,
+        about: Option<(ContainerId, String)>,
+        result: Result<String, Refusal>,
+    ) {
+        self.effects.push(Effect::Reply { request, about, result });
     }
 
-    pub(super) fn refuse(&mut self, asker: Asker, refusal: Refusal) {
-        self.answer(asker, None, Err(refusal));
+    pub(super) fn refuse(&mut self, request: RequestId, refusal: Refusal) {
+        self.answer(request, None, Err(refusal));
     }
 
-    /// Leaves a container alone, or all.
-    fn pause(&mut self, name: Option<&str>, asker: Asker, at: At) {
+    /// Leaves a container, or all, alone and restores the original limits.
+    fn pause(&mut self, name: Option<&str>, request: RequestId, at: At) {
         let id = match name.map(|name| self.find(name)).transpose() {
             Ok(id) => id,
-            Err(refusal) => return self.refuse(asker, refusal),
+            Err(refusal) => return self.refuse(request, refusal),
         };
         match id.as_ref().and_then(|id| self.containers.get_mut(id)) {
             None => self.paused = true,
             Some(container) => container.ledger.leave_alone(),
         }
-        let is_meant = |(one, container): (&ContainerId, &Container)| {
-            (id.as_ref().is_none_or(|id| id == one) && container.ledger.owes_anything()).then(|| one.clone())
+        let is_affected = |(one, container): (&ContainerId, &Container)| {
+            (id.as_ref().is_none_or(|id| id == one) && container.ledger.may_need_restore()).then(|| one.clone())
         };
-        let meant = self.containers.iter().filter_map(is_meant).collect();
-        self.return_limits(meant, Then::Keep);
-        self.wait(asker, About::Pause(id), at);
+        let meant = self.containers.iter().filter_map(is_affected).collect();
+        self.restore_limits(meant, AfterRestore::Keep);
+        self.wait(request, Awaited::Pause(id), at);
     }
 
-    /// Governs a container again, or all. What somebody else set becomes the original, to be restored one day.
-    fn resume(&mut self, name: Option<&str>, asker: Asker, at: At) {
+    /// Governs a container, or all, again. Values that others set become the original.
+    fn resume(&mut self, name: Option<&str>, request: RequestId, at: At) {
         let id = match name.map(|name| self.find(name)).transpose() {
             Ok(id) => id,
-            Err(refusal) => return self.refuse(asker, refusal),
+            Err(refusal) => return self.refuse(request, refusal),
         };
         if id.is_some() && self.paused {
             let text = "everything is released; `flowctl govern --all` ends that";
-            return self.refuse(asker, Refusal::Refused(text.to_owned()));
+            return self.refuse(request, Refusal::Refused(text.to_owned()));
         }
-        if let Some(leaving) = id.as_ref().filter(|id| self.is_leaving(id)) {
+        if let Some(leaving) = id.as_ref().filter(|id| self.is_disowning(id)) {
             let text = format!("{} is being disowned", leaving.short());
-            return self.refuse(asker, Refusal::Refused(text));
+            return self.refuse(request, Refusal::Refused(text));
         }
         if self.restoring > 0 {
-            let text = "everything is being restored; try again when that has ended (`flowctl events` tells)";
-            return self.refuse(asker, Refusal::Refused(text.to_owned()));
+            let text = "everything is being restored; try again when that has ended (see `flowctl events`)";
+            return self.refuse(request, Refusal::Refused(text.to_owned()));
         }
         if id.is_none() {
             self.paused = false;
@@ -75,37 +80,37 @@ impl Machine {
         let ids: Vec<ContainerId> =
             id.as_ref().map_or_else(|| self.containers.keys().cloned().collect(), |id| vec![id.clone()]);
         for id in ids {
-            if self.is_leaving(&id) {
+            if self.is_disowning(&id) {
                 continue; // nothing may be written to it any more
             }
             let Some(container) = self.containers.get_mut(&id) else { continue };
-            // A hold for somebody else's limits ends when it is known that nothing but theirs stands.
+            // A hold for foreign limits ends once nothing of ours is in force.
             if container.ledger.release() {
-                self.return_limits(vec![id], Then::Accept);
+                self.restore_limits(vec![id], AfterRestore::Accept);
             }
         }
         self.effects.push(Effect::DecideNow);
-        self.wait(asker, About::Resume(id), at);
+        self.wait(request, Awaited::Resume(id), at);
     }
 
-    /// Puts everything in the journal back, and leaves it.
-    fn restore(&mut self, asker: Asker, at: At) {
+    /// Pauses everything and restores all that the journal holds.
+    fn restore(&mut self, request: RequestId, at: At) {
         self.paused = true;
         if self.restoring > 0 {
-            let text = "everything is being restored already".to_owned();
-            return self.refuse(asker, Refusal::Refused(text));
+            let text = "everything is already being restored".to_owned();
+            return self.refuse(request, Refusal::Refused(text));
         }
-        if !self.ask_for(Work::RestoreAll { until: at.now.after(RESTORE_WITHIN) }) {
-            let text = "too many limits wait to be written; everything is released: try again".to_owned();
-            return self.refuse(asker, Refusal::Failed(text));
+        if !self.start_work(Work::RestoreAll { until: at.now.after(RESTORE_WITHIN) }) {
+            let text = "too many limit changes are pending; everything is released: try again".to_owned();
+            return self.refuse(request, Refusal::Failed(text));
         }
         self.restoring += 1;
-        self.wait(asker, About::Restore, at);
+        self.wait(request, Awaited::Restore, at);
     }
 
-    /// Only what really went back is forgotten.
+    /// Handles the result of a restore: only containers that were restored are forgotten.
     pub(super) fn restored(&mut self, restored: Restored, readings: Readings, at: At) {
-        self.done(true);
+        self.work_done(true);
         self.restoring = self.restoring.saturating_sub(1);
         for id in &restored.settled {
             self.originals.remove(id);
@@ -115,20 +120,20 @@ impl Machine {
         }
         self.read(readings);
         let Restored { back, left, failed, .. } = restored;
-        let done = if failed.is_empty() {
+        let result = if failed.is_empty() {
             let left = if left.is_empty() { String::new() } else { format!("; left alone: {}", left.join("; ")) };
             Ok(format!("restored {} and released{left}; `flowctl govern --all` governs again", back.len()))
         } else {
-            let text = format!("{}; everything is released, and what failed is tried again", failed.join("; "));
+            let text = format!("{}; everything is released; what failed is tried again", failed.join("; "));
             Err(Refusal::Failed(text))
         };
-        let asked = self.waiting.iter().position(|waiting| waiting.about == About::Restore);
-        match (asked, done) {
-            (Some(asked), done) => {
-                let asker = self.waiting.remove(asked).asker;
-                self.answer(asker, None, done);
+        let position = self.waiting.iter().position(|waiting| waiting.awaited == Awaited::Restore);
+        match (position, result) {
+            (Some(position), result) => {
+                let request = self.waiting.remove(position).request;
+                self.answer(request, None, result);
             }
-            // Whoever asked was told that it takes long.
+            // The client already got the reply that it takes longer.
             (None, Ok(text)) => self.emit(EventKind::Command, None, text),
             (None, Err(refusal)) => {
                 self.effects.push(Effect::Warn(format!("not everything is restored: {refusal}")));
@@ -137,72 +142,77 @@ impl Machine {
         self.answer_waiting(at);
     }
 
-    fn wait(&mut self, asker: Asker, about: About, at: At) {
-        self.waiting.push(Waiting { asker, about, until: at.now.after(ANSWER_WITHIN) });
+    fn wait(&mut self, request: RequestId, awaited: Awaited, at: At) {
+        self.waiting.push(Waiting { request, awaited, until: at.now.after(ANSWER_WITHIN) });
         self.answer_waiting(at);
     }
 
-    /// When the next of those that wait has waited long enough.
+    /// Returns when the next waiting client must get its reply.
     pub fn answer_at(&self) -> Option<Millis> {
         self.waiting.iter().map(|waiting| waiting.until).min()
     }
 
-    /// Answers those of whom it is known what came of their commands, and those that have waited long enough.
+    /// Replies to the commands whose results are known, and to those that have waited long enough.
     pub(super) fn answer_waiting(&mut self, at: At) {
         for waiting in std::mem::take(&mut self.waiting) {
-            let is_known = match &waiting.about {
-                About::Pause(_) => self.in_flight == 0,
-                About::Resume(id) => self.in_flight == 0 || self.undone(id.as_ref(), &waiting.about).is_empty(),
-                About::Restore => false,
+            let is_known = match &waiting.awaited {
+                Awaited::Pause(_) => self.in_flight == 0,
+                Awaited::Resume(id) => self.in_flight == 0 || self.undone(id.as_ref(), &waiting.awaited).is_empty(),
+                Awaited::Restore => false,
             };
             if !is_known && at.now < waiting.until {
                 self.waiting.push(waiting);
                 continue;
             }
-            let done = self.came_of(&waiting.about);
-            let about = match &waiting.about {
-                About::Pause(Some(id)) | About::Resume(Some(id)) => self.named(id),
+            let result = self.result_of(&waiting.awaited);
+            let about = match &waiting.awaited {
+                Awaited::Pause(Some(id)) | Awaited::Resume(Some(id)) => self.with_name(id),
                 _ => None,
             };
-            self.answer(waiting.asker, about, done);
+            self.answer(waiting.request, about, result);
         }
     }
 
-    fn came_of(&self, about: &About) -> Result<String, Refusal> {
+    fn result_of(&self, awaited: &Awaited) -> Result<String, Refusal> {
         let failed = |text: String| Err(Refusal::Failed(text));
-        let undone = match about {
-            About::Pause(id) | About::Resume(id) => self.undone(id.as_ref(), about),
-            About::Restore => self.undone(None, about),
+        let undone = match awaited {
+            Awaited::Pause(id) | Awaited::Resume(id) => self.undone(id.as_ref(), awaited),
+            Awaited::Restore => self.undone(None, awaited),
         };
-        let name = |id: &ContainerId| self.named(id).map_or_else(|| id.short().to_owned(), |(_, name)| name);
-        match (about, undone) {
-            (About::Restore, undone) => failed(format!(
-                "it takes longer than {} s, and goes on{}; everything is released; `flowctl status` and `flowctl events` tell the rest",
+        let name = |id: &ContainerId| self.with_name(id).map_or_else(|| id.short().to_owned(), |(_, name)| name);
+        match (awaited, undone) {
+            (Awaited::Restore, undone) => failed(format!(
+                "the restore takes longer than {} s and continues{}; everything is released; \
+                 follow it with `flowctl status` and `flowctl events`",
                 ANSWER_WITHIN.0 / 1000,
-                if undone.is_empty() { String::new() } else { format!("; not back yet: {undone}") }
+                if undone.is_empty() { String::new() } else { format!("; not restored yet: {undone}") }
             )),
-            (About::Pause(None), undone) if undone.is_empty() => {
+            (Awaited::Pause(None), undone) if undone.is_empty() => {
                 Ok("released: every container has its original limits and is left alone".to_owned())
             }
-            (About::Pause(Some(id)), undone) if undone.is_empty() => {
+            (Awaited::Pause(Some(id)), undone) if undone.is_empty() => {
                 Ok(format!("{} is released: it has its original limits and is left alone", name(id)))
             }
-            (About::Pause(_), undone) => failed(format!(
-                "released: nothing is changed any more, but original limits are not back yet and will be put back: {undone}"
+            (Awaited::Pause(_), undone) => failed(format!(
+                "released: limits are not changed any more, but the original limits are not restored yet \
+                 (it is tried again): {undone}"
             )),
-            (About::Resume(None), undone) if undone.is_empty() => Ok("resumed: every container is governed".to_owned()),
-            (About::Resume(Some(id)), undone) if undone.is_empty() => Ok(format!("{} is governed", name(id))),
-            (About::Resume(_), undone) => failed(format!(
-                "not governed yet, because limits of ours still stand beside somebody else's: {undone}; try again"
+            (Awaited::Resume(None), undone) if undone.is_empty() => {
+                Ok("resumed: every container is governed".to_owned())
+            }
+            (Awaited::Resume(Some(id)), undone) if undone.is_empty() => Ok(format!("{} is governed", name(id))),
+            (Awaited::Resume(_), undone) => failed(format!(
+                "not governed yet, because limits of flowcon are still in force beside limits that somebody else set: \
+                 {undone}; try again"
             )),
         }
     }
 
-    /// Which containers are not as they should be after a command, and why, in words.
-    fn undone(&self, id: Option<&ContainerId>, about: &About) -> String {
-        let is_undone = |container: &Container| match about {
-            About::Resume(_) => container.ledger.holds().foreign.is_some(),
-            _ => !container.ledger.leftover().is_empty() || self.in_flight > 0 && container.ledger.owes_anything(),
+    /// Lists the containers on which a command has not taken effect, with the reasons.
+    fn undone(&self, id: Option<&ContainerId>, awaited: &Awaited) -> String {
+        let is_undone = |container: &Container| match awaited {
+            Awaited::Resume(_) => container.ledger.holds().foreign.is_some(),
+            _ => !container.ledger.leftover().is_empty() || self.in_flight > 0 && container.ledger.may_need_restore(),
         };
         let meant = self.containers.iter().filter(|(one, _)| id.is_none_or(|id| id == *one));
         let words = meant.filter(|(_, container)| is_undone(container)).map(|(_, container)| {
@@ -214,11 +224,11 @@ impl Machine {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// The daemon is to end: nothing more is decided, and everything goes back where that is wanted.
+    /// Begins the end of the daemon: nothing more is decided, and everything is restored if so configured.
     pub(super) fn stop(&mut self, restore: bool, at: At) {
         self.stopping = true;
-        for Waiting { asker, .. } in std::mem::take(&mut self.waiting) {
-            self.refuse(asker, ends());
+        for Waiting { request, .. } in std::mem::take(&mut self.waiting) {
+            self.refuse(request, stopping());
         }
         if restore {
             self.open += 1;
@@ -230,7 +240,7 @@ impl Machine {
         }
     }
 
-    /// Whoever has something to tell is heard, and nothing is done about it but to wait for the restores.
+    /// Handles events after the stop: it only waits for the restore, and refuses commands.
     pub(super) fn handle_while_stopping(&mut self, event: Event, at: At) {
         match event {
             Event::Restored(restored, readings) => {
@@ -240,13 +250,13 @@ impl Machine {
                     self.effects.push(Effect::Stopped);
                 }
             }
-            Event::Came { is_last: true, .. } => self.done(true),
-            Event::Asked(_, asker) | Event::Candidate { asker, .. } => self.refuse(asker, ends()),
+            Event::Outcomes { is_last: true, .. } => self.work_done(true),
+            Event::Command(_, request) | Event::Candidate { request, .. } => self.refuse(request, stopping()),
             _ => {}
         }
     }
 }
 
-fn ends() -> Refusal {
-    Refusal::Failed("the daemon is ending; ask the next one".to_owned())
+fn stopping() -> Refusal {
+    Refusal::Failed("the daemon is stopping; try again when it has started".to_owned())
 }

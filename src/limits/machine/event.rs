@@ -1,315 +1,315 @@
-//! What the machine is told, what it asks for, and what travels in between. Imports: the operations, model.
+//! Events and effects of the machine, and the data that they carry. Imports: the operations, model.
 
-use crate::limits::{Ask, Change, Outcome, Promised, Return};
+use crate::limits::{Ask, Change, Journalled, Outcome, Restore};
 use crate::model::{
     Adoption, ContainerId, EngineLimits, EngineMark, EventKind, LimitChange, Limits, Millis, NoticeLevel, Refusal,
     Runtime, Setting,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which run of a container: its process id and its start.
+/// Identifies a run of a container: its process id and its start time.
 pub type Run = (u32, u64);
 
-/// What stands in some containers, as just read.
+/// Current limits of some containers, as just read.
 pub type Readings = Vec<(ContainerId, Limits)>;
 
-/// The moment of an event.
+/// Time of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
-    /// On the daemon's clock.
+    /// Time on the daemon's monotonic clock.
     pub now: Millis,
-    /// For people and the journal.
+    /// Wall-clock time, for the journal and for display.
     pub unix_ms: u64,
 }
 
-/// Who waits for an answer to a command; the runner knows the rest.
+/// Identifies the client that waits for the reply to a command; the runner keeps the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Asker(pub u64);
+pub struct RequestId(pub u64);
 
-/// Something happened outside.
+/// An event outside of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// An engine answers.
+    /// An engine is connected.
     Connected(EngineMark),
-    /// A container, or another run of it, is governed from now on.
+    /// A container, or another run of it, was found and is to be governed.
     Found(Box<Found>),
     /// A container that was found cannot be governed.
     CannotGovern(ContainerId),
     /// A run has ended.
     Ended(ContainerId),
-    /// The engine told of all that run; those that ended were told one by one.
+    /// The complete list of running containers; ends were reported one by one before.
     Listed(BTreeSet<ContainerId>),
-    /// The engine has removed it.
+    /// The engine has removed the container.
     Removed(ContainerId),
-    /// It has another name.
+    /// The container was renamed.
     Renamed(ContainerId, String),
-    /// A decision is due, and this stands everywhere.
-    Looked(Readings),
-    /// The engine says that somebody updated it.
+    /// The current limits of all containers, read before a decision.
+    LimitsRead(Readings),
+    /// The engine reported that somebody updated the container, with its current limits.
     Updated(ContainerId, Limits),
-    /// What the policy wants changed.
+    /// Changes that the policy decided.
     Decided(Vec<LimitChange>),
-    /// What came of limits. `is_last`: the whole of one [`Work`] is done.
-    Came {
-        /// Of each container.
-        came: Vec<Came>,
-        /// What stands there now.
+    /// Outcomes of operations. `is_last`: one [`Work`] is complete.
+    Outcomes {
+        /// One for each container.
+        outcomes: Vec<ContainerOutcome>,
+        /// Current limits of these containers.
         readings: Readings,
-        /// Nothing more comes of the same work.
+        /// Whether no more outcomes of the same work follow.
         is_last: bool,
     },
-    /// What came of a restore of everything, and what stands everywhere.
+    /// Result of restoring everything, and the current limits of all containers.
     Restored(Restored, Readings),
-    /// The engine said which container somebody wants to adopt.
+    /// The engine's answer about a container that an operator wants to adopt.
     Candidate {
-        /// Which, or why it is none.
+        /// The container, or why it cannot be adopted.
         found: Result<Candidate, Refusal>,
-        /// What the operator wants of it.
+        /// Labels that the operator gave.
         labels: BTreeMap<String, String>,
-        /// Who.
-        asker: Asker,
+        /// Client that waits for the reply.
+        request: RequestId,
     },
-    /// The journal remembers an adopted container, unless there was a problem.
+    /// An adoption was written to the journal, unless there was a problem.
     Adopted {
-        /// Which.
+        /// The container.
         id: ContainerId,
-        /// As it is remembered.
+        /// As stored.
         adoption: Adoption,
-        /// Why it is not.
+        /// Why it is not stored.
         problem: Option<String>,
     },
-    /// A container has its originals and is no longer adopted, unless there was a problem.
+    /// The originals of a container are restored and its adoption is removed, unless there was a problem.
     Disowned {
-        /// Which.
+        /// The container.
         id: ContainerId,
-        /// Why it is not.
+        /// Why it is still adopted.
         problem: Option<String>,
     },
-    /// An operator wants something.
-    Asked(Command, Asker),
-    /// Other intervals hold from now on.
+    /// A command of an operator.
+    Command(Command, RequestId),
+    /// New intervals apply from now on.
     Reconfigured(Intervals),
     /// Time has passed.
-    Passed,
-    /// The daemon is to end. `restore`: with all originals back.
+    TimePassed,
+    /// The daemon is to stop.
     Stop {
-        /// As configured.
+        /// Whether to restore all originals first.
         restore: bool,
     },
 }
 
-/// What an operator may ask about limits. Names are names, ids, or the beginning of ids.
+/// Commands about limits. A name is a name, an id, or the beginning of an id.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Leave one alone, or all.
+    /// Leave one container, or all, alone.
     Pause(Option<String>),
-    /// Govern one again, or all.
+    /// Govern one container, or all, again.
     Resume(Option<String>),
-    /// Put everything back and pause.
+    /// Restore everything and pause.
     Restore,
-    /// Govern one without the label.
+    /// Govern a container that has no label.
     Adopt {
-        /// As its engine knows it.
+        /// Name or id in the engine.
         name: String,
-        /// Instead of its own.
+        /// Labels that count before those of the container.
         labels: BTreeMap<String, String>,
     },
-    /// Put an adopted one back and forget it.
+    /// Restore an adopted container and forget the adoption.
     Disown(String),
 }
 
-/// The policy's intervals, as far as limits go.
+/// The intervals of the policy that matter for limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Intervals {
-    /// Between two decisions.
+    /// Usual interval between two decisions.
     pub usual: Millis,
-    /// The longest of them.
+    /// Longest interval between two decisions.
     pub longest: Millis,
 }
 
-/// A container as it was found.
+/// A container that was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// Which.
+    /// Id of the container.
     pub id: ContainerId,
-    /// For people.
+    /// Name, for display.
     pub name: String,
-    /// Of which kind.
+    /// Kind of runtime.
     pub runtime: Runtime,
-    /// Which run.
+    /// Its current run.
     pub run: Run,
-    /// In which engine.
+    /// Engine that runs it.
     pub mark: Option<EngineMark>,
-    /// Whoever is asked to write its limits may do it late: an engine or systemd.
-    pub is_late: bool,
-    /// It ran before the daemon did.
+    /// Whether writes go through an engine or systemd, which may apply them late.
+    pub is_deferred: bool,
+    /// Whether it ran before the daemon started.
     pub ran_before: bool,
-    /// What stands.
-    pub stands: Limits,
-    /// The same in the engine's own numbers.
+    /// Current limits.
+    pub current: Limits,
+    /// The limits in the engine's units.
     pub engine: Option<EngineLimits>,
 }
 
-/// A container that somebody wants to adopt.
+/// A container that an operator wants to adopt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Which.
+    /// Id of the container.
     pub id: ContainerId,
-    /// For people.
+    /// Name, for display.
     pub name: String,
-    /// The label for which it is governed without being adopted.
+    /// Label that makes it governed without an adoption.
     pub label: Option<String>,
 }
 
-/// What the journal says of one container.
+/// A container in the journal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remembered {
-    /// Of which kind.
+    /// Kind of runtime.
     pub runtime: Runtime,
-    /// In which engine.
+    /// Engine that runs it.
     pub mark: Option<EngineMark>,
-    /// Its original.
-    pub original: Promised,
-    /// What may stand by our hand.
+    /// Original limits.
+    pub original: Journalled,
+    /// Values of ours that may be in force.
     pub written: Vec<Setting>,
 }
 
-/// What an earlier daemon left behind.
+/// State that an earlier daemon left behind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
-    /// Originals.
+    /// Containers in the journal.
     pub originals: BTreeMap<ContainerId, Remembered>,
     /// Containers whose rows are damaged.
     pub damaged: BTreeSet<ContainerId>,
-    /// Everything was damaged: what runs already has unknown originals.
+    /// Whether the whole journal was damaged: the originals of containers that run already are unknown.
     pub lost: bool,
-    /// Containers without the label that are governed by an operator's word.
+    /// Containers that an operator adopted.
     pub adopted: BTreeMap<ContainerId, Adoption>,
 }
 
-/// An operation on one container.
+/// An operation on one container, as part of a work item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece<T> {
-    /// Which container.
+    /// Id of the container.
     pub id: ContainerId,
-    /// Which run; `None`: whichever runs, or none.
+    /// Run of the container; `None` if any run, or none, is meant.
     pub run: Option<Run>,
     /// Its original, as far as is known; the journal may know an earlier one.
-    pub original: Promised,
-    /// How far it is.
+    pub original: Journalled,
+    /// State of the operation.
     pub operation: T,
-    /// What it asks for next.
+    /// Its next step.
     pub ask: Ask,
 }
 
-/// What became of one container.
+/// Outcome of an operation on one container.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Came {
-    /// Which container.
+pub struct ContainerOutcome {
+    /// Id of the container.
     pub id: ContainerId,
-    /// Of which run; `None`: of all that have ended.
+    /// Run of the container; `None` if all runs have ended.
     pub run: Option<Run>,
-    /// What came of it.
+    /// Outcome of the operation.
     pub outcome: Box<Outcome>,
 }
 
-/// What a restore did.
+/// Result of restoring everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Names of containers whose limits were put back.
+    /// Names of containers whose limits were restored.
     pub back: Vec<String>,
-    /// Containers that had nothing of ours, or are gone.
+    /// Number of containers without values of ours, or that are gone.
     pub nothing_to_do: usize,
-    /// Limits that somebody else has set since: left to them.
+    /// Limits that others have set since, and that were kept.
     pub left: Vec<String>,
-    /// What could not be done, and the next step; it stays in the journal.
+    /// What failed, with the next step; it stays in the journal.
     pub failed: Vec<String>,
-    /// In which nothing of ours is left, and which the journal has forgotten.
+    /// Containers without any value of ours, which the journal has forgotten.
     pub settled: BTreeSet<ContainerId>,
 }
 
-/// What is to be done about limits. Each ends in one event: `Came` with `is_last`, `Restored`, `Adopted` or `Disowned`.
+/// Work on limits. Each item ends in one event: `Outcomes` with `is_last`, `Restored`, `Adopted` or `Disowned`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
-    /// Write these; the first list loosens and goes first.
+    /// Change limits.
     Change {
-        /// First.
+        /// Changes that loosen, written first.
         loosen: Vec<Piece<Change>>,
-        /// Then.
+        /// Changes that tighten.
         tighten: Vec<Piece<Change>>,
     },
-    /// Put the originals of these back, as far as what stands is still ours.
-    Return(Vec<Piece<Return>>),
-    /// The container ended: put the engine's record of it back, and forget it.
+    /// Restore the originals of these containers where values of ours are in force.
+    Restore(Vec<Piece<Restore>>),
+    /// The container ended: restore the engine's record of it, and forget it.
     Ended(ContainerId),
-    /// Remember that this container is governed without the label.
+    /// Store in the journal that this container is adopted.
     Adopt(ContainerId, Adoption),
-    /// Put its originals back, running or not, and forget that it was adopted.
+    /// Restore the originals of a container, running or not, and remove its adoption.
     Disown {
-        /// Which.
+        /// Id of the container.
         id: ContainerId,
-        /// Where it runs.
-        running: Option<Box<Piece<Return>>>,
+        /// The restore, if it runs.
+        running: Option<Box<Piece<Restore>>>,
     },
-    /// Put everything in the journal back, as far as it can be done by then.
+    /// Restore everything in the journal that can be restored until then.
     RestoreAll {
-        /// On the daemon's clock.
+        /// Deadline on the daemon's clock.
         until: Millis,
     },
 }
 
-/// What the runner has to do.
+/// An effect for the runner to carry out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Change limits, or what is remembered of them.
+    /// Carry out work on limits or on the journal.
     Do(Work),
-    /// Tell whoever watches.
+    /// Publish an event.
     Emit {
-        /// What kind of event.
+        /// Kind of event.
         kind: EventKind,
-        /// About which container, with its name.
+        /// Id and name of the container that it is about.
         about: Option<(ContainerId, String)>,
-        /// In words.
+        /// Text of the event.
         text: String,
     },
-    /// Say something about one container.
+    /// Add a notice to a container.
     Notice(ContainerId, NoticeLevel, String),
-    /// Say something about the node.
+    /// Add a warning to the node.
     Warn(String),
-    /// Answer a command.
-    Answer {
-        /// To whom.
-        asker: Asker,
-        /// About which container, with its name.
+    /// Reply to a command.
+    Reply {
+        /// Client that waits for the reply.
+        request: RequestId,
+        /// Id and name of the container that it is about.
         about: Option<(ContainerId, String)>,
-        /// What was done, in words.
-        done: Result<String, Refusal>,
+        /// What was done, or why not.
+        result: Result<String, Refusal>,
     },
-    /// Ask the engine which container this is; answered by [`Event::Candidate`].
+    /// Ask the engine for a container to adopt; answered by [`Event::Candidate`].
     AskEngine {
-        /// Name or id.
+        /// Name or id of the container.
         name: String,
-        /// What the operator wants of it.
+        /// Labels that the operator gave.
         labels: BTreeMap<String, String>,
-        /// Who.
-        asker: Asker,
+        /// Client that waits for the reply.
+        request: RequestId,
     },
-    /// These are adopted: the engine's watcher is to follow them.
+    /// The adopted containers, which the engine's watcher must follow.
     Watch(BTreeSet<ContainerId>),
-    /// This one is no longer governed.
-    Left(ContainerId),
-    /// The next decision is due now.
+    /// This container is no longer governed.
+    Dismiss(ContainerId),
+    /// Make the next decision now.
     DecideNow,
     /// Everything is done: the daemon may end.
     Stopped,
 }
 
 impl Work {
-    /// The containers on whose cgroups it is done.
+    /// Returns the containers whose cgroups the work needs.
     pub fn containers(&self) -> impl Iterator<Item = &ContainerId> {
-        let (changes, returns): (Vec<&Piece<Change>>, Vec<&Piece<Return>>) = match self {
+        let (changes, returns): (Vec<&Piece<Change>>, Vec<&Piece<Restore>>) = match self {
             Work::Change { loosen, tighten } => (loosen.iter().chain(tighten).collect(), Vec::new()),
-            Work::Return(pieces) => (Vec::new(), pieces.iter().collect()),
+            Work::Restore(pieces) => (Vec::new(), pieces.iter().collect()),
             Work::Disown { running, .. } => (Vec::new(), running.as_deref().into_iter().collect()),
             Work::Ended(_) | Work::Adopt(..) | Work::RestoreAll { .. } => (Vec::new(), Vec::new()),
         };

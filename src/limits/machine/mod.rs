@@ -1,12 +1,12 @@
 //! The limits of all containers: events in, effects out.
 //!
 //! ```text
-//! engine, kernel, operators ──► Event ──► Machine ──► Effect ──► work (actuator), answers, notices
+//! engine, kernel, operators ──► Event ──► Machine ──► Effect ──► work (actuator), replies, notices
 //! ```
 //!
-//! It decides who may change a limit and when: what is found and what ends, what the policy wants, changes by others, commands, the end
-//! of the daemon. It never waits and never reads: each event brings what was read, and the moment. The daemon runs it, and so does the
-//! simulation of disasters. No decision is made over limits that are being written. Imports: ledger and operations, model.
+//! It decides when limits may change: it handles found and ended containers, the policy's decisions, changes by others, commands and the
+//! end of the daemon. It never waits and reads nothing: each event carries what was read, and the time. The daemon and the disaster
+//! simulation run it. No decision is made while limits are being written. Imports: ledger and operations, model.
 
 mod adopt;
 mod command;
@@ -16,7 +16,7 @@ mod handle;
 mod state;
 
 pub use event::{
-    Asker, At, Came, Candidate, Command, Effect, Event, Found, Intervals, Memory, Piece, Readings, Remembered,
-    Restored, Run, Work,
+    At, Candidate, Command, ContainerOutcome, Effect, Event, Found, Intervals, Memory, Piece, Readings, Remembered,
+    RequestId, Restored, Run, Work,
 };
 pub use state::{Machine, WORK_AT_MOST};

@@ -1,80 +1,80 @@
-//! What the machine knows, and what all its parts do with it. Imports: events, ledger and operations, model.
+//! State of the machine, and what its parts share. Imports: events, ledger and operations, model.
 
-use super::event::{Asker, Effect, Intervals, Memory, Piece, Readings, Remembered, Run, Work};
-use crate::limits::{LastRun, Ledger, Return, Then};
+use super::event::{Effect, Intervals, Memory, Piece, Readings, Remembered, RequestId, Run, Work};
+use crate::limits::{AfterRestore, LastRun, Ledger, Restore};
 use crate::model::{Adoption, ContainerId, EngineMark, EventKind, Hold, Millis, NoticeLevel, Refusal, Runtime};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Work that may be open at once; what would be more is asked for again later.
+/// Work items that may be open at once; beyond, they are requested again later.
 pub const WORK_AT_MOST: usize = 64;
 
-/// A container that is governed.
+/// A governed container.
 #[derive(Clone, Debug)]
 pub(super) struct Container {
     pub(super) name: String,
     pub(super) runtime: Runtime,
     pub(super) run: Run,
     pub(super) mark: Option<EngineMark>,
-    pub(super) is_late: bool,
+    pub(super) is_deferred: bool,
     pub(super) ledger: Ledger,
 }
 
-/// All limits, and who waits for them.
+/// State of all limits.
 #[derive(Debug)]
 pub struct Machine {
     pub(super) containers: BTreeMap<ContainerId, Container>,
-    /// What the journal has, as far as it is known.
+    /// Content of the journal, as far as it is known.
     pub(super) originals: BTreeMap<ContainerId, Remembered>,
     pub(super) damaged: BTreeSet<ContainerId>,
     pub(super) lost: bool,
-    /// How containers were left whose next run an engine may start with our values.
+    /// Last runs of containers whose next run the engine may start with our values.
     pub(super) ended: BTreeMap<ContainerId, LastRun>,
     pub(super) adoptions: Adoptions,
     pub(super) engine: Option<EngineMark>,
     pub(super) intervals: Intervals,
     /// An operator paused everything.
     pub(super) paused: bool,
-    /// Who waits for what came of a command.
+    /// Commands whose results are awaited.
     pub(super) waiting: Vec<Waiting>,
-    /// Work of which not all is known.
+    /// Number of open work items.
     pub(super) open: usize,
-    /// Of it, what changes limits.
+    /// Number of those that change limits.
     pub(super) in_flight: usize,
-    /// Of it, restores of everything.
+    /// Number of those that restore everything.
     pub(super) restoring: usize,
     pub(super) stopping: bool,
     pub(super) effects: Vec<Effect>,
 }
 
-/// Somebody waits for what came of a command.
+/// A client waits for the result of a command.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    pub asker: Asker,
-    pub about: About,
+    pub request: RequestId,
+    pub awaited: Awaited,
     pub until: Millis,
 }
 
-/// What they asked for.
+/// The command whose result is awaited.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum About {
+pub(super) enum Awaited {
     Pause(Option<ContainerId>),
     Resume(Option<ContainerId>),
     Restore,
 }
 
-/// What is adopted, and who waits for it.
+/// Adopted containers, and clients that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Adoptions {
     pub known: BTreeMap<ContainerId, Adoption>,
-    /// Questions that the engine has not answered.
-    pub questions: usize,
-    pub awaited: BTreeMap<ContainerId, Asker>,
-    /// Whose limits are being put back: not to be governed again meanwhile.
-    pub leaving: BTreeMap<ContainerId, Asker>,
+    /// Number of queries that the engine has not answered.
+    pub queries: usize,
+    pub awaited: BTreeMap<ContainerId, RequestId>,
+    /// Containers whose limits are being restored: not to be governed again meanwhile.
+    pub disowning: BTreeMap<ContainerId, RequestId>,
 }
 
 impl Machine {
-    /// What an earlier daemon left behind is not forgotten.
+    /// Creates the machine with what an earlier daemon left behind.
     pub fn new(memory: Memory, intervals: Intervals) -> Machine {
         Machine {
             containers: BTreeMap::new(),
@@ -95,8 +95,8 @@ impl Machine {
         }
     }
 
-    /// Asks for it, unless too much is open already.
-    pub(super) fn ask_for(&mut self, work: Work) -> bool {
+    /// Requests this work, unless too much is open already. Returns whether it was requested.
+    pub(super) fn start_work(&mut self, work: Work) -> bool {
         if self.open >= WORK_AT_MOST {
             return false;
         }
@@ -106,32 +106,32 @@ impl Machine {
         true
     }
 
-    /// The whole of one work is done.
-    pub(super) fn done(&mut self, changed_limits: bool) {
+    /// Records that one work item is complete.
+    pub(super) fn work_done(&mut self, changed_limits: bool) {
         self.open = self.open.saturating_sub(1);
         self.in_flight = self.in_flight.saturating_sub(usize::from(changed_limits));
     }
 
-    /// Begins to put back what of ours stands in a container.
-    pub(super) fn returning(&self, id: &ContainerId, then: Then) -> Option<Piece<Return>> {
+    /// Starts to restore the limits of a container.
+    pub(super) fn begin_restore(&self, id: &ContainerId, afterwards: AfterRestore) -> Option<Piece<Restore>> {
         let container = self.containers.get(id)?;
-        let (operation, ask) = Return::begin(&container.ledger, container.is_late, then);
-        let original = container.ledger.to_promise();
+        let (operation, ask) = Restore::begin(&container.ledger, container.is_deferred, afterwards);
+        let original = container.ledger.originals();
         Some(Piece { id: id.clone(), run: Some(container.run), original, operation, ask })
     }
 
-    /// Asks for the originals of these; where too much is open already, a later look asks again.
-    pub(super) fn return_limits(&mut self, ids: Vec<ContainerId>, then: Then) {
-        let pieces: Vec<Piece<Return>> = ids.iter().filter_map(|id| self.returning(id, then)).collect();
+    /// Requests a restore of these containers. If too much is open already, it is requested again later.
+    pub(super) fn restore_limits(&mut self, ids: Vec<ContainerId>, afterwards: AfterRestore) {
+        let pieces: Vec<Piece<Restore>> = ids.iter().filter_map(|id| self.begin_restore(id, afterwards)).collect();
         if !pieces.is_empty() {
-            self.ask_for(Work::Return(pieces));
+            self.start_work(Work::Restore(pieces));
         }
     }
 
     pub(super) fn read(&mut self, readings: Readings) {
-        for (id, stands) in readings {
+        for (id, current) in readings {
             if let Some(container) = self.containers.get_mut(&id) {
-                container.ledger.read(stands);
+                container.ledger.read(current);
             }
         }
     }
@@ -144,16 +144,16 @@ impl Machine {
         self.effects.push(Effect::Notice(id.clone(), level, text));
     }
 
-    pub(super) fn named(&self, id: &ContainerId) -> Option<(ContainerId, String)> {
+    pub(super) fn with_name(&self, id: &ContainerId) -> Option<(ContainerId, String)> {
         Some((id.clone(), self.containers.get(id)?.name.clone()))
     }
 
-    /// What is known of a container's limits.
+    /// Returns the ledger of a container.
     pub fn ledger(&self, id: &ContainerId) -> Option<&Ledger> {
         Some(&self.containers.get(id)?.ledger)
     }
 
-    /// Why a container is left alone, if it is.
+    /// Returns why a container is left alone, if it is.
     pub fn hold(&self, id: &ContainerId, now: Millis) -> Option<Hold> {
         self.ledger(id)?.hold(now, self.paused)
     }
@@ -168,10 +168,10 @@ impl Machine {
         self.paused
     }
 
-    /// The container of this name, or whose id is or begins so.
+    /// Finds the container with this name, id or beginning of an id.
     ///
     /// # Errors
-    /// There is none, or more than one.
+    /// [`Refusal`] if there is none, or more than one.
     pub fn find(&self, name: &str) -> Result<ContainerId, Refusal> {
         let containers = self.containers.iter().map(|(id, container)| (id, container.name.as_str()));
         match matching(containers, name).as_slice() {
@@ -182,7 +182,7 @@ impl Machine {
     }
 }
 
-/// Those that a name may mean: an id, else a name, else the beginning of ids.
+/// Returns the containers that a name matches: as an id, else as a name, else as the beginning of ids.
 pub(super) fn matching<'a>(
     known: impl Iterator<Item = (&'a ContainerId, &'a str)> + Clone,
     name: &str,

@@ -1,54 +1,54 @@
-//! Jobs that ended: their logs are read to the ends for a moment, and where that was is kept in case they start again. Imports: jobs,
-//! host's store, model.
+//! Jobs that ended: their logs are drained for a short time, and the log positions are kept in case the containers start again.
+//! Imports: jobs, host's store, model.
 
 use super::job::Job;
 use crate::host::store::LogPlace;
 use crate::model::{ContainerId, Millis};
 use std::collections::BTreeMap;
 
-/// The last lines of a job that ended are read by then.
-const READ_ON: Millis = Millis::from_secs(3);
-/// Places of containers beyond this many are forgotten, the lowest id first.
+/// How long the log of an ended job is drained.
+const DRAIN_FOR: Millis = Millis::from_secs(3);
+/// Log positions that are kept; beyond, the one with the lowest id is dropped.
 const PLACES_AT_MOST: usize = 4096;
 
-/// Jobs that ended a moment ago, and the places of all that ended.
+/// Jobs whose logs are being drained, and the log positions of all that ended.
 #[derive(Default)]
-pub(super) struct Departed {
+pub(super) struct Draining {
     reading: BTreeMap<ContainerId, Reading>,
     places: BTreeMap<ContainerId, LogPlace>,
 }
 
-/// A job whose log is read to its end.
+/// A job whose log is being drained.
 struct Reading {
     job: Box<Job>,
     exit_code: Option<i32>,
     until: Millis,
 }
 
-impl Departed {
-    /// Reads on in the log of a job that ended.
-    pub fn depart(&mut self, job: Box<Job>, exit_code: Option<i32>, now: Millis) {
-        self.reading.insert(job.id().clone(), Reading { job, exit_code, until: now.after(READ_ON) });
+impl Draining {
+    /// Starts to drain the log of a job that ended.
+    pub fn start(&mut self, job: Box<Job>, exit_code: Option<i32>, now: Millis) {
+        self.reading.insert(job.id().clone(), Reading { job, exit_code, until: now.after(DRAIN_FOR) });
     }
 
-    /// One whose log is still read.
+    /// Returns a job whose log is being drained.
     pub fn job(&mut self, id: &ContainerId) -> Option<&mut Job> {
         self.reading.get_mut(id).map(|reading| reading.job.as_mut())
     }
 
-    /// Those whose logs are still read.
+    /// Returns all jobs whose logs are being drained.
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.reading.values().map(|reading| reading.job.as_ref())
     }
 
-    /// Those of which enough was read by now.
+    /// Removes and returns the jobs whose time is over.
     pub fn done_by(&mut self, now: Millis) -> Vec<(Box<Job>, Option<i32>)> {
         let ids: Vec<ContainerId> =
             self.reading.iter().filter(|(_, reading)| now >= reading.until).map(|(id, _)| id.clone()).collect();
         ids.iter().filter_map(|id| self.done(id)).collect()
     }
 
-    /// One of which no more is read: it begins again.
+    /// Removes and returns a job before its time, because its container starts again.
     pub fn done(&mut self, id: &ContainerId) -> Option<(Box<Job>, Option<i32>)> {
         let Reading { job, exit_code, .. } = self.reading.remove(id)?;
         if let Some(place) = job.place {
@@ -60,7 +60,7 @@ impl Departed {
         Some((job, exit_code))
     }
 
-    /// Where the log of an earlier run of this container was left.
+    /// Returns the log position of an earlier run of this container.
     pub fn place(&mut self, id: &ContainerId) -> Option<LogPlace> {
         self.places.remove(id)
     }

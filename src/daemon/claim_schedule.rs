@@ -1,25 +1,25 @@
-//! When the command of a job is read. Imports: model.
+//! Schedule for reading the command of a job. Imports: model.
 
 use crate::model::Millis;
 
-/// When a job's command is read, counted from when the job was found: a shell may run something else first.
+/// Times of the first readings, counted from when the job was found: a shell may run something else first.
 const EARLY: [Millis; 3] = [Millis(0), Millis::from_secs(2), Millis::from_secs(10)];
-/// How often later: another stage of the job may run by then.
+/// Interval of later readings: the job may have moved on to another stage.
 const LATER: Millis = Millis::from_secs(300);
 
 /// When a job's command is read again.
 #[derive(Debug, Default)]
-pub(super) struct Asking {
+pub(super) struct ClaimSchedule {
     since: Option<Millis>,
     early: usize,
     last: Millis,
-    /// Its log had counted something by then.
+    /// Whether its log had counted something at a reading.
     counted: bool,
     pub in_flight: bool,
 }
 
-impl Asking {
-    /// Whether it is time. `counts`: the log counts something and does not say how much there will be.
+impl ClaimSchedule {
+    /// Whether a reading is due. `counts`: the log counts something without saying how much there will be.
     pub fn is_due(&self, now: Millis, counts: bool) -> bool {
         let since = now.since(self.since.unwrap_or(now));
         let due = match EARLY.get(self.early) {
@@ -40,16 +40,16 @@ impl Asking {
 mod tests {
     use super::*;
 
-    /// The seconds at which a job is asked within a quarter of an hour.
-    fn asked(counts_from: u64) -> Vec<u64> {
-        let mut asking = Asking::default();
+    /// Returns the seconds at which a job's command is read in a quarter of an hour.
+    fn readings(counts_from: u64) -> Vec<u64> {
+        let mut schedule = ClaimSchedule::default();
         (0..900u64)
             .filter(|second| {
                 let (now, counts) = (Millis::from_secs(1000 + second), *second >= counts_from);
-                let due = asking.is_due(now, counts);
+                let due = schedule.is_due(now, counts);
                 if due {
-                    asking.begin(now, counts);
-                    asking.in_flight = false;
+                    schedule.begin(now, counts);
+                    schedule.in_flight = false;
                 }
                 due
             })
@@ -57,16 +57,16 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_read_a_few_times_early_when_its_log_begins_to_count_and_then_rarely() {
-        assert_eq!(asked(u64::MAX), [0, 2, 10, 310, 610]);
-        assert_eq!(asked(30), [0, 2, 10, 30, 330, 630]);
-        assert_eq!(asked(0), [0, 2, 10, 310, 610]);
+    fn a_command_is_read_early_when_its_log_begins_to_count_and_then_rarely() {
+        assert_eq!(readings(u64::MAX), [0, 2, 10, 310, 610]);
+        assert_eq!(readings(30), [0, 2, 10, 30, 330, 630]);
+        assert_eq!(readings(0), [0, 2, 10, 310, 610]);
     }
 
     #[test]
-    fn a_reading_that_does_not_end_is_not_followed_by_another() {
-        let mut asking = Asking::default();
-        asking.begin(Millis(0), false);
-        assert!(!asking.is_due(Millis::from_secs(5000), true));
+    fn a_reading_in_progress_is_not_followed_by_another() {
+        let mut schedule = ClaimSchedule::default();
+        schedule.begin(Millis(0), false);
+        assert!(!schedule.is_due(Millis::from_secs(5000), true));
     }
 }

@@ -1,0 +1,275 @@
+//! The host of the simulation, which outlives the daemon: containers, journal, engine, disk and clock. It executes the steps of operations
+//! as the actuator does. Imports: limits, the journal, the values, the world.
+
+use super::super::journal::{Journal, journalled_of};
+use super::planted_bug::PlantedBug;
+use super::values::{is_ours, raised};
+use super::world::{Container, Disk, EngineId, EngineMode};
+use crate::host::store::Original;
+use crate::limits::machine::{self, At};
+use crate::limits::{Answer, Ask, Change, Journalled, Operation, Outcome, RecordResult, Restore, Step};
+use crate::model::{Adoption, ContainerId, EngineMark, Limits, Millis, Runtime, Setting};
+
+#[derive(Clone, Debug)]
+pub enum Steps {
+    Change(Change),
+    Restore(Restore),
+}
+
+/// An operation on one container. `run`: the run that its cgroup belongs to, if it ran.
+#[derive(Debug)]
+pub struct Piece {
+    pub container: usize,
+    pub run: Option<u32>,
+    pub original: Journalled,
+    pub steps: Steps,
+    pub ask: Ask,
+    /// Time at which it last read the current values; it does not know of later changes.
+    pub looked: u64,
+}
+
+/// The host, which outlives a daemon.
+pub struct Host {
+    pub containers: Vec<Container>,
+    pub journal: Journal,
+    /// The engine that answers, and how it answers.
+    pub engine: EngineId,
+    pub mode: EngineMode,
+    pub disk: Disk,
+    pub now: Millis,
+    /// Time of the wall clock.
+    pub unix_ms: u64,
+    /// Number of boots.
+    pub boot: u32,
+    pub at: u64,
+    pub planted_bug: PlantedBug,
+}
+
+pub fn mark_of(engine: EngineId) -> EngineMark {
+    EngineMark { id: Some(format!("{engine:?}")), socket: "/engine.sock".to_owned() }
+}
+
+/// Converts an operation of the machine to the form used here.
+pub trait IntoSteps {
+    fn into_steps(self) -> Steps;
+}
+
+impl IntoSteps for Change {
+    fn into_steps(self) -> Steps {
+        Steps::Change(self)
+    }
+}
+
+impl IntoSteps for Restore {
+    fn into_steps(self) -> Steps {
+        Steps::Restore(self)
+    }
+}
+
+impl Host {
+    pub fn container(&self, id: &ContainerId) -> Option<usize> {
+        self.containers.iter().position(|container| container.id == *id)
+    }
+
+    /// Whether the current engine lists this container as running.
+    pub fn is_seen(&self, container: usize) -> bool {
+        let container = &self.containers[container];
+        container.running && (container.runtime == Runtime::Scope || container.engine == self.engine)
+    }
+
+    pub fn piece<T: IntoSteps>(&self, piece: machine::Piece<T>) -> Piece {
+        let machine::Piece { id, run, original, operation, ask } = piece;
+        let container = self.container(&id).expect("a container of the simulation");
+        Piece { container, run: run.map(|(run, _)| run), original, steps: operation.into_steps(), ask, looked: 0 }
+    }
+
+    pub fn moment(&self) -> At {
+        At { now: self.now, unix_ms: self.unix_ms }
+    }
+
+    /// Returns how the engine answers about this container.
+    pub fn mode_for(&self, container: usize) -> EngineMode {
+        let container = &self.containers[container];
+        let is_elsewhere = container.runtime == Runtime::Docker && container.engine != self.engine;
+        if is_elsewhere && self.mode == EngineMode::Answers { EngineMode::Missing } else { self.mode }
+    }
+
+    /// Stores an adoption in the journal, or removes it.
+    pub fn adopt(&mut self, container: usize, adoption: Option<&Adoption>) -> Result<(), String> {
+        let id = self.containers[container].id.clone();
+        let mut write = || match adoption {
+            Some(adoption) => self.journal.adopt(&id, adoption),
+            None => self.journal.disown(&id),
+        };
+        match self.disk {
+            Disk::Full => Err("disk full".to_owned()),
+            Disk::Works => write(),
+            Disk::Lies => write().and(Err("disk full".to_owned())),
+        }
+    }
+
+    /// Checks that our values that took effect are in the journal.
+    pub fn check(&mut self, container: usize, applied: &[Setting]) -> Result<(), String> {
+        let id = self.containers[container].id.clone();
+        for setting in applied {
+            let written = self.journal.written(&id)?;
+            let is_journalled = written.iter().any(|written| raised(*written) == *setting);
+            if is_ours(*setting) && !is_journalled {
+                return Err(format!("{setting} is in force in {} and is not in the journal", id.short()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The engine executes a pending request.
+    pub fn late(&mut self, container: usize) -> Result<(), String> {
+        let applied = self.containers[container].late()?;
+        self.check(container, &applied)
+    }
+
+    /// Whether the engine answers a query about a container, after its pending requests.
+    fn engine_answers(&mut self, container: usize) -> Result<bool, String> {
+        let answers = self.mode_for(container) == EngineMode::Answers;
+        while answers && self.containers[container].waits() {
+            self.late(container)?;
+        }
+        Ok(answers)
+    }
+
+    pub fn original(&self, container: usize, journalled: &Journalled) -> Original {
+        let container = &self.containers[container];
+        Original {
+            id: container.id.clone(),
+            runtime: container.runtime,
+            name: container.id.short().to_owned(),
+            cgroup: "/x".to_owned(),
+            boot_id: self.boot.to_string(),
+            started_unix_ms: u64::from(container.run),
+            remembered_unix_ms: 1,
+            limits: journalled.original,
+            engine: journalled.engine,
+            mark: (container.runtime == Runtime::Docker).then(|| mark_of(container.engine)),
+        }
+    }
+
+    pub fn read(&mut self, container: usize, run: Option<u32>) -> (Limits, bool) {
+        let at = self.at;
+        let container = &mut self.containers[container];
+        if container.running && run == Some(container.run) {
+            container.read_by_daemon(at);
+            (container.cgroup, true)
+        } else {
+            (Limits::default(), false)
+        }
+    }
+
+    fn forget(&mut self, container: usize) -> Result<(), String> {
+        let id = self.containers[container].id.clone();
+        match self.disk {
+            Disk::Full => Err("disk full".to_owned()),
+            Disk::Works => self.journal.forget(&id),
+            Disk::Lies => self.journal.forget(&id).and(Err("disk full".to_owned())),
+        }
+    }
+
+    /// Executes one step of an operation.
+    pub fn answer(&mut self, piece: &Piece) -> Result<Answer, String> {
+        let container = piece.container;
+        Ok(match &piece.ask {
+            Ask::Journal(_) if self.planted_bug == PlantedBug::SkipsTheJournal => {
+                Answer::Journalled(Ok(piece.original))
+            }
+            Ask::Journal(settings) => {
+                let row = (self.original(container, &piece.original), settings.clone());
+                let mut write = || self.journal.before_writing(std::slice::from_ref(&row)).remove(0);
+                Answer::Journalled(match self.disk {
+                    Disk::Full => Err("disk full".to_owned()),
+                    Disk::Works => write(),
+                    Disk::Lies => write().and(Err("disk full".to_owned())),
+                })
+            }
+            Ask::Read => {
+                let (current, runs) = self.read(container, piece.run);
+                Answer::Read { current, runs }
+            }
+            Ask::Write(settings) => {
+                let (run, mode) = (piece.run.unwrap_or(0), self.mode_for(container));
+                let (wrote, applied) = self.containers[container].write(piece.looked, run, settings, mode)?;
+                self.check(container, &applied)?;
+                Answer::Wrote(wrote)
+            }
+            Ask::RestoreRecord(known) => {
+                let (id, mode) = (self.containers[container].id.clone(), self.mode_for(container));
+                match self.journal.original(&id)? {
+                    Some(original) => {
+                        if self.planted_bug == PlantedBug::TrustsAMissingContainer && mode == EngineMode::Missing {
+                            return Ok(Answer::Record(RecordResult::Restored(Vec::new())));
+                        }
+                        let limits = original.limits;
+                        Answer::Record(self.containers[container].restore_record(piece.looked, known, &limits, mode)?)
+                    }
+                    None => Answer::Record(RecordResult::Restored(Vec::new())),
+                }
+            }
+            Ask::CheckRecord(known) => {
+                let answers = self.engine_answers(container)?;
+                Answer::Kept(!answers || self.containers[container].keeps(known))
+            }
+            Ask::Forget => Answer::Forgot(self.forget(container)),
+        })
+    }
+}
+
+pub fn next(piece: Piece, answer: Answer) -> Result<Piece, Box<Outcome>> {
+    let Piece { container, run, original, steps, looked, .. } = piece;
+    let step = match steps {
+        Steps::Change(change) => match change.answer(answer) {
+            Step::Ask(change, ask) => Ok((Steps::Change(change), ask)),
+            Step::Done(outcome) => Err(outcome),
+        },
+        Steps::Restore(restore) => match restore.answer(answer) {
+            Step::Ask(restore, ask) => Ok((Steps::Restore(restore), ask)),
+            Step::Done(outcome) => Err(outcome),
+        },
+    };
+    step.map(|(steps, ask)| Piece { container, run, original, steps, ask, looked })
+}
+
+pub fn of_record(container: usize, original: &Original, written: Vec<Setting>) -> Piece {
+    let original = journalled_of(original);
+    let (steps, ask) = Restore::of_record(original, written);
+    Piece { container, run: None, original, steps: Steps::Restore(steps), ask, looked: 0 }
+}
+
+/// Starts a restore as `flowcond restore` finds the container; `None`: it cannot be found now, or is not in the journal.
+pub fn find(host: &mut Host, container: usize) -> Result<Option<Piece>, String> {
+    let is_engines = host.containers[container].runtime == Runtime::Docker;
+    if is_engines && !host.engine_answers(container)? {
+        return Ok(None);
+    }
+    let Container { id, running, run, .. } = &host.containers[container];
+    let Some(original) = host.journal.original(id)? else { return Ok(None) };
+    let written = host.journal.written(id)?;
+    let is_of_this_boot = is_engines || original.boot_id == host.boot.to_string();
+    if !running || !is_of_this_boot {
+        return Ok(Some(of_record(container, &original, written)));
+    }
+    let journalled = journalled_of(&original);
+    let (steps, ask) = Restore::of_journal(journalled, written, is_engines);
+    Ok(Some(Piece { container, run: Some(*run), original: journalled, steps: Steps::Restore(steps), ask, looked: 0 }))
+}
+
+/// Restores all containers as `flowcond restore` does without a daemon.
+pub fn restore_alone(host: &mut Host) -> Result<(), String> {
+    for container in 0..host.containers.len() {
+        let Some(mut piece) = find(host, container)? else { continue };
+        loop {
+            let answer = host.answer(&piece)?;
+            match next(piece, answer) {
+                Ok(further) => piece = further,
+                Err(_) => break,
+            }
+        }
+    }
+    Ok(())
+}

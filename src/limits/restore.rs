@@ -1,0 +1,199 @@
+//! Restoring limits: values of ours are replaced by the original, and values set by others stay.
+//!
+//! An engine carries out the updates of one container in order. So where it may still have an unconfirmed update of ours, the original
+//! is requested even if it is in force: a late update then takes effect before it. "If a change ever started, its undoing must
+//! succeed": what cannot be undone now stays in the journal for the next try. Imports: model.
+
+use super::equal::{has_value, resulting_from};
+use super::ledger::Ledger;
+use super::step::{Answer, Ask, End, Journalled, Operation, Outcome, RecordResult, Step, WriteResult};
+use crate::model::{EngineLimits, Limits, Setting};
+
+/// What follows when nothing of ours is in force any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterRestore {
+    /// The journal keeps the original: the container will be governed again.
+    Keep,
+    /// The journal forgets the container.
+    Forget,
+    /// The current values become its original, because they were set on purpose.
+    Accept,
+}
+
+/// A restore of one container's limits in progress.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Restore {
+    original: Limits,
+    /// The original in the engine's units.
+    engine: EngineLimits,
+    /// Values of ours that may be in force.
+    known: Vec<Setting>,
+    /// Those of `known` that are not confirmed.
+    unconfirmed: Vec<Setting>,
+    /// Whether writes go through an engine or systemd, which may apply them late.
+    is_deferred: bool,
+    then: AfterRestore,
+    stage: Stage,
+    requested: Vec<Setting>,
+    /// Values of ours, as they were read.
+    found_ours: Vec<Setting>,
+    kept: Vec<String>,
+    /// Values of ours whose limits others have set since.
+    replaced: Vec<Setting>,
+    current: Limits,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Reading,
+    Writing,
+    Verifying,
+    Record,
+    CheckingRecord,
+    Forgetting,
+}
+
+impl Restore {
+    /// Starts for a running container with this ledger. `is_deferred`: an engine or systemd writes its limits.
+    pub fn begin(ledger: &Ledger, is_deferred: bool, then: AfterRestore) -> (Restore, Ask) {
+        let restore = Restore::new(ledger.originals(), ledger.known(), is_deferred, then, Stage::Reading);
+        (Restore { unconfirmed: ledger.unconfirmed(), ..restore }, Ask::Read)
+    }
+
+    /// Starts for a running container that is known only from the journal.
+    pub fn of_journal(original: Journalled, written: Vec<Setting>, is_deferred: bool) -> (Restore, Ask) {
+        (Restore::new(original, written, is_deferred, AfterRestore::Forget, Stage::Reading), Ask::Read)
+    }
+
+    /// Starts for a container that does not run and is to be forgotten.
+    pub fn of_record(original: Journalled, known: Vec<Setting>) -> (Restore, Ask) {
+        let ask = Ask::RestoreRecord(known.clone());
+        (Restore::new(original, known, true, AfterRestore::Forget, Stage::Record), ask)
+    }
+
+    fn new(original: Journalled, known: Vec<Setting>, is_deferred: bool, then: AfterRestore, stage: Stage) -> Restore {
+        Restore {
+            original: original.original,
+            engine: original.engine.unwrap_or_default(),
+            known,
+            unconfirmed: Vec::new(),
+            is_deferred,
+            then,
+            stage,
+            requested: Vec::new(),
+            found_ours: Vec::new(),
+            kept: Vec::new(),
+            replaced: Vec::new(),
+            current: Limits::default(),
+        }
+    }
+
+    /// Sorts the current values into those to write and those that others set.
+    fn compare(&mut self, current: Limits) {
+        self.current = current;
+        for original in self.original.settings() {
+            let kind = original.kind();
+            let known: Vec<Setting> = self.known.iter().copied().filter(|known| known.kind() == kind).collect();
+            let Some(now) = current.get(kind).filter(|_| !known.is_empty()) else { continue };
+            if now == original {
+                // The engine or systemd may still have our value: for later, or for the next run.
+                let is_unconfirmed = self.unconfirmed.iter().any(|setting| setting.kind() == kind);
+                if self.is_deferred && (is_unconfirmed || self.then != AfterRestore::Keep) {
+                    self.requested.push(original);
+                }
+            } else if resulting_from(&known, Some(now), &self.engine).is_some() {
+                self.requested.push(original);
+                self.found_ours.push(now);
+            } else {
+                self.kept.push(format!("{now} was set by somebody else"));
+                self.replaced.extend(known);
+                if self.is_deferred && self.then == AfterRestore::Accept {
+                    self.requested.push(now); // so that the next run, or reload, has the owner's value instead of ours
+                }
+            }
+        }
+    }
+
+    /// Switches to the engine's record: the container ended, so none of its values can be accepted.
+    fn record(mut self) -> Step<Restore> {
+        self.then = AfterRestore::Forget;
+        let ask = Ask::RestoreRecord(self.known.clone());
+        self.ask(Stage::Record, ask)
+    }
+
+    fn finish(mut self) -> Step<Restore> {
+        match self.then {
+            AfterRestore::Keep => self.restored(false),
+            AfterRestore::Forget if self.is_deferred && !self.replaced.is_empty() => {
+                let kept = Ask::CheckRecord(std::mem::take(&mut self.replaced));
+                self.ask(Stage::CheckingRecord, kept)
+            }
+            AfterRestore::Forget | AfterRestore::Accept => self.ask(Stage::Forgetting, Ask::Forget),
+        }
+    }
+
+    fn restored(mut self, forgotten: bool) -> Step<Restore> {
+        let kept = std::mem::take(&mut self.kept);
+        let found_ours = !self.found_ours.is_empty();
+        self.end(End::Restored { found_ours, forgotten, kept })
+    }
+
+    fn ask(mut self, stage: Stage, ask: Ask) -> Step<Restore> {
+        self.stage = stage;
+        Step::Ask(self, ask)
+    }
+
+    fn end(self, end: End) -> Step<Restore> {
+        let current = self.requested.iter().copied().filter(|requested| has_value(&self.current, *requested)).collect();
+        Step::Done(Box::new(Outcome { requested: self.requested, current, journalled: None, end }))
+    }
+}
+
+impl Operation for Restore {
+    fn answer(mut self, answer: Answer) -> Step<Restore> {
+        match (self.stage, answer) {
+            (Stage::Reading, Answer::Read { runs: false, .. }) if self.then == AfterRestore::Keep => {
+                self.end(End::Gone)
+            }
+            (Stage::Reading, Answer::Read { runs: false, .. }) => self.record(),
+            (Stage::Reading, Answer::Read { current, .. }) => {
+                self.compare(current);
+                if self.requested.is_empty() {
+                    return self.finish();
+                }
+                let write = Ask::Write(self.requested.clone());
+                self.ask(Stage::Writing, write)
+            }
+            (Stage::Writing, Answer::Wrote(WriteResult::Gone)) => self.record(),
+            (Stage::Writing, Answer::Wrote(WriteResult::Failed(why))) => self.end(End::Failed(why)),
+            (Stage::Writing, Answer::Wrote(WriteResult::Done)) => self.ask(Stage::Verifying, Ask::Read),
+            (Stage::Verifying, Answer::Read { runs: false, .. }) => self.record(),
+            (Stage::Verifying, Answer::Read { current, .. }) => {
+                self.current = current;
+                match self.found_ours.iter().find(|ours| current.get(ours.kind()) == Some(**ours)) {
+                    Some(ours) => {
+                        let why =
+                            format!("{ours} is still in force, although the write was not refused; restore again");
+                        self.end(End::Failed(why))
+                    }
+                    None => self.finish(),
+                }
+            }
+            (Stage::Record, Answer::Record(RecordResult::Restored(mut by_owner))) => {
+                self.kept.append(&mut by_owner);
+                self.ask(Stage::Forgetting, Ask::Forget)
+            }
+            (Stage::Record, Answer::Record(RecordResult::Failed(why))) => self.end(End::Failed(why)),
+            (Stage::Record, Answer::Record(RecordResult::RunsAgain)) => self.end(End::Gone),
+            // The owner changed only the cgroup. The engine's record for the next run is restored when this run ends.
+            (Stage::CheckingRecord, Answer::Kept(true)) => self.restored(false),
+            (Stage::CheckingRecord, Answer::Kept(false)) => self.ask(Stage::Forgetting, Ask::Forget),
+            (Stage::Forgetting, Answer::Forgot(Err(why))) => self.end(End::Failed(why)),
+            (Stage::Forgetting, Answer::Forgot(Ok(()))) => {
+                let current = self.current;
+                if self.then == AfterRestore::Accept { self.end(End::Accepted(current)) } else { self.restored(true) }
+            }
+            (_, answer) => Step::Done(Outcome::unexpected(&answer)),
+        }
+    }
+}
