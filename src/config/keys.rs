@@ -217,7 +217,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "gpu.freeze-at-most",
-        help: "under \"duty-cycle\", the longest time that a job is frozen without a break",
+        help: "under \"duty-cycle\", the longest time that a job is frozen without a break, and the period of its freezes",
         set: |s, v| v.duration(Millis(20), Millis::from_secs(60)).map(|time| s.freeze_at_most = time),
         show: |s| quoted(&seconds(s.freeze_at_most)),
     },

@@ -149,8 +149,8 @@ impl Reason {
             }
             Reason::Paused => "Its processes are frozen. Its share goes to the others until it is thawed.".to_owned(),
             Reason::Growing { growth, part } => format!(
-                "It gains {growth:.4} of its evaluation's range per node-CPU-second, above the threshold and {part} of \
-                 what all containers gain together; on the New list it gets exactly that part."
+                "It gains {growth:.4} of its evaluation's range per node-CPU-second, above the threshold, which is {part} of \
+                 what all containers gain together; the New list gets exactly that part."
             ),
             Reason::Watching { growth } => format!(
                 "It gains {growth:.4} of its evaluation's range per node-CPU-second, below the threshold in this interval; \
