@@ -173,7 +173,8 @@ impl Systemd {
     /// [`SystemdError::NoProperty`] if there is no property for the limit, [`SystemdError::Silent`], [`SystemdError::Refused`] otherwise.
     pub async fn set(&self, unit: &str, setting: Setting) -> Result<(), SystemdError> {
         let property = property(setting)?;
-        let refused = |error| SystemdError::Refused { what: "setting a limit", unit: unit.to_owned(), reason: reason(error) };
+        let refused =
+            |error| SystemdError::Refused { what: "setting a limit", unit: unit.to_owned(), reason: reason(error) };
         let request = async {
             let arguments = (unit, true, vec![property]);
             let answer: zbus::Result<()> = self.manager.0.call("SetUnitProperties", &arguments).await;

@@ -30,9 +30,7 @@ pub enum CgroupError {
         path: String,
     },
     /// flowcon itself is in that cgroup.
-    #[error(
-        "{path} contains flowcon itself, which a limit would slow down; run flowcond outside of the container"
-    )]
+    #[error("{path} contains flowcon itself, which a limit would slow down; run flowcond outside of the container")]
     Own {
         /// Directory of the cgroup.
         path: PathBuf,

@@ -35,7 +35,9 @@ pub enum EngineError {
         why: String,
     },
     /// The engine rejected the request.
-    #[error("{operation}: the engine rejected the request (status {status}): {message}; see docker inspect and the engine's log")]
+    #[error(
+        "{operation}: the engine rejected the request (status {status}): {message}; see docker inspect and the engine's log"
+    )]
     Refused {
         /// The operation.
         operation: String,
