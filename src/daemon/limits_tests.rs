@@ -181,7 +181,7 @@ async fn what_was_wrong_with_a_log_is_no_longer_said_when_it_is_well() {
     let texts = |house: &House| -> Vec<String> {
         house.governing.jobs[&id(1)].notices.iter().map(|notice| notice.text.clone()).collect()
     };
-    for (problem, said) in [(Some("does not exist (yet)"), 1), (Some("is a directory"), 1), (None, 0)] {
+    for (problem, said) in [(Some("does not exist yet"), 1), (Some("is a directory"), 1), (None, 0)] {
         house.governing.handle(Event::LogHealth(id(1), problem.map(str::to_owned)));
         assert_eq!(texts(&house).len(), said, "{problem:?}");
         assert!(texts(&house).first().map(String::as_str) == problem);
