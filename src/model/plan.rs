@@ -1,4 +1,4 @@
-//! The decisions of the governor. A plan is complete: whoever applies it makes no further decisions.
+//! The decisions of the governor. A plan is complete: applying it involves no further decisions.
 
 use super::{Bytes, ContainerId, CpuWeight, Millis, Quota, Reason, Share};
 use serde::{Deserialize, Serialize};

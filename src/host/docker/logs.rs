@@ -118,7 +118,7 @@ impl Reading {
             }
             Some(Err(error)) => Err(self.engine.unreachable(&self.operation, &error)),
             None if reread => {
-                self.stage = Stage::Rereading(self.decoder.go_on());
+                self.stage = Stage::Rereading(self.decoder.resume());
                 Ok(())
             }
             None => {

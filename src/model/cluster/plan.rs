@@ -1,4 +1,4 @@
-//! Decisions about the jobs of a cluster. A plan is complete: whoever applies it makes no further decisions.
+//! Decisions about the jobs of a cluster. A plan is complete: applying it involves no further decisions.
 
 use super::ClusterReason;
 use crate::model::Millis;
