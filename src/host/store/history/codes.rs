@@ -119,7 +119,7 @@ pub(super) struct CodedReason<'a> {
     pub text: Option<&'a str>,
 }
 
-/// Ranks and numbers of jobs are stored below this number.
+/// Base for packing a rank and a number of jobs into one integer; larger values are clamped.
 const RANKS: i64 = 8192;
 
 pub(super) fn reason_code(reason: &Reason) -> CodedReason<'_> {
