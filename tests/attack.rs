@@ -299,7 +299,7 @@ fn what_looks_like_an_output_and_turns_into_something_else_stalls_nobody() {
     eventually("root's look ends", SOON, || logs.try_wait().unwrap());
     let mut why = String::new();
     logs.stderr.take().unwrap().read_to_string(&mut why).unwrap();
-    assert!(why.contains("no regular file"), "{why}");
+    assert!(why.contains("not a regular file"), "{why}");
     let _ = attacker.kill();
     let _ = attacker.wait();
 }

@@ -312,7 +312,7 @@ async fn an_engine_that_hangs_is_lost_and_found_again() {
     let refused = client.update(&id, &limits, Conversion::Shares, &[weight]).await.unwrap_err();
     assert!(matches!(refused, EngineError::Timeout { .. }) && refused.is_engine_lost(), "{refused}");
     let reason = watched.lost(Duration::from_secs(45)).await;
-    assert!(reason.contains("no answer within 10 s"), "{reason}");
+    assert!(reason.contains("no response within 10 s"), "{reason}");
     engine.thaw();
     watched.connected().await;
     assert_eq!(watched.listed_ids().await, [id.as_str()]);
@@ -611,9 +611,9 @@ mod broken_engines {
         static SPACES: [u8; 65_536] = [b' '; 65_536];
         let (_dir, address) = engine_that_says(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n", &SPACES);
         let error = client(&address).list(LABEL).await.unwrap_err();
-        assert!(error.to_string().contains("longer than 32 MiB"), "{error}");
+        assert!(error.to_string().contains("larger than 32 MiB"), "{error}");
         let error = client(&address).info().await.unwrap_err();
-        assert!(error.to_string().contains("longer than 32 MiB"), "{error}");
+        assert!(error.to_string().contains("larger than 32 MiB"), "{error}");
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -1,17 +1,17 @@
-//! Where a value came from, and the error that says so.
+//! The origin of a value, and the errors that report it.
 
 use super::value::Value;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Who said it.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A line of a file, counted from 1.
     File {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Which line.
+        /// Line number.
         line: usize,
     },
     /// An environment variable.
@@ -33,47 +33,47 @@ impl fmt::Display for Origin {
 /// One value for one key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// `policy.interval`.
+    /// Name of the key, for example `policy.interval`.
     pub key: String,
-    /// As written.
+    /// The value as written.
     pub(super) value: Value,
-    /// By whom.
+    /// Where it was set.
     pub origin: Origin,
 }
 
-/// What is wrong with the configuration, where, and what is expected there.
+/// An error in the configuration: where it is, and what is expected there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// A file that cannot be read.
-    #[error("{path}: {reason}; create it, or name another with --config")]
+    /// A file cannot be read.
+    #[error("{path}: {reason}; create the file, or select another one with --config")]
     Unreadable {
-        /// Which file.
+        /// Path of the file.
         path: String,
-        /// The system's answer.
+        /// Error of the operating system.
         reason: String,
     },
-    /// A file that is not TOML.
+    /// A file is not valid TOML.
     #[error("{origin}: {reason}")]
     Syntax {
-        /// Where.
+        /// Where it is.
         origin: Origin,
-        /// The parser's words.
+        /// Message of the parser.
         reason: String,
     },
-    /// A key that does not exist.
+    /// The key does not exist.
     #[error("{origin}: unknown key `{key}`{}", suggestion.as_ref().map(|key| format!("; did you mean `{key}`?")).unwrap_or_default())]
     UnknownKey {
-        /// Where.
+        /// Where it is.
         origin: Origin,
         /// The key.
         key: String,
-        /// The nearest key that exists.
+        /// The most similar existing key.
         suggestion: Option<String>,
     },
-    /// A value that does not fit.
+    /// The value is invalid.
     #[error("{origin}: `{key}`: {expected}")]
     BadValue {
-        /// Where.
+        /// Where it is.
         origin: Origin,
         /// The key.
         key: String,

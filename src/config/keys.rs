@@ -1,4 +1,4 @@
-//! The registry: every key that exists, what it means, how it is read and how it is shown.
+//! The registry of configuration keys: name, help, parser and formatter of each.
 
 use super::settings::{EngineChoice, GpuControl, OnExit, Settings};
 use super::value::{Value, days, megabytes, seconds};
@@ -6,13 +6,13 @@ use crate::model::{Bytes, Enforcement, Millis, Objective, Quota, Share};
 
 /// One key of the configuration.
 pub struct Key {
-    /// `section.name`, or a bare name at the top.
+    /// `section.name`, or only `name` at the top level.
     pub name: &'static str,
-    /// One line for people.
+    /// One line of help.
     pub help: &'static str,
-    /// Reads a value into the settings; the error says what is expected.
+    /// Parses a value into the settings; the error says what is expected.
     pub(super) set: fn(&mut Settings, &Value) -> Result<(), String>,
-    /// The value in force, as TOML.
+    /// Returns the current value as TOML.
     pub show: fn(&Settings) -> String,
 }
 
@@ -27,31 +27,31 @@ const OBJECTIVES: &[(&str, f64)] =
 pub const KEYS: &[Key] = &[
     Key {
         name: "socket",
-        help: "where the API listens; `flowctl run -- COMMAND` registers beside it",
+        help: "path of the API socket; `flowctl run -- COMMAND` registers on a socket beside it",
         set: |s, v| v.text().map(|path| s.socket = path.into()),
         show: |s| quoted(&s.socket.to_string_lossy()),
     },
     Key {
         name: "state-dir",
-        help: "where the journal of original limits is kept",
+        help: "directory for the journal of original limits",
         set: |s, v| v.text().map(|path| s.state_dir = path.into()),
         show: |s| quoted(&s.state_dir.to_string_lossy()),
     },
     Key {
         name: "on-exit",
-        help: "\"restore\" puts the original limits back when the daemon stops, \"keep\" leaves ours for the next one",
+        help: "\"restore\": restore the original limits when the daemon stops; \"keep\": leave the planned limits to the next daemon",
         set: |s, v| v.word(EXITS).map(|word| s.on_exit = word),
         show: |s| quoted(word_of(EXITS, s.on_exit)),
     },
     Key {
         name: "policy.name",
-        help: "\"balanced\" (credit per CPU-second), \"flowcon\" (the paper's Algorithms 1 and 2), or \"fair\" (watches, changes nothing)",
+        help: "\"balanced\" (credit per CPU-second), \"flowcon\" (the paper's Algorithms 1 and 2), or \"fair\" (observes, changes nothing)",
         set: |s, v| v.text()?.parse().map(|policy| s.policy.policy = policy),
         show: |s| quoted(s.policy.policy.name()),
     },
     Key {
         name: "policy.objective",
-        help: "what \"balanced\" improves: \"quality\", \"balanced\", \"completion\", or a number from 0 (quality) to 1 (completion)",
+        help: "objective of \"balanced\": \"quality\", \"balanced\", \"completion\", or a number from 0 (quality) to 1 (completion)",
         set: |s, v| {
             let word = v.word(OBJECTIVES);
             let expected = "expected quality, balanced, completion, or a number from 0 to 1";
@@ -72,13 +72,13 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "policy.max-interval",
-        help: "the longest that the exponential back-off may wait",
+        help: "maximum time between two decisions under exponential back-off",
         set: |s, v| v.duration(Millis(500), Millis::from_secs(86_400)).map(|time| s.policy.max_interval = time),
         show: |s| quoted(&seconds(s.policy.max_interval)),
     },
     Key {
         name: "policy.growth-threshold",
-        help: "[α] below this a job moves towards Completing: part of its evaluation's range gained per node-CPU-second",
+        help: "[α] growth efficiency below which a job moves towards Completing: fraction of its evaluation's range gained per node-CPU-second",
         set: |s, v| v.number(0.0, 1.0).map(|number| s.policy.flowcon.growth_threshold = number),
         show: |s| s.policy.flowcon.growth_threshold.to_string(),
     },
@@ -96,25 +96,25 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "policy.enforcement",
-        help: "\"weight\": what a job leaves idle flows to the others; \"quota\": a hard cap as well, the paper's --cpus",
+        help: "\"weight\": CPU time that a job leaves idle goes to the others; \"quota\": a hard cap as well, the paper's --cpus",
         set: |s, v| v.word(ENFORCEMENTS).map(|word| s.policy.enforcement = word),
         show: |s| quoted(word_of(ENFORCEMENTS, s.policy.enforcement)),
     },
     Key {
         name: "policy.quota-floor",
-        help: "under \"quota\", no cap is ever below so many cores",
+        help: "under \"quota\", the smallest cap, in cores",
         set: |s, v| v.number(0.01, 1024.0).map(|cores| s.policy.quota_floor = Quota((cores * 1000.0) as u64)),
         show: |s| toml_float(s.policy.quota_floor.0 as f64 / 1000.0),
     },
     Key {
         name: "policy.memory",
-        help: "whether memory of growing jobs is protected and of converged jobs gently squeezed",
+        help: "whether the memory of growing jobs is protected and that of converged jobs gently squeezed",
         set: |s, v| v.switch().map(|on| s.policy.govern_memory = on),
         show: |s| s.policy.govern_memory.to_string(),
     },
     Key {
         name: "policy.memory-pressure-limit",
-        help: "memory pressure (PSI, part of the time) above this ends every squeeze",
+        help: "memory pressure (PSI, fraction of time) above which all squeezing ends",
         set: |s, v| v.number(0.0, 1.0).map(|number| s.policy.memory_pressure_limit = number),
         show: |s| s.policy.memory_pressure_limit.to_string(),
     },
@@ -126,13 +126,13 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "policy.holdback",
-        help: "part of the time, 0 to 0.5, in which every job gets plain sharing, so that `flowctl report` can measure what governing gains",
+        help: "fraction of time, 0 to 0.5, in which every job has its original limits, so that `flowctl report` can measure the effect of governing",
         set: |s, v| v.number(0.0, 0.5).map(|part| s.policy.holdback = Share::clamped(part)),
         show: |s| toml_float(s.policy.holdback.fraction()),
     },
     Key {
         name: "policy.holdback-block",
-        help: "how long each stretch of such time is: long against the interval, short against the jobs",
+        help: "length of a holdback block: long compared to the interval, short compared to the jobs",
         set: |s, v| v.duration(Millis(1000), Millis::from_secs(86_400)).map(|time| s.policy.holdback_block = time),
         show: |s| quoted(&seconds(s.policy.holdback_block)),
     },
@@ -175,13 +175,13 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "scopes.per-user",
-        help: "commands that a user who is neither root nor in api.admins may have governed at a time",
+        help: "maximum number of governed commands per user, except for root and api.admins",
         set: |s, v| v.number(0.0, 4096.0).map(|number| s.scopes_per_user = number as usize),
         show: |s| s.scopes_per_user.to_string(),
     },
     Key {
         name: "scopes.label-bytes",
-        help: "bytes of labels that all commands of such a user may have together",
+        help: "maximum size of all labels of the commands of such a user, in bytes",
         set: |s, v| v.number(0.0, 1e9).map(|number| s.scope_label_bytes = Bytes(number as u64)),
         show: |s| s.scope_label_bytes.0.to_string(),
     },
@@ -199,37 +199,37 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "api.admins",
-        help: "users, besides root, that may pause, resume, restore, reload and change the policy",
+        help: "users other than root that may pause, resume, restore, reload and change the policy",
         set: |s, v| v.list().map(|users| s.admins = users),
         show: |s| format!("[{}]", s.admins.iter().map(|user| quoted(user)).collect::<Vec<_>>().join(", ")),
     },
     Key {
         name: "gpu.library",
-        help: "the library of the NVIDIA driver by which GPUs are looked at, a name or a path; \"off\" = they are not",
+        help: "name or path of the NVIDIA driver library used to observe GPUs; \"off\" = GPUs are not observed",
         set: |s, v| v.text().map(|name| s.gpu_library = (name != "off").then(|| name.into())),
         show: |s| quoted(&s.gpu_library.as_ref().map_or("off".into(), |name| name.to_string_lossy())),
     },
     Key {
         name: "gpu.control",
-        help: "jobs that share a GPU: \"off\" (looked at only), \"duty-cycle\" (all but the favoured one are frozen for parts of the time), \"mps\" (NVIDIA's MPS divides it, by --gpu-share of flowctl run)",
+        help: "control of jobs that share a GPU: \"off\" (observed only), \"duty-cycle\" (all but the preferred job are frozen for part of the time), \"mps\" (divided by NVIDIA MPS, according to --gpu-share of flowctl run)",
         set: |s, v| v.word(GPU_CONTROLS).map(|word| s.gpu_control = word),
         show: |s| quoted(word_of(GPU_CONTROLS, s.gpu_control)),
     },
     Key {
         name: "gpu.freeze-at-most",
-        help: "under \"duty-cycle\", no job is frozen for longer at a time; its turn comes once in as long",
+        help: "under \"duty-cycle\", the longest time that a job is frozen without a break, and the period of its freezes",
         set: |s, v| v.duration(Millis(20), Millis::from_secs(60)).map(|time| s.freeze_at_most = time),
         show: |s| quoted(&seconds(s.freeze_at_most)),
     },
     Key {
         name: "history.enabled",
-        help: "whether what was seen, decided and done is kept, for `flowctl history` and `flowctl report`",
+        help: "whether observations, decisions and changes are recorded for `flowctl history` and `flowctl report`",
         set: |s, v| v.switch().map(|on| s.history.enabled = on),
         show: |s| s.history.enabled.to_string(),
     },
     Key {
         name: "history.max-age",
-        help: "what is older than this is dropped from the history",
+        help: "maximum age of history records; older records are deleted",
         set: |s, v| {
             v.duration(Millis::from_secs(3600), Millis::from_secs(10 * 366 * 86_400)).map(|age| s.history.max_age = age)
         },
@@ -237,13 +237,13 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "history.max-size",
-        help: "the history's size on the disk; the oldest goes first",
+        help: "maximum size of the history on disk; the oldest records are deleted first",
         set: |s, v| v.size(Bytes(1 << 20), Bytes(1 << 40)).map(|size| s.history.max_size = size),
         show: |s| quoted(&megabytes(s.history.max_size)),
     },
 ];
 
-/// All settings as a TOML file that would set exactly these.
+/// Formats all settings as a TOML file that sets exactly these values.
 pub fn shown(settings: &Settings) -> String {
     let mut text = String::new();
     let mut section = "";

@@ -1,4 +1,5 @@
-//! Files, then environment, then flags: later ones win, and every mistake is reported, not only the first.
+//! Loads the configuration from files, the environment and flags. Later sources override earlier ones; all errors are reported, not only
+//! the first.
 
 use super::entry::{ConfigError, Entry, Origin};
 use super::keys::{KEYS, Key};
@@ -9,23 +10,27 @@ use std::io;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
-/// A configuration file is never longer than this.
+/// Maximum size of a configuration file, in bytes.
 const FILE_LONGEST: u64 = 1 << 20;
 
-/// Where to look for settings.
+/// The sources of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// The main file; beside it the folder of the same name with `.d` in place of `.toml` is read too, in order of names.
+    /// The main file. The `*.toml` files of the directory with the same name, ending in `.d` instead of `.toml`, are read after it, in
+    /// order of names.
     pub file: PathBuf,
-    /// Whether the main file must exist: it was named, not assumed.
+    /// Whether the main file must exist, because it was named explicitly.
     pub must_exist: bool,
     /// Environment variables.
     pub environment: Vec<(String, String)>,
-    /// Flags, as key, value and the flag's name.
+    /// Flags: key, value and name of the flag.
     pub flags: Vec<(String, String, String)>,
 }
 
-/// Reads everything. All mistakes at once.
+/// Loads the settings.
+///
+/// # Errors
+/// All errors of all sources.
 pub fn load(sources: &Sources) -> Result<Settings, Vec<ConfigError>> {
     let mut errors = Vec::new();
     let mut entries = Vec::new();
@@ -47,12 +52,12 @@ pub fn load(sources: &Sources) -> Result<Settings, Vec<ConfigError>> {
             errors.push(error);
         }
     }
-    // Raising the interval alone is no mistake: the back-off then simply has nowhere to go.
+    // Raising only the interval is allowed; there is then no back-off.
     settings.policy.max_interval = settings.policy.max_interval.max(settings.policy.interval);
     if errors.is_empty() { Ok(settings) } else { Err(errors) }
 }
 
-/// The settings of a text as [`shown`](super::shown) makes it.
+/// Parses a text written by [`shown`](super::shown).
 pub fn from_text(text: &str) -> Result<Settings, Vec<ConfigError>> {
     let (mut entries, mut errors) = (Vec::new(), Vec::new());
     parse(Path::new("settings"), text, &mut entries, &mut errors);
@@ -127,18 +132,18 @@ fn apply(settings: &mut Settings, entry: &Entry) -> Result<(), ConfigError> {
     })
 }
 
-/// The main file and the `*.toml` of its folder. Only a named main file must exist.
+/// Returns the main file and the `*.toml` files of its directory. Only a main file that was named explicitly must exist.
 fn files(sources: &Sources, errors: &mut Vec<ConfigError>) -> Vec<PathBuf> {
     let mut files = Vec::new();
     if sources.file.exists() {
         files.push(sources.file.clone());
     } else if sources.must_exist {
-        errors.push(unreadable(&sources.file, &io::Error::other("there is no such file")));
+        errors.push(unreadable(&sources.file, &io::Error::other("no such file")));
     }
     let folder = sources.file.with_extension("d");
     let mut fragments: Vec<PathBuf> = match fs::read_dir(&folder) {
         Ok(found) => found.filter_map(|entry| Some(entry.ok()?.path())).collect(),
-        Err(_) => Vec::new(), // no folder, no fragments
+        Err(_) => Vec::new(), // without the directory there are no fragments
     };
     fragments.retain(|path| path.extension().is_some_and(|ext| ext == "toml"));
     fragments.sort();
@@ -157,7 +162,7 @@ fn unreadable(path: &Path, error: &io::Error) -> ConfigError {
     ConfigError::Unreadable { path: path.display().to_string(), reason: error.to_string() }
 }
 
-/// `FLOWCON_POLICY_INTERVAL` is `policy.interval`. Other `FLOWCON_…` variables are not settings.
+/// Parses an environment variable: `FLOWCON_POLICY_INTERVAL` sets `policy.interval`. Other `FLOWCON_…` variables are not settings.
 fn from_environment(name: &str, value: &str) -> Option<Entry> {
     let key = KEYS.iter().find(|key| variable(key) == name)?;
     let value = Value::Text(value.to_owned());
@@ -172,13 +177,13 @@ fn line_of(text: &str, offset: usize) -> usize {
     text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// The key that was probably meant.
+/// Returns the key that was probably meant.
 fn suggestion(wrong: &str) -> Option<String> {
     let without_section = KEYS.iter().find(|key| key.name.rsplit('.').next() == Some(wrong)).map(|key| key.name);
     without_section.or_else(|| nearest(wrong, KEYS.iter().map(|key| key.name))).map(str::to_owned)
 }
 
-/// The word that was probably meant, if one is near enough.
+/// Returns the most similar word, if it is similar enough.
 pub(super) fn nearest<'word>(wrong: &str, words: impl Iterator<Item = &'word str>) -> Option<&'word str> {
     let (distance, similar) = words.map(|word| (strsim::levenshtein(wrong, word), word)).min()?;
     (distance <= 1 + wrong.len() / 4).then_some(similar)
@@ -200,14 +205,14 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_file_line_and_key_and_says_what_is_expected() {
+    fn an_error_names_file_line_and_key_and_what_is_expected() {
         let errors = loaded("[policy]\nname = \"flowcon\"\ninterval = \"soon\"\n").unwrap_err();
         let expected = "/flowcond.toml:3: `policy.interval`: expected a time from 0.5s to 3600s, such as \"20s\"";
         assert_eq!(errors, [expected]);
     }
 
     #[test]
-    fn every_mistake_is_reported_at_once_and_a_misspelt_key_gets_a_suggestion() {
+    fn all_errors_are_reported_at_once_and_a_misspelt_key_gets_a_suggestion() {
         let errors = loaded("interval = \"5s\"\n[policy]\nintervall = \"5s\"\nmemory = 3\n").unwrap_err();
         let expected = [
             "/flowcond.toml:1: unknown key `interval`; did you mean `policy.interval`?",
@@ -220,13 +225,13 @@ mod tests {
     }
 
     #[test]
-    fn broken_toml_names_its_line() {
+    fn a_syntax_error_names_its_line() {
         let errors = loaded("socket = \"/a\"\n[policy\n").unwrap_err();
         assert!(errors[0].starts_with("/flowcond.toml:2: "), "{errors:?}");
     }
 
     #[test]
-    fn fragments_override_the_file_the_environment_both_and_flags_everything() {
+    fn fragments_override_the_file_the_environment_overrides_both_and_flags_override_all() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("flowcond.toml");
         let fragments = folder.path().join("flowcond.d");
@@ -250,14 +255,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_can_be_read_back() {
+    fn shown_settings_parse_to_the_same_settings() {
         let changed = loaded("[policy]\nobjective = 0.3\n[api]\nadmins = [\"a\", \"1000\"]\ngroup = \"\"\n").unwrap();
         assert_eq!(loaded(&shown(&changed)), Ok(changed));
         assert_eq!(loaded(&shown(&Settings::default())), Ok(Settings::default()));
     }
 
     #[test]
-    fn a_named_file_must_exist_and_an_assumed_one_need_not() {
+    fn an_explicitly_named_file_must_exist_and_the_default_file_need_not() {
         let sources = Sources { file: "/nonexistent/x.toml".into(), ..Sources::default() };
         assert_eq!(load(&sources), Ok(Settings::default()));
         assert!(load(&Sources { must_exist: true, ..sources }).is_err());

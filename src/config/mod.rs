@@ -1,7 +1,7 @@
-//! From files, environment and flags to valid settings; from a container's labels to directives.
+//! Turns files, environment and flags into valid settings, and the labels of a container into directives.
 //!
-//! One registry of keys ([`KEYS`]) is the source of the parser, of `check-config`, of `flowctl config` and of the documented
-//! defaults. Errors name file, line and key, and what is expected there. Imports: model only.
+//! One registry of keys ([`KEYS`]) is the source of the parser, `check-config`, `flowctl config` and the documented defaults. Errors name
+//! file, line and key, and what is expected there. Imports: model only.
 
 mod entry;
 mod keys;

@@ -1,47 +1,47 @@
-//! What the daemon runs with. Every value here is valid; reading and checking happened before.
+//! Settings of the daemon. Every value is valid; it was parsed and checked before.
 
 use crate::model::{Bytes, Millis, PolicySettings};
 use std::path::PathBuf;
 
-/// Which engine to govern.
+/// The engine to govern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EngineChoice {
-    /// `DOCKER_HOST`, or the first usual socket that exists.
+    /// `DOCKER_HOST`, or the first standard socket that exists.
     Auto,
     /// No engine: scopes only.
     Off,
-    /// This address.
+    /// The engine at this address.
     At(String),
 }
 
-/// What to do with the limits when the daemon stops.
+/// What happens to the limits when the daemon stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnExit {
-    /// Put the originals back.
+    /// The original limits are restored.
     Restore,
-    /// Leave ours standing for the next daemon.
+    /// The planned limits are left to the next daemon.
     Keep,
 }
 
-/// What may be done so that jobs which share a GPU share it well.
+/// How jobs that share a GPU are controlled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GpuControl {
-    /// Nothing: GPUs are only looked at.
+    /// GPUs are only observed.
     Off,
-    /// Jobs are frozen for parts of each period, so that the favoured one keeps its speed.
+    /// Jobs are frozen for part of each period, so that the preferred one keeps its speed.
     DutyCycle,
-    /// NVIDIA's MPS divides them, by what jobs asked for at their start; nothing is frozen.
+    /// NVIDIA MPS divides the GPUs, by the shares that jobs requested at their start; nothing is frozen.
     Mps,
 }
 
-/// How much of the past is kept.
+/// Settings of the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistorySettings {
-    /// Whether anything is.
+    /// Whether the history is recorded.
     pub enabled: bool,
-    /// What is older is dropped.
+    /// Maximum age of records.
     pub max_age: Millis,
-    /// The database's size at most.
+    /// Maximum size of the database.
     pub max_size: Bytes,
 }
 
@@ -51,43 +51,43 @@ impl Default for HistorySettings {
     }
 }
 
-/// Everything that the daemon can be told.
+/// All settings of the daemon.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Where the API listens; scopes register beside it.
+    /// Path of the API socket; scopes register on a socket beside it.
     pub socket: PathBuf,
-    /// Where the journal of originals lives.
+    /// Directory of the journal of original limits.
     pub state_dir: PathBuf,
-    /// What happens to the limits at the end.
+    /// What happens to the limits when the daemon stops.
     pub on_exit: OnExit,
-    /// How to decide.
+    /// Settings of the policy.
     pub policy: PolicySettings,
-    /// Which engine.
+    /// The engine.
     pub engine: EngineChoice,
-    /// Containers with this label are governed, `key=value`.
+    /// Label of governed containers, `key=value`.
     pub label: String,
-    /// Whether `flowctl run` registers here.
+    /// Whether commands of `flowctl run` are governed.
     pub scopes: bool,
-    /// Commands that a user who is neither root nor an admin may have governed at a time.
+    /// Maximum number of governed commands per user, except for root and admins.
     pub scopes_per_user: usize,
-    /// Bytes of all labels of such a user's commands.
+    /// Maximum size of all labels of such a user's commands.
     pub scope_label_bytes: Bytes,
-    /// Members of this group may read the API.
+    /// Group whose members may read the API.
     pub group: Option<String>,
-    /// Users, besides root, that may change things.
+    /// Users other than root that may change things.
     pub admins: Vec<String>,
-    /// By which library GPUs are looked at, a name or a path; `None` = they are not.
+    /// Name or path of the library used to observe GPUs; `None` = GPUs are not observed.
     pub gpu_library: Option<PathBuf>,
-    /// What may be done about GPUs.
+    /// How GPUs are controlled.
     pub gpu_control: GpuControl,
-    /// No job is frozen for longer at a time.
+    /// The longest time that a job is frozen without a break.
     pub freeze_at_most: Millis,
-    /// How much of the past is kept.
+    /// Settings of the history.
     pub history: HistorySettings,
 }
 
 impl Settings {
-    /// The keys that differ in `new` and cannot change while the daemon runs.
+    /// Returns the keys that differ in `new` and cannot be changed while the daemon is running.
     pub fn restart_needed(&self, new: &Settings) -> Vec<&'static str> {
         let differing = [
             ("socket", self.socket != new.socket),

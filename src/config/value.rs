@@ -1,12 +1,12 @@
-//! A configured value, from TOML or from text, and the quantities that it can be read as.
+//! A configuration value, from TOML or from text, and its conversion to quantities.
 
 use crate::model::time::duration;
 use crate::model::{Bytes, Millis};
 
-/// A value as somebody wrote it.
+/// A value as written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Text, or anything that came from the environment or a flag.
+    /// Text, or any value from the environment or a flag.
     Text(String),
     /// A number.
     Number(f64),
@@ -83,22 +83,22 @@ impl Value {
     }
 }
 
-/// Seconds as people write them: `20s`, `0.5s`.
+/// Formats seconds: `20s`, `0.5s`.
 pub(super) fn seconds(time: Millis) -> String {
     format!("{}s", time.as_secs_f64())
 }
 
-/// Long times: `30d`, or as [`seconds`].
+/// Formats whole days as `30d`, other times as [`seconds`].
 pub(super) fn days(time: Millis) -> String {
     if time.0.is_multiple_of(86_400_000) { format!("{}d", time.0 / 86_400_000) } else { seconds(time) }
 }
 
-/// Sizes on a disk: `200MB`, or bytes.
+/// Formats sizes on disk: `200MB`, or bytes.
 pub(super) fn megabytes(size: Bytes) -> String {
     if size.0.is_multiple_of(1_000_000) { format!("{}MB", size.0 / 1_000_000) } else { size.0.to_string() }
 }
 
-/// Sizes as disks are sold, `200MB` in powers of 1000; `MiB` and a bare `m` are powers of 1024, as elsewhere.
+/// Parses decimal sizes, such as `200MB` in powers of 1000; `MiB` and a bare `m` are powers of 1024, as elsewhere.
 fn decimal_bytes(text: &str) -> Option<Bytes> {
     let lower = text.trim().to_ascii_lowercase();
     let decimal = [("kb", 1e3), ("mb", 1e6), ("gb", 1e9)].into_iter().find_map(|(unit, factor)| {
@@ -108,7 +108,7 @@ fn decimal_bytes(text: &str) -> Option<Bytes> {
     decimal.or_else(|| bytes(text))
 }
 
-/// `512m`, `2g`, `2GiB`, `1048576`: sizes as `docker run --memory` takes them, in powers of 1024.
+/// Parses sizes as accepted by `docker run --memory`, in powers of 1024: `512m`, `2g`, `2GiB`, `1048576`.
 pub fn bytes(text: &str) -> Option<Bytes> {
     let text = text.trim().to_ascii_lowercase();
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_as_people_write_them() {
+    fn times_are_parsed_in_every_common_notation() {
         let read = |text: &str| Value::Text(text.into()).duration(Millis(1), Millis::from_secs(86_400));
         assert_eq!(read("500ms"), Ok(Millis(500)));
         assert_eq!(read("20s"), Ok(Millis(20_000)));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_on_disks_are_decimal_and_shown_as_they_are_written() {
+    fn sizes_on_disk_are_decimal_and_shown_as_written() {
         let read = |text: &str| Value::Text(text.into()).size(Bytes(1), Bytes(1 << 40));
         assert_eq!(read("200MB"), Ok(Bytes(200_000_000)));
         assert_eq!(read("1 GiB"), Ok(Bytes(1 << 30)));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_read_as_docker_reads_them() {
+    fn sizes_are_parsed_as_by_docker() {
         assert_eq!(bytes("512m"), Some(Bytes(512 << 20)));
         assert_eq!(bytes("2GiB"), Some(Bytes(2 << 30)));
         assert_eq!(bytes("1048576"), Some(Bytes(1 << 20)));

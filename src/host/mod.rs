@@ -1,6 +1,7 @@
-//! The outside world, one concern a file: the engine, cgroups, the freezer, GPUs, logs, the store, scopes, Swarm, systemd, users.
+//! Access to the operating system and its services, one concern per module: engine, cgroups, freezer, GPUs, logs, store, scopes, Swarm,
+//! systemd, users.
 //!
-//! A module here imports model only, never policy and never a sibling; the daemon composes them.
+//! A module here imports only model, never policy and never another host module; the daemon composes them.
 
 pub mod cgroup;
 pub mod docker;

@@ -1,27 +1,27 @@
-//! The machine itself: cores, memory, clock, boot, and this process's place on it. Imports: model only.
+//! The machine: cores, memory, clock, boot, and the resources of this process. Imports: model only.
 
 use crate::model::{Bytes, CpuTime, Millis, Quota};
 use rustix::process::Resource;
 use rustix::time::ClockId;
 use std::fs;
 
-/// What does not change while the machine is up.
+/// Properties that do not change while the machine is up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inventory {
-    /// The host's name.
+    /// Host name.
     pub name: String,
-    /// Kernel release, `6.1.0-18-amd64`.
+    /// Kernel release, for example `6.1.0-18-amd64`.
     pub kernel: String,
-    /// Distribution, `Debian GNU/Linux 12`.
+    /// Distribution, for example `Debian GNU/Linux 12`.
     pub system: String,
-    /// Logical processors that are online, whoever may use them.
+    /// Online logical processors, including those that this process may not use.
     pub processors: Option<usize>,
     /// Main memory.
     pub memory: Option<Bytes>,
 }
 
 impl Inventory {
-    /// Looks once.
+    /// Reads the inventory.
     pub fn of_host() -> Inventory {
         let unknown = |_| "unknown".to_owned();
         Inventory {
@@ -40,28 +40,28 @@ fn online_processors() -> Option<usize> {
     Some(system.cpus().len())
 }
 
-/// Main memory of the machine; `None` where `/proc` does not say.
+/// Returns the main memory of the machine; `None` if `/proc` does not provide it.
 pub fn memory() -> Option<Bytes> {
     let mut system = sysinfo::System::new().ok()?;
     system.refresh_memory_specifics(sysinfo::MemoryRefreshKind::nothing().with_ram());
     Some(Bytes(system.total_memory())).filter(|bytes| bytes.0 > 0)
 }
 
-/// Cores that may be used: those this process may run on, less what `quota` (the tightest on it and above it) takes away.
+/// Returns the usable cores: those in the affinity of this process, limited by `quota` (the tightest on its cgroup and the cgroups above).
 pub fn cores(quota: Option<Quota>) -> f64 {
     let allowed = rustix::thread::sched_getaffinity(None).map(|set| f64::from(set.count())).unwrap_or(1.0).max(1.0);
     quota.map_or(allowed, |Quota(millis)| allowed.min(millis as f64 / 1000.0)).max(0.01)
 }
 
-/// How long each processor has been idle since the machine started, by its number; empty where `/proc/stat` does not say.
+/// Returns the idle time of each processor since boot, by processor number; empty if `/proc/stat` does not provide it.
 pub fn idle() -> Vec<CpuTime> {
     fs::read_to_string("/proc/stat")
-        .map(|stat| idle_of(&stat, rustix::param::clock_ticks_per_second()))
+        .map(|stat| parse_idle(&stat, rustix::param::clock_ticks_per_second()))
         .unwrap_or_default()
 }
 
-/// `cpu3 user nice system idle iowait …`, a processor a line. One that is switched off has no line and stays as it is.
-fn idle_of(stat: &str, ticks_per_second: u64) -> Vec<CpuTime> {
+/// Parses lines `cpu3 user nice system idle iowait …`, one per processor. An offline processor has no line and counts 0.
+fn parse_idle(stat: &str, ticks_per_second: u64) -> Vec<CpuTime> {
     const PROCESSORS_AT_MOST: usize = 1 << 16;
     let mut idle = Vec::new();
     for line in stat.lines().take_while(|line| line.starts_with("cpu")) {
@@ -76,31 +76,31 @@ fn idle_of(stat: &str, ticks_per_second: u64) -> Vec<CpuTime> {
     idle
 }
 
-/// Now, on a clock that never jumps and goes on while the machine sleeps (`CLOCK_BOOTTIME`): the same for every process, and
-/// across a restart of the daemon.
+/// Returns the current time on a clock that never jumps and includes suspend (`CLOCK_BOOTTIME`). It is the same for all processes, and
+/// across restarts of the daemon.
 pub fn now() -> Millis {
     let time = rustix::time::clock_gettime(ClockId::Boottime);
     let millis = time.tv_sec.saturating_mul(1000).saturating_add(time.tv_nsec / 1_000_000);
     Millis(u64::try_from(millis).unwrap_or(0))
 }
 
-/// Which start of the machine this is; `None` where the kernel does not say.
+/// Returns the id of the current boot; `None` if the kernel does not provide it.
 pub fn boot_id() -> Option<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned())
 }
 
-/// Whether systemd is init here.
+/// Whether systemd is the init system.
 pub fn systemd_is_init() -> bool {
     sd_notify::booted().unwrap_or(false)
 }
 
-/// Raises this process's limit of open files to what it may be at most, and says what it is then. Kept-open control files and
-/// logs are a dozen descriptors per container; the usual 1,024 are for programs that use `select`.
+/// Raises the limit of open files of this process to its maximum, and returns the new limit. Open control files and logs are a dozen
+/// descriptors per container; the default of 1,024 is meant for programs that use `select`.
 pub fn raise_open_files() -> Option<u64> {
     let mut limit = rustix::process::getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         limit.current = limit.maximum;
-        let _ = rustix::process::setrlimit(Resource::Nofile, limit); // the old limit stands then
+        let _ = rustix::process::setrlimit(Resource::Nofile, limit); // on failure the old limit stays
     }
     rustix::process::getrlimit(Resource::Nofile).current
 }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quota_below_the_number_of_cores_limits_them_and_one_above_does_not() {
+    fn a_quota_below_the_number_of_cores_limits_them_and_a_larger_one_does_not() {
         let all = cores(None);
         assert!(all >= 1.0);
         assert_eq!(cores(Some(Quota(500))), 0.5);
@@ -118,14 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn idle_time_is_told_by_processor_and_waiting_for_a_disk_is_idle() {
+    fn idle_time_is_read_per_processor_and_includes_waiting_for_a_disk() {
         let stat = "cpu  9 9 9 9 9 9\ncpu0 5 5 5 100 20 3 0 0\ncpu2 1 1 1 50 0 0 0 0\nintr 99 1 2\n";
-        assert_eq!(idle_of(stat, 100), [1_200_000, 0, 500_000].map(CpuTime));
+        assert_eq!(parse_idle(stat, 100), [1_200_000, 0, 500_000].map(CpuTime));
         assert!(!idle().is_empty());
     }
 
     #[test]
-    fn the_clock_counts_since_boot_like_uptime_does() {
+    fn the_clock_counts_since_boot_like_uptime() {
         let uptime: f64 = fs::read_to_string("/proc/uptime").unwrap().split(' ').next().unwrap().parse().unwrap();
         assert!((now().as_secs_f64() - uptime).abs() < 1.0);
         assert!(now() <= now());
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_open_files_is_at_its_maximum_afterwards() {
+    fn the_limit_of_open_files_is_raised_to_its_maximum() {
         let raised = raise_open_files();
         assert_eq!(raised, rustix::process::getrlimit(Resource::Nofile).maximum);
     }

@@ -1,7 +1,7 @@
-//! systemd, where it is init: telling it how the service is, asking it for a scope, setting a unit's limits.
+//! systemd, where it is init: service notifications, transient scopes, and limits of units.
 //!
-//! With the systemd cgroup driver a value written to a control file is reverted by the next `daemon-reload`; what is set through
-//! `SetUnitProperties` stays. Imports: model only.
+//! With the systemd cgroup driver, a value written to a control file is reverted by the next `daemon-reload`; a value set through
+//! `SetUnitProperties` is kept. Imports: model only.
 
 use crate::model::{Bytes, Setting};
 use futures_util::StreamExt;
@@ -11,28 +11,28 @@ use std::time::Duration;
 use tokio::time::timeout;
 use zbus::zvariant::{OwnedObjectPath, Value};
 
-/// A manager that does not answer a call by then is given up: a bus may take a message and never deliver it. A machine under load takes
-/// seconds; what the bus's own library waits is 25.
-const ANSWER_AT_MOST: Duration = Duration::from_secs(20);
-/// Starting a scope waits for a job of the manager's, behind others.
-const SCOPE_AT_MOST: Duration = Duration::from_secs(30);
+/// Timeout of a D-Bus call: a bus may accept a message and never deliver it. A machine under load takes seconds; the default of the D-Bus
+/// library is 25 s.
+const CALL_TIMEOUT: Duration = Duration::from_secs(20);
+/// Timeout of starting a scope, which waits for a systemd job that may be queued behind others.
+const SCOPE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A message to the service manager; without one, each is a no-op.
+/// A message to the service manager; a no-op if there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The service is up (`Type=notify`).
+    /// The service is ready (`Type=notify`).
     Ready,
-    /// It reads its configuration again; [`Notice::Ready`] follows.
+    /// The service is reloading its configuration; [`Notice::Ready`] follows.
     Reloading,
-    /// It goes down.
+    /// The service is stopping.
     Stopping,
     /// A line for `systemctl status`.
     Status(String),
-    /// It is alive; at least twice per [`watchdog_interval`].
+    /// Watchdog ping, sent at least twice per [`watchdog_interval`].
     Alive,
 }
 
-/// Sends a notice. Never fails: a manager that does not listen is no reason to stop.
+/// Sends a notice. A failure is only logged: it is no reason to stop.
 pub fn notify(notice: &Notice) {
     let sent = match notice {
         Notice::Ready => sd_notify::notify(&[NotifyState::Ready]),
@@ -45,65 +45,65 @@ pub fn notify(notice: &Notice) {
         Notice::Alive => sd_notify::notify(&[NotifyState::Watchdog]),
     };
     if let Err(error) = sent {
-        tracing::debug!(%error, "the service manager did not take a notice");
+        tracing::debug!(%error, "cannot notify the service manager");
     }
 }
 
-/// How often [`Notice::Alive`] must be sent, if the unit has a watchdog: half its time.
+/// Returns the interval at which [`Notice::Alive`] must be sent, if the unit has a watchdog: half of its timeout.
 pub fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|time| time / 2)
 }
 
-/// Why systemd did not do what was asked.
+/// A failed request to systemd.
 #[derive(Debug, thiserror::Error)]
 pub enum SystemdError {
-    /// No bus.
-    #[error("systemd does not answer on D-Bus: {0}; check `systemctl status dbus`, or run the command as root")]
+    /// No connection to the bus.
+    #[error("cannot reach systemd on D-Bus: {0}; check `systemctl status dbus`, or run the command as root")]
     Unreachable(zbus::Error),
-    /// It says nothing.
-    #[error("systemd did not answer on D-Bus within {} s when asked {what}; check `systemctl status dbus`", .waited.as_secs())]
+    /// No response within the timeout.
+    #[error("{what}: no response from systemd on D-Bus within {} s; check `systemctl status dbus`", .waited.as_secs())]
     Silent {
-        /// What was asked.
+        /// The operation.
         what: &'static str,
-        /// How long it was waited for.
+        /// The timeout.
         waited: Duration,
     },
-    /// It said no.
-    #[error("systemd refused {what}: {reason}; `systemctl status {unit}` says more")]
+    /// The request was rejected.
+    #[error("{what}: systemd rejected the request: {reason}; see `systemctl status {unit}`")]
     Refused {
-        /// What was asked.
+        /// The operation.
         what: &'static str,
-        /// About which unit.
+        /// The unit.
         unit: String,
-        /// Its answer.
+        /// The error message.
         reason: String,
     },
-    /// It has no property for that limit.
-    #[error("systemd has no property for {0} of a unit; write it to the cgroup")]
+    /// systemd has no property for this limit.
+    #[error("systemd has no unit property for {0}; write it to the cgroup")]
     NoProperty(Setting),
 }
 
 impl SystemdError {
-    /// Whether it did not answer in time, so that it will not answer other calls either.
+    /// Whether the call timed out, so that further calls would time out as well.
     pub fn is_silent(&self) -> bool {
         matches!(self, SystemdError::Silent { .. })
     }
 }
 
-/// A connection to the system's manager, or to the user's own.
+/// A connection to the system manager or to the user's manager.
 #[derive(Clone, Debug)]
 pub struct Systemd {
     manager: Manager,
 }
 
-/// `org.freedesktop.systemd1.Manager`, the methods that are used here.
+/// `org.freedesktop.systemd1.Manager`.
 #[derive(Clone, Debug)]
 struct Manager(zbus::Proxy<'static>);
 
 type Property<'value> = (&'static str, Value<'value>);
 
 impl Systemd {
-    /// The manager that this user's units belong to: the system's for root, the user's own otherwise.
+    /// Connects to the manager of this user's units: the system manager for root, the user's manager otherwise.
     ///
     /// # Errors
     /// [`SystemdError::Unreachable`], [`SystemdError::Silent`].
@@ -115,7 +115,7 @@ impl Systemd {
                 zbus::Connection::session().await
             }
         };
-        in_time("who it is", ANSWER_AT_MOST, Systemd::over(bus)).await
+        in_time("connecting", CALL_TIMEOUT, Systemd::over(bus)).await
     }
 
     async fn over(bus: impl Future<Output = zbus::Result<zbus::Connection>>) -> Result<Systemd, SystemdError> {
@@ -129,26 +129,26 @@ impl Systemd {
         Ok(Systemd { manager: Manager(manager.await.map_err(SystemdError::Unreachable)?) })
     }
 
-    /// Moves process `pid` into a transient scope of its own and returns when it is there. The scope goes away when it is empty.
+    /// Moves process `pid` into a new transient scope, and returns when it is there. The scope is removed once it is empty.
     ///
     /// # Errors
-    /// [`SystemdError::Refused`], for example when a unit of that name exists, [`SystemdError::Silent`].
+    /// [`SystemdError::Refused`], for example if a unit of that name exists; [`SystemdError::Silent`].
     pub async fn start_scope(&self, unit: &str, pid: u32, description: &str) -> Result<(), SystemdError> {
-        in_time("to start a scope", SCOPE_AT_MOST, self.scope(unit, pid, description)).await
+        in_time("starting a scope", SCOPE_TIMEOUT, self.scope(unit, pid, description)).await
     }
 
     async fn scope(&self, unit: &str, pid: u32, description: &str) -> Result<(), SystemdError> {
         let refused =
-            |reason: String| SystemdError::Refused { what: "to start a scope", unit: unit.to_owned(), reason };
-        let asked = |error: zbus::Error| refused(reason(error));
-        let mut ends = self.manager.0.receive_signal("JobRemoved").await.map_err(asked)?;
-        // An answer that it is subscribed already is as good.
+            |reason: String| SystemdError::Refused { what: "starting a scope", unit: unit.to_owned(), reason };
+        let failed = |error: zbus::Error| refused(reason(error));
+        let mut ends = self.manager.0.receive_signal("JobRemoved").await.map_err(failed)?;
+        // An error that the connection is already subscribed is harmless.
         let _: zbus::Result<()> = self.manager.0.call("Subscribe", &()).await;
         let properties: Vec<Property<'_>> = vec![
             ("Description", Value::from(description)),
             ("PIDs", Value::from(vec![pid])),
             ("CPUAccounting", Value::from(true)),
-            // A user's manager hands a controller down to those only that ask for something of it.
+            // A user manager enables a controller only for units that use it.
             ("CPUWeight", Value::from(100_u64)),
             ("MemoryAccounting", Value::from(true)),
             ("IOAccounting", Value::from(true)),
@@ -156,42 +156,43 @@ impl Systemd {
         ];
         let none: Vec<(&str, Vec<Property<'_>>)> = Vec::new();
         let job: OwnedObjectPath =
-            self.manager.0.call("StartTransientUnit", &(unit, "fail", properties, none)).await.map_err(asked)?;
+            self.manager.0.call("StartTransientUnit", &(unit, "fail", properties, none)).await.map_err(failed)?;
         while let Some(end) = ends.next().await {
             let (_, ended, _, result): (u32, OwnedObjectPath, String, String) =
                 end.body().deserialize().map_err(|error| refused(error.to_string()))?;
             if ended == job {
-                return if result == "done" { Ok(()) } else { Err(refused(format!("the job ended as `{result}`"))) };
+                return if result == "done" { Ok(()) } else { Err(refused(format!("the job ended with `{result}`"))) };
             }
         }
-        Err(refused("the bus closed before the scope was there".to_owned()))
+        Err(refused("the bus was closed before the scope was started".to_owned()))
     }
 
     /// Sets one limit of a unit until the next boot.
     ///
     /// # Errors
-    /// [`SystemdError::NoProperty`] for limits that no property stands for, [`SystemdError::Silent`], [`SystemdError::Refused`] otherwise.
+    /// [`SystemdError::NoProperty`] if there is no property for the limit, [`SystemdError::Silent`], [`SystemdError::Refused`] otherwise.
     pub async fn set(&self, unit: &str, setting: Setting) -> Result<(), SystemdError> {
         let property = property(setting)?;
-        let refused = |error| SystemdError::Refused { what: "a limit", unit: unit.to_owned(), reason: reason(error) };
-        let asking = async {
-            let asked = (unit, true, vec![property]);
-            let answer: zbus::Result<()> = self.manager.0.call("SetUnitProperties", &asked).await;
+        let refused =
+            |error| SystemdError::Refused { what: "setting a limit", unit: unit.to_owned(), reason: reason(error) };
+        let request = async {
+            let arguments = (unit, true, vec![property]);
+            let answer: zbus::Result<()> = self.manager.0.call("SetUnitProperties", &arguments).await;
             answer.map_err(refused)
         };
-        in_time("to set a limit", ANSWER_AT_MOST, asking).await
+        in_time("setting a limit", CALL_TIMEOUT, request).await
     }
 }
 
 async fn in_time<T>(
     what: &'static str,
     waited: Duration,
-    asking: impl Future<Output = Result<T, SystemdError>>,
+    request: impl Future<Output = Result<T, SystemdError>>,
 ) -> Result<T, SystemdError> {
-    timeout(waited, asking).await.unwrap_or(Err(SystemdError::Silent { what, waited }))
+    timeout(waited, request).await.unwrap_or(Err(SystemdError::Silent { what, waited }))
 }
 
-/// systemd's own words where it answered, the bus's otherwise.
+/// Returns the message of systemd if it responded, that of the bus otherwise.
 fn reason(error: zbus::Error) -> String {
     match error {
         zbus::Error::MethodError(_, Some(text), _) => text,
@@ -199,7 +200,7 @@ fn reason(error: zbus::Error) -> String {
     }
 }
 
-/// `systemd.resource-control(5)`; "no limit" is the largest number there.
+/// Converts a limit to a property of `systemd.resource-control(5)`, where the largest number means "no limit".
 fn property(setting: Setting) -> Result<Property<'static>, SystemdError> {
     let bytes = |limit: Option<Bytes>| Value::from(limit.map_or(u64::MAX, |bytes| bytes.0));
     match setting {
@@ -225,14 +226,14 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(40);
 
-    /// A bus that takes connections and says nothing, or says nothing more once one may go on.
-    fn mute_bus(welcomes: bool) -> (tempfile::TempDir, String) {
+    /// A bus that accepts connections and sends nothing, or nothing after the handshake.
+    fn mute_bus(handshake: bool) -> (tempfile::TempDir, String) {
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join("bus");
         let listener = UnixListener::bind(&path).unwrap();
         std::thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
-            if welcomes {
+            if handshake {
                 welcome(&stream);
             }
             std::thread::sleep(2 * LONG);
@@ -241,7 +242,7 @@ mod tests {
         (dir, address)
     }
 
-    /// Authenticates whoever it is, and gives them a name.
+    /// Authenticates every client and answers its `Hello` with a name.
     fn welcome(mut stream: &UnixStream) {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let mut line = String::new();
@@ -257,7 +258,7 @@ mod tests {
         }
         let mut hello = [0; 16];
         reader.read_exact(&mut hello).unwrap();
-        // A return: 9 bytes of body, serial 1, 15 bytes of fields: what it answers, and that it is a string.
+        // A method return: 9 bytes of body, serial 1, 15 bytes of header fields: reply serial, and signature of a string.
         let head = [&b"l\x02\x01\x01\x09\0\0\0\x01\0\0\0\x0f\0\0\0\x05\x01u\0"[..], &hello[8..12]].concat();
         let answer = [&head[..], b"\x08\x01g\0\x01s\0\0", b"\x04\0\0\0:1.1\0"].concat();
         stream.write_all(&answer).unwrap();
@@ -265,23 +266,23 @@ mod tests {
 
     async fn over(address: &str) -> Result<Systemd, SystemdError> {
         let bus = async { Builder::address(address)?.build().await };
-        in_time("who it is", ANSWER_AT_MOST, Systemd::over(bus)).await
+        in_time("connecting", CALL_TIMEOUT, Systemd::over(bus)).await
     }
 
     #[tokio::test]
-    async fn a_bus_that_takes_a_connection_and_says_nothing_is_given_up() {
+    async fn connecting_to_a_silent_bus_times_out() {
         let (_dir, address) = mute_bus(false);
-        let error = timeout(LONG, over(&address)).await.expect("it ends by itself").unwrap_err();
+        let error = timeout(LONG, over(&address)).await.expect("it times out").unwrap_err();
         assert!(error.is_silent() && error.to_string().contains("within 20 s"), "{error}");
     }
 
     #[tokio::test]
-    async fn a_manager_that_never_answers_a_call_is_given_up() {
+    async fn a_call_that_the_manager_never_answers_times_out() {
         let (_dir, address) = mute_bus(true);
         let systemd = over(&address).await.unwrap();
         let set = timeout(LONG, systemd.set("x.scope", Setting::CpuWeight(CpuWeight::DEFAULT))).await;
-        assert!(set.expect("it ends by itself").unwrap_err().is_silent());
+        assert!(set.expect("it times out").unwrap_err().is_silent());
         let started = timeout(LONG, systemd.start_scope("x.scope", 1, "x")).await;
-        assert!(started.expect("it ends by itself").unwrap_err().is_silent());
+        assert!(started.expect("it times out").unwrap_err().is_silent());
     }
 }

@@ -1,4 +1,4 @@
-//! Users and groups of this machine, as its files name them, and whose the subordinate users are.
+//! Users and groups of this machine according to its files, and owners of subordinate users.
 //!
 //! Imports: std only.
 
@@ -9,16 +9,16 @@ const USERS: &str = "/etc/passwd";
 const GROUPS: &str = "/etc/group";
 const SUBORDINATES: &str = "/etc/subuid";
 
-/// A configured user or group that this machine does not know.
+/// A configured user or group that does not exist on this machine.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{kind} `{name}` is not in {file}; use its number if a directory service knows it")]
+#[error("{kind} `{name}` is not in {file}; if it comes from a directory service, use its number")]
 pub struct UnknownName {
     kind: &'static str,
     name: String,
     file: &'static str,
 }
 
-/// The number of a user: a number as it stands, or a name in `/etc/passwd`.
+/// Returns the number of a user, given as a number or as a name in `/etc/passwd`.
 ///
 /// # Errors
 /// [`UnknownName`].
@@ -26,7 +26,7 @@ pub fn uid_of(user: &str) -> Result<u32, UnknownName> {
     number_of("user", user, USERS)
 }
 
-/// The number of a group: a number as it stands, or a name in `/etc/group`.
+/// Returns the number of a group, given as a number or as a name in `/etc/group`.
 ///
 /// # Errors
 /// [`UnknownName`].
@@ -34,7 +34,7 @@ pub fn gid_of(group: &str) -> Result<u32, UnknownName> {
     number_of("group", group, GROUPS)
 }
 
-/// What `/etc/passwd` calls a user.
+/// Returns the name of a user in `/etc/passwd`.
 pub fn name_of(uid: u32) -> Option<String> {
     let text = fs::read_to_string(USERS).ok()?;
     let number = uid.to_string();
@@ -42,13 +42,14 @@ pub fn name_of(uid: u32) -> Option<String> {
     line.split(':').next().map(str::to_owned)
 }
 
-/// Whose account a user is: of a user within a range of `/etc/subuid`, which its owner may become at will, that owner's.
+/// Returns the account that a user belongs to. A user in a range of `/etc/subuid` belongs to the owner of the range, who can become that
+/// user at will.
 pub fn account_of(uid: u32) -> u32 {
     let Ok(ranges) = fs::read_to_string(SUBORDINATES) else { return uid };
     owner_in(&ranges, uid).and_then(|owner| uid_of(owner).ok()).unwrap_or(uid)
 }
 
-/// `alice:100000:65536`.
+/// Parses lines `alice:100000:65536`.
 fn owner_in(ranges: &str, uid: u32) -> Option<&str> {
     ranges.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -69,7 +70,7 @@ fn number_of(kind: &'static str, name: &str, file: &'static str) -> Result<u32, 
     })
 }
 
-/// Both files put the name in the first and the number in the third field.
+/// Both files have the name in the first and the number in the third field.
 fn number_in(text: &str, name: &str) -> Option<u32> {
     let line = text.lines().find(|line| line.split(':').next() == Some(name))?;
     line.split(':').nth(2)?.parse().ok()
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_looked_up_and_a_number_stands_for_itself() {
+    fn a_name_is_looked_up_and_a_number_is_used_as_is() {
         assert_eq!(uid_of("root"), Ok(0));
         assert_eq!((name_of(0).as_deref(), name_of(4_000_000_001)), (Some("root"), None));
         assert_eq!(gid_of("4711"), Ok(4711));
@@ -88,13 +89,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_group_is_named_with_the_file_it_is_not_in() {
+    fn the_error_for_an_unknown_group_names_the_group_and_the_file() {
         let message = gid_of("no-such-group-here").expect_err("unknown").to_string();
         assert!(message.contains("no-such-group-here") && message.contains("/etc/group"), "{message}");
     }
 
     #[test]
-    fn a_subordinate_user_is_its_owners() {
+    fn a_subordinate_user_belongs_to_the_owner_of_its_range() {
         let ranges = "alice:100000:65536\nnonsense\nbob:165536:65536\n:4294967295:9\n";
         assert_eq!(owner_in(ranges, 100_000), Some("alice"));
         assert_eq!(owner_in(ranges, 165_535), Some("alice"));

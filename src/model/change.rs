@@ -1,10 +1,10 @@
-//! One limit to write: the difference between a plan and what stands.
+//! One limit to write: the difference between a plan and the current limits.
 
 use super::{Bytes, ContainerId, CpuWeight, Limits, Quota};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One limit and the value that it shall have.
+/// One limit and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Setting {
@@ -20,7 +20,7 @@ pub enum Setting {
     IoWeight(u16),
 }
 
-/// The limits that are governed: a closed list.
+/// The limits that flowcon governs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimitKind {
     /// `cpu.weight`.
@@ -36,13 +36,13 @@ pub enum LimitKind {
 }
 
 impl LimitKind {
-    /// Each of them once.
+    /// Every kind once.
     pub const ALL: [LimitKind; 5] =
         [LimitKind::CpuWeight, LimitKind::CpuQuota, LimitKind::MemoryLow, LimitKind::MemoryHigh, LimitKind::IoWeight];
 }
 
 impl Setting {
-    /// Which limit it is a value of.
+    /// Returns the limit that this is a value of.
     pub fn kind(self) -> LimitKind {
         match self {
             Setting::CpuWeight(_) => LimitKind::CpuWeight,
@@ -55,7 +55,7 @@ impl Setting {
 }
 
 impl Limits {
-    /// The value of one kind, where there is one.
+    /// Returns the value of one kind, if it is known.
     pub fn get(&self, kind: LimitKind) -> Option<Setting> {
         match kind {
             LimitKind::CpuWeight => self.cpu_weight.map(Setting::CpuWeight),
@@ -77,7 +77,7 @@ impl Limits {
         }
     }
 
-    /// No value of this kind any more.
+    /// Removes the value of one kind.
     pub fn unset(&mut self, kind: LimitKind) {
         match kind {
             LimitKind::CpuWeight => self.cpu_weight = None,
@@ -88,14 +88,14 @@ impl Limits {
         }
     }
 
-    /// Each value once, in the order of [`LimitKind::ALL`].
+    /// Returns the known values in the order of [`LimitKind::ALL`].
     pub fn settings(&self) -> impl Iterator<Item = Setting> + '_ {
         LimitKind::ALL.into_iter().filter_map(|kind| self.get(kind))
     }
 }
 
 impl FromIterator<Setting> for Limits {
-    /// Of several values of one kind the last counts.
+    /// If a kind occurs more than once, its last value counts.
     fn from_iter<I: IntoIterator<Item = Setting>>(settings: I) -> Limits {
         let mut limits = Limits::default();
         settings.into_iter().for_each(|setting| limits.set(setting));
@@ -120,16 +120,16 @@ impl fmt::Display for Setting {
 /// One limit to write.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitChange {
-    /// Whose limit.
+    /// The container whose limit it is.
     pub id: ContainerId,
-    /// What stands now.
+    /// The current value.
     pub from: Setting,
-    /// What shall stand.
+    /// The value to write.
     pub to: Setting,
 }
 
 impl LimitChange {
-    /// Whether the container may use more afterwards. Loosening goes first, so that no moment is tighter than both plans.
+    /// Whether the container may use more afterwards. Loosening is written first, so that limits are never tighter than under both plans.
     pub fn loosens(&self) -> bool {
         match (self.from, self.to) {
             (Setting::CpuWeight(from), Setting::CpuWeight(to)) => to > from,

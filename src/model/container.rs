@@ -1,4 +1,4 @@
-//! Who a governed container is and what its owner asked for by label.
+//! Identity of a governed container, and what its owner requested by label.
 
 use super::{Bytes, Direction, Millis, Share};
 use serde::{Deserialize, Serialize};
@@ -12,17 +12,17 @@ use std::sync::Arc;
 pub struct ContainerId(Arc<str>);
 
 impl ContainerId {
-    /// Wraps the identifier as the runtime spells it.
+    /// Wraps an identifier as spelled by the runtime.
     pub fn new(id: &str) -> Self {
         ContainerId(id.into())
     }
 
-    /// The whole identifier.
+    /// Returns the whole identifier.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Twelve characters, as `docker ps` prints them; a scope's id whole.
+    /// Returns twelve characters, as printed by `docker ps`; the id of a scope is returned whole.
     pub fn short(&self) -> &str {
         if self.0.starts_with("scope:") { &self.0 } else { self.0.get(..12).unwrap_or(&self.0) }
     }
@@ -34,17 +34,17 @@ impl fmt::Display for ContainerId {
     }
 }
 
-/// What runs the container.
+/// The runtime of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Runtime {
     /// An engine that speaks the Docker Engine API.
     Docker,
-    /// A command in a cgroup of its own, started by `flowctl run`.
+    /// A command in its own cgroup, started by `flowctl run`.
     Scope,
 }
 
-/// Whether the container's processes can run at all.
+/// Whether the processes of a container can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunState {
@@ -54,23 +54,23 @@ pub enum RunState {
     Paused,
 }
 
-/// Why the governor keeps its hands off a container that it watches.
+/// Why the governor leaves an observed container alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hold {
-    /// An operator said `flowctl release`.
+    /// An operator ran `flowctl release`.
     Operator,
-    /// Somebody else changed a limit: it is theirs. The text names the file, our value and theirs.
+    /// Someone else changed a limit, so flowcon no longer writes it. The text names the file, our value and the value found.
     Foreign(String),
-    /// The daemon just started, or found the container already running: observe one full interval first.
+    /// The daemon has just started, or found the container already running: one full interval is observed first.
     Settling,
     /// The limits could not be written or read back. The text says what failed.
     Unwritable(String),
 }
 
-/// Limits in the engine's own numbers, as `inspect` shows them; 0 = never set, −1 = set to unlimited.
+/// Limits in the units of the engine, as shown by `docker inspect`; 0 = never set, −1 = set to unlimited.
 ///
-/// Kept beside [`super::Limits`] because those are rounded to the governor's units: restoring 777 `cpu_shares` needs the 777.
+/// Kept beside [`super::Limits`], which is rounded to the governor's units: restoring 777 `cpu_shares` needs the exact number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineLimits {
     /// `HostConfig.CpuShares`.
@@ -89,17 +89,17 @@ pub struct EngineLimits {
     pub blkio_weight: i64,
 }
 
-/// Which engine a container is in. What another engine does not know may well exist.
+/// Identifies an engine. A container that one engine does not know may exist on another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineMark {
-    /// What the engine calls itself, where that stays the same.
+    /// The id of the engine, if it does not change between restarts.
     pub id: Option<String>,
-    /// Its socket, without symbolic links.
+    /// The path of its socket, symbolic links resolved.
     pub socket: String,
 }
 
 impl EngineMark {
-    /// Whether these are two engines. An id counts before a socket, which may have moved.
+    /// Whether these are two different engines. Ids are compared first, because a socket may have moved.
     pub fn is_other(&self, other: &EngineMark) -> bool {
         match (&self.id, &other.id) {
             (Some(id), Some(other)) => id != other,
@@ -108,17 +108,17 @@ impl EngineMark {
     }
 }
 
-/// The share of the node that the owner allows, from `flowcon.min-share` and `flowcon.max-share`.
+/// The range of shares that the owner allows, from `flowcon.min-share` and `flowcon.max-share`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
-    /// Never plan less than this (0 = no bound of the owner's).
+    /// The smallest share to plan (0 = no bound).
     pub min: Share,
-    /// Never plan more than this (1 = no bound of the owner's).
+    /// The largest share to plan (1 = no bound).
     pub max: Share,
 }
 
 impl Bounds {
-    /// The one share that both bounds say, as a pin does.
+    /// Returns the share if both bounds are equal, as for a pinned container.
     pub fn fixed(self) -> Option<Share> {
         (self.min == self.max && self.min > Share::NONE).then_some(self.min)
     }
@@ -130,41 +130,41 @@ impl Default for Bounds {
     }
 }
 
-/// An operator's word that a container without the label is governed all the same.
+/// An operator's request to govern a container without the label.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adoption {
-    /// The container's name then.
+    /// The name of the container at that time.
     pub name: String,
-    /// When, Unix time in milliseconds.
+    /// Time of the request, Unix time in milliseconds.
     pub unix_ms: u64,
-    /// The `flowcon.*` labels that it is taken to have, besides its own.
+    /// `flowcon.*` labels that the container is treated as having, in addition to its own labels.
     pub labels: BTreeMap<String, String>,
 }
 
-/// What the container's `flowcon.*` labels ask for, already parsed; see `config::labels`.
+/// The parsed `flowcon.*` labels of a container; see `config::labels`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Directives {
     /// `flowcon.min-share`, `flowcon.max-share`.
     pub bounds: Bounds,
     /// `flowcon.weight`: importance relative to other jobs, 1 by default, 0.01 ..= 100.
     pub weight: f64,
-    /// `flowcon.log`: a file (or directory) inside the container instead of its output.
+    /// `flowcon.log`: a file (or directory) inside the container that is read instead of its output.
     pub log: Option<String>,
     /// `flowcon.metric`: the name of the evaluation function.
     pub metric: Option<String>,
     /// `flowcon.direction`.
     pub direction: Option<Direction>,
-    /// `flowcon.pattern`: a regular expression with the groups `value`, optional `current` and `total`.
+    /// `flowcon.pattern`: a regular expression with the group `value` and the optional groups `current` and `total`.
     pub pattern: Option<String>,
-    /// `flowcon.total`: how many progress units the job will do.
+    /// `flowcon.total`: total number of progress units.
     pub total: Option<f64>,
     /// `flowcon.unit`: the name of a progress unit.
     pub unit: Option<String>,
-    /// `flowcon.ignore`: metric names that are never the evaluation function.
+    /// `flowcon.ignore`: metric names that are never used as the evaluation function.
     pub ignore: Vec<String>,
-    /// `flowcon.memory-floor`: never squeeze below this.
+    /// `flowcon.memory-floor`: memory is never squeezed below this.
     pub memory_floor: Option<Bytes>,
-    /// `flowcon.deadline`: how long after its start it should be done, a soft hint.
+    /// `flowcon.deadline`: time after its start by which the job should be done, a soft hint.
     pub deadline: Option<Millis>,
 }
 

@@ -1,8 +1,8 @@
-//! What happened, for `flowctl events` and the SSE stream: small, numbered, kept for a while.
+//! Events for `flowctl events` and the SSE stream: small, numbered, and kept for a limited time.
 
 use serde::{Deserialize, Serialize};
 
-/// The kinds of things that happen.
+/// The kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
@@ -14,11 +14,11 @@ pub enum EventKind {
     List,
     /// A limit was written.
     Limit,
-    /// A container is left alone from now on, or no longer.
+    /// A container was put on hold or released from it.
     Hold,
     /// A runtime was connected or lost.
     Runtime,
-    /// An operator's command was carried out.
+    /// An operator's command was executed.
     Command,
     /// A notice was raised.
     Notice,
@@ -26,19 +26,19 @@ pub enum EventKind {
     Holdback,
 }
 
-/// One thing that happened.
+/// One event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Counts up by one from 1 since the daemon started.
+    /// Number of the event, from 1 since the daemon started.
     pub sequence: u64,
     /// Unix time in milliseconds.
     pub unix_ms: u64,
-    /// What kind.
+    /// Kind of the event.
     pub kind: EventKind,
-    /// The container's id, where it is about one.
+    /// Id of the container, if the event concerns one.
     pub container: Option<String>,
-    /// The container's name, where it is about one.
+    /// Name of the container, if the event concerns one.
     pub name: Option<String>,
-    /// In words.
+    /// The event in words.
     pub text: String,
 }

@@ -1,21 +1,21 @@
-//! How much work a job has ahead, as the governor of its node foresees it: what a cluster decides with.
+//! The work that a job has left, as forecast by the governor of its node. Input of cluster decisions.
 
 use super::Estimate;
 use serde::{Deserialize, Serialize};
 
-/// CPU-seconds that a job has ahead.
+/// The work that a job has left, in CPU-seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkForecast {
-    /// CPU-seconds to its end.
+    /// CPU-seconds to the end of the job.
     pub to_end: Estimate,
-    /// CPU-seconds that it had used when this was foreseen.
+    /// CPU-seconds that the job had used when the forecast was made.
     pub used: f64,
-    /// CPU-seconds of a progress unit.
+    /// CPU-seconds per progress unit.
     pub per_unit: f64,
 }
 
 impl WorkForecast {
-    /// The same once the job has used `used` CPU-seconds. A job that has used more than was foreseen goes on for a part of a unit.
+    /// Returns the forecast once the job has used `used` CPU-seconds. A job that has used more than forecast has a tenth of a unit left.
     pub fn after(self, used: f64) -> WorkForecast {
         let done = (used - self.used).max(0.0);
         let left = |work: f64| (work - done).max(0.1 * self.per_unit);

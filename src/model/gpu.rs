@@ -1,74 +1,74 @@
-//! The GPUs of a node, and what a job has of them. Missing is a value: an old driver does not know each number.
+//! The GPUs of a node, and their use by each job. Readings are optional because old drivers lack some of them.
 
 use super::{Bytes, Millis};
 use serde::{Deserialize, Serialize};
 
-/// One GPU, as its driver last described it.
+/// One GPU, as last reported by its driver.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gpu {
-    /// The driver's number; another boot may count differently.
+    /// Index given by the driver; it may differ after a reboot.
     pub index: u32,
-    /// Its identity.
+    /// UUID of the GPU.
     pub uuid: String,
-    /// Its model: `NVIDIA A100-SXM4-40GB`.
+    /// Model of the GPU, for example `NVIDIA A100-SXM4-40GB`.
     pub name: String,
-    /// How old this reading is.
+    /// Age of this reading.
     pub age: Millis,
-    /// Part of the time in which a kernel ran, 0 ..= 1.
+    /// Fraction of time in which a kernel ran, 0 ..= 1.
     pub busy: Option<f64>,
-    /// Memory in use, by whomever.
+    /// Memory in use by all processes.
     pub memory_used: Option<Bytes>,
-    /// Memory in all.
+    /// Total memory.
     pub memory_total: Option<Bytes>,
     /// Power drawn, in watts.
     pub power: Option<f64>,
-    /// Power that it may draw, in watts.
+    /// Power limit, in watts.
     pub power_limit: Option<f64>,
     /// Temperature of the chip, in degrees Celsius.
     pub temperature: Option<f64>,
-    /// Clock of its processors, in MHz.
+    /// SM clock, in MHz.
     pub sm_clock: Option<f64>,
-    /// Clock of its memory, in MHz.
+    /// Memory clock, in MHz.
     pub memory_clock: Option<f64>,
     /// Memory errors that could not be corrected, since the driver was loaded: a counter.
     pub uncorrected_errors: Option<u64>,
-    /// The instances that it is divided into (MIG); empty = it is whole.
+    /// Its MIG instances; empty = the GPU is not divided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<GpuInstance>,
 }
 
-/// One part of a divided GPU (MIG).
+/// One MIG instance of a divided GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuInstance {
-    /// Its number on its GPU.
+    /// Index of the instance on its GPU.
     pub index: u32,
-    /// Its identity.
+    /// UUID of the instance.
     pub uuid: String,
     /// Memory in use.
     pub memory_used: Option<Bytes>,
-    /// Memory in all.
+    /// Total memory.
     pub memory_total: Option<Bytes>,
 }
 
-/// What one job has of one GPU, or of one instance of it.
+/// What one job uses of one GPU, or of one MIG instance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuUse {
-    /// The GPU's number.
+    /// Index of the GPU.
     pub gpu: u32,
-    /// The instance's number, on a divided GPU.
+    /// Index of the instance, on a divided GPU.
     pub instance: Option<u32>,
-    /// Identity of the GPU or the instance.
+    /// UUID of the GPU or of the instance.
     pub uuid: String,
-    /// Part of the GPU's time, 0 ..= 1; all jobs' together are at most what the GPU was busy. Unknown on a divided GPU.
+    /// Fraction of the GPU's time, 0 ..= 1; the sum over all jobs is at most the GPU's busy time. Unknown on a divided GPU.
     pub share: Option<f64>,
-    /// The GPU's memory that its processes hold.
+    /// GPU memory held by the job's processes.
     pub memory: Option<Bytes>,
-    /// Its processes that use the GPU.
+    /// Number of the job's processes that use the GPU.
     pub processes: u32,
 }
 
 impl GpuUse {
-    /// These parts together: GPU time as a number of whole GPUs, where it is known of each, and memory.
+    /// Returns the sum of these parts: GPU time as a number of whole GPUs, if it is known for every part, and memory.
     pub fn sum(parts: &[GpuUse]) -> (Option<f64>, Option<Bytes>) {
         let time = parts.iter().map(|part| part.share).collect::<Option<Vec<f64>>>();
         let held: Vec<u64> = parts.iter().filter_map(|part| Some(part.memory?.0)).collect();

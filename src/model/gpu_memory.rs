@@ -1,38 +1,38 @@
-//! Whose memory would not fit on one GPU beside whose, told before it is tried.
+//! Finds jobs that would not fit on one GPU together, before they are placed there.
 //!
-//! A job holds on a GPU what it has ever needed there, because frameworks keep what they once had: what is held now is what it takes to run
-//! it. Two jobs that hold more together than a GPU has cannot share it; on a GPU that is nearly full whoever needs more fails.
+//! A job is assumed to need the GPU memory that it holds now, because frameworks keep memory that they have once allocated. Two jobs that
+//! together hold more memory than a GPU has cannot share it. On a GPU that is nearly full, the next job that needs more memory fails.
 
 use super::{Bytes, Gpu, GpuUse};
 
-/// Less than this part of a GPU's memory left is nearly full.
+/// A GPU with less than this fraction of its memory free is nearly full.
 const NEARLY_FULL: f64 = 0.05;
 
-/// Two jobs that do not fit on one GPU.
+/// A job that does not fit on a GPU beside another one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoRoom {
-    /// The other job.
+    /// Name of the other job.
     pub beside: String,
-    /// The other job's GPU.
+    /// Index of the other job's GPU.
     pub gpu: u32,
-    /// What both hold together.
+    /// Memory that both jobs hold together.
     pub together: Bytes,
-    /// What the GPU, or the instance of it, has.
+    /// Memory of the GPU, or of the MIG instance.
     pub total: Bytes,
 }
 
-/// Beside which of the `others`, on their GPUs, a job that holds `mine` would not fit. With whom it shares a GPU now it fits there.
+/// Returns those of the `others` beside which, on their GPUs, a job that holds `mine` would not fit. Jobs that share a GPU now fit there.
 pub fn no_room<'a>(
     mine: &[GpuUse],
     others: impl Iterator<Item = (&'a str, &'a [GpuUse])>,
     gpus: &[Gpu],
 ) -> Vec<NoRoom> {
-    let Some(needs) = mine.iter().filter_map(|part| part.memory).max() else { return Vec::new() };
+    let Some(needed) = mine.iter().filter_map(|part| part.memory).max() else { return Vec::new() };
     let place = |part: &GpuUse| (part.gpu, part.instance);
     let against = |(name, parts): (&'a str, &'a [GpuUse])| {
         let apart = parts.iter().filter(|part| !mine.iter().any(|own| place(own) == place(part)));
         let too_much = apart.filter_map(|part| {
-            let (total, together) = (total(part, gpus)?, Bytes(needs.0.saturating_add(part.memory?.0)));
+            let (total, together) = (total(part, gpus)?, Bytes(needed.0.saturating_add(part.memory?.0)));
             (together > total).then(|| NoRoom { beside: name.to_owned(), gpu: part.gpu, together, total })
         });
         too_much.max_by_key(|no_room| no_room.together)
@@ -40,7 +40,7 @@ pub fn no_room<'a>(
     others.filter_map(against).collect()
 }
 
-/// The GPUs of a job that it shares with one of the `others` and that have hardly any memory left, in words; `None` = none.
+/// Describes the GPUs that a job shares with one of the `others` and that are nearly full; `None` = there are none.
 pub fn nearly_full<'a>(mine: &[GpuUse], others: impl Iterator<Item = &'a [GpuUse]>, gpus: &[Gpu]) -> Option<String> {
     let others: Vec<&[GpuUse]> = others.collect();
     let is_shared = |part: &GpuUse| {
@@ -50,7 +50,7 @@ pub fn nearly_full<'a>(mine: &[GpuUse], others: impl Iterator<Item = &'a [GpuUse
     let places: Vec<String> = full.map(|part| part.gpu.to_string()).collect();
     (!places.is_empty()).then(|| {
         format!(
-            "GPU {} is nearly full, and it shares it: whichever job needs more memory there fails; `flowctl status -o wide` shows who holds it",
+            "GPU {} is nearly full and shared: the next job that needs more memory there fails; `flowctl status -o wide` shows which jobs hold it",
             places.join(", ")
         )
     })
@@ -69,7 +69,7 @@ fn total(part: &GpuUse, gpus: &[Gpu]) -> Option<Bytes> {
     }
 }
 
-/// What is in use of the memory there, and what there is.
+/// Returns the memory in use on the GPU or instance, and its total memory.
 fn memory(part: &GpuUse, gpus: &[Gpu]) -> Option<(Bytes, Bytes)> {
     let gpu = gpus.iter().find(|gpu| gpu.index == part.gpu)?;
     let used = match part.instance {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn who_would_not_fit_beside_whom_is_told_and_who_shares_a_gpu_fits() {
+    fn jobs_that_do_not_fit_together_are_found_and_jobs_that_share_a_gpu_fit() {
         let (mine, large, small, neighbour) = (held(0, 24), held(1, 20), held(1, 8), held(0, 30));
         let others = [("large", &large[..]), ("small", &small[..]), ("neighbour", &neighbour[..])];
         let found = no_room(&mine, others.into_iter(), &gpus([39, 28]));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_not_told() {
+    fn unknown_memory_never_counts_as_too_much() {
         let unknown = vec![GpuUse { gpu: 1, ..GpuUse::default() }];
         assert_eq!(no_room(&held(0, 40), [("b", &unknown[..])].into_iter(), &gpus([40, 40])), []);
         assert_eq!(no_room(&unknown, [("b", &held(0, 40)[..])].into_iter(), &gpus([40, 40])), []);
@@ -117,10 +117,10 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_that_is_nearly_full_is_told_to_those_who_share_it() {
-        let told = |used, other| nearly_full(&held(0, 20), [&held(other, 18)[..]].into_iter(), &gpus([used, 0]));
-        assert!(told(39, 0).is_some_and(|words| words.starts_with("GPU 0 is nearly full")));
-        assert_eq!(told(30, 0), None);
-        assert_eq!(told(39, 1), None, "alone on it");
+    fn a_nearly_full_gpu_is_reported_to_the_jobs_that_share_it() {
+        let words = |used, other| nearly_full(&held(0, 20), [&held(other, 18)[..]].into_iter(), &gpus([used, 0]));
+        assert!(words(39, 0).is_some_and(|words| words.starts_with("GPU 0 is nearly full")));
+        assert_eq!(words(30, 0), None);
+        assert_eq!(words(39, 1), None, "alone on it");
     }
 }

@@ -1,6 +1,6 @@
-//! What was: jobs, samples of theirs, the node and its events, as the history keeps them and gives them out.
+//! Records of the history: jobs, their samples, the node and its events.
 //!
-//! A sample is kept when it differs from the one before beyond noise; until the next one it stands. Counters (CPU time, progress) are
+//! A sample is kept if it differs from the one before by more than noise, and it is valid until the next one. CPU time and progress are
 //! kept as counters, so that sums over any span stay exact however few samples are kept.
 
 use super::{
@@ -11,73 +11,73 @@ use super::{
 /// One run of one container.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobRecord {
-    /// The history's own number, counted up in the order in which jobs were found.
+    /// Number of the job in the history, in the order in which jobs were found.
     pub number: u64,
-    /// The runtime's identifier; a container that was started again has several jobs.
+    /// Id given by the runtime; a container that was started more than once has several jobs.
     pub id: ContainerId,
-    /// As its user knew it.
+    /// Name of the container.
     pub name: String,
-    /// What ran it.
+    /// Its runtime.
     pub runtime: Runtime,
-    /// When it started, Unix time in milliseconds.
+    /// Start of the job, Unix time in milliseconds.
     pub started_unix_ms: u64,
-    /// When the first sample was kept.
+    /// Time of the first sample.
     pub first_unix_ms: u64,
-    /// When the last sample was kept.
+    /// Time of the last sample.
     pub last_unix_ms: u64,
-    /// When it ended; `None` = it runs, or nobody saw it end yet.
+    /// Time of the end; `None` = it is running, or its end has not been observed.
     pub ended_unix_ms: Option<u64>,
-    /// The exit code that its runtime told; `None` = it runs, or nobody told.
+    /// Exit code reported by the runtime; `None` = it is running, or no code was reported.
     pub exit_code: Option<i32>,
     /// Its CPU weight before the first change.
     pub original_weight: Option<CpuWeight>,
-    /// The evaluation function's name.
+    /// Name of the evaluation function.
     pub metric: Option<String>,
-    /// Which way it improves.
+    /// Direction in which it improves.
     pub direction: Option<Direction>,
-    /// What its progress counts.
+    /// The unit of its progress.
     pub unit: Option<ProgressUnit>,
-    /// How many units it is to do.
+    /// Total number of progress units.
     pub total: Option<f64>,
 }
 
-/// What stood for one job from one instant on.
+/// The values of one job from one instant on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// [`JobRecord::number`].
     pub job: u64,
-    /// When, Unix time in milliseconds.
+    /// Time of the sample, Unix time in milliseconds.
     pub unix_ms: u64,
     /// CPU time used since its start.
     pub cpu: Option<CpuTime>,
     /// Memory charged.
     pub memory: Option<Bytes>,
-    /// GPU time had, as a number of whole GPUs: 1.5 = one and a half.
+    /// GPU time used, as a number of whole GPUs: 1.5 = one and a half.
     pub gpus: Option<f64>,
-    /// GPU memory held, on all its GPUs.
+    /// GPU memory held, on all GPUs of the job.
     pub gpu_memory: Option<Bytes>,
-    /// The latest evaluation, six digits; may be NaN or infinite.
+    /// Latest evaluation, to six digits; may be NaN or infinite.
     pub value: Option<f64>,
     /// Progress units done.
     pub progress: Option<f64>,
-    /// Part of the final improvement had, from the fitted curve, 0 ..= 1.
+    /// Fraction of the final improvement reached, from the fitted curve, 0 ..= 1.
     pub quality: Option<f64>,
-    /// The CPU weight that stood.
+    /// The CPU weight in force.
     pub weight: Option<CpuWeight>,
-    /// Whether its processes could run.
+    /// Whether the job's processes could run.
     pub state: RunState,
     /// Why its limits were left alone, if they were.
     pub hold: Option<Hold>,
     /// The decision in force, once there was one.
     pub decision: Option<DecisionRecord>,
-    /// Kept for ever: the decision, the hold or the state changed here, or it is the first or the last one.
+    /// Kept for ever: the decision, the hold or the state changed here, or it is the first or the last sample.
     pub is_turn: bool,
 }
 
 /// A decision that was in force.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecisionRecord {
-    /// The list, under a policy with lists.
+    /// List of the job, under a policy with lists.
     pub list: Option<List>,
     /// Growth efficiency per node-CPU-second.
     pub growth: Option<f64>,
@@ -85,20 +85,20 @@ pub struct DecisionRecord {
     pub limit: Share,
     /// The part of the node that it got when every container wanted more.
     pub share: Share,
-    /// Why.
+    /// The reason for the decision.
     pub reason: Reason,
 }
 
-/// The node from one instant on.
+/// Readings of the node from one instant on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeSample {
-    /// When, Unix time in milliseconds.
+    /// Time of the reading, Unix time in milliseconds.
     pub unix_ms: u64,
-    /// Cores that might be used.
+    /// Usable cores.
     pub cores: f64,
-    /// The interval between decisions.
+    /// Interval between decisions.
     pub interval: Millis,
-    /// Whether an operator had paused everything.
+    /// Whether an operator had paused governing.
     pub paused: bool,
     /// Node-wide pressure.
     pub pressure: Pressure,
@@ -110,98 +110,98 @@ pub struct NodeSample {
     pub growth_threshold: f64,
 }
 
-/// A block of time with a holdback, and what the jobs got in it from its wash-out to its end.
+/// A block of time of the holdback experiment, and the CPU time of each job in it after the wash-out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockRecord {
-    /// When it began, Unix time in milliseconds.
+    /// Start of the block, Unix time in milliseconds.
     pub from_unix_ms: u64,
-    /// When it ended.
+    /// End of the block, Unix time in milliseconds.
     pub until_unix_ms: u64,
-    /// Whether every job had its original limits.
+    /// Whether it was a control period: every job had its original limits.
     pub plain: bool,
-    /// How long it was looked at, from the wash-out on.
+    /// Time measured: from the wash-out to the end.
     pub span: Millis,
-    /// What each job got that nobody held.
+    /// The CPU time of each job that was not on hold.
     pub work: Vec<BlockWork>,
 }
 
-/// What one job got in a block.
+/// The CPU time of one job in a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockWork {
     /// [`JobRecord::number`].
     pub job: u64,
-    /// The CPU time that it used while the block was looked at.
+    /// CPU time used while the block was measured.
     pub cpu: CpuTime,
 }
 
-/// A span of time, Unix milliseconds, both ends included.
+/// A span of time in Unix milliseconds, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// From here.
+    /// Start.
     pub since: u64,
-    /// To here.
+    /// End.
     pub until: u64,
 }
 
-/// What may be asked of the history. Answers are pages: each has so many rows at most and says where the next one begins.
+/// A query to the history. Answers are pages: each has at most `limit` rows and says whether there are more.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HistoryQuery {
-    /// Jobs that lived within a span, with their last sample, in the order of their numbers.
+    /// Jobs that lived within a span, each with its last sample, ordered by number.
     Jobs {
-        /// When.
+        /// The span.
         span: Span,
-        /// Name, id, or the beginning of an id; `None` = all.
+        /// Name, id, or prefix of an id; `None` = all jobs.
         job: Option<String>,
-        /// Only numbers above this.
+        /// Only jobs with a larger number.
         after: u64,
-        /// Rows at most.
+        /// Maximum number of rows.
         limit: usize,
     },
-    /// Samples within a span, and the last one before it, job by job.
+    /// Samples within a span and the last sample before it, job by job.
     Samples {
-        /// When.
+        /// The span.
         span: Span,
-        /// Name, id, or the beginning of an id: the newest that fits; `None` = all.
+        /// Name, id, or prefix of an id: selects the newest match; `None` = all jobs.
         job: Option<String>,
-        /// One sample for each so long a time is enough.
+        /// At most one sample per this time.
         every: Option<Millis>,
-        /// Only what comes after this job's sample of this time.
+        /// Only samples after the sample of this job number and time.
         after: Option<(u64, u64)>,
-        /// Rows at most.
+        /// Maximum number of rows.
         limit: usize,
     },
-    /// The node within a span, and the last reading before it.
+    /// Readings of the node within a span, and the last reading before it.
     Node {
-        /// When.
+        /// The span.
         span: Span,
-        /// Rows at most: what is more is thinned evenly.
+        /// Maximum number of rows; more rows are thinned evenly.
         limit: usize,
     },
-    /// Blocks of time that lie within a span, with a holdback.
+    /// Blocks of the holdback experiment that lie within a span.
     Blocks {
-        /// When.
+        /// The span.
         span: Span,
-        /// Only what began after this, Unix milliseconds.
+        /// Only blocks that began after this, Unix time in milliseconds.
         after: u64,
-        /// Blocks at most.
+        /// Maximum number of blocks.
         limit: usize,
     },
-    /// What happened within a span.
+    /// Events within a span.
     Events {
-        /// When.
+        /// The span.
         span: Span,
-        /// The container's name, id or the beginning of its id; `None` = all.
+        /// Name, id, or prefix of an id of the container; `None` = all events.
         job: Option<String>,
-        /// Only sequences above this.
+        /// Only events with a larger sequence number.
         after: u64,
-        /// Rows at most.
+        /// Maximum number of rows.
         limit: usize,
     },
-    /// What stood for a job at one instant.
+    /// The values of a job at one instant.
     At {
-        /// Name, id, or the beginning of an id: the newest that had started by then.
+        /// Name, id, or prefix of an id: selects the newest job that had started by then.
         job: String,
-        /// When.
+        /// The instant, Unix time in milliseconds.
         unix_ms: u64,
     },
 }
@@ -209,31 +209,31 @@ pub enum HistoryQuery {
 /// The answer to a [`HistoryQuery`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum HistoryAnswer {
-    /// To [`HistoryQuery::Jobs`]; whether there are more.
+    /// Answers [`HistoryQuery::Jobs`]; the flag says whether there are more.
     Jobs(Vec<(JobRecord, Option<Sample>)>, bool),
-    /// To [`HistoryQuery::Samples`]; whether there are more.
+    /// Answers [`HistoryQuery::Samples`]; the flag says whether there are more.
     Samples(Vec<Sample>, bool),
-    /// To [`HistoryQuery::Node`].
+    /// Answers [`HistoryQuery::Node`].
     Node(Vec<NodeSample>),
-    /// To [`HistoryQuery::Blocks`]; whether there are more.
+    /// Answers [`HistoryQuery::Blocks`]; the flag says whether there are more.
     Blocks(Vec<BlockRecord>, bool),
-    /// To [`HistoryQuery::Events`]; whether there are more. Their sequences count since the history began.
+    /// Answers [`HistoryQuery::Events`]; the flag says whether there are more. Sequence numbers count from the start of the history.
     Events(Vec<Event>, bool),
-    /// To [`HistoryQuery::At`].
+    /// Answers [`HistoryQuery::At`].
     At(Box<JobSnapshot>),
 }
 
-/// What stood for a job at one instant.
+/// The values of a job at one instant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobSnapshot {
-    /// Whose.
+    /// The job.
     pub job: JobRecord,
-    /// What stood then: kept at that instant or before it.
+    /// The sample in force: the last one kept at or before the instant.
     pub sample: Sample,
-    /// The sample kept before that.
+    /// The sample before that one.
     pub earlier: Option<Sample>,
-    /// The sample that took its place.
+    /// The sample after it.
     pub later: Option<Sample>,
-    /// The node then.
+    /// The reading of the node in force.
     pub node: Option<NodeSample>,
 }

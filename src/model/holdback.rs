@@ -1,19 +1,20 @@
-//! The blocks of time of a holdback: in plain ones every job has what plain sharing gives it, so that governing can be measured.
+//! Blocks of time of the holdback experiment: in control periods every job has its original limits, so that the effect of governing can be
+//! measured.
 
 use super::Millis;
 use serde::{Deserialize, Serialize};
 
-/// The block of time that is now.
+/// The current block of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoldbackBlock {
-    /// Whether every job has its original limits in it.
+    /// Whether it is a control period: every job has its original limits.
     pub plain: bool,
-    /// When it began, Unix time in milliseconds.
+    /// Start of the block, Unix time in milliseconds.
     pub from_unix_ms: u64,
-    /// From here on it is measured: what the block before left behind is over.
+    /// Start of the measurement, after the wash-out of the previous block's effects, Unix time in milliseconds.
     pub washed_unix_ms: u64,
-    /// When it ends, Unix time in milliseconds.
+    /// End of the block, Unix time in milliseconds.
     pub until_unix_ms: u64,
-    /// When it ends, on the observer's clock.
+    /// End of the block, on the observer's clock.
     pub until: Millis,
 }

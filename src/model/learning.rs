@@ -1,9 +1,9 @@
-//! What a job's log says about its learning: evaluations, progress, and the shape of its curve.
+//! What a job's log says about its training: evaluations, progress, and the shape of the learning curve.
 
 use super::Millis;
 use serde::{Deserialize, Serialize};
 
-/// Which way the evaluation function improves.
+/// The direction in which the evaluation function improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
@@ -14,7 +14,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// How much better `new` is than `old`, in the metric's own unit (negative = worse).
+    /// Returns by how much `new` is better than `old`, in the metric's unit (negative = worse).
     pub fn improvement(self, old: f64, new: f64) -> f64 {
         match self {
             Direction::Down => old - new,
@@ -26,18 +26,18 @@ impl Direction {
 /// One printed value of the evaluation function [E].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// When the line was read.
+    /// Time at which the line was read.
     pub at: Millis,
     /// The value as printed; may be NaN or infinite.
     #[serde(with = "super::number")]
     pub value: f64,
-    /// The progress counter that belongs to this value, as printed.
+    /// The progress counter that belongs to the value, as printed.
     pub current: Option<f64>,
-    /// The counter's total, as printed.
+    /// The total of the counter, as printed.
     pub total: Option<f64>,
 }
 
-/// What one step of the progress counter is.
+/// The unit of the progress counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProgressUnit {
@@ -47,7 +47,7 @@ pub enum ProgressUnit {
     Step,
     /// An iteration of an algorithm.
     Iteration,
-    /// Hundredths of the whole.
+    /// A percentage of the whole.
     Percent,
     /// A boosting round.
     Round,
@@ -55,20 +55,20 @@ pub enum ProgressUnit {
     Sample,
 }
 
-/// How far the job says it is.
+/// The progress that the job reports.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// What is counted.
+    /// The unit.
     pub unit: ProgressUnit,
-    /// Units done, nested counters folded in (epoch 3 of 10 and batch 50 of 100 is 2.5).
+    /// Units done, with nested counters combined (epoch 3 of 10 and batch 50 of 100 is 2.5).
     pub current: f64,
-    /// Units to do; `None` where the log does not say.
+    /// Total units; `None` if the log does not state it.
     pub total: Option<f64>,
-    /// When this was read.
+    /// Time at which this was read.
     pub at: Millis,
 }
 
-/// A quantity that is not known exactly: low ≤ likely ≤ high covers about 80 %.
+/// A quantity that is not known exactly: low ≤ likely ≤ high, an interval that covers about 80 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// 10 % quantile.
@@ -79,17 +79,17 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// Where the job is on its learning curve.
+/// The phase of the learning curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// Too few evaluations to say.
+    /// Too few evaluations.
     Unknown,
-    /// Getting better.
+    /// Improving beyond the noise.
     Improving,
-    /// No gain beyond the noise for a while.
+    /// No improvement beyond the noise for a while.
     Plateau,
-    /// Getting worse beyond the noise, or no longer a number.
+    /// Worsening beyond the noise, or no longer a number.
     Diverging,
 }
 
@@ -103,80 +103,80 @@ pub struct Gain {
     pub amount: f64,
     /// End of the earlier of the two intervals.
     pub from: Millis,
-    /// End of the later one: the present tick.
+    /// End of the later interval: the current tick.
     pub to: Millis,
 }
 
-/// The fitted learning curve, against progress units (or printed evaluations, where the log counts nothing).
+/// The fitted learning curve over progress units (or over printed evaluations, if the log counts nothing).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// Where the job is.
+    /// The current phase.
     pub phase: Phase,
-    /// Share of the final improvement already had, 0 ..= 1.
+    /// Fraction of the final improvement reached, 0 ..= 1.
     pub quality: f64,
-    /// Units still to do until 95 % of the final improvement; zero when there.
+    /// Units left until 95 % of the final improvement; zero once it is reached.
     pub units_to_quality: Option<Estimate>,
 }
 
-/// Where a total is claimed.
+/// The source of a claimed total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimOrigin {
     /// The command line of one of the job's processes.
     Command,
-    /// The environment of one of them.
+    /// The environment of one of the processes.
     Environment,
-    /// A configuration file that a command line names.
+    /// A configuration file named on a command line.
     ConfigFile,
 }
 
-/// How long the job will train, as its command or its configuration has it, where the log does not say.
+/// The length of the training according to the job's command or configuration, for logs that do not state it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TotalClaim {
-    /// Units to do, in the units of [`Learning::progress`]; in printed evaluations, where the log counts nothing.
+    /// Total units, in the unit of [`Learning::progress`]; in printed evaluations, if the log counts nothing.
     pub total: f64,
-    /// The option or variable that says so, as written: `--epochs`.
+    /// The option or variable that sets it, as written: `--epochs`.
     pub key: String,
-    /// Where it stands.
+    /// Where it was found.
     pub origin: ClaimOrigin,
-    /// How sure it is that the key means this total, 0 ..= 1.
+    /// Confidence that the key means this total, 0 ..= 1.
     pub confidence: f64,
 }
 
-/// All that is known of the learning of one container at one instant, nearly all of it from its log.
+/// What is known about the training of one container at one instant, mostly from its log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Learning {
-    /// The evaluation function's name, where one was found.
+    /// Name of the evaluation function, if one was found.
     pub metric: Option<String>,
-    /// Which way it improves.
+    /// Direction in which it improves.
     pub direction: Option<Direction>,
-    /// How sure the reading is, 0 ..= 1.
+    /// Confidence of the reading, 0 ..= 1.
     pub confidence: f64,
     /// The latest value, as printed.
     pub latest: Option<Evaluation>,
-    /// Evaluations read since the container was found, and before on another node, if it moved with what was known of it.
+    /// Evaluations read since the container was found, plus those read on another node if it was moved together with its learning state.
     pub evaluations: u64,
     /// Gain since the previous interval with data; `None` = no data in this interval, which is unknown and not zero.
     pub gain: Option<Gain>,
     /// The progress counter.
     pub progress: Option<Progress>,
-    /// Progress units a second, observed lately.
+    /// Progress units per second, observed recently.
     pub units_per_second: Option<f64>,
-    /// Units still to do until completion, by the log's total or else by the claimed one; `None` where both are unknown. Before the
-    /// first line: as many as an earlier run did, or as are claimed in the unit that it counted.
+    /// Units left until completion, by the log's total or else by the claimed total; `None` if both are unknown. Before the first line of
+    /// the log: the total of an earlier run, or the claimed total in the unit that the earlier run counted.
     pub units_to_completion: Option<Estimate>,
-    /// The fitted curve, once there are enough evaluations; what earlier runs foretell, while there are none.
+    /// The fitted curve, once there are enough evaluations; until then, the curve forecast from earlier runs.
     pub curve: Option<Curve>,
-    /// Earlier runs of the same training that the curve leans on.
+    /// Number of earlier runs of the same training that the curve is based on.
     #[serde(default)]
     pub earlier_runs: usize,
-    /// CPU-seconds of a progress unit in the latest of them, what the start cost included; or else on the node from which it moved.
+    /// CPU-seconds per progress unit in the latest earlier run, start-up included, or on the node from which the job was moved.
     #[serde(default)]
     pub earlier_price: Option<f64>,
-    /// The total that the job's command claims, where its log does not say one and the job has not run past it.
+    /// The total claimed by the job's command, if the log does not state one and the job has not run past it.
     #[serde(default)]
     pub claim: Option<TotalClaim>,
-    /// All of it is as another node's daemon knew it when the job left there: nothing was read here yet.
+    /// Whether all of this comes from the daemon of the node that the job was moved from: nothing has been read here yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_carried: bool,
 }

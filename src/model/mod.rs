@@ -1,6 +1,6 @@
-//! Plain immutable data that the rooms exchange: what was observed, what is planned, and why.
+//! Plain immutable data shared by all modules: what was observed, what is planned, and why.
 //!
-//! Nothing here decides or acts. Units are types; a value that exists is valid. Imports: std and serde; regex-automata for what a pattern is.
+//! Nothing here decides or acts. Units are types; a value that exists is valid. Imports: std and serde; regex-automata for `pattern`.
 
 mod change;
 pub mod cluster;

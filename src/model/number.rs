@@ -1,4 +1,4 @@
-//! Numbers that may be NaN or infinite, in formats such as JSON that know neither: `"NaN"`, `"inf"`, `"-inf"`.
+//! Numbers that may be NaN or infinite, for formats such as JSON that have neither: `"NaN"`, `"inf"`, `"-inf"`.
 //!
 //! For `#[serde(with = "…")]`. Imports: std and serde only.
 

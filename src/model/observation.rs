@@ -1,4 +1,4 @@
-//! What was seen of the node at one instant. Missing is a value: every reading that can fail is an `Option`.
+//! The node as observed at one instant. Missing data is a value: every reading that can fail is an `Option`.
 
 use super::{
     Bounds, Bytes, ContainerId, CpuTime, CpuWeight, Gpu, GpuUse, Hold, HoldbackBlock, Learning, Millis, Place, Quota,
@@ -10,21 +10,21 @@ use std::sync::Arc;
 /// The whole node at one instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeObservation {
-    /// When it was observed.
+    /// Time of the observation.
     pub now: Millis,
-    /// Cores that may be used (fractions on a node that is itself limited).
+    /// Usable cores (a fraction on a node that is itself limited).
     pub cores: f64,
-    /// Idle time of each processor by its number, a counter; empty = unknown.
+    /// Idle time of each processor, by processor number, a counter; empty = unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub idle: Vec<CpuTime>,
     /// Main memory.
     pub memory: Bytes,
     /// Node-wide pressure.
     pub pressure: Pressure,
-    /// The block of time that it falls into, with a holdback.
+    /// The current block of the holdback experiment, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holdback: Option<HoldbackBlock>,
-    /// Its GPUs by their number; empty = none, or none that answers.
+    /// GPUs by index; empty = there are none, or the driver does not respond.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<Gpu>,
     /// The governed containers, ordered by id.
@@ -32,7 +32,7 @@ pub struct NodeObservation {
 }
 
 impl NodeObservation {
-    /// Whether this is a block of time in which nothing is governed.
+    /// Whether this is a control period, in which nothing is governed.
     pub fn is_plain(&self) -> bool {
         self.holdback.is_some_and(|block| block.plain)
     }
@@ -54,41 +54,41 @@ pub struct Pressure {
 pub struct ContainerObservation {
     /// Identity.
     pub id: ContainerId,
-    /// Name as its user knows it; two containers may share one.
+    /// Its name, which need not be unique.
     pub name: String,
-    /// What runs it.
+    /// Its runtime.
     pub runtime: Runtime,
-    /// When it started, on the observer's clock.
+    /// Start of the container, on the observer's clock.
     pub started: Millis,
     /// Whether its processes can run.
     pub state: RunState,
     /// Where it may run.
     #[serde(default)]
     pub place: Arc<Place>,
-    /// Why its limits must be left alone, if so.
+    /// Why its limits must be left alone, if they must.
     pub hold: Option<Hold>,
-    /// The owner's bounds.
+    /// The bounds set by the owner.
     pub bounds: Bounds,
-    /// The owner's weight, 1 by default.
+    /// The weight set by the owner, 1 by default.
     pub weight: f64,
-    /// Never squeeze its memory below this.
+    /// Memory is never squeezed below this.
     pub memory_floor: Option<Bytes>,
-    /// When it should be done, on the observer's clock: a soft hint of its owner's.
+    /// Time by which it should be done, on the observer's clock: a soft hint of the owner.
     pub deadline: Option<Millis>,
-    /// What it has used.
+    /// Resources used.
     pub usage: Usage,
-    /// What it has of which GPUs.
+    /// GPUs used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuUse>,
-    /// The limits that stand in its cgroup.
+    /// The current limits of its cgroup.
     pub limits: Limits,
     /// The limits before our first change.
     pub original: Limits,
-    /// What its log says.
+    /// What its log says about the training.
     pub learning: Learning,
 }
 
-/// Counters since the container's start, and gauges of now.
+/// Counters since the start of the container, and current gauges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time used, a counter.
@@ -97,22 +97,22 @@ pub struct Usage {
     pub throttled: Option<CpuTime>,
     /// Quota periods in which it was throttled (`nr_throttled`), a counter.
     pub throttled_periods: Option<u64>,
-    /// Memory charged now.
+    /// Memory charged.
     pub memory: Option<Bytes>,
-    /// Memory less inactive file cache, now.
+    /// Memory without inactive file cache.
     pub working_set: Option<Bytes>,
     /// Bytes read and written on block devices, a counter.
     pub block_io: Option<Bytes>,
     /// Bytes received and sent on its network interfaces, a counter.
     pub network_io: Option<Bytes>,
-    /// Its own pressure.
+    /// Pressure of this cgroup.
     pub pressure: Pressure,
 }
 
 /// Limits as read from a cgroup; `None` = the kernel has no such file, or it could not be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// `cpu.weight`, or `cpu.shares` on that scale.
+    /// `cpu.weight`, or `cpu.shares` converted to its scale.
     pub cpu_weight: Option<CpuWeight>,
     /// `cpu.max`; inner `None` = unlimited.
     #[serde(default, with = "super::unlimited")]

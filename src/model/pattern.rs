@@ -1,21 +1,22 @@
-//! What a `flowcon.pattern` may be: one definition for whoever checks labels and for whoever reads logs.
+//! A `flowcon.pattern` label: one definition for checking labels and for reading logs.
 //!
-//! Problem: anybody who may start a container writes one, and the lines that it is matched against too; a daemon that runs as root pays.
-//! The regex crate promises time in proportion to states of the pattern times bytes of the line, with no bound on either. Approach: a
-//! backtracker that enters each pair of a state and a byte once, and has room for [`STEPS`] pairs. So the worst line of the worst
-//! pattern takes less than a millisecond (`cargo bench --bench pattern` measures it), and the more states a pattern has, the less of a
-//! long line it sees; one that would see less than [`LINE_AT_LEAST`] is refused. Imports: regex-automata, the inside of regex.
+//! Problem: every user who may start a container can write a pattern and the lines that it is matched against, and the daemon that matches
+//! them runs as root. The regex crate guarantees time proportional to states of the pattern times bytes of the line, without a bound on
+//! either. Approach: a backtracker that enters each pair of a state and a byte once, with room for [`STEPS`] pairs. The worst line of the
+//! worst pattern thus takes less than a millisecond (measured by `cargo bench --bench pattern`). The more states a pattern has, the shorter
+//! the prefix of a long line that it is matched against; a pattern that would see less than [`LINE_AT_LEAST`] bytes is rejected. Imports:
+//! regex-automata, the engines behind regex.
 
 use regex_automata::nfa::thompson::backtrack::{self, BoundedBacktracker};
 use regex_automata::nfa::thompson::{self, BuildError};
 use regex_automata::util::syntax;
 use std::error::Error;
 
-/// Pairs of a state and a byte that matching a line may enter.
+/// Maximum number of pairs of a state and a byte that matching one line may enter.
 const STEPS: usize = 64 << 10;
-/// So much of a line every pattern must be able to see.
+/// Every pattern must be able to see this many bytes of a line.
 const LINE_AT_LEAST: usize = 256;
-/// While it is compiled a pattern takes no more bytes; one with as many states as are accepted is smaller.
+/// Size limit of a compiled pattern in bytes; a pattern with an accepted number of states is smaller.
 const COMPILED_AT_MOST: usize = 64 << 10;
 
 /// A valid pattern: it has a group `value`, and matching it is cheap.
@@ -25,7 +26,7 @@ pub struct Pattern {
     regex: BoundedBacktracker,
 }
 
-/// What a pattern found on a line.
+/// The groups that a pattern matched on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found<'a> {
     /// Group `value`.
@@ -43,10 +44,12 @@ impl PartialEq for Pattern {
 }
 
 impl Pattern {
+    /// Compiles an expression.
+    ///
     /// # Errors
-    /// In words for the owner: it is no regular expression, too large, or has no group `value`.
+    /// A message for the owner: not a regular expression, too large, or without a group `value`.
     pub fn new(expression: &str) -> Result<Pattern, String> {
-        // The classes of all scripts (\w, \d) are a hundred times larger than those of ASCII, and no log needs them in its numbers.
+        // Unicode classes (\w, \d) have a hundred times more states than ASCII classes, and numbers in logs do not need them.
         let syntax = syntax::Config::new().unicode(!expression.is_ascii()).utf8(false);
         let compiled = BoundedBacktracker::builder()
             .syntax(syntax)
@@ -63,12 +66,12 @@ impl Pattern {
         }
     }
 
-    /// What a line says. A match that the end of the part that is looked at may have cut says nothing.
+    /// Matches a line. A match that may have been truncated, because it ends where the inspected prefix ends, is ignored.
     pub fn find<'a>(&self, line: &'a [u8]) -> Option<Found<'a>> {
-        let looked_at = &line[..line.len().min(self.regex.max_haystack_len())];
+        let prefix = &line[..line.len().min(self.regex.max_haystack_len())];
         let mut groups = self.regex.create_captures();
-        self.regex.try_captures(&mut self.regex.create_cache(), looked_at, &mut groups).ok()?;
-        let is_cut = looked_at.len() < line.len() && groups.get_match()?.end() == looked_at.len();
+        self.regex.try_captures(&mut self.regex.create_cache(), prefix, &mut groups).ok()?;
+        let is_cut = prefix.len() < line.len() && groups.get_match()?.end() == prefix.len();
         let text = |name| groups.get_group_by_name(name).map(|span| &line[span.range()]);
         let found = Found { value: text("value")?, current: text("current"), total: text("total") };
         (!is_cut).then_some(found)
@@ -78,8 +81,8 @@ impl Pattern {
 fn too_large() -> String {
     let states = STEPS / LINE_AT_LEAST;
     format!(
-        "it is too large to be matched against every line: more than {states} states, where a{{9}} has nine; \
-         repeat less in it, or name the metric with flowcon.metric instead"
+        "it is too large to be matched against every line: it has more than {states} states (a{{9}} has nine); \
+         use smaller repetition counts, or name the metric with flowcon.metric instead"
     )
 }
 
@@ -88,7 +91,7 @@ fn in_words(error: &BuildError) -> String {
         return too_large();
     }
     let words = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-    let last = words.lines().last().unwrap_or("it is no regular expression").trim();
+    let last = words.lines().last().unwrap_or("not a regular expression").trim();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
@@ -102,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_is_valid_and_found() {
+    fn common_patterns_are_valid_and_match() {
         assert_eq!(value(r"loss=(?P<value>\S+)", "step 3 loss=0.5 lr=1"), Some("0.5"));
         let long = r"(?i)^\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d.*?epoch\s+(?P<current>\d+)\s*/\s*(?P<total>\d+).*?val[_ ]loss\s*[:=]\s*(?P<value>[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)";
         assert_eq!(value(long, "[2026-01-01 10:00:00,123] INFO Epoch 3/90 loss: 0.9 val_loss: 4.1e-2"), Some("4.1e-2"));
@@ -111,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused_with_the_reason_and_what_to_do() {
+    fn an_invalid_pattern_is_rejected_with_the_reason_and_the_next_step() {
         let refused = |expression: &str| Pattern::new(expression).expect_err("invalid");
         assert_eq!(refused("(unclosed"), "unclosed group");
         assert_eq!(refused("loss=.*"), "expected a regular expression with a group (?P<value>…)");
@@ -122,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_line_the_beginning_is_read_and_no_number_is_cut() {
+    fn a_long_line_is_read_up_to_a_limit_and_no_number_is_truncated() {
         let expression = r"loss=(?P<value>\S+)";
         let seen = Pattern::new(expression).expect("a valid pattern").regex.max_haystack_len();
         assert!(seen > 2000, "{seen} bytes");

@@ -1,4 +1,4 @@
-//! Where a container may run, and beside whom its weight counts: what contention domains are made of.
+//! Where a container may run, and the cgroup within which its weight counts: the basis of contention domains.
 
 use super::Quota;
 use serde::{Deserialize, Serialize};
@@ -6,44 +6,44 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Where a container may run. What could not be read is `None`, and then nothing is assumed to separate it from the others.
+/// Where a container may run. A value that could not be read is `None`; the container is then assumed to compete with all others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// Processors that its processes may run on: its effective cpuset, less what their affinity leaves out.
+    /// Processors that its processes may run on: its effective cpuset, restricted by their affinity.
     pub cpus: Option<Numbers>,
-    /// Memory nodes that they may allocate from.
+    /// NUMA nodes that they may allocate memory from.
     pub memory_nodes: Option<Numbers>,
-    /// The cgroup above its own. The kernel compares weights only between children of one cgroup.
+    /// Its parent cgroup. The kernel compares weights only between children of the same cgroup.
     pub parent: Option<Arc<str>>,
-    /// The weight of that cgroup among its own siblings, on the scale of `cpu.weight`.
+    /// The weight of the parent cgroup among its siblings, on the scale of `cpu.weight`.
     pub parent_weight: Option<u32>,
-    /// The tightest CPU quota on the cgroups above its own, which all of their children share.
+    /// The tightest CPU quota of its ancestor cgroups, which all of their children share.
     pub parent_quota: Option<Quota>,
 }
 
-/// Numbers of processors or memory nodes, as the kernel lists them: `0-3,8`.
+/// A set of processor or NUMA node numbers, in the list format of the kernel: `0-3,8`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Numbers {
-    /// Bit n of word n / 64; no empty word at the end.
+    /// Number n is bit n % 64 of word n / 64; the last word is not zero.
     words: Vec<u64>,
 }
 
 impl Numbers {
-    /// No machine has more; a list that names higher ones is not the kernel's.
+    /// One more than the largest valid number: no machine has more, so a list with higher numbers does not come from the kernel.
     const MOST: usize = 1 << 16;
 
-    /// How many there are.
+    /// Returns the number of elements.
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// Whether `number` is one of them.
+    /// Whether `number` is in the set.
     pub fn contains(&self, number: usize) -> bool {
         self.words.get(number / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
@@ -53,7 +53,7 @@ impl Numbers {
         self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
     }
 
-    /// In ascending order.
+    /// Returns the numbers in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
         (0..self.words.len() * 64).filter(|number| self.contains(*number))
     }
@@ -68,7 +68,7 @@ impl FromIterator<usize> for Numbers {
 }
 
 impl Extend<usize> for Numbers {
-    /// Numbers beyond what any machine has are left out.
+    /// Ignores numbers that are too large.
     fn extend<I: IntoIterator<Item = usize>>(&mut self, numbers: I) {
         for number in numbers.into_iter().filter(|number| *number < Numbers::MOST) {
             if self.words.len() <= number / 64 {
@@ -98,13 +98,13 @@ impl fmt::Display for Numbers {
     }
 }
 
-/// A list of numbers that cannot be read.
+/// A list of numbers that could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidNumbers(String);
 
 impl fmt::Display for InvalidNumbers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no list of processors; expected numbers and ranges, `0-3,8`", self.0)
+        write!(f, "{:?} is not a list of processors; expected numbers and ranges, such as `0-3,8`", self.0)
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read_and_written_as_the_kernel_does() {
+    fn lists_are_parsed_and_formatted_as_by_the_kernel() {
         for text in ["", "0", "0-3", "0,2-3,64-127", "5,7"] {
             assert_eq!(numbers(text).to_string(), text);
         }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_meet_where_they_have_a_number_in_common() {
+    fn two_sets_meet_if_they_have_a_number_in_common() {
         assert!(numbers("0-7").meets(&numbers("7,100")));
         assert!(!numbers("0-7").meets(&numbers("8-15,100")));
         assert!(!numbers("").meets(&numbers("")));

@@ -1,13 +1,13 @@
-//! What the governor wants. A plan leaves no choice to whoever carries it out.
+//! The decisions of the governor. A plan is complete: applying it involves no further decisions.
 
 use super::{Bytes, ContainerId, CpuWeight, Millis, Quota, Reason, Share};
 use serde::{Deserialize, Serialize};
 
-/// FlowCon's three lists.
+/// The three lists of FlowCon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum List {
-    /// Young, or growing fast [NL].
+    /// New, or growing fast [NL].
     New,
     /// Near convergence [WL].
     Watching,
@@ -18,7 +18,7 @@ pub enum List {
 /// Evaluation gained per unit of each resource [G, eq. 2]; `None` = not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GrowthEfficiency {
-    /// Per node-CPU-second: range of the evaluation gained in one second on all cores.
+    /// Per node-CPU-second: the fraction of the evaluation's range gained in one second on all cores.
     pub cpu: Option<f64>,
     /// Per second with the node's whole memory.
     pub memory: Option<f64>,
@@ -34,68 +34,70 @@ pub struct GrowthEfficiency {
 /// Decisions for the whole node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodePlan {
-    /// The observation's instant.
+    /// Time of the observation.
     pub at: Millis,
-    /// One for each observed container, in the observation's order.
+    /// One plan per observed container, in the order of the observation.
     pub containers: Vec<ContainerPlan>,
-    /// When to decide again, unless a container starts or ends before.
+    /// Time of the next decision, unless a container starts or ends before.
     pub next_tick: Millis,
-    /// The present interval [itval]; longer than the configured one while backing off.
+    /// The current interval [itval]; longer than the configured one while backing off.
     pub interval: Millis,
 }
 
 /// Decisions for one container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ContainerPlan {
-    /// Whose.
+    /// The container.
     pub id: ContainerId,
-    /// Its list. Under `flowcon` lists decide; under the other policies they are information. `None` in recordings of earlier versions.
+    /// Its list. Under `flowcon` the lists decide; under the other policies they are informational. `None` in recordings of earlier
+    /// versions.
     pub list: Option<List>,
-    /// Whom it competes with.
+    /// The containers that it competes with.
     #[serde(default)]
     pub contention: Contention,
     /// Its growth efficiency in the last measured interval.
     pub growth: GrowthEfficiency,
     /// The limit L in the policy's own terms: 1 = free competition.
     pub limit: Share,
-    /// The part of the node that it gets when every container wants more than that.
+    /// The part of the node that it gets if every container wants more than that.
     pub share: Share,
-    /// What must stand in the cgroup; `None` = leave everything as it is.
+    /// The limits to apply; `None` = no change.
     pub limits: Option<PlannedLimits>,
-    /// What it gets of its GPUs, under the default policy; empty = it has none.
+    /// Its shares of GPUs, under the default policy; empty = it uses none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuPlan>,
-    /// Why.
+    /// The reason for the decision.
     pub reason: Reason,
 }
 
-/// A container's part of one GPU, or of one instance of it.
+/// The share of one container of one GPU or MIG instance.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GpuPlan {
-    /// The GPU's number.
+    /// Index of the GPU.
     pub gpu: u32,
-    /// The instance's number, on a divided GPU.
+    /// Index of the instance, on a divided GPU.
     pub instance: Option<u32>,
-    /// Part of the GPU's time that it should have where all want more. Only what can share a GPU's time out makes it so.
+    /// Fraction of the GPU's time that it should get under contention. It takes effect only if GPU time can be divided on this node.
     pub share: Share,
-    /// Its place among those that this GPU limits, from 1; `None` = something else limits it, or nothing is known of its work.
+    /// Its rank among the containers limited by this GPU, from 1; `None` = something else limits it, or the work that it has left is
+    /// unknown.
     pub rank: Option<usize>,
-    /// How many this GPU limits.
+    /// Number of containers that this GPU limits.
     pub of: usize,
 }
 
-/// A container's contention domain: those that compete with it.
+/// The contention domain of a container: the containers that compete with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Contention {
-    /// Containers in the domain, itself included.
+    /// Number of containers in the domain, itself included.
     pub containers: usize,
-    /// Cores that they can have together, as last measured: what they used and what was idle.
+    /// Cores available to the domain as a whole, as last measured: cores used plus idle cores.
     pub cores: f64,
-    /// Cores that it could use if it were alone: those that it may run on, less quotas.
+    /// Cores that the container could use if it were alone: those that it may run on, within its quotas.
     pub most: f64,
 }
 
-/// What must stand in the cgroup; each `None` means the original value.
+/// The limits to apply to the cgroup; `None` means the original value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlannedLimits {
     /// `cpu.weight`.

@@ -1,4 +1,4 @@
-//! Why a container has the limit that it has, in words an operator understands.
+//! Why a container has its limit, in terms that an operator understands.
 
 use super::time::utc;
 use super::{Millis, Share};
@@ -6,94 +6,94 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 
-/// The rule that set a limit, with the numbers that it used.
+/// The rule that set a limit, with its numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "rule")]
 pub enum Reason {
-    /// No evaluation read yet: free competition.
+    /// No evaluation read yet: the container competes freely.
     NotMeasured,
-    /// No evaluation in this interval, which is unknown and not zero growth: list and limit are kept.
+    /// No evaluation in this interval. Growth is unknown, not zero, so list and limit are kept.
     Silent,
-    /// No progress read yet, so the default policy cannot rank it: an equal share.
+    /// No progress read yet, so the default policy cannot rank the job: it gets an equal share.
     Unranked,
-    /// Frozen: it can use nothing, so it takes no share.
+    /// Frozen: it cannot use CPU time, so it takes no share.
     Paused,
-    /// New list: its part of all growth (Algorithm 1, line 26).
+    /// New list: its fraction of all growth (Algorithm 1, line 26).
     Growing {
         /// Growth efficiency per node-CPU-second.
         growth: f64,
-        /// Its part of the sum.
+        /// Its fraction of the sum.
         part: Share,
     },
-    /// Watching list: the limit is left as it was (line 24).
+    /// Watching list: the limit is kept (line 24).
     Watching {
         /// Growth efficiency per node-CPU-second.
         growth: f64,
     },
-    /// Completing list: its part of all growth, at least the floor (lines 20–22).
+    /// Completing list: its fraction of all growth, but at least the floor (lines 20–22).
     Converged {
         /// Growth efficiency per node-CPU-second.
         growth: f64,
         /// The floor 1/(β·n).
         floor: Share,
     },
-    /// Every container converged: free competition, longer intervals (lines 14–17).
+    /// All containers have converged: free competition, longer intervals (lines 14–17).
     AllConverged {
-        /// The interval that is being waited.
+        /// The current interval.
         interval: Millis,
     },
-    /// The policy only watches.
+    /// The policy only observes.
     ObserveOnly,
-    /// A block of time of the holdback: nothing is governed, so that governing can be measured.
+    /// A control period of the holdback experiment: nothing is governed, so that the effect of governing can be measured.
     PlainBlock {
-        /// When it ends, Unix time in milliseconds.
+        /// End of the period, Unix time in milliseconds.
         until_unix_ms: u64,
     },
-    /// The owner's bound or the node's floor decided; the text says which.
+    /// The owner's bound or the node's floor replaced the share of the policy.
     Bounded {
-        /// What the policy would have given.
+        /// The share that the policy would have given.
         wanted: Share,
-        /// The bound that held.
+        /// The bound that applied.
         bound: Share,
     },
-    /// Limits are left alone; the text says who asked for it.
+    /// The limits are left alone.
     Held {
-        /// Operator, foreign change, settling, or a write that failed.
+        /// The cause: an operator, a foreign change, settling, or a write that failed.
         why: String,
     },
     /// Ranked by credit per CPU-second (the default policy).
     Ranked {
-        /// The milestone that is worth most per CPU-second.
+        /// The milestone with the most credit per CPU-second.
         milestone: Cow<'static, str>,
-        /// CPU-seconds of work to it.
+        /// CPU-seconds of work to the milestone.
         work: f64,
-        /// Place among the containers, from 1.
+        /// Rank among the containers, from 1.
         rank: usize,
-        /// How many were ranked.
+        /// Number of ranked containers.
         of: usize,
     },
-    /// Its GPU limits it: ranked by credit per GPU-second among those on the same GPU (the default policy).
+    /// Limited by its GPU: ranked by credit per GPU-second among the jobs on that GPU (the default policy).
     RankedOnGpu {
-        /// The GPU's number.
+        /// Index of the GPU.
         gpu: u32,
-        /// The milestone that is worth most per GPU-second.
+        /// The milestone with the most credit per GPU-second.
         milestone: Cow<'static, str>,
-        /// GPU-seconds of work to it.
+        /// GPU-seconds of work to the milestone.
         work: f64,
-        /// Place among the containers on the GPU, from 1.
+        /// Rank among the containers on the GPU, from 1.
         rank: usize,
-        /// How many were ranked there.
+        /// Number of ranked containers on the GPU.
         of: usize,
     },
 }
 
-/// The milestone of a job's end, as the default policy names it.
+/// Name of the milestone "end of the job" in the default policy.
 const COMPLETION: &str = "completion";
-/// A job with less work left is nearly done, CPU-seconds.
+/// A job with less work left than this is nearly done, in CPU-seconds.
 const NEARLY_DONE_S: f64 = 120.0;
 
 impl fmt::Display for Reason {
-    /// What the job does, then what follows from it: at most 40 characters, for a table.
+    /// Describes the job and the consequence in at most 40 characters, for a table.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::NotMeasured => f.write_str("no metric yet: competes freely"),
@@ -106,9 +106,9 @@ impl fmt::Display for Reason {
             Reason::AllConverged { interval } => {
                 write!(f, "all at a plateau: free for {:.0} s", interval.as_secs_f64())
             }
-            Reason::ObserveOnly => f.write_str("policy only watches"),
+            Reason::ObserveOnly => f.write_str("policy only observes"),
             Reason::PlainBlock { until_unix_ms } => {
-                write!(f, "control period: plain until {}", of_day(*until_unix_ms))
+                write!(f, "control period: plain until {}", time_of_day(*until_unix_ms))
             }
             Reason::Bounded { wanted, bound } => write!(f, "bounded to {bound} (wanted {wanted})"),
             Reason::Held { why } => write!(f, "left alone: {}", shortened(why, 28)),
@@ -129,7 +129,7 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
-    /// The whole story in one or two sentences, for `flowctl explain`.
+    /// Returns one or two sentences for `flowctl explain`.
     pub fn explanation(&self) -> String {
         match self {
             Reason::NotMeasured => {
@@ -138,13 +138,13 @@ impl Reason {
                     .to_owned()
             }
             Reason::Silent => {
-                "Its log held no evaluation in the last interval. That is unknown, not zero growth: its list and \
-                its limit stay as they were."
+                "Its log contained no evaluation in the last interval. Its growth is unknown, not zero, so its list \
+                and its limit are kept."
                     .to_owned()
             }
             Reason::Unranked => {
-                "Its log has not told how far it is, so the work ahead of it cannot be compared with that of the \
-                others. It has an equal share until it does."
+                "Its log reports no progress yet, so the work that it has left cannot be compared with that of \
+                other jobs. Until then it gets an equal share."
                     .to_owned()
             }
             Reason::Paused => "Its processes are frozen. Its share goes to the others until it is thawed.".to_owned(),
@@ -154,7 +154,7 @@ impl Reason {
             ),
             Reason::Watching { growth } => format!(
                 "It gains {growth:.4} of its evaluation's range per node-CPU-second, below the threshold in this interval; \
-                 its limit stays until a second interval confirms it."
+                 its limit is kept until a second interval confirms it."
             ),
             Reason::Converged { growth, floor } => format!(
                 "It gains {growth:.4} of its evaluation's range per node-CPU-second, below the threshold for two consecutive intervals; it \
@@ -165,11 +165,11 @@ impl Reason {
                  starts, ends or changes.",
                 interval.as_secs_f64()
             ),
-            Reason::ObserveOnly => "The policy watches and changes nothing.".to_owned(),
+            Reason::ObserveOnly => "The policy observes and changes nothing.".to_owned(),
             Reason::PlainBlock { until_unix_ms } => format!(
-                "This is a control period: until {} UTC every job has its original limits, so that what governing gains can be \
+                "This is a control period: until {} UTC every job has its original limits, so that the effect of governing can be \
                  measured (policy.holdback).",
-                of_day(*until_unix_ms)
+                time_of_day(*until_unix_ms)
             ),
             Reason::Bounded { wanted, bound } => {
                 format!(
@@ -191,7 +191,7 @@ impl Reason {
     }
 }
 
-/// Work with three significant places at most: `42 CPU-s`, `12 CPU-min`, `30 GPU-h`.
+/// Formats work with at most three significant digits: `42 CPU-s`, `12 CPU-min`, `30 GPU-h`.
 fn time(seconds: f64, of: &str) -> String {
     match seconds {
         s if s < 600.0 => format!("{s:.0} {of}-s"),
@@ -200,8 +200,8 @@ fn time(seconds: f64, of: &str) -> String {
     }
 }
 
-/// `14:05:00`.
-fn of_day(unix_ms: u64) -> String {
+/// Formats the time of day in UTC: `14:05:00`.
+fn time_of_day(unix_ms: u64) -> String {
     utc(unix_ms)[11..19].to_owned()
 }
 

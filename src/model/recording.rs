@@ -1,13 +1,13 @@
-//! What a governor saw and decided, line by line, so that the same decisions can be made again elsewhere.
+//! Recording of what a governor observed and decided, line by line, so that its decisions can be replayed elsewhere.
 //!
-//! A recording is text: one JSON object a line. The first is the header; each later line is a tick or new settings. A governor that
-//! is given the header's memory and the recorded observations must make the recorded plans, bit for bit.
+//! A recording is text with one JSON object per line. The first line is the header; each later line is a tick or new settings. A governor
+//! that starts from the header's state and sees the recorded observations must produce the recorded plans, bit for bit.
 //! Imports: std and serde only.
 
 use super::{NodeObservation, NodePlan, PolicySettings};
 use serde::{Deserialize, Serialize};
 
-/// Version of the format that is written here. Version 1 did not tell an unknown limit from none, nor where a container may run.
+/// Version of the format written here. Version 1 did not distinguish an unknown limit from no limit, nor record where a container may run.
 pub const RECORDING_VERSION: u32 = 2;
 
 /// One line of a recording; `G` is the governor (or a reference to it, for writing).
@@ -16,28 +16,28 @@ pub const RECORDING_VERSION: u32 = 2;
 pub enum RecordingLine<G> {
     /// The first line.
     Header(RecordingHeader<G>),
-    /// The settings that hold from the next tick on.
+    /// New settings, in force from the next tick on.
     Settings(PolicySettings),
     /// One tick.
     Tick(Box<RecordedTick>),
 }
 
-/// Where a recording begins.
+/// The start of a recording.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RecordingHeader<G> {
     /// [`RECORDING_VERSION`] of the writer.
     pub version: u32,
     /// The settings in force.
     pub settings: PolicySettings,
-    /// What the governor remembered before the first recorded tick; `None` = it had seen nothing yet.
+    /// State of the governor before the first recorded tick; `None` = it had not observed anything yet.
     pub governor: Option<G>,
 }
 
-/// One tick: what was seen and what was decided.
+/// One tick: the observation and the decisions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RecordedTick {
-    /// The tick's argument.
+    /// Input of the tick.
     pub observation: NodeObservation,
-    /// The tick's answer.
+    /// Output of the tick.
     pub plan: NodePlan,
 }

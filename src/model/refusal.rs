@@ -1,21 +1,21 @@
-//! Why a command was not carried out.
+//! Reasons why a command was not executed.
 
-/// In words that say what to do next.
+/// A message that says what to do next.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// No such container.
     #[error("{0}")]
     NotFound(String),
-    /// The engine runs no such container.
+    /// The engine does not run such a container.
     #[error("{0}")]
     NotOnEngine(String),
-    /// What was given cannot be obeyed.
+    /// An argument is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// It makes no sense now, or is ambiguous.
+    /// The command is ambiguous, or not applicable in the current state.
     #[error("{0}")]
     Refused(String),
-    /// It was tried and failed.
+    /// Execution failed.
     #[error("{0}")]
     Failed(String),
 }

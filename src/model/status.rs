@@ -1,4 +1,4 @@
-//! What the daemon publishes after each step: the one snapshot that the API, the metrics and the tables read.
+//! The snapshot that the daemon publishes after each step; API, metrics and tables read it.
 
 use super::{
     Adoption, ContainerObservation, ContainerPlan, Directives, Gpu, HoldbackBlock, Millis, PolicySettings, Pressure,
@@ -11,134 +11,134 @@ use std::sync::Arc;
 /// The node as the daemon sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeStatus {
-    /// Snapshot's instant on the daemon's clock.
+    /// Time of the snapshot on the daemon's clock.
     pub now: Millis,
-    /// The same instant as Unix time in milliseconds, for people.
+    /// The same instant as Unix time in milliseconds, for display.
     pub unix_ms: u64,
-    /// When the daemon started, on its own clock.
+    /// Start of the daemon, on its clock.
     pub since: Millis,
-    /// Cores that may be used.
+    /// Usable cores.
     pub cores: f64,
     /// Node-wide pressure.
     pub pressure: Pressure,
-    /// Its GPUs by their number; empty = none, or none that answers.
+    /// GPUs by index; empty = there are none, or the driver does not respond.
     pub gpus: Vec<Gpu>,
     /// The settings in force.
     pub settings: PolicySettings,
-    /// The present interval; longer than the configured one while backing off.
+    /// The current interval; longer than the configured one while backing off.
     pub interval: Millis,
-    /// When the next decision is due.
+    /// Time of the next decision.
     pub next_tick: Millis,
-    /// Decisions taken since the daemon started.
+    /// Decisions made since the daemon started.
     pub ticks: u64,
-    /// Whether an operator paused everything.
+    /// Whether an operator paused governing.
     pub paused: bool,
-    /// The block of time that it falls into, with a holdback.
+    /// The current block of the holdback experiment, if there is one.
     pub holdback: Option<HoldbackBlock>,
-    /// What each runtime's connection is like: `docker: connected (28.2.2)`.
+    /// Connection state of each runtime: `docker: connected (28.2.2)`.
     pub runtimes: Vec<String>,
     /// The governed containers, ordered by start.
     pub jobs: Vec<JobStatus>,
-    /// What an operator should know, newest last, bounded.
+    /// Messages for the operator, newest last, limited in number.
     pub notices: Vec<Notice>,
 }
 
-/// One governed container: last observed, last planned, last understood.
+/// One governed container: its observation, plan, and learning state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobStatus {
-    /// Fresh observation (newer than the plan's).
+    /// The latest observation (newer than that of the plan).
     pub observed: ContainerObservation,
     /// The decision in force, once there was one.
     pub plan: Option<ContainerPlan>,
-    /// What is ahead of it, as the policy foresees it now.
+    /// The work that it has left, as currently forecast by the policy.
     pub forecast: Option<WorkForecast>,
-    /// Part of the node's CPU used over the last few seconds, 0 ..= 1.
+    /// Fraction of the node's CPU used over the last few seconds, 0 ..= 1.
     pub cpu_used: Option<f64>,
-    /// Part of the time over the last minute for which it was frozen, so that a job which shares its GPU keeps its speed, 0 ..= 1; `None` =
-    /// it is not.
+    /// Fraction of the last minute for which it was frozen to protect the speed of a job that shares its GPU, 0 ..= 1; `None` = it is not
+    /// frozen for that reason.
     pub frozen: Option<f64>,
     /// Recent values of the metric, oldest first, for a sparkline.
     pub recent: Vec<f64>,
-    /// The log line that the latest evaluation was read from, shortened.
+    /// The log line with the latest evaluation, shortened.
     pub line: Option<String>,
-    /// Where the log is read from: `json-file`, `logs API`, `file /logs/train.txt`.
+    /// Source of the log: `json-file`, `logs API`, `file /logs/train.txt`.
     pub log_source: String,
-    /// Where whoever may can read the whole log again; `None` where nothing is kept.
+    /// Where an authorized user can read the whole log again; `None` if the log is not kept.
     pub log_origin: Option<LogOrigin>,
-    /// What its labels ask for.
+    /// Its parsed labels.
     pub directives: Arc<Directives>,
-    /// What others did to its limits, oldest first, bounded.
+    /// Changes that others made to its limits, oldest first, limited in number.
     pub drifts: Vec<LimitDrift>,
-    /// The share that an operator pinned it to; its observed bounds are both that.
+    /// The share that an operator pinned it to; both of its observed bounds are then equal to it.
     pub pinned: Option<Share>,
-    /// Governed by an operator's word, not by its label.
+    /// The operator's request, if the container is governed without the label.
     pub adopted: Option<Adoption>,
-    /// Clear messages about this container: labels that could not be read, a log that could not be opened.
+    /// Messages about this container, for example about invalid labels or a log that could not be opened.
     pub notices: Vec<Notice>,
 }
 
-/// A limit that was found changed, and not by us.
+/// A limit that was changed by someone other than flowcon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitDrift {
-    /// When it was found, Unix time in milliseconds.
+    /// Time of detection, Unix time in milliseconds.
     pub unix_ms: u64,
-    /// Who did it.
+    /// Origin of the change.
     pub by: DriftBy,
-    /// What was found, and what is done about it.
+    /// The value found, and the reaction to it.
     pub text: String,
 }
 
-/// Who changed a limit.
+/// The origin of a limit change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriftBy {
-    /// An engine restart, a `daemon-reload`: the original came back by itself.
+    /// An engine restart or a `daemon-reload`: the original value returned.
     System,
-    /// A person, or a program of theirs: the value is neither ours nor the original.
+    /// A person or another program: the value is neither ours nor the original.
     Somebody,
 }
 
-/// Where a log stands.
+/// The location of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogOrigin {
-    /// A file of this machine.
+    /// A file on this machine.
     File(PathBuf),
-    /// A file inside the container that process `pid` lives in.
+    /// A file inside the container of process `pid`.
     Inside {
-        /// A process of the container.
+        /// Id of a process of the container.
         pid: u32,
-        /// The path as the container sees it.
+        /// The path inside the container.
         path: PathBuf,
     },
-    /// Descriptor `fd` of process `pid`, which shows a command's output.
+    /// File descriptor `fd` of process `pid`, which refers to a command's output.
     Output {
-        /// The `flowctl run` of the command.
+        /// Process id of the command's `flowctl run`.
         pid: u32,
-        /// Its descriptor.
+        /// The file descriptor.
         fd: i32,
     },
-    /// The engine at this socket gives it out.
+    /// The logs API of the engine at this socket.
     Engine(PathBuf),
 }
 
-/// How much a notice matters.
+/// Severity of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoticeLevel {
-    /// Worth knowing.
+    /// Information.
     Info,
-    /// Something does not work as asked; the job keeps a fair share.
+    /// Something does not work as requested; the job keeps a fair share.
     Warning,
 }
 
-/// A message said once, with the next step in it.
+/// A message that is shown once and includes the next step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Notice {
-    /// How much it matters.
+    /// Severity.
     pub level: NoticeLevel,
-    /// When it was first said, Unix time in milliseconds.
+    /// Time of the first occurrence, Unix time in milliseconds.
     pub unix_ms: u64,
-    /// What, where, and what to do.
+    /// What happened, where, and what to do.
     pub text: String,
 }

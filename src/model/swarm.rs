@@ -1,4 +1,4 @@
-//! What Docker Swarm tells of a cluster, and what is changed of a service: plain data between whoever talks to the engine and whoever decides.
+//! The state of a Docker Swarm cluster and changes to its services: plain data between the engine client and the coordinator.
 //!
 //! Imports: std and serde.
 
@@ -29,20 +29,20 @@ impl fmt::Display for ServiceId {
     }
 }
 
-/// The Swarm as one manager's engine tells it: nodes, services and tasks of one instant, as near as a few requests can be to one.
+/// The Swarm as reported by the engine of one manager: nodes, services and tasks, read with a few requests in quick succession.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Swarm {
     /// The cluster's id: the organisation in its certificates.
     pub cluster: Arc<str>,
-    /// The node whose engine told this.
+    /// The node whose engine reported this.
     pub told_by: Option<NodeId>,
-    /// Whether that node is Swarm's leader. Who is not acts on nothing.
+    /// Whether that node is the Swarm leader. A coordinator on any other node does not act.
     pub is_leader: bool,
-    /// In the order of their ids.
+    /// Ordered by id.
     pub nodes: Vec<SwarmNode>,
-    /// In the order of their ids.
+    /// Ordered by id.
     pub services: Vec<SwarmService>,
-    /// Of every service that has our labels, also past tasks that Swarm still keeps.
+    /// Tasks of all services with our labels, including past tasks that Swarm still keeps.
     pub tasks: Vec<SwarmTask>,
 }
 
@@ -51,42 +51,42 @@ pub struct Swarm {
 pub struct SwarmNode {
     /// Its id.
     pub id: NodeId,
-    /// The name that it gives itself; not unique.
+    /// Its host name; not unique.
     pub hostname: Arc<str>,
-    /// The address that other nodes reach it at, without a port.
+    /// The address at which other nodes reach it, without a port.
     pub address: Arc<str>,
     /// Version of the object, for compare-and-swap.
     pub version: u64,
-    /// Whether its engine answers the managers (state `ready`).
+    /// Whether its engine is connected to the managers (state `ready`).
     pub is_up: bool,
-    /// What its operator allows.
+    /// Availability set by the operator.
     pub availability: Availability,
-    /// It is a manager.
+    /// Whether it is a manager.
     pub is_manager: bool,
     /// `node.labels`.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
-    /// Cores, memory, and GPUs as a generic resource.
+    /// Cores, memory, and GPUs (as a generic resource).
     pub capacity: Resources,
-    /// What tasks of services that are no jobs reserve of that.
+    /// Resources reserved by tasks of services that are not jobs.
     #[serde(default)]
     pub reserved: Resources,
     /// Version of its engine.
     pub engine: Arc<str>,
 }
 
-/// What an operator allows a node.
+/// Availability of a node, as set by an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Availability {
-    /// It takes tasks.
+    /// Accepts tasks.
     Active,
-    /// It keeps what it has and takes nothing.
+    /// Keeps its tasks and accepts no new ones.
     Pause,
-    /// Swarm stops what it has: without a proof and without saved state.
+    /// Swarm stops its tasks, without proof of their end and without saved state.
     Drain,
 }
 
-/// One service, as far as it concerns a job.
+/// One service, with the properties that matter for a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SwarmService {
     /// Its id.
@@ -95,56 +95,56 @@ pub struct SwarmService {
     pub name: Arc<str>,
     /// Version of the object, for compare-and-swap.
     pub version: u64,
-    /// When it was created, on the managers' wall clock since 1970.
+    /// Time of creation, on the managers' wall clock since 1970.
     pub created: Millis,
-    /// The service's labels. Those of its container are [`SwarmService::container_labels`].
+    /// Labels of the service, as opposed to [`SwarmService::container_labels`].
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
-    /// Labels of its containers: what flowcond reads.
+    /// Labels of its containers, which flowcond reads.
     pub container_labels: BTreeMap<Arc<str>, Arc<str>>,
-    /// How many tasks it wants, and of what kind.
+    /// Mode and number of tasks.
     pub mode: ServiceMode,
-    /// The node that it is pinned to by a constraint `node.id==…`.
+    /// The node that a constraint `node.id==…` pins it to.
     pub pin: Option<NodeId>,
-    /// Constraints `node.labels.…`, without that word before the label.
+    /// Constraints `node.labels.…`, without that prefix.
     pub constraints: Vec<Constraint>,
-    /// Constraints of other kinds, as written (`node.hostname!=a`): they are Swarm's, and honoured by asking for their text.
+    /// Other constraints, as written (`node.hostname!=a`): Swarm evaluates them, and they are taken into account by requesting their text.
     pub other_constraints: Vec<Arc<str>>,
-    /// What each task reserves.
+    /// Resources reserved by each task.
     pub request: Resources,
-    /// When Swarm starts a task again.
+    /// When Swarm restarts a task.
     pub restart: RestartRule,
-    /// How long a task may take to stop; `None` = nobody said, and Swarm waits 10 s.
+    /// Stop grace period of a task; `None` = not set, so Swarm waits 10 s.
     pub stop_grace: Option<Millis>,
     /// Volumes that its tasks mount.
     pub volumes: Vec<MountedVolume>,
-    /// Image and command, for people.
+    /// Image and command, for display.
     pub image: Arc<str>,
 }
 
-/// How many tasks a service wants.
+/// The mode of a service, with its number of tasks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServiceMode {
-    /// So many, somewhere.
+    /// This number of tasks.
     Replicated(u64),
-    /// Global, replicated-job or global-job: never a job of ours.
+    /// Global, replicated-job or global-job: never a job of flowcon.
     Other(Arc<str>),
 }
 
-/// When Swarm starts a task again.
+/// When Swarm restarts a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestartRule {
-    /// After which ends.
+    /// The condition.
     pub condition: RestartCondition,
-    /// How often at most; `None` = for ever.
+    /// Maximum number of restarts; `None` = unlimited.
     pub attempts: Option<u64>,
 }
 
-/// After which ends a task is started again.
+/// The condition under which a task is restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RestartCondition {
-    /// After every one, also after success: Swarm's default, with which no training ever ends.
+    /// Always, even after success: the default of Swarm, with which no training ever ends.
     Any,
     /// After a failure.
     OnFailure,
@@ -157,40 +157,40 @@ pub enum RestartCondition {
 pub struct MountedVolume {
     /// Its name.
     pub name: Arc<str>,
-    /// Where the container sees it.
+    /// Mount point inside the container.
     pub target: Arc<str>,
-    /// Whether it lies on the node's own disk (driver `local` without options).
+    /// Whether it is on the node's disk (driver `local` without options).
     pub is_local: bool,
 }
 
-/// One task: a service's try to run a container on a node.
+/// One task: an attempt of a service to run a container on a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwarmTask {
     /// Its id.
     pub id: Arc<str>,
-    /// Whose.
+    /// Its service.
     pub service: ServiceId,
-    /// Where; `None` = not assigned yet.
+    /// Its node; `None` = not assigned yet.
     pub node: Option<NodeId>,
-    /// How far it came.
+    /// Its state.
     pub state: TaskState,
-    /// Whether Swarm wants it to run.
+    /// Whether its desired state is running.
     pub is_wanted: bool,
-    /// Its container's exit code, once it has one.
+    /// Exit code of its container, once there is one.
     pub exit_code: Option<i64>,
-    /// What Swarm says of its failure.
+    /// The failure as described by Swarm.
     pub error: Option<Arc<str>>,
-    /// When its state changed, on the node's wall clock since 1970.
+    /// Time of the last state change, on the node's wall clock since 1970.
     pub changed: Millis,
 }
 
-/// How far a task came. Only [`TaskState::Running`] says that a process ran; *none* says that no process runs any more.
+/// State of a task. [`TaskState::Running`] proves that a process ran; *no* state proves that no process is running any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskState {
-    /// Anything before `running`.
+    /// Any state before `running`.
     Preparing,
-    /// Its container runs.
+    /// Its container is running.
     Running,
     /// It ended with code 0.
     Complete,
@@ -200,117 +200,117 @@ pub enum TaskState {
     Shutdown,
 }
 
-/// One change of a service: all of it in one update, and only if the service still has this version.
+/// One change of a service, applied in one update and only if the service still has this version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceChange {
-    /// Which.
+    /// The service.
     pub service: ServiceId,
-    /// The version that was decided on.
+    /// The version on which the decision is based.
     pub version: u64,
-    /// Replicas from now on; `None` = as they are.
+    /// New number of replicas; `None` = no change.
     pub replicas: Option<u64>,
-    /// The pin from now on; `None` = as it is, `Some(None)` = none.
+    /// New pin; `None` = no change, `Some(None)` = remove.
     pub pin: Option<Option<NodeId>>,
-    /// How long its tasks may take to stop from now on; `None` = as it is. Swarm keeps to what stood when a task was made.
+    /// New stop grace period; `None` = no change. Swarm applies the period that was set when the task was created.
     pub stop_grace: Option<Millis>,
-    /// Labels to set, or with `None` to take away.
+    /// Labels to set, or to remove (`None`).
     pub labels: BTreeMap<Arc<str>, Option<Arc<str>>>,
 }
 
-/// One change of a node's labels and availability, and only if the node still has this version.
+/// One change of a node's labels and availability, applied only if the node still has this version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeChange {
-    /// Which.
+    /// The node.
     pub node: NodeId,
-    /// The version that was decided on.
+    /// The version on which the decision is based.
     pub version: u64,
-    /// Labels to set, or with `None` to take away.
+    /// Labels to set, or to remove (`None`).
     pub labels: BTreeMap<Arc<str>, Option<Arc<str>>>,
-    /// Its availability from now on; `None` = as it is.
+    /// New availability; `None` = no change.
     pub availability: Option<Availability>,
 }
 
-/// What became of a [`ServiceChange`] or a [`NodeChange`].
+/// The outcome of a [`ServiceChange`] or a [`NodeChange`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeOutcome {
-    /// It stands.
+    /// Applied.
     Done,
-    /// Somebody changed the service since: look again.
+    /// The object has been changed since: read it again.
     OutOfDate,
-    /// There is no such service any more.
+    /// The object no longer exists.
     Gone,
-    /// Swarm refuses it, with its words.
+    /// Rejected by Swarm, with its message.
     Refused(String),
-    /// No answer: it may stand or not. Look again.
+    /// No response: it may or may not have been applied. Read the object again.
     Unknown(String),
 }
 
-/// What a node's agent answers when it is asked whether a service still has a live process there.
+/// The response of a node's agent to the question whether a service still has a live process on the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Attestation {
-    /// No container of the service is alive on the node, and none is on its way.
+    /// No container of the service is alive on the node, and none is about to start.
     Gone,
-    /// Neither, but the saved state there is not, or not for certain, the one that was carried.
+    /// As [`Attestation::Gone`], but the saved state on the node is not, or not certainly, the one that was transferred.
     Changed,
-    /// So many are.
+    /// This number of containers is alive.
     Alive(usize),
-    /// Nobody could tell, and why.
+    /// Unknown, with the reason.
     Unknown(String),
 }
 
-/// A volume to be carried from one node to another.
+/// A volume to be transferred from one node to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Carriage {
-    /// Whose saved state it is.
+    /// The service whose saved state it holds.
     pub service: ServiceId,
-    /// The volume's name, the same on both nodes.
+    /// Name of the volume, the same on both nodes.
     pub volume: Arc<str>,
-    /// Where it lies.
+    /// The source node.
     pub from: NodeId,
-    /// Where it is wanted.
+    /// The target node.
     pub to: NodeId,
-    /// Distinguishes this move from every other one of the job: a second carriage with the same number is the same.
+    /// Distinguishes this move from all other moves of the job: a second request with the same number is the same transfer.
     pub number: u64,
 }
 
-/// What became of a [`Carriage`].
+/// The outcome of a [`Carriage`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CarriageOutcome {
-    /// It lies whole and durable on the target.
+    /// The volume is complete and durable on the target.
     Carried {
-        /// Bytes of its files.
+        /// Total size of its files.
         size: Bytes,
         /// SHA-256 of the stream, in hexadecimal.
         sha256: Arc<str>,
     },
-    /// It cannot be carried there (disk full, too large, no such volume): trying again does not help.
+    /// The transfer is impossible (disk full, too large, no such volume): a retry does not help.
     Impossible(String),
-    /// It was not carried, and may be tried again.
+    /// The transfer failed and may be retried.
     Failed(String),
 }
 
-/// What a node's agent tells of its node.
+/// The report of a node's agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeReport {
     /// Version of the agent.
     pub version: Arc<str>,
     /// The node's wall clock since 1970.
     pub clock: Millis,
-    /// Whether `flowcond` answers there.
+    /// Whether `flowcond` responds on the node.
     pub is_governed: bool,
-    /// Cores that `flowcond` may plan with: fewer than the machine's where a quota lies above it.
+    /// Cores that `flowcond` may plan with: fewer than the machine has if a quota applies.
     #[serde(default)]
     pub cores: Option<f64>,
-    /// Cores in use, whoever uses them.
+    /// Cores in use by all processes.
     pub used_cores: Option<f64>,
-    /// Jobs of the node that belong to a service.
+    /// Jobs on the node that belong to a service.
     pub workers: Vec<WorkerReport>,
 }
 
-/// What `flowcond` on a node knows of a worker there.
+/// What `flowcond` on a node knows about a worker there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkerReport {
     /// Its service.
@@ -319,19 +319,19 @@ pub struct WorkerReport {
     pub task: Arc<str>,
     /// Seconds since its process started.
     pub up_s: f64,
-    /// Progress units done, and of how many.
+    /// Progress units done.
     pub units: Option<f64>,
-    /// Units in all.
+    /// Total units.
     pub total: Option<f64>,
     /// Seconds between its last two evaluations.
     pub unit_s: Option<f64>,
-    /// CPU-seconds to its end.
+    /// CPU-seconds to the end of the job.
     pub work_left: Option<Estimate>,
-    /// Cores that it has used lately.
+    /// Cores used recently.
     pub cores: Option<f64>,
-    /// CPU-seconds that it has used since its process started.
+    /// CPU-seconds used since its process started.
     #[serde(default)]
     pub cpu_time_s: Option<f64>,
-    /// Its newest evaluation value.
+    /// Its latest evaluation.
     pub value: Option<f64>,
 }

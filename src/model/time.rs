@@ -1,22 +1,22 @@
-//! Instants and durations as people write them: RFC 3339 in UTC, `90s`, `1h30m`. Imports: jiff's calendar, without a time zone database.
+//! Instants and durations in human-readable form: RFC 3339 in UTC, `90s`, `1h30m`. Imports: jiff's calendar, without a time zone database.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Span, SpanRelativeTo, Timestamp};
 use std::time::Duration;
 
-/// `2024-02-29T00:00:00Z`, of Unix milliseconds.
+/// Formats Unix milliseconds: `2024-02-29T00:00:00Z`.
 pub fn utc(unix_ms: u64) -> String {
     let instant = i64::try_from(unix_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     instant.unwrap_or(Timestamp::MAX).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Unix milliseconds of an RFC 3339 text: `2024-02-29T12:30:00Z`, `2024-02-29 12:30:00.5+01:00`; without a zone it is UTC.
+/// Parses RFC 3339 to Unix milliseconds: `2024-02-29T12:30:00Z`, `2024-02-29 12:30:00.5+01:00`; UTC if there is no zone.
 pub fn of_utc(text: &str) -> Option<u64> {
     instant_in(text, TimeZone::UTC)
 }
 
-/// Unix milliseconds of an RFC 3339 text; without a zone it is in this one, and a date alone is its midnight.
+/// Parses RFC 3339 to Unix milliseconds; a text without a zone is in `zone`, and a date without a time is its midnight.
 pub fn instant_in(text: &str, zone: TimeZone) -> Option<u64> {
     let text = text.trim();
     let instant = text.parse::<Timestamp>().ok();
@@ -24,12 +24,12 @@ pub fn instant_in(text: &str, zone: TimeZone) -> Option<u64> {
     u64::try_from(instant?.as_millisecond()).ok()
 }
 
-/// Unix nanoseconds of an RFC 3339 text with a zone, as engines write them; `None` also before 1970 and after 2554.
+/// Parses RFC 3339 with a zone, as written by engines, to Unix nanoseconds; `None` also before 1970 and after 2554.
 pub fn unix_nanos(text: &str) -> Option<u64> {
     u64::try_from(text.parse::<Timestamp>().ok()?.as_nanosecond()).ok()
 }
 
-/// `500ms`, `20s`, `1h30m`, `2d`, or seconds without a unit.
+/// Parses `500ms`, `20s`, `1h30m`, `2d`, or seconds without a unit.
 pub fn duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     if let Ok(seconds) = text.parse::<f64>() {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_is_read_again() {
+    fn a_formatted_instant_parses_to_the_same_instant() {
         for unix_ms in [0, 1_709_164_800_000, 1_700_000_000_000, 4_102_444_799_000, 68_169_600_000] {
             assert_eq!(of_utc(&utc(unix_ms)), Some(unix_ms), "{}", utc(unix_ms));
         }
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_and_fractions_are_understood() {
+    fn zones_and_fractions_are_parsed() {
         assert_eq!(of_utc("2024-02-29T01:00:00+01:00"), Some(1_709_164_800_000));
         assert_eq!(of_utc("2024-02-28 23:30-00:30"), Some(1_709_164_800_000));
         assert_eq!(of_utc("2024-02-29T00:00:00.25Z"), Some(1_709_164_800_250));
@@ -61,18 +61,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_instant_is_refused() {
+    fn an_invalid_instant_is_rejected() {
         for wrong in ["", "2023-02-29T00:00:00Z", "2024-13-01T00:00Z", "2024-01-01T24:00Z", "2024-01-01T1:00Z", "T"] {
             assert_eq!(of_utc(wrong), None, "{wrong}");
         }
-        // The engine's "never", a time that says no zone, and one that nanoseconds cannot tell.
+        // The engine's "never", a time without a zone, and a time out of the range of nanoseconds.
         for wrong in ["", "T", "0001-01-01T00:00:00Z", "2026-11-21T01:46:01", "9999-12-31T23:59:59Z"] {
             assert_eq!(unix_nanos(wrong), None, "{wrong}");
         }
     }
 
     #[test]
-    fn durations_are_read_as_people_write_them() {
+    fn durations_are_parsed_in_every_common_notation() {
         for (text, seconds) in [
             ("20s", 20.0),
             ("500ms", 0.5),

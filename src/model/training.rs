@@ -1,15 +1,15 @@
-//! Which runs are runs of the same training.
+//! Identifies runs of the same training.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A digest of what is run: the image and the command, numbers aside. Runs with the same digest are taken for the same training: another
-/// seed, another learning rate, more epochs. Commands can hold secrets, so they themselves are kept nowhere.
+/// A digest of the image and the command with numbers masked. Runs with the same digest are treated as runs of the same training, for
+/// example with another seed, another learning rate, or more epochs. Commands can contain secrets, so only the digest is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrainingId(u128);
 
 impl TrainingId {
-    /// Of the words of a command line, after whatever else tells trainings apart (the image, the user).
+    /// Computes the id from the words of a command line, preceded by whatever else distinguishes trainings (the image, the user).
     pub fn of<'a>(words: impl IntoIterator<Item = &'a str>) -> TrainingId {
         // FNV-1a, whose value never changes between versions and machines.
         const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
@@ -17,23 +17,23 @@ impl TrainingId {
         let mut digest = BASIS;
         let mut take = |byte: u8| digest = (digest ^ u128::from(byte)).wrapping_mul(PRIME);
         for word in words {
-            // A shell's script is one word of the command.
+            // The script of a shell is a single word of the command.
             for piece in word.split_inclusive(|c: char| !c.is_alphanumeric() && !"._-+/".contains(c)) {
-                without_numbers(piece, &mut take);
+                mask_numbers(piece, &mut take);
             }
             take(0);
         }
         TrainingId(digest)
     }
 
-    /// Of a user's own command line. Whatever its words are, it is no other user's training: a digest can be aimed at, the user not.
+    /// Computes the id of a user's command line. It never equals an id of another user: a digest can be forged, the uid cannot.
     pub fn of_user<'a>(uid: u32, words: impl IntoIterator<Item = &'a str>) -> TrainingId {
         TrainingId(u128::from(uid) << 96 | TrainingId::of(words).0 >> 32)
     }
 }
 
-/// `1e-4` and `0.001` are both `#`, `resnet18` is `resnet#`.
-fn without_numbers(piece: &str, take: &mut impl FnMut(u8)) {
+/// Masks numbers: `1e-4` and `0.001` both become `#`, `resnet18` becomes `resnet#`.
+fn mask_numbers(piece: &str, take: &mut impl FnMut(u8)) {
     let end = piece.trim_end_matches(|c: char| !c.is_alphanumeric() && c != '.').len();
     let (number, rest) = piece.split_at(end);
     let word = if number.parse::<f64>().is_ok() { "#" } else { number };
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_do_not_tell_trainings_apart_and_words_do() {
+    fn trainings_are_distinguished_by_words_and_not_by_numbers() {
         let training = id("image python train.py --lr=1e-4 --seed 7 --epochs 100");
         assert_eq!(training, id("image python train.py --lr=0.003 --seed 12 --epochs 5"));
         assert_eq!(id("sh -c 'train.py --lr=1e-4; true'"), id("sh -c 'train.py --lr=0.5; true'"));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_read_again() {
+    fn a_printed_id_parses_to_the_same_id() {
         let training = id("image sh -c 'python train.py'");
         assert_eq!(training.to_string().parse(), Ok(training));
         assert_eq!(training.to_string().len(), 32);

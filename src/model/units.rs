@@ -1,4 +1,4 @@
-//! Quantities with their units, so that a share is never mistaken for a weight.
+//! Quantities with their units, so that a share cannot be mistaken for a weight.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -13,17 +13,17 @@ impl Millis {
         Millis(secs * 1000)
     }
 
-    /// The same duration in seconds.
+    /// Returns the duration in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1000.0
     }
 
-    /// Time since `earlier`; zero when the clock went backwards.
+    /// Returns the time since `earlier`; zero if the clock went backwards.
     pub fn since(self, earlier: Millis) -> Millis {
         Millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// The instant `duration` later.
+    /// Returns the instant `duration` later.
     pub fn after(self, duration: Millis) -> Millis {
         Millis(self.0.saturating_add(duration.0))
     }
@@ -34,12 +34,12 @@ impl Millis {
 pub struct CpuTime(pub u64);
 
 impl CpuTime {
-    /// The same time in core-seconds.
+    /// Returns the time in core-seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// CPU time used since `earlier`; zero when the counter went backwards.
+    /// Returns the CPU time used since `earlier`; zero if the counter went backwards.
     pub fn since(self, earlier: CpuTime) -> CpuTime {
         CpuTime(self.0.saturating_sub(earlier.0))
     }
@@ -73,12 +73,12 @@ impl Share {
     /// Nothing of the node.
     pub const NONE: Share = Share(0.0);
 
-    /// The nearest valid share; what is not a number becomes [`Share::NONE`].
+    /// Returns the nearest valid share; NaN becomes [`Share::NONE`].
     pub fn clamped(fraction: f64) -> Share {
         if fraction.is_nan() { Share::NONE } else { Share(fraction.clamp(0.0, 1.0)) }
     }
 
-    /// The fraction, 0 ..= 1.
+    /// Returns the fraction, 0 ..= 1.
     pub fn fraction(self) -> f64 {
         self.0
     }
@@ -90,9 +90,9 @@ impl fmt::Display for Share {
     }
 }
 
-/// A CPU weight on the kernel's `cpu.weight` scale, 1 ..= 10,000; 100 is what a container has by default.
+/// A CPU weight on the kernel's `cpu.weight` scale, 1 ..= 10,000; a container has 100 by default.
 ///
-/// On cgroup v1 the same relation is `cpu.shares` = weight × 1024 / 100.
+/// On cgroup v1 it corresponds to `cpu.shares` = weight × 1024 / 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CpuWeight(u32);
@@ -101,12 +101,12 @@ impl CpuWeight {
     /// The kernel's default.
     pub const DEFAULT: CpuWeight = CpuWeight(100);
 
-    /// The nearest valid weight.
+    /// Returns the nearest valid weight; NaN becomes the default.
     pub fn clamped(weight: f64) -> CpuWeight {
         if weight.is_nan() { CpuWeight::DEFAULT } else { CpuWeight(weight.round().clamp(1.0, 10_000.0) as u32) }
     }
 
-    /// The number that stands in `cpu.weight`.
+    /// Returns the value for `cpu.weight`.
     pub fn number(self) -> u32 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! A limit that may be unknown or none at all, in formats such as JSON where both would be `null`: `null` is unknown, `"max"` no limit.
+//! A limit that may be unknown or unlimited, for formats such as JSON where both would be `null`: `null` is unknown, `"max"` is unlimited.
 //!
 //! For `#[serde(with = "…")]`. Imports: std and serde only.
 
@@ -42,7 +42,7 @@ mod tests {
     use crate::model::{Bytes, Limits, Quota};
 
     #[test]
-    fn unknown_and_unlimited_are_told_apart() {
+    fn unknown_and_unlimited_are_distinguished() {
         for (quota, high) in
             [(None, Some(None)), (Some(None), None), (Some(Some(Quota(1500))), Some(Some(Bytes(1 << 30))))]
         {

@@ -1,9 +1,9 @@
-//! What the processes of a cgroup were started with: words, variables, working directory.
+//! How the processes of a cgroup were started: command line, environment, working directory.
 //!
-//! These hold passwords and keys. So nothing here can be printed, and whoever asks drops the answer as soon as it has looked for what
-//! it wants. Reading them can take as long as the process wants (its memory may lie on a slow file system): ask on a thread of its own.
+//! These contain passwords and keys. Therefore no type here implements `Debug`, and callers drop the result as soon as they have searched
+//! it. A read may block for as long as the process wants (its memory may be on a slow file system), so read on a separate thread.
 //!
-//! Everything is bounded, and a process number that went to another process meanwhile is left out.
+//! All reads are limited in size and time, and a process id that was reused meanwhile is left out.
 
 use super::directory::Directory;
 use super::process::{self, StartTime};
@@ -13,36 +13,36 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Processes looked at.
+/// Maximum number of processes to read.
 const PROCESSES_AT_MOST: usize = 32;
-/// Bytes of a command line, and of an environment.
+/// Maximum size of a command line, and of an environment, in bytes.
 const BYTES_AT_MOST: u64 = 32 << 10;
-/// No further process is looked at after so long.
-const LONGEST: Duration = Duration::from_secs(2);
+/// Time after which no further process is read.
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The processes of a job, to be asked for beside the loop.
+/// The processes of a job, to be read outside of the event loop.
 pub struct Members {
     directory: Directory,
 }
 
-/// What one process was started with. Holds secrets: not to be kept, shown or logged.
+/// How one process was started. Contains secrets: must not be stored, shown or logged.
 pub struct Started {
-    /// The process.
+    /// Process id.
     pub pid: u32,
-    /// When it started; another time means another process.
+    /// Start time; a different one means a different process.
     pub start: StartTime,
-    /// Its effective user on the host.
+    /// Effective user on the host.
     pub uid: u32,
-    /// Its command line.
+    /// Command line.
     pub words: Vec<String>,
-    /// Its environment as it was at its start.
+    /// Environment at its start.
     pub variables: Vec<(String, String)>,
-    /// Its working directory, inside its own root.
+    /// Working directory, relative to its root.
     pub directory: Option<PathBuf>,
 }
 
 impl Cgroup {
-    /// Its processes; `None` where its directory cannot be opened again.
+    /// Returns a handle on its processes; `None` if its directory cannot be opened again.
     pub fn members(&self) -> Option<Members> {
         let directory = self.directories.of(Controller::Cpu).or_else(|| self.directories.all().next())?;
         Some(Members { directory: directory.try_clone().ok()? })
@@ -50,13 +50,13 @@ impl Cgroup {
 }
 
 impl Members {
-    /// What its processes were started with, as far as it can be read.
+    /// Reads how the processes were started, as far as possible.
     pub fn started(&self) -> Vec<Started> {
-        let until = Instant::now() + LONGEST;
+        let until = Instant::now() + READ_TIMEOUT;
         let listed = self.directory.processes(PROCESSES_AT_MOST);
         let in_time = listed.iter().take_while(|_| Instant::now() < until);
         let read: Vec<Started> = in_time.filter_map(|pid| started(*pid)).collect();
-        // The same process before and after it was found in this cgroup again: what was read is a member's.
+        // A process that was in the cgroup before and after the read, with the same start time, is a member.
         let still = self.directory.processes(PROCESSES_AT_MOST);
         let is_member = |read: &Started| still.contains(&read.pid) && process::start_time(read.pid) == Some(read.start);
         read.into_iter().filter(is_member).collect()
@@ -74,11 +74,11 @@ fn started(pid: u32) -> Option<Started> {
     Some(Started { pid, start, uid, words, variables, directory })
 }
 
-/// The texts between zeros; one that was cut off is left out.
+/// Returns the strings between zero bytes; a truncated one is left out.
 fn pieces(pid: u32, file: &str) -> impl Iterator<Item = String> {
     let mut bytes = Vec::new();
     if let Ok(file) = File::open(format!("/proc/{pid}/{file}")) {
-        // What was read before an error stands.
+        // Data read before an error is valid.
         let _ = file.take(BYTES_AT_MOST).read_to_end(&mut bytes);
     }
     let end = match bytes.len() as u64 {
@@ -94,7 +94,7 @@ fn pieces(pid: u32, file: &str) -> impl Iterator<Item = String> {
     texts.into_iter()
 }
 
-/// The second number of `Uid:\treal\teffective\tsaved\tfile system`.
+/// Returns the second number of `Uid:\treal\teffective\tsaved\tfile system`.
 fn effective_uid(status: &str) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_ascii_whitespace().nth(1)?.parse().ok()
 }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_in_it_or_below_it_is_read_and_no_other() {
+    fn processes_of_a_cgroup_and_its_descendants_are_read_and_no_others() {
         let mut children = [sleeper(), sleeper(), sleeper()];
         let [own, below, other] = children.each_ref().map(Child::id);
         let (dir, members) = members_of(&format!("{own}\n0\n4194999\n"));
@@ -135,17 +135,17 @@ mod tests {
             assert_eq!(found.directory, Some(PathBuf::from("/usr")));
             assert_eq!(found.uid, rustix::process::geteuid().as_raw());
         }
-        assert!(members.started().is_empty(), "they ended");
+        assert!(members.started().is_empty(), "they have exited");
     }
 
     #[test]
-    fn very_many_processes_are_bounded() {
+    fn the_number_of_processes_read_is_limited() {
         let listed: String = (1..5000).map(|pid| format!("{pid}\n")).collect();
         assert_eq!(members_of(&listed).1.directory.processes(PROCESSES_AT_MOST).len(), PROCESSES_AT_MOST);
     }
 
     #[test]
-    fn the_effective_user_is_the_second_one() {
+    fn the_effective_user_is_the_second_number() {
         assert_eq!(effective_uid("Name:\tx\nUid:\t1000\t33\t0\t0\nGid:\t1\n"), Some(33));
         assert_eq!(effective_uid("Name:\tx\n"), None);
     }

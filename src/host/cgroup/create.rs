@@ -1,8 +1,8 @@
-//! A new cgroup for a command: made where the caller itself lives, entered by the command, removed when it is empty.
+//! A new cgroup for a command: created below the cgroup of the caller, entered by the command, removed when it is empty.
 //!
-//! On version 1 it is a child of the caller's own cgroup in each hierarchy, so that no limit of the caller is escaped. On
-//! version 2 a cgroup with processes can have no governed children: there it is a child of the nearest cgroup above the caller
-//! that may have some. systemd's own tree is none of this file's business: there a scope is asked for over D-Bus.
+//! On version 1 it is a child of the caller's cgroup in each hierarchy, so that the caller's limits apply to it. On version 2 a cgroup with
+//! processes cannot have governed children; there it is a child of the nearest ancestor that can have some. Where systemd is init, a scope
+//! is requested over D-Bus instead, because the cgroup tree belongs to systemd.
 
 use super::CgroupError;
 use super::hierarchy::{Controller, Hierarchies, Mount};
@@ -12,20 +12,19 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// A cgroup made for a command, one directory per hierarchy.
+/// A cgroup for a command, with one directory per hierarchy.
 #[derive(Debug)]
 pub struct Home {
     directories: Vec<PathBuf>,
 }
 
 impl Home {
-    /// Makes the cgroup `name` (a single path component) in each hierarchy that is governed.
+    /// Creates the cgroup `name` (a single path component) in each governed hierarchy.
     ///
-    /// An empty cgroup of that name, left over from a crash, is replaced, so that no old limit stands in it.
+    /// An empty cgroup of that name, left over from a crash, is replaced, so that no old limit applies.
     ///
     /// # Errors
-    /// [`CgroupError::Exists`], [`CgroupError::Denied`], [`CgroupError::NoPlace`] or [`CgroupError::Create`]; nothing is left
-    /// behind then.
+    /// [`CgroupError::Exists`], [`CgroupError::Denied`], [`CgroupError::NoPlace`] or [`CgroupError::Create`]; nothing is left behind then.
     pub fn create(name: &str) -> Result<Home, CgroupError> {
         let hierarchies = Hierarchies::of_host()?;
         let mut home = Home { directories: Vec::new() };
@@ -43,28 +42,28 @@ impl Home {
         Ok(home)
     }
 
-    /// Its directories, one per hierarchy.
+    /// Returns its directories, one per hierarchy.
     pub fn directories(&self) -> &[PathBuf] {
         &self.directories
     }
 
-    /// The files that a process writes `0` to in order to enter.
+    /// Returns the files to which a process writes `0` to enter the cgroup.
     pub fn entrances(&self) -> Vec<PathBuf> {
         self.directories.iter().map(|directory| directory.join("cgroup.procs")).collect()
     }
 
-    /// Whether no process is left in it.
+    /// Whether it contains no process.
     pub fn is_empty(&self) -> bool {
         !self.directories.iter().any(|directory| holds_processes(directory))
     }
 
-    /// Removes the directories that are empty of processes; whether all are gone.
+    /// Removes the directories without processes; returns whether all directories are gone.
     pub fn remove(&self) -> bool {
         remove_empty(&self.directories)
     }
 }
 
-/// Whether a process is left in one of these cgroup directories, or below. A directory that is gone is empty.
+/// Whether one of these cgroup directories, or a descendant, contains a process. A missing directory is empty.
 pub fn is_populated(directories: &[PathBuf]) -> bool {
     directories.iter().any(|directory| match fs::read_to_string(directory.join("cgroup.events")) {
         Ok(events) => events.lines().any(|line| line == "populated 1"),
@@ -72,24 +71,23 @@ pub fn is_populated(directories: &[PathBuf]) -> bool {
     })
 }
 
-/// Version 1 does not tell about the cgroups below. Whose cgroup it is may make any number of them: some are looked at.
+/// Version 1 does not report processes of descendants. The owner of a cgroup can create any number of children, so only some are checked.
 fn holds_processes_below(directory: &Path) -> bool {
-    const LOOKED_AT: usize = 64;
+    const CHECKED_AT_MOST: usize = 64;
     let mut below = vec![directory.to_owned()];
-    for _ in 0..LOOKED_AT {
+    for _ in 0..CHECKED_AT_MOST {
         let Some(next) = below.pop() else { return false };
         if holds_processes(&next) {
             return true;
         }
-        let children = fs::read_dir(&next).into_iter().flatten().take(LOOKED_AT * 4).flatten();
+        let children = fs::read_dir(&next).into_iter().flatten().take(CHECKED_AT_MOST * 4).flatten();
         let children = children.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        below.extend(children.take(LOOKED_AT).map(|entry| entry.path()));
+        below.extend(children.take(CHECKED_AT_MOST).map(|entry| entry.path()));
     }
     false
 }
 
-/// Removes cgroup directories without processes; whether all of them are gone now. Nothing in use can be removed: the kernel
-/// refuses.
+/// Removes cgroup directories without processes; returns whether all of them are gone. The kernel refuses to remove a cgroup in use.
 pub fn remove_empty(directories: &[PathBuf]) -> bool {
     let left = directories.iter().filter(|directory| !remove_one(directory)).count();
     left == 0
@@ -133,7 +131,7 @@ fn holds_processes(directory: &Path) -> bool {
     fs::read_to_string(directory.join("cgroup.procs")).is_ok_and(|procs| !procs.is_empty())
 }
 
-/// The directories that get a child each: one per hierarchy.
+/// Returns the parent directories of the new cgroup: one per hierarchy.
 fn parents(hierarchies: &Hierarchies) -> Result<Vec<PathBuf>, CgroupError> {
     let own = |mount: &Mount| {
         let path = hierarchies.own.path_in(mount).unwrap_or("/");
@@ -150,17 +148,17 @@ fn parents(hierarchies: &Hierarchies) -> Result<Vec<PathBuf>, CgroupError> {
     if parents.is_empty() {
         parents.push(governing_parent(&own(unified)?, &unified.point)?);
     } else {
-        // On a hybrid host the unified hierarchy limits nothing, but it has the pressure files.
+        // On a hybrid host the unified hierarchy has no limits, but it has the pressure files.
         parents.push(own(unified)?);
     }
     Ok(parents)
 }
 
-/// The nearest cgroup, from `own` upwards, whose children can have CPU weights; its controllers are enabled for them.
+/// Returns the nearest cgroup, from `own` upwards, whose children can have CPU weights, and enables its controllers for them.
 fn governing_parent(own: &Path, mount: &Path) -> Result<PathBuf, CgroupError> {
     let suitable = |directory: &&Path| {
         let listed = |name: &str| fs::read_to_string(directory.join(name)).unwrap_or_default();
-        // Only the real root has no type; it alone may have processes and governed children both.
+        // Only the real root has no type; only it may have both processes and governed children.
         let may_have_children = !directory.join("cgroup.type").exists() || !holds_processes(directory);
         may_have_children && listed("cgroup.controllers").split_ascii_whitespace().any(|name| name == "cpu")
     };
@@ -176,7 +174,7 @@ fn governing_parent(own: &Path, mount: &Path) -> Result<PathBuf, CgroupError> {
         }
         match fs::write(&control, format!("+{controller}")) {
             Err(source) if controller == "cpu" => return Err(CgroupError::Denied { path: control, source }),
-            _ => {} // memory and io are a gain where they can be had, not a need
+            _ => {} // memory and io are optional
         }
     }
     Ok(parent.to_owned())

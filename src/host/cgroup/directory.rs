@@ -1,4 +1,4 @@
-//! One cgroup directory kept open, and files in it kept open.
+//! An open cgroup directory, and open files in it.
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -10,12 +10,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::str;
 
-/// No control file that is read here is larger; what is longer is cut.
+/// Maximum size of a control file in bytes; longer files are truncated.
 const LARGEST_FILE: usize = 64 * 1024;
-/// Cgroups that are looked into for processes.
+/// Maximum number of cgroups searched for processes.
 const CGROUPS_AT_MOST: usize = 64;
 
-/// An open cgroup directory. Everything in it is reached through the descriptor.
+/// An open cgroup directory. All files in it are accessed through the descriptor.
 #[derive(Debug)]
 pub(crate) struct Directory {
     fd: OwnedFd,
@@ -25,18 +25,18 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Opens `path`; `unified` says that its files are those of version 2, `own` that this process lives in or below it.
+    /// Opens `path`. `unified`: its files are those of version 2; `own`: this process is in it or in a descendant.
     pub(super) fn open(path: PathBuf, unified: bool, own: bool) -> io::Result<Directory> {
         let fd = rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
         Ok(Directory { fd, path, unified, own })
     }
 
-    /// The same directory once more.
+    /// Duplicates the descriptor.
     pub(super) fn try_clone(&self) -> io::Result<Directory> {
         Ok(Directory { fd: self.fd.try_clone()?, path: self.path.clone(), unified: self.unified, own: self.own })
     }
 
-    /// The directories in it, as far as they can be opened.
+    /// Returns its subdirectories, as far as they can be opened.
     pub(super) fn children(&self) -> impl Iterator<Item = Directory> {
         let entries = std::fs::read_dir(self.anchored()).into_iter().flatten().flatten();
         entries.filter_map(|entry| {
@@ -61,12 +61,12 @@ impl Directory {
         self.own
     }
 
-    /// A path that leads to the open directory, whatever its name means by now. For cgroups-rs, which wants paths.
+    /// Returns a path that refers to the open directory even if its name has been reused. For cgroups-rs, which needs paths.
     pub(super) fn anchored(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
     }
 
-    /// Who owns it and the directory above.
+    /// Returns the owners of the directory and of its parent.
     pub(super) fn owners(&self) -> Option<[u32; 2]> {
         let own = rustix::fs::fstat(&self.fd).ok()?.st_uid;
         let above = rustix::fs::statat(&self.fd, "..", AtFlags::SYMLINK_NOFOLLOW).ok()?.st_uid;
@@ -82,10 +82,10 @@ impl Directory {
         Ok(File::from(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?))
     }
 
-    /// The whole text of a file; `None` where it is missing or cannot be read.
+    /// Returns the content of a file; `None` if it is missing or cannot be read.
     pub(super) fn read(&self, name: &str) -> Option<String> {
         let mut buffer = Vec::new();
-        read_again(&self.open_file(name).ok()?, &mut buffer).map(str::to_owned)
+        read_whole(&self.open_file(name).ok()?, &mut buffer).map(str::to_owned)
     }
 
     pub(super) fn write(&self, name: &str, value: &str) -> io::Result<()> {
@@ -93,7 +93,7 @@ impl Directory {
         File::from(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?).write_all(value.as_bytes())
     }
 
-    /// Whether it holds processes: `cgroup.events` on version 2, `cgroup.procs` on version 1.
+    /// Whether it contains processes: `cgroup.events` on version 2, `cgroup.procs` on version 1.
     pub(super) fn populated(&self) -> bool {
         match self.read("cgroup.events") {
             Some(events) => events.lines().any(|line| line == "populated 1"),
@@ -101,7 +101,7 @@ impl Directory {
         }
     }
 
-    /// The processes in it and below it, the lowest numbers first, at most about `wanted`.
+    /// Returns about `wanted` processes of it and its descendants, at most, in ascending order.
     pub(super) fn processes(&self, wanted: usize) -> BTreeSet<u32> {
         let mut found = BTreeSet::new();
         let mut below: Vec<Directory> = self.try_clone().into_iter().collect();
@@ -109,7 +109,7 @@ impl Directory {
         while let Some(directory) = below.pop().filter(|_| found.len() < wanted) {
             looked += 1;
             let listed = directory.read("cgroup.procs").unwrap_or_default();
-            // 0 is a process that cannot be seen from here.
+            // 0 is a process that is not visible in this PID namespace.
             found.extend(listed.lines().filter_map(|line| line.parse().ok()).filter(|pid: &u32| *pid > 0));
             if looked + below.len() < CGROUPS_AT_MOST {
                 below.extend(directory.children().take(CGROUPS_AT_MOST - looked - below.len()));
@@ -119,8 +119,8 @@ impl Directory {
     }
 }
 
-/// Reads an open control file from its beginning into `buffer`.
-fn read_again<'buffer>(file: &File, buffer: &'buffer mut Vec<u8>) -> Option<&'buffer str> {
+/// Reads an open control file from its start into `buffer`.
+fn read_whole<'buffer>(file: &File, buffer: &'buffer mut Vec<u8>) -> Option<&'buffer str> {
     let mut filled = 0;
     loop {
         if buffer.len() < filled + 4096 {
@@ -132,7 +132,7 @@ fn read_again<'buffer>(file: &File, buffer: &'buffer mut Vec<u8>) -> Option<&'bu
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return None,
         }
-        // A control file is made in one go: a read that leaves room was the last.
+        // The kernel generates a control file in one piece: a read that does not fill the buffer was the last one.
         if filled < buffer.len() || filled >= LARGEST_FILE {
             break;
         }
@@ -140,7 +140,7 @@ fn read_again<'buffer>(file: &File, buffer: &'buffer mut Vec<u8>) -> Option<&'bu
     str::from_utf8(&buffer[..filled]).ok()
 }
 
-/// A control file that is opened once and read again and again.
+/// A control file that is opened once and read repeatedly.
 #[derive(Debug, Default)]
 pub(super) struct KeptFile {
     state: State,
@@ -151,14 +151,14 @@ enum State {
     #[default]
     Unopened,
     Open(File),
-    /// Not there when last looked; look again after so many reads, for a controller may be enabled later.
+    /// Missing at the last attempt. Opened again after this number of reads, because a controller may be enabled later.
     Missing(u32),
 }
 
-const LOOK_AGAIN_AFTER: u32 = 32;
+const RETRY_AFTER: u32 = 32;
 
 impl KeptFile {
-    /// The text of the first of `names` that exists in `directory`.
+    /// Returns the content of the first of `names` that exists in `directory`.
     pub(super) fn read<'buffer>(
         &mut self,
         directory: &Directory,
@@ -173,7 +173,7 @@ impl KeptFile {
             self.state = open_first(directory, names);
         }
         match &self.state {
-            State::Open(file) => read_again(file, buffer),
+            State::Open(file) => read_whole(file, buffer),
             _ => None,
         }
     }
@@ -183,15 +183,15 @@ fn open_first(directory: &Directory, names: &[&str]) -> State {
     for name in names {
         match directory.open_file(name) {
             Ok(file) => return State::Open(file),
-            // Out of descriptors is a state of this process, not of the cgroup: try again next time.
+            // Running out of descriptors is a state of this process, not of the cgroup: try again next time.
             Err(error) if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => return State::Unopened,
             Err(_) => {}
         }
     }
-    State::Missing(LOOK_AGAIN_AFTER)
+    State::Missing(RETRY_AFTER)
 }
 
-/// The open directory per controller. On version 2 all of them are the same one.
+/// The open directory per controller. On version 2 it is the same for all controllers.
 #[derive(Debug, Default)]
 pub(super) struct Directories {
     pub(super) cpu: Option<Directory>,

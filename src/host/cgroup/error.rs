@@ -1,48 +1,46 @@
-//! What can go wrong with a cgroup, each with the next thing to do.
+//! Errors of cgroup operations, each with the next step.
 
 use crate::model::Setting;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a cgroup could not be opened, written or made.
+/// A failed attempt to open, write or create a cgroup.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
-    /// The process ended, or its number went to another process.
-    #[error("process {pid} is gone; look at its container again")]
+    /// The process ended, or its id was reused.
+    #[error("process {pid} has ended; inspect its container again")]
     ProcessGone {
-        /// The process.
+        /// Process id.
         pid: u32,
     },
-    /// The process has no cgroup of its own.
+    /// The process is in the root cgroup.
     #[error(
-        "process {pid} lives in the root cgroup, which is the whole machine's; start it in a container or with flowctl run"
+        "process {pid} is in the root cgroup, which belongs to the whole machine; start it in a container or with flowctl run"
     )]
     Root {
-        /// The process.
+        /// Process id.
         pid: u32,
     },
-    /// The process lives in a cgroup outside of what is mounted here.
+    /// The process is in a cgroup that is not mounted here.
     #[error("the cgroup {path} of process {pid} is not visible here; run flowcond in the host's cgroup namespace")]
     NotVisible {
-        /// The process.
+        /// Process id.
         pid: u32,
-        /// The cgroup as `/proc/PID/cgroup` names it.
+        /// The cgroup according to `/proc/PID/cgroup`.
         path: String,
     },
-    /// This very process lives in that cgroup.
-    #[error(
-        "{path} holds flowcon itself; a limit there would govern the governor: run flowcond outside of the container"
-    )]
+    /// flowcon itself is in that cgroup.
+    #[error("{path} contains flowcon itself, which a limit would slow down; run flowcond outside of the container")]
     Own {
-        /// The cgroup's directory.
+        /// Directory of the cgroup.
         path: PathBuf,
     },
-    /// This kernel, or this cgroup, has no such limit.
-    #[error("{path} has no file for {setting}; enable the controller, or do without")]
+    /// This kernel, or this cgroup, does not support the limit.
+    #[error("{path} has no file for {setting}; enable the controller if you need this limit")]
     Unsupported {
-        /// The cgroup's directory.
+        /// Directory of the cgroup.
         path: PathBuf,
-        /// What was to be written.
+        /// The limit to be written.
         setting: Setting,
     },
     /// A file could not be read.
@@ -50,49 +48,49 @@ pub enum CgroupError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A limit could not be written.
     #[error(
-        "writing {value} to {path}: {reason}; check the limits of the parent cgroup and the rights of this process"
+        "writing {value} to {path}: {reason}; check the limits of the parent cgroup and the permissions of this process"
     )]
     Write {
         /// The file.
         path: PathBuf,
-        /// What was written.
+        /// The value.
         value: String,
-        /// The system's answer.
+        /// Error of the operating system.
         reason: String,
     },
-    /// A cgroup could not be made because this user may not.
+    /// Permission to create a cgroup was denied.
     #[error(
-        "may not make the cgroup {path}: {source}; run it as root (sudo flowctl run …), or, where systemd runs, \
+        "no permission to create the cgroup {path}: {source}; run the command as root (sudo flowctl run …), or, with systemd, \
          inside a delegated scope (systemd-run --user --scope -p Delegate=yes flowctl run …)"
     )]
     Denied {
         /// The directory.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A cgroup of that name exists and has processes.
-    #[error("the cgroup {path} exists and has processes in it; choose another --name")]
+    /// The cgroup exists and contains processes.
+    #[error("the cgroup {path} already exists and contains processes; choose another --name")]
     Exists {
         /// The directory.
         path: PathBuf,
     },
-    /// A cgroup could not be made for another reason.
-    #[error("making the cgroup {path}: {source}; check that cgroups are mounted for writing below /sys/fs/cgroup")]
+    /// Creating a cgroup failed for another reason.
+    #[error("creating the cgroup {path}: {source}; check that cgroups are mounted read-write below /sys/fs/cgroup")]
     Create {
         /// The directory.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// There is no place for a new cgroup.
+    /// No suitable parent for a new cgroup.
     #[error(
-        "no cgroup with the cpu controller can be made at or above {path}; run it as root on the host, or, where systemd runs, \
+        "cannot create a cgroup with the cpu controller at or above {path}; run the command as root on the host, or, with systemd, \
          inside a delegated scope (systemd-run --user --scope -p Delegate=yes flowctl run …)"
     )]
     NoPlace {

@@ -1,4 +1,4 @@
-//! Where the hierarchies are mounted, and in which cgroup of each a process lives.
+//! Mount points of the cgroup hierarchies, and the cgroup of a process in each of them.
 
 use super::CgroupError;
 use super::directory::{Directories, Directory};
@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The controllers that are read or written here, by their names on version 1.
+/// The controllers used here, by their names on version 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Controller {
     Cpu,
@@ -32,21 +32,21 @@ impl Controller {
     }
 }
 
-/// What kind of cgroups this host has.
+/// The cgroup version of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// Every controller on version 1, no unified hierarchy.
+    /// All controllers on version 1, without a unified hierarchy.
     V1,
-    /// Controllers on version 1, and a unified hierarchy beside them.
+    /// Controllers on version 1, together with a unified hierarchy.
     Hybrid,
     /// Version 2 only.
     V2,
-    /// None mounted.
+    /// No cgroups mounted.
     None,
 }
 
 impl Version {
-    /// Looks at what is mounted.
+    /// Detects the version from the mounted hierarchies.
     pub fn of_host() -> Version {
         if cgroups_rs::fs::hierarchies::is_cgroup2_unified_mode() {
             return Version::V2;
@@ -64,17 +64,17 @@ impl Version {
 /// One mounted hierarchy.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mount {
-    /// Where it is mounted.
+    /// Mount point.
     pub(super) point: PathBuf,
-    /// Which of its directories is seen at the mount point; `/` on a host.
+    /// The directory of the hierarchy that is visible at the mount point; `/` on a host.
     root: String,
     pub(super) unified: bool,
-    /// Mount options of the hierarchy; on version 1 its controllers are among them.
+    /// Mount options; on version 1 they include the controllers.
     options: Vec<String>,
 }
 
 impl Mount {
-    /// One line of mountinfo: `36 31 0:33 ROOT POINT options… - cgroup cgroup rw,memory`.
+    /// Parses one line of mountinfo: `36 31 0:33 ROOT POINT options… - cgroup cgroup rw,memory`.
     fn parse(line: &str) -> Option<Mount> {
         let (place, kind) = line.split_once(" - ")?;
         let place: Vec<&str> = place.split(' ').collect();
@@ -96,7 +96,7 @@ impl Mount {
         !self.unified && self.options.iter().any(|option| option == controller.name())
     }
 
-    /// The directory of a cgroup as `/proc/PID/cgroup` names it; `None` when it is not below this mount.
+    /// Returns the directory of a cgroup given as in `/proc/PID/cgroup`; `None` if it is not below this mount.
     pub(super) fn directory_of(&self, cgroup: &str) -> Option<PathBuf> {
         let visible = if self.root == "/" { cgroup } else { cgroup.strip_prefix(self.root.as_str())? };
         let relative = visible.trim_start_matches('/');
@@ -106,20 +106,20 @@ impl Mount {
     }
 }
 
-/// mountinfo writes space, tab, newline and backslash as octal.
+/// mountinfo encodes space, tab, newline and backslash in octal.
 fn unescape(field: &str) -> String {
     field.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }
 
-/// The cgroups of one process as `/proc/PID/cgroup` names them.
+/// The cgroups of one process according to `/proc/PID/cgroup`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Membership {
-    /// Controllers and path, a line each; the unified line has no controllers.
+    /// Controllers and path of each line; the line of the unified hierarchy has no controllers.
     lines: Vec<(Vec<String>, String)>,
 }
 
 impl Membership {
-    /// Reads the memberships of process `pid` (a number, or `self`).
+    /// Reads the cgroups of process `pid` (a number, or `self`).
     pub(super) fn of(pid: &str) -> io::Result<Membership> {
         fs::read_to_string(format!("/proc/{pid}/cgroup")).map(|text| Membership::parse(&text))
     }
@@ -146,7 +146,7 @@ impl Membership {
     }
 }
 
-/// Every mounted hierarchy, and where this process lives in them.
+/// The mounted hierarchies, and the cgroups of this process.
 #[derive(Debug)]
 pub(super) struct Hierarchies {
     pub(super) mounts: Vec<Mount>,
@@ -158,7 +158,7 @@ impl Hierarchies {
         let read =
             |path: &str| fs::read_to_string(path).map_err(|source| CgroupError::Read { path: path.into(), source });
         let mut hierarchies = Hierarchies::parse(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?);
-        // A mount point that a later mount covers is listed too, but is not that hierarchy any more.
+        // A mount point that is covered by a later mount is listed too, but no longer shows the hierarchy.
         hierarchies.mounts.retain(|mount| mount.point.join("cgroup.procs").exists());
         Ok(hierarchies)
     }
@@ -175,14 +175,14 @@ impl Hierarchies {
         self.mounts.iter().find(|mount| mount.unified)
     }
 
-    /// Where a process lives in one hierarchy; `None` in its root, or where that is not visible from here.
+    /// Returns the directory of a process in one hierarchy; `None` if it is the root, or not visible here.
     pub(super) fn directory_of(&self, membership: &Membership, mount: &Mount) -> Option<PathBuf> {
         let path = membership.path_in(mount).filter(|path| *path != "/" && *path != mount.root)?;
         mount.directory_of(path)
     }
 
-    /// Opens the cgroup of `pid` in each hierarchy where it has one of its own.
-    /// `container`: whose cgroup, in which that of the process lies; `None`: its own.
+    /// Opens the cgroup of `pid` in each hierarchy where it is not in the root. `container`: id of the container whose cgroup is meant if
+    /// the process is in a cgroup below it.
     pub(super) fn directories_of(&self, pid: u32, container: Option<&str>) -> Result<Directories, CgroupError> {
         let membership = Membership::of(&pid.to_string()).map_err(|_| CgroupError::ProcessGone { pid })?;
         let open = |mount: Option<&Mount>| self.open(pid, container, &membership, mount?).transpose();
@@ -227,14 +227,14 @@ impl Hierarchies {
     }
 }
 
-/// The part of a cgroup's path that ends with the first name which holds `id`: `docker-ID.scope`, `libpod-ID.scope`, or `ID`.
+/// Returns the path up to and including the first component that contains `id`: `docker-ID.scope`, `libpod-ID.scope`, or `ID`.
 fn up_to<'a>(path: &'a str, id: &str) -> &'a str {
     let Some(at) = path.find(id).filter(|_| !id.is_empty()) else { return path };
     let rest = &path[at..];
     &path[..at + rest.find('/').unwrap_or(rest.len())]
 }
 
-/// The tightest CPU bandwidth limit on this process itself, looking from its cgroup up to the root; `None` = unlimited.
+/// Returns the tightest CPU bandwidth limit on this process, from its cgroup up to the root; `None` = unlimited.
 pub fn own_quota() -> Option<Quota> {
     let hierarchies = Hierarchies::of_host().ok()?;
     let mount = hierarchies.legacy(Controller::Cpu).or(hierarchies.unified())?;
@@ -257,7 +257,7 @@ mod tests {
 41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw,nsdelegate";
 
     #[test]
-    fn the_cgroup_of_a_container_is_the_one_that_has_its_id_and_none_inside() {
+    fn the_cgroup_of_a_container_is_the_one_named_after_its_id_and_not_one_below_it() {
         for (path, own) in [
             ("/machine.slice/libpod-4f2a.scope/container", "/machine.slice/libpod-4f2a.scope"),
             ("/system.slice/docker-4f2a.scope/init.scope", "/system.slice/docker-4f2a.scope"),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn controllers_mounted_together_are_found_by_each_name() {
+    fn controllers_mounted_together_are_found_by_either_name() {
         let hybrid = Hierarchies::parse(HYBRID, "");
         let point = |controller| hybrid.legacy(controller).map(|mount| mount.point.to_str().unwrap().to_owned());
         assert_eq!(point(Controller::Cpuacct).as_deref(), Some("/sys/fs/cgroup/cpu,cpuacct"));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_sees_only_its_own_subtree_resolves_paths_below_it_and_no_others() {
+    fn with_only_a_subtree_mounted_paths_outside_of_it_are_rejected() {
         let line = "99 98 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory";
         let mount = Mount::parse(line).unwrap();
         assert_eq!(mount.directory_of("/docker/abc/job"), Some("/sys/fs/cgroup/memory/job".into()));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_membership_is_looked_up_by_controller_and_unified_has_none() {
+    fn a_cgroup_is_looked_up_by_controller_or_as_the_unified_one() {
         let text = "5:cpu,cpuacct:/docker/a:b\n4:memory:/process\n0::/unified/job\n";
         let membership = Membership::parse(text);
         let hybrid = Hierarchies::parse(HYBRID, "");

@@ -1,11 +1,11 @@
-//! The limits that stand in a cgroup, on the scales of `model`.
+//! Reads the current limits of a cgroup, in the units of `model`.
 
 use super::directory::Directories;
 use super::directory::Directory;
 use super::hierarchy::Controller;
 use crate::model::{Bytes, CpuWeight, Limits, Quota};
 
-/// Memory sizes at or above this mean "no limit": the kernel's own maximum, rounded down to a page, is just above.
+/// Memory sizes from this value on mean "no limit": the kernel's maximum, rounded down to a page, is slightly larger.
 const NO_LIMIT: u64 = 1 << 62;
 
 pub(super) fn read(directories: &Directories) -> Limits {
@@ -36,7 +36,7 @@ pub(super) fn cpu_quota(cpu: &Directory) -> Option<Option<Quota>> {
     bandwidth(cpu.read("cpu.cfs_quota_us")?.trim(), number(cpu, "cpu.cfs_period_us")?)
 }
 
-/// Microseconds of CPU time per period as thousandths of a core; `max` and −1 are unlimited.
+/// Converts microseconds of CPU time per period to thousandths of a core; `max` and −1 are unlimited.
 fn bandwidth(quota_us: &str, period_us: u64) -> Option<Option<Quota>> {
     if quota_us == "max" || quota_us == "-1" {
         return Some(None);
@@ -45,7 +45,7 @@ fn bandwidth(quota_us: &str, period_us: u64) -> Option<Option<Quota>> {
     Some(Some(Quota(quota.saturating_mul(1000).checked_div(period_us)?)))
 }
 
-/// Version 1's soft limit is no protection until somebody sets it: its unlimited default reads as 0.
+/// The soft limit of version 1 protects nothing until it is set: its unlimited default reads as 0.
 pub(super) fn memory_low(memory: &Directory) -> Option<Bytes> {
     if memory.is_unified() {
         return limit(memory, "memory.low").map(|low| low.unwrap_or(Bytes(NO_LIMIT)));
@@ -57,7 +57,7 @@ pub(super) fn memory_high(memory: &Directory) -> Option<Option<Bytes>> {
     if memory.is_unified() { limit(memory, "memory.high") } else { None }
 }
 
-/// The file that holds the block I/O weight, the one that runc would choose.
+/// The file with the block I/O weight, chosen as by runc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IoWeightFile {
     /// `io.bfq.weight` and `blkio.bfq.weight`: 1 ..= 1000, default 100.
@@ -85,7 +85,7 @@ impl IoWeightFile {
         }
     }
 
-    /// To the scale of `io.weight`, default to default, so that governed and ungoverned neighbours keep their relation.
+    /// Converts to the scale of `io.weight`, mapping default to default, so that the ratio to ungoverned containers is preserved.
     fn model_weight(self, number: u64) -> u16 {
         let scaled = match self {
             IoWeightFile::Bfq(_) | IoWeightFile::Io(_) => number,
@@ -104,7 +104,7 @@ impl IoWeightFile {
     }
 }
 
-/// The weight alone, or the `default` line of a file with a line per device.
+/// Parses a single weight, or the `default` line of a file with one line per device.
 pub(super) fn io_weight(blkio: &Directory) -> Option<u16> {
     let file = IoWeightFile::of(blkio)?;
     let text = blkio.read(file.name())?;
@@ -116,7 +116,7 @@ fn number(directory: &Directory, name: &str) -> Option<u64> {
     directory.read(name)?.trim().parse().ok()
 }
 
-/// Inner `None` = no limit.
+/// Inner `None` = unlimited.
 fn limit(directory: &Directory, name: &str) -> Option<Option<Bytes>> {
     let text = directory.read(name)?;
     if text.trim() == "max" {

@@ -1,13 +1,13 @@
-//! The cgroups of governed containers: what they use, which limits stand, and writing one limit with read-back.
+//! The cgroups of governed containers: their usage, their current limits, and writing a limit with read-back.
 //!
-//! A container's cgroup is found from a process of it (`/proc/PID/cgroup`), never by building its name, and is kept as open
-//! directories: each later access goes through those descriptors, so that a path which has meanwhile become another
-//! container's is never read or written. Version 1, version 2 and the hybrid of both are read per controller.
+//! The cgroup of a container is located through one of its processes (`/proc/PID/cgroup`), never by constructing its name, and is kept as
+//! open directories. All later accesses use those descriptors, so that a path that has since been reused by another container is never read
+//! or written. Version 1, version 2 and the hybrid of both are handled per controller.
 //!
-//! `cgroups-rs` writes CPU weight, bandwidth and memory protection (through `/proc/self/fd/N`, so the kept directory holds for
-//! it too) and says whether the host is unified. Raw files are used where it has nothing or something else: PSI, `cpu.stat`,
-//! `io.stat`, `memory.high`, BFQ weights, and each read, because it opens a path per read and this keeps files open. Its
-//! `create` is not used: it rewrites `cgroup.subtree_control` from the root.
+//! `cgroups-rs` writes CPU weight, bandwidth and memory protection (through `/proc/self/fd/N`, so that it also uses the open directory) and
+//! detects a unified host. Raw files are used where it has no support or different behaviour: PSI, `cpu.stat`, `io.stat`, `memory.high`,
+//! BFQ weights, and all reads, because it opens a path for each read and this module keeps files open. Its `create` is not used: it
+//! rewrites `cgroup.subtree_control` from the root.
 //!
 //! Imports: model only.
 
@@ -40,13 +40,13 @@ use network::Network;
 use std::path::{Path, PathBuf};
 use usage::Meter;
 
-/// One container's cgroup in every hierarchy that matters, kept open.
+/// The cgroup of one container in every relevant hierarchy, kept open.
 ///
-/// Guarantees: never the root cgroup of a hierarchy (what a process shares with the whole machine is not its container's);
-/// reads and writes reach the cgroup that was opened, or fail.
+/// Guarantees: it is never the root cgroup of a hierarchy, which a container shares with the whole machine; reads and writes either reach
+/// the cgroup that was opened, or fail.
 #[derive(Debug)]
 pub struct Cgroup {
-    /// The process by which it was found.
+    /// The process through which it was located.
     pid: u32,
     directories: Directories,
     meter: Meter,
@@ -56,26 +56,26 @@ pub struct Cgroup {
 impl Cgroup {
     /// Opens the cgroup of process `pid`.
     ///
-    /// `expected` is the start time that the process must have; where it is `None`, the process must at least be the same
-    /// one before and after its cgroup was opened.
+    /// `expected` is the required start time of the process; with `None`, the process must be the same before and after its cgroup is
+    /// opened.
     ///
     /// # Errors
-    /// [`CgroupError::ProcessGone`] when the process ended or its number went to another; [`CgroupError::Root`] when it has no
-    /// cgroup of its own; [`CgroupError::NotVisible`] when its cgroup lies outside what this process can see.
+    /// [`CgroupError::ProcessGone`] if the process ended or its id was reused; [`CgroupError::Root`] if it is in the root cgroup;
+    /// [`CgroupError::NotVisible`] if its cgroup is not visible to this process.
     pub fn of_process(pid: u32, expected: Option<StartTime>) -> Result<Cgroup, CgroupError> {
-        Cgroup::whose(pid, expected, None)
+        Cgroup::locate(pid, expected, None)
     }
 
-    /// Opens the cgroup of the container `id` that process `pid` lives in. Inside it may be others, in one of which the process is: crun
-    /// makes one, and so does a systemd that is the container's first process.
+    /// Opens the cgroup of container `id`, to which process `pid` belongs. The process may be in a cgroup below it, as created by crun or
+    /// by a systemd that runs as the first process of the container.
     ///
     /// # Errors
     /// As [`Cgroup::of_process`].
     pub fn of_container(pid: u32, id: &str) -> Result<Cgroup, CgroupError> {
-        Cgroup::whose(pid, None, Some(id))
+        Cgroup::locate(pid, None, Some(id))
     }
 
-    fn whose(pid: u32, expected: Option<StartTime>, container: Option<&str>) -> Result<Cgroup, CgroupError> {
+    fn locate(pid: u32, expected: Option<StartTime>, container: Option<&str>) -> Result<Cgroup, CgroupError> {
         let before = process::living(pid, expected)?;
         let directories = Hierarchies::of_host()?.directories_of(pid, container)?;
         let network = Network::of_process(pid);
@@ -83,18 +83,18 @@ impl Cgroup {
         Ok(Cgroup::new(pid, directories, network))
     }
 
-    /// Opens the cgroup called `name` that process `pid` lives in, as of a scope, and nothing else: in a hierarchy where the
-    /// process lives elsewhere, that place belongs to others as well.
+    /// Opens the cgroup `name` of process `pid`, as for a scope. Hierarchies in which the process is in another cgroup are left out,
+    /// because that cgroup is shared with other processes.
     ///
     /// # Errors
-    /// As [`Cgroup::of_process`]; [`CgroupError::Root`] when there is no cgroup of that name.
+    /// As [`Cgroup::of_process`]; [`CgroupError::Root`] if there is no cgroup of that name.
     pub fn of_scope(pid: u32, expected: Option<StartTime>, name: &str) -> Result<Cgroup, CgroupError> {
         let mut cgroup = Cgroup::of_process(pid, expected)?;
         cgroup.directories.keep_named(name);
         if cgroup.directories.all().next().is_none() { Err(CgroupError::Root { pid }) } else { Ok(cgroup) }
     }
 
-    /// The same, found by any process that lives in these directories: the first one of a scope may have ended.
+    /// Like [`Cgroup::of_scope`], but tries all processes in these directories: the first process of a scope may have ended.
     pub fn of_members(directories: &[PathBuf], name: &str) -> Option<Cgroup> {
         let members = directories.iter().filter_map(|path| std::fs::read_to_string(path.join("cgroup.procs")).ok());
         let pids: Vec<u32> =
@@ -107,45 +107,46 @@ impl Cgroup {
         Cgroup { pid, directories, meter: Meter::default(), network }
     }
 
-    /// Version 2 on the files of a folder, for tests.
+    /// Opens a directory with files of version 2, for tests.
     #[cfg(test)]
     pub(crate) fn of_folder(path: &Path) -> Cgroup {
-        let unified = Some(Directory::open(path.to_owned(), true, false).expect("a folder"));
+        let unified = Some(Directory::open(path.to_owned(), true, false).expect("a directory"));
         Cgroup::new(std::process::id(), Directories { unified, ..Directories::default() }, None)
     }
 
-    /// What the container has used so far and uses now. Never fails: what cannot be read is `None`.
+    /// Returns the resources used so far and currently. Never fails: a value that cannot be read is `None`.
     pub fn usage(&mut self) -> Usage {
         let mut usage = self.meter.read(&self.directories);
         usage.network_io = self.network.as_mut().and_then(Network::bytes);
         usage
     }
 
-    /// Brings the CPU time, the memory and the pressure on it in a reading of before up to date: a third of the cost of a whole one.
+    /// Updates only CPU time, memory and memory pressure of an earlier reading, at a third of the cost of a full reading.
     pub fn glance(&mut self, usage: &mut Usage) {
         self.meter.glance(&self.directories, usage);
     }
 
-    /// Where its processes may run, and below which cgroup its weight counts. Never fails: what cannot be read is `None`.
+    /// Returns where its processes may run, and the parent within which its weight counts. Never fails: a value that cannot be read is
+    /// `None`.
     pub fn place(&self) -> Place {
         place::read(&self.directories, self.pid)
     }
 
-    /// The limits that stand now. Never fails: what cannot be read is `None`.
+    /// Returns the current limits. Never fails: a value that cannot be read is `None`.
     pub fn limits(&self) -> Limits {
         limits::read(&self.directories)
     }
 
-    /// Writes one limit and reads it back: the answer is what stands afterwards, which the kernel may have rounded.
+    /// Writes one limit, reads it back and returns the new value, which the kernel may have rounded.
     ///
     /// # Errors
-    /// [`CgroupError::Own`] when this process itself lives in that cgroup, [`CgroupError::Unsupported`] when this kernel has no
-    /// such limit, [`CgroupError::Write`] with the kernel's answer.
+    /// [`CgroupError::Own`] if this process is in that cgroup, [`CgroupError::Unsupported`] if the kernel does not support the limit,
+    /// [`CgroupError::Write`] with the error of the kernel.
     pub fn write(&self, setting: Setting) -> Result<Setting, CgroupError> {
         write::write(&self.directories, setting)
     }
 
-    /// Its directories, one per hierarchy.
+    /// Returns its directories, one per hierarchy.
     pub fn directories(&self) -> Vec<PathBuf> {
         let mut paths: Vec<PathBuf> = self.directories.all().map(|directory| directory.path().to_owned()).collect();
         paths.sort();
@@ -153,17 +154,17 @@ impl Cgroup {
         paths
     }
 
-    /// Whether it is user `uid`'s, and the cgroups that it competes with as well: the user owns it and the one above.
+    /// Whether user `uid` owns the cgroup and its parent, so that the cgroups it competes with belong to the user as well.
     pub fn belongs_to(&self, uid: u32) -> bool {
         self.directories.all().all(|directory| directory.owners() == Some([uid, uid]))
     }
 
-    /// Whether any process is left in it. A cgroup that is gone is empty.
+    /// Whether it contains a process. A removed cgroup is empty.
     pub fn populated(&self) -> bool {
         self.directories.all().any(Directory::populated)
     }
 
-    /// Whether its processes are frozen; `None` where nothing says so.
+    /// Whether its processes are frozen; `None` if unknown.
     pub fn frozen(&self) -> Option<bool> {
         if let Some(state) = self.directories.freezer.as_ref().and_then(|dir| dir.read("freezer.state")) {
             return Some(state.trim() != "THAWED");
@@ -172,12 +173,12 @@ impl Cgroup {
         usage::keyed(&events, "frozen").map(|frozen| frozen == 1)
     }
 
-    /// The directory by which its processes can be frozen; `None` where there is no freezer, and where this process itself would freeze.
+    /// Returns the directory for freezing its processes; `None` if there is no freezer, or if this process would be frozen too.
     pub fn freezer(&self) -> Option<&Path> {
         self.directories.of(Controller::Freezer).filter(|directory| !directory.is_own()).map(Directory::path)
     }
 
-    /// The directory that holds its CPU limits, for messages.
+    /// Returns the directory with its CPU limits, for messages.
     pub fn path(&self) -> &Path {
         let main = self.directories.of(Controller::Cpu).or_else(|| self.directories.all().next());
         main.map_or(Path::new("(no cgroup)"), Directory::path)

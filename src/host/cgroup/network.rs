@@ -1,10 +1,10 @@
-//! Bytes on the network interfaces of a container that has a network namespace of its own.
+//! Bytes transferred on the network interfaces of a container with its own network namespace.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// `/proc/PID/net/dev` of one network namespace, kept open. The namespace lives as long as this does.
+/// The open `/proc/PID/net/dev` of one network namespace, which exists at least as long as this.
 #[derive(Debug)]
 pub(super) struct Network {
     dev: File,
@@ -13,7 +13,7 @@ pub(super) struct Network {
 const LARGEST: usize = 64 * 1024;
 
 impl Network {
-    /// `None` when the process shares the host's namespace: those bytes are everybody's.
+    /// Returns `None` if the process shares the network namespace of the host.
     pub(super) fn of_process(pid: u32) -> Option<Network> {
         let namespace = |pid: &str| fs::read_link(Path::new("/proc").join(pid).join("ns/net"));
         let its = namespace(&pid.to_string()).ok()?;
@@ -24,7 +24,7 @@ impl Network {
         Some(Network { dev: File::open(format!("/proc/{pid}/net/dev")).ok()? })
     }
 
-    /// Bytes received and sent so far on all interfaces but loopback.
+    /// Returns the bytes received and sent so far on all interfaces except loopback.
     pub(super) fn bytes(&mut self) -> Option<crate::model::Bytes> {
         let mut text = vec![0; 4096];
         let mut filled = 0;
@@ -39,7 +39,7 @@ impl Network {
     }
 }
 
-/// `  eth0: RECEIVED packets errs drop fifo frame compressed multicast SENT …`
+/// Sums lines `  eth0: RECEIVED packets errs drop fifo frame compressed multicast SENT …`.
 fn sum(text: &str) -> u64 {
     const RECEIVED: usize = 0;
     const SENT: usize = 8;
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_does_not_count_and_both_directions_do() {
+    fn both_directions_count_and_loopback_does_not() {
         let text = "Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
     lo: 999 1 0 0 0 0 0 0 999 1 0 0 0 0 0 0

@@ -1,7 +1,7 @@
-//! Where a container may run: its processors and memory nodes, and the cgroup beside whose children its weight counts.
+//! Where a container may run: its processors and NUMA nodes, and the parent cgroup within which its weight counts.
 //!
-//! The kernel keeps a task's affinity within its effective cpuset, so what `sched_getaffinity` says of the processes that compute is both
-//! in one. A launcher that may run anywhere and computes nothing does not widen it.
+//! The kernel keeps the affinity of a task within its effective cpuset, so `sched_getaffinity` of the computing processes covers both. A
+//! launcher that may run anywhere but computes nothing does not widen the result.
 
 use super::directory::Directories;
 use super::directory::Directory;
@@ -15,13 +15,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Of a container with more processes, the first ones are asked.
+/// Maximum number of processes inspected per container.
 const PROCESSES_AT_MOST: usize = 64;
 
-/// A process that used less than this part of what the busiest one did does not compute.
+/// A process that has used less than this fraction of the CPU time of the busiest one does not count as computing.
 const COMPUTES: f64 = 0.1;
 
-/// Never fails: what cannot be read is `None`.
+/// Reads the place. Never fails: a value that cannot be read is `None`.
 pub(super) fn read(directories: &Directories, pid: u32) -> Place {
     let processes = processes(directories, pid);
     let cpu = directories.of(Controller::Cpu);
@@ -39,7 +39,7 @@ pub(super) fn read(directories: &Directories, pid: u32) -> Place {
     }
 }
 
-/// Those of the cgroup and of the ones below it; at least the one by which it was found.
+/// Returns the processes of the cgroup and its descendants; at least `pid`, through which it was located.
 fn processes(directories: &Directories, pid: u32) -> Vec<u32> {
     let cpu = directories.of(Controller::Cpu);
     let processes: Vec<u32> = cpu.into_iter().flat_map(|directory| directory.processes(PROCESSES_AT_MOST)).collect();
@@ -62,7 +62,7 @@ fn affinity(pid: u32) -> Option<CpuSet> {
     sched_getaffinity(Some(Pid::from_raw(i32::try_from(pid).ok()?)?)).ok()
 }
 
-/// What the cpuset controller says, where no process can be asked.
+/// Returns the effective cpuset, for cgroups whose processes cannot be inspected.
 fn effective(directories: &Directories) -> Option<Numbers> {
     let text = directories.unified.as_ref()?.read("cpuset.cpus.effective")?;
     text.parse().ok().filter(|cpus: &Numbers| !cpus.is_empty())
@@ -73,14 +73,14 @@ fn memory_nodes(pid: u32) -> Option<Numbers> {
     status.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"))?.parse().ok()
 }
 
-/// What the cgroups above say.
+/// Limits of the ancestor cgroups.
 #[derive(Debug, Default, PartialEq)]
 struct Above {
     weight: Option<CpuWeight>,
     quota: Option<Quota>,
 }
 
-/// `parent` is the cgroup directly above; the root of a hierarchy has neither weight nor quota.
+/// Reads the limits of `parent` and the cgroups above it; the root of a hierarchy has neither weight nor quota.
 fn above(parent: &Path, unified: bool) -> Above {
     let open = |path: &Path| Directory::open(path.to_owned(), unified, false).ok().filter(|d| d.has("cgroup.procs"));
     let is_root = |path: &Path| path.parent().is_none_or(|above| !above.join("cgroup.procs").exists());
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tightest_quota_above_counts_and_the_weight_of_the_parent_alone() {
+    fn the_tightest_quota_of_all_ancestors_and_the_weight_of_the_parent_are_read() {
         let root = tempfile::tempdir().expect("a directory");
         let cgroup = |path: &str, weight: &str, quota: &str| {
             let path = root.path().join(path);
@@ -112,10 +112,10 @@ mod tests {
     }
 
     #[test]
-    fn a_process_of_ones_own_runs_where_it_may() {
+    fn the_processors_of_this_process_are_its_affinity() {
         let me = std::process::id();
-        let cpus = processors(&[me]).expect("it may run somewhere");
-        let allowed = sched_getaffinity(None).expect("the kernel tells").count();
+        let cpus = processors(&[me]).expect("an affinity");
+        let allowed = sched_getaffinity(None).expect("an affinity").count();
         assert_eq!(cpus.count(), allowed as usize);
         assert!(memory_nodes(me).is_some());
         assert_eq!(processors(&[u32::MAX]), None);

@@ -1,31 +1,31 @@
-//! In which cgroups a process lives, for whoever has a process and wants its container.
+//! The cgroups of a process, for finding the container of a process.
 
 use super::hierarchy::{Hierarchies, Membership};
 use super::{StartTime, start_time};
 use std::path::PathBuf;
 
-/// One process and the cgroups it is in.
+/// The cgroups of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Residence {
-    /// Which process: its number may go to another.
+    /// Start time of the process, because its id may be reused.
     pub started: StartTime,
     /// Its directory in each hierarchy.
     pub directories: Vec<PathBuf>,
 }
 
-/// Finds processes; what is mounted where is read once.
+/// Finds the cgroups of processes; the mounted hierarchies are read once.
 #[derive(Debug)]
 pub struct Residences {
     hierarchies: Hierarchies,
 }
 
 impl Residences {
-    /// Looks at what is mounted; `None` where that cannot be read.
+    /// Reads the mounted hierarchies; `None` if they cannot be read.
     pub fn of_host() -> Option<Residences> {
         Some(Residences { hierarchies: Hierarchies::of_host().ok()? })
     }
 
-    /// Where process `pid` lives; `None` when there is no such process, or it became another while it was looked at.
+    /// Returns the cgroups of process `pid`; `None` if there is no such process, or if its id was reused during the read.
     pub fn of(&self, pid: u32) -> Option<Residence> {
         let started = start_time(pid)?;
         let membership = Membership::of(&pid.to_string()).ok()?;
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_found_with_its_start_and_one_that_is_gone_is_not() {
+    fn a_running_process_is_found_and_one_that_ended_is_not() {
         let residences = Residences::of_host().unwrap();
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let found = residences.of(child.id());

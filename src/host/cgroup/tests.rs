@@ -1,4 +1,4 @@
-//! Version 2 on the text of real files in a temporary folder, for hosts that run version 1.
+//! Version 2 on files with real content in a temporary directory, for hosts that run version 1.
 
 use super::*;
 use crate::model::{Bytes, CpuTime, CpuWeight, Quota};
@@ -64,7 +64,7 @@ fn version_2_usage_is_read_from_its_files() {
 }
 
 #[test]
-fn a_glance_brings_what_moves_fast_up_to_date_and_leaves_the_rest() {
+fn a_glance_updates_the_fast_values_and_leaves_the_rest() {
     let (dir, mut cgroup) = cgroup_of_files(true, V2);
     let before = cgroup.usage();
     let mut glanced = before;
@@ -87,7 +87,7 @@ fn version_2_limits_are_read_from_its_files() {
 }
 
 #[test]
-fn unlimited_and_missing_are_different_things() {
+fn unlimited_and_missing_are_distinguished() {
     let (_dir, cgroup) = cgroup_of_files(true, &[("cpu.max", "max 100000\n")]);
     let limits = cgroup.limits();
     assert_eq!(limits.cpu_quota, Some(None));
@@ -96,7 +96,7 @@ fn unlimited_and_missing_are_different_things() {
 }
 
 #[test]
-fn a_soft_limit_of_version_1_that_nobody_set_reads_as_no_protection() {
+fn an_unset_soft_limit_of_version_1_reads_as_no_protection() {
     let unlimited = &[("memory.soft_limit_in_bytes", "9223372036854771712\n"), ("cpu.shares", "10240\n")];
     let (_dir, cgroup) = cgroup_of_files(false, unlimited);
     assert_eq!(cgroup.limits().memory_low, Some(Bytes(0)));
@@ -105,7 +105,7 @@ fn a_soft_limit_of_version_1_that_nobody_set_reads_as_no_protection() {
 }
 
 #[test]
-fn writing_on_version_2_answers_with_what_stands_afterwards() {
+fn a_write_on_version_2_returns_the_value_read_back() {
     let (dir, cgroup) = cgroup_of_files(true, V2);
     let weight = Setting::CpuWeight(CpuWeight::clamped(40.0));
     assert_eq!(cgroup.write(weight).unwrap(), weight);
@@ -119,7 +119,7 @@ fn writing_on_version_2_answers_with_what_stands_afterwards() {
 }
 
 #[test]
-fn a_limit_that_the_kernel_does_not_have_is_refused_and_no_file_is_made() {
+fn an_unsupported_limit_is_rejected_and_no_file_is_created() {
     let (dir, cgroup) = cgroup_of_files(true, &[("cpu.stat", "usage_usec 1\n")]);
     for setting in [Setting::CpuWeight(CpuWeight::DEFAULT), Setting::MemoryLow(Bytes(1)), Setting::IoWeight(100)] {
         assert!(matches!(cgroup.write(setting), Err(CgroupError::Unsupported { .. })), "{setting}");
@@ -128,7 +128,7 @@ fn a_limit_that_the_kernel_does_not_have_is_refused_and_no_file_is_made() {
 }
 
 #[test]
-fn every_weight_survives_the_way_through_shares() {
+fn every_weight_survives_conversion_to_shares_and_back() {
     let (_dir, cgroup) = cgroup_of_files(false, &[("cpu.shares", "1024\n")]);
     for number in (1..=10_000).step_by(7) {
         let weight = Setting::CpuWeight(CpuWeight::clamped(f64::from(number)));
@@ -137,7 +137,7 @@ fn every_weight_survives_the_way_through_shares() {
 }
 
 #[test]
-fn a_block_weight_keeps_its_relation_to_the_default() {
+fn an_io_weight_keeps_its_ratio_to_the_default() {
     let (_dir, bfq) = cgroup_of_files(false, &[("blkio.bfq.weight", "100\n")]);
     assert_eq!(bfq.limits().io_weight, Some(100));
     assert_eq!(bfq.write(Setting::IoWeight(40)).unwrap(), Setting::IoWeight(40));
@@ -147,7 +147,7 @@ fn a_block_weight_keeps_its_relation_to_the_default() {
 }
 
 #[test]
-fn a_directory_that_took_the_place_of_the_opened_one_is_not_read() {
+fn a_directory_that_replaced_the_opened_one_is_not_accessed() {
     let (dir, cgroup) = cgroup_of_files(true, &[("cpu.weight", "79\n")]);
     let (moved, path) = (dir.path().with_extension("moved"), dir.path().to_owned());
     fs::rename(&path, &moved).unwrap();

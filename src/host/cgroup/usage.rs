@@ -1,11 +1,11 @@
-//! What a container uses: counters and gauges from kept-open control files.
+//! Resource usage of a container: counters and gauges from open control files.
 
 use super::directory::{Directories, KeptFile};
 use super::hierarchy::Controller;
 use super::pressure;
 use crate::model::{Bytes, CpuTime, Usage};
 
-/// The open files of one cgroup's usage.
+/// The open control files for the usage of one cgroup.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     cpu: KeptFile,
@@ -21,7 +21,7 @@ pub(super) struct Meter {
 impl Meter {
     pub(super) fn read(&mut self, directories: &Directories) -> Usage {
         let mut usage = Usage::default();
-        let mut buffer = Vec::new(); // of this reading: one for each cgroup would add up
+        let mut buffer = Vec::new(); // per reading, because one kept per cgroup would add up
         self.read_cpu(directories, &mut buffer, &mut usage);
         self.read_memory(directories, &mut buffer, &mut usage);
         self.read_block_io(directories, &mut buffer, &mut usage);
@@ -29,7 +29,7 @@ impl Meter {
         usage
     }
 
-    /// What moves fast and is cheap to read, into a whole reading of before: CPU time, memory, and pressure on it.
+    /// Updates the values of an earlier reading that change fast and are cheap to read: CPU time, memory, and memory pressure.
     pub(super) fn glance(&mut self, directories: &Directories, usage: &mut Usage) {
         let mut buffer = Vec::new();
         usage.cpu = None;
@@ -53,7 +53,7 @@ impl Meter {
     }
 
     fn read_cpu(&mut self, directories: &Directories, buffer: &mut Vec<u8>, usage: &mut Usage) {
-        // On version 1 time used and time throttled stand in two files, perhaps in two hierarchies.
+        // On version 1, CPU time used and CPU time throttled are in two files, possibly in two hierarchies.
         self.read_cpuacct(directories, buffer, usage);
         let Some(cpu) = directories.of(Controller::Cpu) else { return };
         let Some(stat) = self.cpu_stat.read(cpu, &["cpu.stat"], buffer) else { return };
@@ -104,20 +104,20 @@ fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// The number behind `key` in a file of `key number` lines.
+/// Returns the number after `key` in a file of `key number` lines.
 pub(super) fn keyed(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| number(line.strip_prefix(key)?.strip_prefix(' ')?))
 }
 
-/// `8:0 rbytes=1 wbytes=2 rios=…`, a device a line.
+/// Parses `8:0 rbytes=1 wbytes=2 rios=…`, one device per line.
 fn io_stat_bytes(text: &str) -> u64 {
     let bytes = |field: &str| field.strip_prefix("rbytes=").or(field.strip_prefix("wbytes="))?.parse::<u64>().ok();
     text.split_ascii_whitespace().filter_map(bytes).fold(0, u64::saturating_add)
 }
 
-/// `8:0 Read 1`, `8:0 Write 2`, `8:0 Sync 3`, …: each byte is in Read or Write once, and again in the other classes.
+/// Parses `8:0 Read 1`, `8:0 Write 2`, `8:0 Sync 3`, …: each byte is counted once as Read or Write, and again in the other classes.
 ///
-/// `None` without any device: newer kernels count nothing on version 1 until a throttle is set, and then nothing is not zero.
+/// Returns `None` without any device: on version 1, newer kernels count nothing until a throttle is set, which is not the same as zero.
 fn blkio_bytes(text: &str) -> Option<u64> {
     let bytes = |line: &str| {
         let mut fields = line.split_ascii_whitespace().skip(1);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_matched_whole() {
+    fn only_whole_keys_match() {
         let text = "total_inactive_file_x 1\ninactive_file 2\ntotal_inactive_file 3\n";
         assert_eq!(keyed(text, "inactive_file"), Some(2));
         assert_eq!(keyed(text, "total_inactive_file"), Some(3));

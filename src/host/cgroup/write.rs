@@ -9,7 +9,7 @@ use crate::model::{Bytes, CpuWeight, Quota, Setting};
 use cgroups_rs::fs::cpu::CpuController;
 use cgroups_rs::fs::memory::MemController;
 
-/// The kernel takes no shorter run time per period.
+/// Smallest run time per period that the kernel accepts, in microseconds.
 const SHORTEST_RUN_US: u64 = 1000;
 
 pub(super) fn write(directories: &Directories, setting: Setting) -> Result<Setting, CgroupError> {
@@ -25,7 +25,7 @@ pub(super) fn write(directories: &Directories, setting: Setting) -> Result<Setti
         return Err(CgroupError::Own { path: directory.path().to_owned() });
     }
     let unsupported = || CgroupError::Unsupported { path: directory.path().to_owned(), setting };
-    let stands = match setting {
+    let read_back = match setting {
         Setting::CpuWeight(weight) => {
             limits::cpu_weight(directory).ok_or_else(unsupported)?;
             write_cpu_weight(directory, weight)?;
@@ -52,10 +52,10 @@ pub(super) fn write(directories: &Directories, setting: Setting) -> Result<Setti
             limits::io_weight(directory).map(Setting::IoWeight)
         }
     };
-    stands.ok_or_else(|| CgroupError::Write {
+    read_back.ok_or_else(|| CgroupError::Write {
         path: directory.path().to_owned(),
         value: setting.to_string(),
-        reason: "written, but it cannot be read back".to_owned(),
+        reason: "written, but the value cannot be read back".to_owned(),
     })
 }
 
@@ -65,13 +65,13 @@ fn write_cpu_weight(cpu: &Directory, weight: CpuWeight) -> Result<(), CgroupErro
     } else {
         ("cpu.shares", (f64::from(weight.number()) * 1024.0 / 100.0).round() as u64)
     };
-    cpu_controller(cpu).set_shares(number).map_err(|error| refused(cpu, file, number, &error))
+    cpu_controller(cpu).set_shares(number).map_err(|error| write_error(cpu, file, number, &error))
 }
 
 fn write_cpu_quota(cpu: &Directory, quota: Option<Quota>) -> Result<(), CgroupError> {
     let controller = cpu_controller(cpu);
     let file = if cpu.is_unified() { "cpu.max" } else { "cpu.cfs_quota_us" };
-    let period = controller.cfs_period().map_err(|error| refused(cpu, file, "its period", &error))?;
+    let period = controller.cfs_period().map_err(|error| write_error(cpu, file, "its period", &error))?;
     let run_us = match quota {
         None => -1,
         Some(Quota(millis)) => {
@@ -79,18 +79,18 @@ fn write_cpu_quota(cpu: &Directory, quota: Option<Quota>) -> Result<(), CgroupEr
             i64::try_from(micros.max(SHORTEST_RUN_US)).unwrap_or(i64::MAX)
         }
     };
-    controller.set_cfs_quota(run_us).map_err(|error| refused(cpu, file, run_us, &error))
+    controller.set_cfs_quota(run_us).map_err(|error| write_error(cpu, file, run_us, &error))
 }
 
 fn write_memory_low(memory: &Directory, bytes: Bytes) -> Result<(), CgroupError> {
     let (file, number) = match (memory.is_unified(), bytes) {
         (true, bytes) => ("memory.low", i64::try_from(bytes.0).unwrap_or(i64::MAX)),
-        // No protection on version 1 is a soft limit that is never reached.
+        // On version 1, no protection is a soft limit that is never reached.
         (false, Bytes(0)) => ("memory.soft_limit_in_bytes", -1),
         (false, bytes) => ("memory.soft_limit_in_bytes", i64::try_from(bytes.0).unwrap_or(-1)),
     };
     let controller = MemController::new(memory.anchored(), memory.anchored(), memory.is_unified());
-    controller.set_soft_limit(number).map_err(|error| refused(memory, file, number, &error))
+    controller.set_soft_limit(number).map_err(|error| write_error(memory, file, number, &error))
 }
 
 fn cpu_controller(cpu: &Directory) -> CpuController {
@@ -105,7 +105,7 @@ fn write_raw(directory: &Directory, file: &str, value: String) -> Result<(), Cgr
     })
 }
 
-fn refused(
+fn write_error(
     directory: &Directory,
     file: &str,
     value: impl ToString,

@@ -1,35 +1,36 @@
-//! Where the engine listens. Imports: std only.
+//! The address of the engine. Imports: std only.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where engines listen when nobody says otherwise, in the order in which they are tried.
-const USUAL_SOCKETS: [&str; 2] = ["/var/run/docker.sock", "/run/podman/podman.sock"];
+/// Standard sockets of engines, in the order in which they are tried.
+const STANDARD_SOCKETS: [&str; 2] = ["/var/run/docker.sock", "/run/podman/podman.sock"];
 
-/// The Unix socket of an engine on this machine, or the usual places to look for one.
+/// The Unix socket of an engine on this machine, or the standard sockets to try.
 ///
-/// Only Unix sockets: limits are written and read back through this machine's cgroups, so an engine elsewhere cannot be governed from here.
+/// Only Unix sockets are supported: limits are written and read back through the cgroups of this machine, so a remote engine cannot be
+/// governed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineAddress {
     candidates: Vec<PathBuf>,
 }
 
-/// Why an address cannot be used.
+/// An address that cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AddressError {
-    /// Another machine's engine, or one behind TCP.
+    /// The engine is on another machine, or reachable only over TCP.
     #[error(
-        "engine address {0:?}: flowcond governs the containers of its own machine through the engine's Unix socket; \
-         write unix:///var/run/docker.sock, and run a flowcond on each machine"
+        "engine address {0:?}: flowcond can only govern containers on its own machine, through a Unix socket; \
+         use unix:///var/run/docker.sock, and run flowcond on each machine"
     )]
     NotLocal(String),
-    /// Not absolute.
-    #[error("engine address {0:?}: not an absolute path; write unix:///var/run/docker.sock or leave it out")]
+    /// The path is not absolute.
+    #[error("engine address {0:?}: not an absolute path; use unix:///var/run/docker.sock, or omit the address")]
     NotAbsolute(String),
 }
 
 impl EngineAddress {
-    /// Reads `unix:///path` or `/path`, as in the configuration or `DOCKER_HOST`. An empty text means the usual places.
+    /// Parses `unix:///path` or `/path`, as in the configuration or `DOCKER_HOST`. An empty text selects the standard sockets.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let text = text.trim();
         if text.is_empty() {
@@ -46,7 +47,7 @@ impl EngineAddress {
         Ok(EngineAddress { candidates: vec![PathBuf::from(path)] })
     }
 
-    /// The configured address, else `DOCKER_HOST`, else the usual places.
+    /// Returns the configured address, else `DOCKER_HOST`, else the standard sockets.
     pub fn from_config(configured: Option<&str>) -> Result<Self, AddressError> {
         match configured {
             Some(text) => Self::parse(text),
@@ -54,13 +55,13 @@ impl EngineAddress {
         }
     }
 
-    /// Whether nobody named an engine, and none of the usual sockets exists.
+    /// Whether `DOCKER_HOST` is not set and none of the standard sockets exists.
     pub fn is_no_engine_here() -> bool {
         let named = std::env::var_os("DOCKER_HOST").is_some_and(|name| !name.is_empty());
-        !named && !USUAL_SOCKETS.iter().any(|path| Path::new(path).exists())
+        !named && !STANDARD_SOCKETS.iter().any(|path| Path::new(path).exists())
     }
 
-    /// The first candidate that exists now; the first of all where none does. Looked up anew at each connection.
+    /// Returns the first candidate that exists now, or the first one if none does. Evaluated anew for each connection.
     pub fn socket(&self) -> &Path {
         self.candidates.iter().find(|path| path.exists()).unwrap_or(&self.candidates[0])
     }
@@ -68,7 +69,7 @@ impl EngineAddress {
 
 impl Default for EngineAddress {
     fn default() -> Self {
-        EngineAddress { candidates: USUAL_SOCKETS.iter().map(PathBuf::from).collect() }
+        EngineAddress { candidates: STANDARD_SOCKETS.iter().map(PathBuf::from).collect() }
     }
 }
 
@@ -83,14 +84,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_unix_url_and_a_plain_path_name_the_same_socket() {
+    fn a_unix_url_and_a_path_refer_to_the_same_socket() {
         let url = EngineAddress::parse("unix:///run/user/7/docker.sock").unwrap();
         assert_eq!(url, EngineAddress::parse(" /run/user/7/docker.sock\n").unwrap());
         assert_eq!(url.socket(), Path::new("/run/user/7/docker.sock"));
     }
 
     #[test]
-    fn tcp_and_ssh_are_refused_with_the_next_step() {
+    fn tcp_and_ssh_are_rejected_with_the_next_step() {
         for text in ["tcp://10.0.0.1:2375", "ssh://root@host", "https://host:2376", "npipe:////./pipe/docker"] {
             let error = EngineAddress::parse(text).unwrap_err();
             assert_eq!(error, AddressError::NotLocal(text.to_owned()));
@@ -99,18 +100,18 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_path_is_refused() {
+    fn a_relative_path_is_rejected() {
         assert!(matches!(EngineAddress::parse("docker.sock"), Err(AddressError::NotAbsolute(_))));
         assert!(matches!(EngineAddress::parse("unix://docker.sock"), Err(AddressError::NotAbsolute(_))));
     }
 
     #[test]
-    fn nothing_said_means_the_usual_places() {
+    fn an_empty_address_means_the_standard_sockets() {
         assert_eq!(EngineAddress::parse("").unwrap(), EngineAddress::default());
     }
 
     #[test]
-    fn the_first_existing_candidate_is_taken_at_the_time_of_asking() {
+    fn the_first_candidate_that_exists_at_the_time_of_the_call_is_used() {
         let dir = tempfile::tempdir().unwrap();
         let (first, second) = (dir.path().join("first"), dir.path().join("second"));
         let address = EngineAddress { candidates: vec![first.clone(), second.clone()] };

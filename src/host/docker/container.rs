@@ -1,4 +1,4 @@
-//! What the daemon must know of a container, parsed once from the engine's `inspect`. Imports: model, bollard's types.
+//! A container as parsed from the engine's `inspect`, with the properties that the daemon needs. Imports: model, bollard's types.
 
 use super::EngineName;
 use super::log_pieces::LogFormat;
@@ -9,43 +9,43 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// A running or paused container as the engine describes it.
+/// A running or paused container as described by the engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineContainer {
-    /// The engine's full id.
+    /// Full id.
     pub id: ContainerId,
-    /// The name without the leading slash.
+    /// Name without the leading slash.
     pub name: String,
-    /// All its labels.
+    /// All labels.
     pub labels: BTreeMap<String, String>,
-    /// The first process, in this machine's numbering.
+    /// First process, in the PID namespace of this machine.
     pub pid: u32,
-    /// When it was started, Unix time in milliseconds; 0 where the engine does not say.
+    /// Start time, Unix time in milliseconds; 0 if the engine does not report it.
     pub started_unix_ms: u64,
-    /// Frozen by `docker pause`.
+    /// Whether it is frozen by `docker pause`.
     pub paused: bool,
-    /// Where its output can be read.
+    /// Source of its output.
     pub log: LogSource,
     /// How the logs API sends its output.
     pub log_format: LogFormat,
-    /// What is mounted into it from outside.
+    /// Bind mounts and volumes.
     pub mounts: Vec<EngineMount>,
-    /// The limits in the engine's own numbers.
+    /// Limits in the units of the engine.
     pub limits: EngineLimits,
     /// `HostConfig.CgroupParent`; empty = the engine's default.
     pub cgroup_parent: String,
-    /// An update through the engine can take its GPUs away (legacy NVIDIA hook): write its cgroup instead.
+    /// An update through the engine can remove its GPUs (legacy NVIDIA hook), so limits are written to its cgroup instead.
     pub gpu_hook: bool,
-    /// Its engine runs a command in it now and then, which fails while it is frozen.
+    /// The engine periodically runs a command in it, which fails while the container is frozen.
     pub has_health_check: bool,
-    /// What is run in it: its image and command.
+    /// Identifies its training, by image and command.
     pub training: TrainingId,
 }
 
-/// A row of the engine's list of containers.
+/// One entry of the engine's list of containers.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Listed {
-    /// The engine's full id.
+    /// Full id.
     #[serde(rename = "Id")]
     pub id: ContainerId,
     #[serde(rename = "Names")]
@@ -55,12 +55,12 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Whether it runs or is paused.
+    /// Whether it is running or paused.
     pub(super) fn lives(&self) -> bool {
         matches!(self.state.as_deref(), Some("running" | "paused"))
     }
 
-    /// Whether it says what is known already; when the container was started it does not say.
+    /// Whether the entry matches what is already known, as far as it goes: it does not include the start time.
     pub(super) fn agrees_with(&self, known: &EngineContainer) -> bool {
         let state = if known.paused { "paused" } else { "running" };
         let is_name = |name: &String| name.strip_prefix('/').unwrap_or(name) == known.name;
@@ -68,17 +68,17 @@ impl Listed {
     }
 }
 
-/// Where a container's output can be read.
+/// The source of a container's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogSource {
-    /// The engine's json-file, to be tailed.
+    /// The engine's json-file, to be followed.
     JsonFile(PathBuf),
-    /// Through the logs API only.
+    /// Only available through the logs API.
     Api {
-        /// The log driver's name, for people.
+        /// Name of the log driver, for messages.
         driver: String,
     },
-    /// The driver `none` keeps nothing.
+    /// Not available: the driver `none` stores nothing.
     None,
 }
 
@@ -91,23 +91,23 @@ pub struct EngineMount {
     pub destination: PathBuf,
 }
 
-/// Why an `inspect` answer gives no container to govern.
+/// Why an `inspect` response yields no container to govern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NotGoverned {
-    /// It ended, or has not begun.
+    /// It has ended, or has not started.
     NotRunning,
-    /// The answer lacks what every running container has.
+    /// The response lacks a field that every running container has.
     Lacks(&'static str),
 }
 
 impl EngineContainer {
-    /// Whether it carries this label, as `key=value`.
+    /// Whether it has this label, given as `key=value`.
     pub fn has_label(&self, label: &str) -> bool {
         let (key, value) = label.split_once('=').unwrap_or((label, ""));
         self.labels.get(key).is_some_and(|has| has == value)
     }
 
-    /// Reads an `inspect` answer. Podman's `json-file` is another format, so its logs go through the API.
+    /// Parses an `inspect` response. Podman's `json-file` has a different format, so its logs are read through the API.
     pub(super) fn from_inspect(found: ContainerInspectResponse, engine: EngineName) -> Result<Self, NotGoverned> {
         let state = found.state.unwrap_or_default();
         if state.running != Some(true) && state.paused != Some(true) {
@@ -142,18 +142,18 @@ impl EngineContainer {
     }
 }
 
-/// Ids go into request paths: only what an engine really uses as an id may.
+/// Whether a text is a valid container id. Ids are used in request paths, so nothing else is accepted.
 pub(super) fn is_container_id(text: &str) -> bool {
     (12..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Names go into request paths too. Docker's and Podman's own rule.
+/// Whether a text is a valid container name, by the rule of Docker and Podman. Names are used in request paths too.
 pub(super) fn is_container_name(text: &str) -> bool {
     let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
     begins && text.len() <= 255 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
 }
 
-/// `/train` as people write it.
+/// Removes the leading slash of a name such as `/train`.
 pub(super) fn plain_name(name: &str) -> String {
     name.strip_prefix('/').unwrap_or(name).to_owned()
 }
@@ -187,7 +187,7 @@ pub(super) fn limits(host: &HostConfig) -> EngineLimits {
     }
 }
 
-/// The hook edits the device cgroup behind the engine's back, so an `update` that rewrites it removes the GPUs.
+/// The hook changes the device cgroup without the engine's knowledge, so an `update` that rewrites it removes the GPUs.
 fn has_gpu_hook(host: &HostConfig) -> bool {
     let asks_for_gpu = |request: &DeviceRequest| {
         let driver = request.driver.as_deref().unwrap_or("");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_container_is_read_whole() {
+    fn every_property_of_a_running_container_is_parsed() {
         let container = parsed(json!({})).unwrap();
         assert_eq!(container.name, "train");
         assert_eq!((container.pid, container.started_unix_ms, container.paused), (4711, 1_500, false));
@@ -240,14 +240,14 @@ mod tests {
     }
 
     #[test]
-    fn one_that_ended_or_has_no_process_is_not_governed() {
+    fn a_container_that_ended_or_has_no_process_is_not_governed() {
         assert_eq!(parsed(json!({"State": {"Running": false, "Pid": 0}})), Err(NotGoverned::NotRunning));
         assert_eq!(parsed(json!({"State": {"Pid": 0}})), Err(NotGoverned::NotRunning));
         assert_eq!(parsed(json!({"State": null})), Err(NotGoverned::NotRunning));
     }
 
     #[test]
-    fn an_id_that_could_leave_its_place_in_a_path_is_refused() {
+    fn an_id_that_could_change_a_request_path_is_rejected() {
         assert!(matches!(parsed(json!({"Id": "../../info?x=0123456789"})), Err(NotGoverned::Lacks(_))));
     }
 
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_through_the_legacy_hook_are_seen_and_cdi_devices_are_not() {
+    fn gpus_of_the_legacy_hook_are_detected_and_cdi_devices_are_not() {
         let gpu =
             |driver: &str| json!({"HostConfig": {"DeviceRequests": [{"Driver": driver, "Capabilities": [["gpu"]]}]}});
         assert!(parsed(json!({"HostConfig": {"Runtime": "nvidia"}})).unwrap().gpu_hook);

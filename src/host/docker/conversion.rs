@@ -1,8 +1,8 @@
-//! CPU weight ↔ the engine's `cpu_shares`, as each generation of runc converts it. Pure. Imports: model.
+//! Conversion between CPU weight and the engine's `cpu_shares`, for each generation of runc. Pure. Imports: model.
 //!
-//! Docker knows shares (2 ..= 262,144) only. On cgroup v1 the kernel has the same number; on v2 runc turns it into a
-//! `cpu.weight` (1 ..= 10,000), linearly before runc 1.3.2 and with a quadratic exponent since. What is wanted here is
-//! a weight, so each conversion is inverted: the middle of all shares that give this weight, far from both roundings.
+//! Docker only supports shares (2 ..= 262,144). On cgroup v1 the kernel uses the same number; on v2 runc converts it to a `cpu.weight` (1
+//! ..= 10,000), linearly before runc 1.3.2 and with a quadratic exponent since. Because a weight is wanted here, each conversion is
+//! inverted: the result is the middle of all shares that give this weight, as far as possible from rounding on either side.
 
 use crate::model::CpuWeight;
 
@@ -10,10 +10,10 @@ const SHARES_MIN: u64 = 2;
 const SHARES_MAX: u64 = 262_144;
 const SHARES_DEFAULT: u64 = 1_024;
 
-/// How the number that is written as `cpu_shares` becomes what the kernel has.
+/// Conversion of `cpu_shares` to the value in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conversion {
-    /// cgroup v1: `cpu.shares` is the number itself; weight = shares × 100 / 1024.
+    /// cgroup v1: `cpu.shares` is the same number; weight = shares × 100 / 1024.
     Shares,
     /// cgroup v2 with runc before 1.3.2 (and crun before 1.23): 1 + (shares − 2) × 9999 / 262142.
     Linear,
@@ -22,7 +22,7 @@ pub enum Conversion {
 }
 
 impl Conversion {
-    /// The best guess before anything was written, from the cgroup version and the runtime as [`super::EngineInfo`] names it.
+    /// Returns the expected conversion before anything was written, from the cgroup version and the runtime as in [`super::EngineInfo`].
     pub fn expected(cgroup_version: u8, runtime: Option<&str>) -> Conversion {
         if cgroup_version == 1 {
             return Conversion::Shares;
@@ -34,9 +34,9 @@ impl Conversion {
         }
     }
 
-    /// Which conversion of cgroup v2 made `weight_read` (from `cpu.weight`) of `shares_written`.
+    /// Determines the conversion of cgroup v2 by which `shares_written` became `weight_read` (from `cpu.weight`).
     ///
-    /// `None` where both would have, or neither (somebody else wrote meanwhile).
+    /// Returns `None` if both conversions match, or neither does (because someone else wrote meanwhile).
     pub fn detect(shares_written: u64, weight_read: u32) -> Option<Conversion> {
         let linear = Conversion::Linear.weight(shares_written) == weight_read;
         let quadratic = Conversion::Quadratic.weight(shares_written) == weight_read;
@@ -47,7 +47,7 @@ impl Conversion {
         }
     }
 
-    /// The weight that the kernel has after `shares` were written; out-of-range shares count as the nearest valid.
+    /// Returns the weight in the kernel after `shares` were written; out-of-range shares are clamped.
     pub fn weight(self, shares: u64) -> u32 {
         let shares = shares.clamp(SHARES_MIN, SHARES_MAX);
         match self {
@@ -57,7 +57,7 @@ impl Conversion {
         }
     }
 
-    /// The shares to write so that the kernel has `weight`.
+    /// Returns the shares to write so that the kernel has `weight`.
     pub fn shares(self, weight: CpuWeight) -> u64 {
         if self == Conversion::Shares {
             return (u64::from(weight.number()) * SHARES_DEFAULT / 100).clamp(SHARES_MIN, SHARES_MAX);
@@ -70,7 +70,7 @@ impl Conversion {
         (first + beyond.saturating_sub(1).max(first)) / 2
     }
 
-    /// The fewest shares that give `weight` or more; one beyond the maximum where none does.
+    /// Returns the smallest shares that give `weight` or more; one more than the maximum if there are none.
     fn first_with_at_least(self, weight: u32) -> u64 {
         let (mut low, mut high) = (SHARES_MIN, SHARES_MAX + 1);
         while low < high {
@@ -92,8 +92,8 @@ fn quadratic(shares: u64) -> u32 {
     10f64.powf(exponent).ceil() as u32
 }
 
-/// `1.1.5+ds1` → `[1, 1, 5]`; what is no number is 0. A release candidate counts as its release: a wrong guess is
-/// found by reading back.
+/// Parses `1.1.5+ds1` to `[1, 1, 5]`; invalid numbers become 0. A release candidate counts as its release: a wrong guess is detected by
+/// reading back.
 fn version_numbers(text: &str) -> [u32; 3] {
     let mut numbers = [0; 3];
     for (number, part) in numbers.iter_mut().zip(text.split('.')) {
@@ -108,8 +108,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn published_pairs_of_both_generations_hold() {
-        // 2,000 shares: seen with runc 1.3.1 and 1.4.0-rc.1 (opencontainers/runc#4896).
+    fn both_conversions_agree_with_published_values() {
+        // 2,000 shares: observed with runc 1.3.1 and 1.4.0-rc.1 (opencontainers/runc#4896).
         for (shares, weight) in [(2, 1), (1024, 39), (2_000, 77), (262_144, 10_000)] {
             assert_eq!(Conversion::Linear.weight(shares), weight, "{shares}");
         }
@@ -119,11 +119,11 @@ mod tests {
     }
 
     #[test]
-    fn every_weight_survives_the_way_there_and_back() {
+    fn every_weight_survives_conversion_to_shares_and_back() {
         for conversion in [Conversion::Linear, Conversion::Quadratic] {
             for weight in 1..=10_000 {
                 let shares = conversion.shares(CpuWeight::clamped(f64::from(weight)));
-                assert_eq!(conversion.weight(shares), weight, "{conversion:?}: weight {weight} wrote {shares} shares");
+                assert_eq!(conversion.weight(shares), weight, "{conversion:?}: weight {weight} became {shares} shares");
             }
         }
         for weight in 1..=10_000 {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn more_shares_never_weigh_less() {
+    fn more_shares_never_give_a_smaller_weight() {
         for conversion in [Conversion::Shares, Conversion::Linear, Conversion::Quadratic] {
             let weights: Vec<u32> = (2..=262_144).map(|shares| conversion.weight(shares)).collect();
             assert!(weights.is_sorted(), "{conversion:?}");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_back_tells_the_generations_apart() {
+    fn the_conversion_is_detected_by_reading_back() {
         assert_eq!(Conversion::detect(1024, 39), Some(Conversion::Linear));
         assert_eq!(Conversion::detect(1024, 100), Some(Conversion::Quadratic));
         assert_eq!(Conversion::detect(2, 1), None);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_guess_follows_runcs_version() {
+    fn the_expected_conversion_follows_the_version_of_the_runtime() {
         assert_eq!(Conversion::expected(1, Some("runc 1.4.0")), Conversion::Shares);
         for (runtime, expected) in [
             (Some("runc 1.1.5+ds1"), Conversion::Linear),

@@ -1,9 +1,9 @@
-//! The calls that the daemon makes to an engine, each bounded in time, size and number. Imports: model, bollard, hyper.
+//! The calls of the daemon to an engine, each limited in time, size and number. Imports: model, bollard, hyper.
 //!
-//! Two ways on one transport. bollard asks for the version and for `inspect`. Info, list, updates, events and logs are
-//! asked for here: one odd word must not hide the engine or all containers (bollard's enums are closed), an update's
-//! warnings tell which limit was discarded (bollard drops them), events and logs need a bound on each line (bollard
-//! has none) and logs a resumption finer than a second.
+//! Two clients share one transport. bollard requests the version and `inspect`. Info, list, updates, events and logs are requested here,
+//! because bollard's enums are closed, so that one unknown word would hide the engine or all containers; because it drops the warnings of
+//! an update, which say that a limit was discarded; because it does not limit the length of a line of events or logs; and because it can
+//! resume logs only with a resolution of seconds.
 
 use super::container::{self, EngineContainer, Listed, NotGoverned, is_container_id, is_container_name};
 use super::error::{EngineError, shortened};
@@ -23,41 +23,41 @@ use std::io;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// What an engine says about itself.
+/// Description of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineInfo {
-    /// Which engine.
+    /// Docker or Podman.
     pub name: EngineName,
-    /// Its own version.
+    /// Version of the engine.
     pub version: String,
-    /// The newest API version that it speaks.
+    /// Newest supported API version.
     pub api: String,
     /// `cgroupfs` or `systemd`.
     pub cgroup_driver: String,
     /// 1 or 2.
     pub cgroup_version: u8,
-    /// The OCI runtime with its version, where it says: `runc 1.1.5+ds1`.
+    /// The OCI runtime with its version, if reported: `runc 1.1.5+ds1`.
     pub runtime: Option<String>,
     /// The default log driver.
     pub log_driver: String,
-    /// Containers survive the engine's restart.
+    /// Whether containers survive a restart of the engine.
     pub live_restore: bool,
-    /// Which one it is.
+    /// Identity of the engine.
     pub mark: EngineMark,
-    /// How its `cpu_shares` become a weight: a guess until [`Conversion::detect`] saw a value read back.
+    /// Conversion of `cpu_shares` to a weight: a guess until [`Conversion::detect`] has seen a value read back.
     pub conversion: Conversion,
 }
 
-/// What became of an update that the engine accepted.
+/// The outcome of an update that the engine accepted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Updated {
-    /// Settings that no update can make, or that the engine discarded: write the cgroup.
+    /// Settings that the engine cannot update, or that it discarded: write them to the cgroup.
     pub not_by_engine: Vec<Setting>,
     /// The engine's warnings, shortened.
     pub warnings: Vec<String>,
 }
 
-/// A client of one engine. Cheap to clone; holds no connection between calls.
+/// A client of one engine. Cheap to clone; it keeps no connection between calls.
 #[derive(Clone)]
 pub struct Engine {
     address: EngineAddress,
@@ -72,7 +72,7 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// A client for the engine at `address`. Nothing is asked yet, and the engine need not run.
+    /// Creates a client for the engine at `address`. No request is sent, and the engine need not be running.
     pub fn new(address: EngineAddress) -> Engine {
         let target = address.clone();
         let transport = move |request: BollardRequest| {
@@ -85,49 +85,49 @@ impl Engine {
             CALL_TIMEOUT.as_secs(),
             API_DEFAULT_VERSION,
         )
-        .expect("a custom transport connects to nothing yet, so nothing can fail");
+        .expect("a custom transport does not connect yet, so it cannot fail");
         Engine { address, bollard, permits: Arc::new(Semaphore::new(CALLS_AT_ONCE)) }
     }
 
-    /// Where it is.
+    /// Returns the address.
     pub fn address(&self) -> &EngineAddress {
         &self.address
     }
 
-    /// Asks the engine who it is.
+    /// Requests a description of the engine.
     pub async fn info(&self) -> Result<EngineInfo, EngineError> {
-        let version = self.typed("ask the engine's version", self.bollard.version()).await?;
-        let info: Info = self.call("ask the engine's info", Method::GET, "/info", None).await?;
-        let mut described = described(version, info);
+        let version = self.typed("query the engine's version", self.bollard.version()).await?;
+        let info: Info = self.call("query the engine's info", Method::GET, "/info", None).await?;
+        let mut described = describe(version, info);
         let socket = self.address.socket();
         described.mark.socket = socket.canonicalize().unwrap_or_else(|_| socket.to_owned()).display().to_string();
         Ok(described)
     }
 
-    /// The running and paused containers that carry `label`, as `key=value`.
+    /// Lists running and paused containers with `label`, given as `key=value`.
     pub async fn list(&self, label: &str) -> Result<Vec<Listed>, EngineError> {
-        self.listed("", &serde_json::json!({"label": [label], "status": ["running", "paused"]})).await
+        self.list_filtered("", &serde_json::json!({"label": [label], "status": ["running", "paused"]})).await
     }
 
-    /// Those of `ids` that exist, whether they run or not.
+    /// Lists those of `ids` that exist, running or not.
     pub async fn existing(&self, ids: &BTreeSet<ContainerId>) -> Result<Vec<Listed>, EngineError> {
-        self.listed("all=true&", &serde_json::json!({"id": ids})).await
+        self.list_filtered("all=true&", &serde_json::json!({"id": ids})).await
     }
 
-    async fn listed(&self, which: &str, filters: &serde_json::Value) -> Result<Vec<Listed>, EngineError> {
+    async fn list_filtered(&self, which: &str, filters: &serde_json::Value) -> Result<Vec<Listed>, EngineError> {
         let path = format!("/containers/json?{which}filters={}", percent_encoded(&filters.to_string()));
         let listed: Vec<Listed> = self.call("list containers", Method::GET, &path, None).await?;
         Ok(listed.into_iter().filter(|listed| is_container_id(listed.id.as_str())).collect())
     }
 
-    /// One container; [`EngineError::Gone`] where it does not exist or run any more.
+    /// Inspects one container; [`EngineError::Gone`] if it does not exist or is not running.
     pub async fn inspect(&self, id: &ContainerId, engine: EngineName) -> Result<EngineContainer, EngineError> {
         let operation = format!("inspect container {id}");
         checked_id(&operation, id)?;
         self.inspected(operation, id.as_str(), engine).await
     }
 
-    /// The limits in the engine's record of a container, and whether it runs.
+    /// Returns the limits in the engine's record of a container, and whether it is running.
     pub async fn record(&self, id: &ContainerId) -> Result<(EngineLimits, bool), EngineError> {
         let operation = format!("inspect container {id}");
         checked_id(&operation, id)?;
@@ -136,13 +136,13 @@ impl Engine {
         Ok((container::limits(&found.host_config.unwrap_or_default()), runs))
     }
 
-    /// The container of this name, id, or beginning of an id; [`EngineError::Gone`] where there is none or it does not run.
+    /// Finds a container by name, id, or prefix of an id; [`EngineError::Gone`] if there is none or it is not running.
     pub async fn find(&self, name: &str, engine: EngineName) -> Result<EngineContainer, EngineError> {
         let operation = format!("find container {}", shortened(name));
         if !is_container_name(name) {
             return Err(EngineError::Gone {
                 operation,
-                why: "no such container: it is no container's name".to_owned(),
+                why: "no such container: not a valid container name".to_owned(),
             });
         }
         self.inspected(operation, name, engine).await
@@ -156,15 +156,15 @@ impl Engine {
     ) -> Result<EngineContainer, EngineError> {
         let found = self.typed(&operation, self.bollard.inspect_container(name, None)).await?;
         EngineContainer::from_inspect(found, engine).map_err(|reason| match reason {
-            NotGoverned::NotRunning => EngineError::Gone { operation, why: "it does not run".to_owned() },
-            NotGoverned::Lacks(what) => EngineError::InvalidResponse { operation, why: format!("it lacks {what}") },
+            NotGoverned::NotRunning => EngineError::Gone { operation, why: "it is not running".to_owned() },
+            NotGoverned::Lacks(what) => EngineError::InvalidResponse { operation, why: format!("it has no {what}") },
         })
     }
 
-    /// Puts `settings` in force with one update, and says which of them no update can set.
+    /// Applies `settings` in one update, and returns those that the engine cannot update.
     ///
-    /// `original`: the container's limits before our first change; what equals them is restored to the digit. An update
-    /// outlives the container's restart and changes what `inspect` shows. Read the cgroup back: that is the truth.
+    /// `original`: the container's limits before our first change; a setting equal to one of them is restored exactly. An update persists
+    /// across restarts of the container and changes the output of `inspect`. Only reading the cgroup back shows the result.
     pub async fn update(
         &self,
         id: &ContainerId,
@@ -188,7 +188,7 @@ impl Engine {
         let body = serde_json::to_vec(&body).expect("numbers always serialize");
         let path = format!("/containers/{}/update", id.as_str());
         let answer: Answer = match self.call(&operation, Method::POST, &path, Some(body)).await {
-            // Podman before 4.6 has no such call.
+            // Podman before 4.6 does not support this call.
             Err(EngineError::Refused { status: 404 | 405 | 501, .. }) => {
                 return Ok(Updated { not_by_engine: settings.to_vec(), warnings: Vec::new() });
             }
@@ -201,7 +201,7 @@ impl Engine {
         Ok(Updated { not_by_engine, warnings })
     }
 
-    /// Opens an answer without end: events or logs.
+    /// Opens an endless response: events or logs.
     pub(super) async fn open(&self, operation: &str, path: &str) -> Result<Response<Incoming>, EngineError> {
         let opened = transport::send(&self.address, request(Method::GET, path, None), Bound::Stream);
         let response = self.in_time(operation, opened).await?.map_err(|error| self.unreachable(operation, &error))?;
@@ -274,7 +274,7 @@ impl Engine {
     }
 }
 
-/// What is read of `/info`; Docker before 20.10 has no cgroup version: it is 1.
+/// The fields used of `/info`. Docker before 20.10 does not report a cgroup version: it is 1.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct Info {
@@ -286,7 +286,7 @@ struct Info {
     id: String,
 }
 
-fn described(version: SystemVersion, info: Info) -> EngineInfo {
+fn describe(version: SystemVersion, info: Info) -> EngineInfo {
     let components = version.components.unwrap_or_default();
     let component = |word: &str| components.iter().find(|c| c.name.to_lowercase().contains(word));
     let name = if component("podman").is_some() { EngineName::Podman } else { EngineName::Docker };
@@ -297,7 +297,7 @@ fn described(version: SystemVersion, info: Info) -> EngineInfo {
         Some(format!("{name} {}", shortened(version)))
     });
     let cgroup_version = if info.cgroup_version.trim_start_matches('v') == "2" { 2 } else { 1 };
-    // Podman calls itself something else each time.
+    // The id reported by Podman changes with each start.
     let id = Some(info.id).filter(|id| name == EngineName::Docker && !id.is_empty());
     EngineInfo {
         mark: EngineMark { id: id.map(|id| shortened(&id)), socket: String::new() },
@@ -317,7 +317,7 @@ fn checked_id(operation: &str, id: &ContainerId) -> Result<(), EngineError> {
     if is_container_id(id.as_str()) {
         return Ok(());
     }
-    Err(EngineError::Gone { operation: operation.to_owned(), why: "its id is not an engine's".to_owned() })
+    Err(EngineError::Gone { operation: operation.to_owned(), why: "not a valid container id".to_owned() })
 }
 
 fn request(method: Method, path: &str, body: Option<Vec<u8>>) -> Request<Full<Bytes>> {
@@ -329,7 +329,7 @@ fn request(method: Method, path: &str, body: Option<Vec<u8>>) -> Request<Full<By
         .expect("paths are built from checked ids and percent-encoded text")
 }
 
-/// Everything but unreserved characters as `%XX`.
+/// Encodes all characters except unreserved ones as `%XX`.
 pub(super) fn percent_encoded(text: &str) -> String {
     text.bytes()
         .map(|b| match b {

@@ -1,36 +1,36 @@
-//! The engine's event stream: bytes → lines of bounded length → a closed set of happenings. Pure. Imports: model.
+//! The event stream of the engine: bytes → lines of limited length → a closed set of events. Pure. Imports: model.
 
 use super::container::{is_container_id, plain_name};
 use crate::model::ContainerId;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// An event holds a container's labels; Docker bounds those by the size of a request only.
+/// Maximum length of a line in bytes. An event contains the labels of a container, which Docker limits only by the size of a request.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// What an event means for whoever keeps a list of containers.
+/// The meaning of an event for a list of running containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Happening {
-    /// It started: inspect it.
+pub(super) enum Change {
+    /// The container started: inspect it.
     Started(ContainerId),
-    /// It ended, at this engine time in Unix nanoseconds, with this exit code where the engine told it.
+    /// The container ended, at this engine time in Unix nanoseconds, with this exit code if the engine reported it.
     Ended(ContainerId, u64, Option<i32>),
-    /// It was paused (`true`) or resumed.
+    /// The container was paused (`true`) or resumed.
     Paused(ContainerId, bool),
-    /// It has a new name.
+    /// The container was renamed.
     Renamed(ContainerId, String),
     /// Its limits were changed through the engine.
     Updated(ContainerId),
-    /// It was removed for good.
+    /// The container was removed.
     Removed(ContainerId),
-    /// Known, and nothing to the list.
-    Nothing,
-    /// Not understood: list again.
-    Doubt,
+    /// Known, and irrelevant for the list.
+    Irrelevant,
+    /// Not understood: list the containers again.
+    Unknown,
 }
 
-/// Docker's and Podman's happenings that change neither the set of running containers nor what is known of them.
-const NOTHING: [&str; 29] = [
+/// Events of Docker and Podman that change neither the set of running containers nor what is known about them.
+const IRRELEVANT: [&str; 29] = [
     "archive-path",
     "attach",
     "auto-update",
@@ -83,54 +83,54 @@ struct Actor {
 }
 
 impl Actor {
-    /// Docker's word for it, or Podman's.
+    /// Returns the exit code, by the attribute name of Docker or Podman.
     fn exit_code(&self) -> Option<i32> {
         ["exitCode", "containerExitCode"].into_iter().find_map(|name| self.attributes.get(name)?.parse().ok())
     }
 }
 
-/// Reads one line of the event stream. Never fails: what is not understood is [`Happening::Doubt`].
-pub(super) fn happening(line: &[u8]) -> Happening {
-    let Ok(event) = serde_json::from_slice::<Wire>(line) else { return Happening::Doubt };
+/// Parses one line of the event stream. Never fails: an unknown event is [`Change::Unknown`].
+pub(super) fn parse(line: &[u8]) -> Change {
+    let Ok(event) = serde_json::from_slice::<Wire>(line) else { return Change::Unknown };
     if event.kind != "container" {
-        return Happening::Doubt;
+        return Change::Unknown;
     }
-    // `exec_start: sh -c …`, `health_status: healthy`.
+    // For example `exec_start: sh -c …` or `health_status: healthy`.
     let action = event.action.split(':').next().unwrap_or("");
-    if NOTHING.contains(&action) {
-        return Happening::Nothing;
+    if IRRELEVANT.contains(&action) {
+        return Change::Irrelevant;
     }
     if !is_container_id(&event.actor.id) {
-        return Happening::Doubt;
+        return Change::Unknown;
     }
     let id = ContainerId::new(&event.actor.id);
     match action {
-        "start" => Happening::Started(id),
-        "die" | "died" => Happening::Ended(id, event.time_nano, event.actor.exit_code()),
-        "pause" => Happening::Paused(id, true),
-        "unpause" => Happening::Paused(id, false),
-        "update" => Happening::Updated(id),
-        "destroy" | "remove" => Happening::Removed(id),
+        "start" => Change::Started(id),
+        "die" | "died" => Change::Ended(id, event.time_nano, event.actor.exit_code()),
+        "pause" => Change::Paused(id, true),
+        "unpause" => Change::Paused(id, false),
+        "update" => Change::Updated(id),
+        "destroy" | "remove" => Change::Removed(id),
         "rename" => match event.actor.attributes.get("name") {
-            Some(name) => Happening::Renamed(id, plain_name(name)),
-            None => Happening::Doubt,
+            Some(name) => Change::Renamed(id, plain_name(name)),
+            None => Change::Unknown,
         },
-        _ => Happening::Doubt,
+        _ => Change::Unknown,
     }
 }
 
-/// Cuts a byte stream into lines and gives up on one that is too long.
+/// Splits a byte stream into lines, and fails if a line is too long.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     unfinished: Vec<u8>,
 }
 
-/// A line was longer than an event can be.
+/// A line is longer than an event can be.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LineTooLong;
 
 impl Lines {
-    /// Adds bytes and hands each line that they complete to `each`, without its end.
+    /// Adds bytes and calls `each` with every line that they complete, without its end.
     pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), LineTooLong> {
         let mut rest = bytes;
         while let Some(end) = memchr::memchr(b'\n', rest) {
@@ -161,8 +161,8 @@ mod tests {
 
     const ID: &str = "449e1d56655b86cfb98f8a89e3609ecfab2019fc1609fbc25ceea3c54f9cbd3c";
 
-    fn of(action: &str) -> Happening {
-        happening(
+    fn of(action: &str) -> Change {
+        parse(
             serde_json::json!({
                 "Type": "container", "Action": action, "scope": "local", "time": 1, "timeNano": 1_000_000_001u64,
                 "Actor": {"ID": ID, "Attributes": {"name": "new", "oldName": "/old", "flowcon.enable": "true"}},
@@ -173,57 +173,57 @@ mod tests {
     }
 
     #[test]
-    fn an_end_has_its_exit_code_in_the_words_of_both_engines() {
+    fn the_exit_code_is_parsed_for_both_engines() {
         let ended = |attributes: serde_json::Value| {
             let actor = serde_json::json!({"ID": ID, "Attributes": attributes});
-            happening(serde_json::json!({"Type": "container", "Action": "die", "Actor": actor}).to_string().as_bytes())
+            parse(serde_json::json!({"Type": "container", "Action": "die", "Actor": actor}).to_string().as_bytes())
         };
-        let with = |code| Happening::Ended(ContainerId::new(ID), 0, code);
+        let with = |code| Change::Ended(ContainerId::new(ID), 0, code);
         assert_eq!(ended(serde_json::json!({"exitCode": "137"})), with(Some(137)));
         assert_eq!(ended(serde_json::json!({"containerExitCode": "0"})), with(Some(0)));
         assert_eq!(ended(serde_json::json!({"exitCode": "much"})), with(None));
     }
 
     #[test]
-    fn what_changes_the_list_is_told_apart() {
+    fn events_that_change_the_list_are_distinguished() {
         let id = ContainerId::new(ID);
-        assert_eq!(of("start"), Happening::Started(id.clone()));
-        assert_eq!(of("die"), Happening::Ended(id.clone(), 1_000_000_001, None));
-        assert_eq!(of("pause"), Happening::Paused(id.clone(), true));
-        assert_eq!(of("unpause"), Happening::Paused(id.clone(), false));
-        assert_eq!(of("rename"), Happening::Renamed(id.clone(), "new".into()));
-        assert_eq!(of("update"), Happening::Updated(id.clone()));
-        assert_eq!((of("destroy"), of("remove")), (Happening::Removed(id.clone()), Happening::Removed(id)));
+        assert_eq!(of("start"), Change::Started(id.clone()));
+        assert_eq!(of("die"), Change::Ended(id.clone(), 1_000_000_001, None));
+        assert_eq!(of("pause"), Change::Paused(id.clone(), true));
+        assert_eq!(of("unpause"), Change::Paused(id.clone(), false));
+        assert_eq!(of("rename"), Change::Renamed(id.clone(), "new".into()));
+        assert_eq!(of("update"), Change::Updated(id.clone()));
+        assert_eq!((of("destroy"), of("remove")), (Change::Removed(id.clone()), Change::Removed(id)));
     }
 
     #[test]
-    fn health_checks_and_execs_are_nothing() {
+    fn health_checks_and_execs_are_irrelevant() {
         for action in ["exec_start: sh -c true", "exec_die", "health_status: healthy", "kill", "stop"] {
-            assert_eq!(of(action), Happening::Nothing, "{action}");
+            assert_eq!(of(action), Change::Irrelevant, "{action}");
         }
     }
 
     #[test]
-    fn what_is_not_understood_is_a_doubt() {
-        assert_eq!(of("teleport"), Happening::Doubt);
-        assert_eq!(of(""), Happening::Doubt);
-        assert_eq!(happening(b"{\"Type\":\"wormhole\",\"Action\":\"start\"}"), Happening::Doubt);
+    fn an_invalid_event_is_unknown() {
+        assert_eq!(of("teleport"), Change::Unknown);
+        assert_eq!(of(""), Change::Unknown);
+        assert_eq!(parse(b"{\"Type\":\"wormhole\",\"Action\":\"start\"}"), Change::Unknown);
         assert_eq!(
-            happening(b"{\"Type\":\"container\",\"Action\":\"start\",\"Actor\":{\"ID\":\"../x\"}}"),
-            Happening::Doubt
+            parse(b"{\"Type\":\"container\",\"Action\":\"start\",\"Actor\":{\"ID\":\"../x\"}}"),
+            Change::Unknown
         );
-        assert_eq!(happening(b"HTTP/1.1 200 OK"), Happening::Doubt);
-        assert_eq!(happening(b"{\"timeNano\":-1}"), Happening::Doubt);
+        assert_eq!(parse(b"HTTP/1.1 200 OK"), Change::Unknown);
+        assert_eq!(parse(b"{\"timeNano\":-1}"), Change::Unknown);
     }
 
     proptest! {
         #[test]
-        fn any_bytes_give_a_happening(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            happening(&bytes);
+        fn any_bytes_can_be_parsed(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            parse(&bytes);
         }
 
         #[test]
-        fn lines_are_the_same_however_the_stream_is_cut(text in "[a-c\n]{0,80}", cuts in proptest::collection::vec(0usize..80, 0..8)) {
+        fn lines_do_not_depend_on_how_the_stream_is_split(text in "[a-c\n]{0,80}", cuts in proptest::collection::vec(0usize..80, 0..8)) {
             let mut pieces = Vec::new();
             let mut cuts: Vec<usize> = cuts.into_iter().map(|c| c.min(text.len())).chain([text.len()]).collect();
             cuts.sort_unstable();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_given_up() {
+    fn an_endless_line_is_an_error() {
         let mut lines = Lines::default();
         let chunk = vec![b'x'; 64 << 10];
         let pushed = (0..1_000).take_while(|_| lines.push(&chunk, |_| ()).is_ok()).count();

@@ -1,4 +1,4 @@
-//! A container's output through the logs API, for drivers whose files are not ours to read. Imports: model, hyper.
+//! The output of a container through the logs API, for log drivers whose files cannot be read. Imports: model, hyper.
 
 use super::engine::Engine;
 use super::error::EngineError;
@@ -9,22 +9,21 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::collections::VecDeque;
 
-/// Follows the output of a container from `from` on.
+/// Follows the output of a container, starting at `from`.
 ///
-/// Ends when the container ends, after a second look: an engine that follows a log can forget its last lines (Docker
-/// 20.10.24 with the `local` driver forgot the last one in three of eight runs). A broken connection is an error and
-/// the end: ask again with the last piece's position. No message is lost; those of a time
-/// that the clock was set back over are repeated.
+/// Ends when the container ends, after a second request: an engine that follows a log can drop its last lines (Docker 20.10.24 with the
+/// `local` driver dropped the last one in three of eight runs). A lost connection ends the stream with an error: call again with the
+/// position of the last piece. No message is lost; if the clock was set back, messages of the repeated time are sent again.
 pub fn logs(
     engine: &Engine,
     id: &ContainerId,
     format: LogFormat,
     from: LogPosition,
 ) -> impl Stream<Item = Result<LogPiece, EngineError>> + Send + use<> {
-    reading(engine, id, format, from, Stage::Following)
+    read_from(engine, id, format, from, Stage::Following)
 }
 
-fn reading(
+fn read_from(
     engine: &Engine,
     id: &ContainerId,
     format: LogFormat,
@@ -45,13 +44,13 @@ fn reading(
     })
 }
 
-/// What a container has written so far, from its beginning; ends there.
+/// Returns the output of a container so far, from its beginning, without following it.
 pub fn logs_so_far(
     engine: &Engine,
     id: &ContainerId,
     format: LogFormat,
 ) -> impl Stream<Item = Result<LogPiece, EngineError>> + Send + use<> {
-    reading(engine, id, format, LogPosition::default(), Stage::LookingAgain)
+    read_from(engine, id, format, LogPosition::default(), Stage::Rereading)
 }
 
 fn path(id: &ContainerId, follow: bool, from: LogPosition) -> String {
@@ -62,11 +61,11 @@ fn path(id: &ContainerId, follow: bool, from: LogPosition) -> String {
 }
 
 enum Stage {
-    /// To be asked for, and followed.
+    /// To be requested and followed.
     Following(LogPosition),
-    /// To be asked for once more, without following.
-    LookingAgain(LogPosition),
-    /// Being answered; whether a second look comes after it.
+    /// To be requested once more, without following.
+    Rereading(LogPosition),
+    /// Receiving a response; the flag says whether a second request follows.
     Open(Incoming, bool),
     Over,
 }
@@ -88,24 +87,24 @@ impl Reading {
             }
             match std::mem::replace(&mut self.stage, Stage::Over) {
                 Stage::Over => return Ok(None),
-                Stage::Following(from) => self.stage = Stage::Open(self.ask(true, from).await?, true),
-                Stage::LookingAgain(from) => match self.ask(false, from).await {
+                Stage::Following(from) => self.stage = Stage::Open(self.request(true, from).await?, true),
+                Stage::Rereading(from) => match self.request(false, from).await {
                     Ok(body) => self.stage = Stage::Open(body, false),
-                    // Removed as it ended: there is nothing more to see.
+                    // The container was removed when it ended: there are no further lines.
                     Err(error) if error.is_gone() => self.pieces.extend(self.decoder.finish()),
                     Err(error) => return Err(error),
                 },
-                Stage::Open(body, look_again) => self.read(body, look_again).await?,
+                Stage::Open(body, reread) => self.read(body, reread).await?,
             }
         }
     }
 
-    async fn ask(&self, follow: bool, from: LogPosition) -> Result<Incoming, EngineError> {
+    async fn request(&self, follow: bool, from: LogPosition) -> Result<Incoming, EngineError> {
         Ok(self.engine.open(&self.operation, &path(&self.id, follow, from)).await?.into_body())
     }
 
-    /// Takes one piece of the answer; puts the body back unless it ended.
-    async fn read(&mut self, mut body: Incoming, look_again: bool) -> Result<(), EngineError> {
+    /// Reads one piece of the response, and keeps the body unless it has ended.
+    async fn read(&mut self, mut body: Incoming, reread: bool) -> Result<(), EngineError> {
         match body.frame().await {
             Some(Ok(frame)) => {
                 if let Some(bytes) = frame.data_ref() {
@@ -114,12 +113,12 @@ impl Reading {
                         why: error.to_string(),
                     })?);
                 }
-                self.stage = Stage::Open(body, look_again);
+                self.stage = Stage::Open(body, reread);
                 Ok(())
             }
             Some(Err(error)) => Err(self.engine.unreachable(&self.operation, &error)),
-            None if look_again => {
-                self.stage = Stage::LookingAgain(self.decoder.go_on());
+            None if reread => {
+                self.stage = Stage::Rereading(self.decoder.resume());
                 Ok(())
             }
             None => {

@@ -1,7 +1,7 @@
-//! Container engines that speak the Docker Engine API: Docker 20.10 and later, and Podman's compatible socket.
+//! Container engines with the Docker Engine API: Docker 20.10 and later, and Podman's compatible socket.
 //!
-//! [`watch`] keeps a list of the labelled containers true through lost events and restarts of the engine, [`Engine`]
-//! makes the calls, [`logs`] reads output that is no json-file. Imports: model, bollard, hyper, tokio.
+//! [`watch`] keeps the list of labelled containers correct despite lost events and engine restarts, [`Engine`] makes the calls, [`logs`]
+//! reads output that is not in a json-file. Imports: model, bollard, hyper, tokio.
 
 mod address;
 mod container;
@@ -28,7 +28,7 @@ pub use watch::{EngineEvent, Wanted, watch};
 
 use std::time::Duration;
 
-/// What kind of engine answers.
+/// Kind of engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineName {
     /// Docker, or Moby under another name.
@@ -37,8 +37,8 @@ pub enum EngineName {
     Podman,
 }
 
-/// The longest that any single answer may take.
+/// Timeout of a single call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many single calls one daemon makes at once.
+/// Maximum number of concurrent calls.
 const CALLS_AT_ONCE: usize = 8;

@@ -1,6 +1,6 @@
-//! One request, one connection, on the engine's Unix socket, with a bound on what the other side may send.
+//! Sends one request per connection on the engine's Unix socket, with a limit on the size of the response.
 //!
-//! bollard runs on this transport too: its own collects answers of any length. Imports: hyper, tokio.
+//! bollard uses this transport too, because its own one accepts responses of any size. Imports: hyper, tokio.
 
 use super::EngineAddress;
 use http_body_util::BodyExt;
@@ -15,19 +15,19 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 
-/// A list of 5,000 containers is about 15 MiB; nothing that is asked here is longer.
-pub(super) const LONGEST_ANSWER: u64 = 32 << 20;
+/// Maximum size of a response in bytes. A list of 5,000 containers is about 15 MiB; no other response is larger.
+pub(super) const LARGEST_RESPONSE: u64 = 32 << 20;
 
-/// How much the other side may send on one connection.
+/// Limit on the bytes received on one connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bound {
-    /// A single answer.
+    /// A single response.
     Answer,
-    /// Events and logs have no end; who reads them bounds what it keeps.
+    /// Events and logs, which are endless; their reader limits what it keeps.
     Stream,
 }
 
-/// Sends one request on a connection of its own. The connection closes when the answer's body is dropped.
+/// Sends one request on a new connection. The connection is closed when the body of the response is dropped.
 pub(super) async fn send<B>(
     address: &EngineAddress,
     request: Request<B>,
@@ -40,7 +40,7 @@ where
 {
     let stream = UnixStream::connect(address.socket()).await?;
     let left = match bound {
-        Bound::Answer => LONGEST_ANSWER,
+        Bound::Answer => LARGEST_RESPONSE,
         Bound::Stream => u64::MAX,
     };
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(Bounded { stream, left }))
@@ -50,12 +50,12 @@ where
     sender.send_request(in_origin_form(request)).await.map_err(io::Error::other)
 }
 
-/// A whole answer's body; its length is bounded by the connection.
+/// Returns the body of a response, whose size is limited by the connection.
 pub(super) async fn whole_body(response: Response<Incoming>) -> io::Result<Bytes> {
     Ok(response.into_body().collect().await.map_err(io::Error::other)?.to_bytes())
 }
 
-/// The innermost cause in words: hyper's own message hides it.
+/// Returns the innermost cause of an error, which hyper's message does not include.
 pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
@@ -73,7 +73,7 @@ fn in_origin_form<B>(mut request: Request<B>) -> Request<B> {
     request
 }
 
-/// A stream that ends in an error after `left` more bytes were read.
+/// A stream that fails after `left` more bytes have been read.
 struct Bounded {
     stream: UnixStream,
     left: u64,
@@ -89,7 +89,7 @@ impl AsyncRead for Bounded {
                 self.left = left;
                 ready
             }
-            None => Poll::Ready(Err(io::Error::other("the answer is longer than 32 MiB"))),
+            None => Poll::Ready(Err(io::Error::other("the response is larger than 32 MiB"))),
         }
     }
 }

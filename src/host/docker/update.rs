@@ -1,35 +1,34 @@
-//! Which `docker update` puts a set of limits in force. Pure. Imports: model.
+//! Translates limits to the body of a `docker update`. Pure. Imports: model.
 //!
-//! In an update 0 means "leave as it is", so what was never set needs other words to be unset again (checked on
-//! Docker 20.10.24 with runc 1.1.5, cgroup v1):
+//! In an update 0 means "no change", so other values are needed to unset a limit (checked with Docker 20.10.24, runc 1.1.5, cgroup v1):
 //!
 //! | limit | set | unset again |
 //! |---|---|---|
-//! | `CpuShares` | 2 ..= 262,144 | 1024; −1 is refused, *yet the kernel is left at 262,144* |
-//! | `CpuQuota` | of the period that stands | −1 |
-//! | `CpuPeriod` | never here: it would forbid `--cpus` to the owner for good | cannot be |
-//! | `NanoCpus` | up to the machine's cores | cannot be: −1 and more than all cores are refused |
-//! | `MemoryReservation` | from 6 MiB on; v2: only where the owner had one | v1: −1; v2: cannot be (−1 becomes `memory.low = max`) |
+//! | `CpuShares` | 2 ..= 262,144 | 1024; −1 is rejected, *but the kernel is left at 262,144* |
+//! | `CpuQuota` | relative to the current period | −1 |
+//! | `CpuPeriod` | not used: the owner could no longer set `--cpus` | impossible |
+//! | `NanoCpus` | up to the number of cores | impossible: −1 and more than all cores are rejected |
+//! | `MemoryReservation` | from 6 MiB; v2: only if the owner set one | v1: −1; v2: impossible (−1 becomes `memory.low = max`) |
 //! | `BlkioWeight` | 10 ..= 1,000 | the kernel's default |
 //!
-//! A container that was started with `--cpus` refuses quota and period, one with a quota refuses `NanoCpus`: each
-//! keeps the words it was started with, and one started with neither gets a quota, which can be unset again.
+//! A container started with `--cpus` rejects quota and period, and one with a quota rejects `NanoCpus`: each keeps the option that it was
+//! started with. A container started with neither gets a quota, which can be unset again.
 
 use super::Conversion;
 use crate::model::{Bytes, EngineLimits, Quota, Setting};
 use serde::Serialize;
 
-/// The kernel's scheduling period where the container names none, microseconds.
+/// Default scheduling period of the kernel, in microseconds.
 const PERIOD_DEFAULT: i64 = 100_000;
-/// The kernel refuses a shorter quota, microseconds.
+/// Smallest quota that the kernel accepts, in microseconds.
 const QUOTA_MIN: i64 = 1_000;
-/// Docker refuses fewer billionths of a core.
+/// Smallest value that Docker accepts, in billionths of a core.
 const NANO_CPUS_MIN: i64 = 10_000_000;
 const NANOS_PER_THOUSANDTH: i64 = 1_000_000;
-/// "Minimum memory reservation allowed is 6MB", which Docker counts in MiB.
+/// "Minimum memory reservation allowed is 6MB", where Docker counts in MiB.
 const RESERVATION_MIN: i64 = 6 << 20;
 
-/// The body of `POST /containers/{id}/update`; what is `None` is left as it is.
+/// The body of `POST /containers/{id}/update`; `None` = no change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct UpdateBody {
@@ -46,7 +45,7 @@ pub(super) struct UpdateBody {
 }
 
 impl UpdateBody {
-    /// Adds one limit. `false`: no update can set it, its cgroup must be written instead.
+    /// Adds one limit. Returns `false` if the engine cannot update it: write it to the cgroup instead.
     pub(super) fn add(&mut self, setting: Setting, original: &EngineLimits, conversion: Conversion) -> bool {
         match setting {
             Setting::CpuWeight(weight) => {
@@ -73,8 +72,8 @@ impl UpdateBody {
     fn add_nano_cpus(&mut self, quota: Option<Quota>, original: &EngineLimits) -> bool {
         let Some(Quota(thousandths)) = quota else { return false };
         let wanted = as_i64(thousandths).saturating_mul(NANOS_PER_THOUSANDTH);
-        let rounded_away = original.nano_cpus.abs_diff(wanted) < NANOS_PER_THOUSANDTH as u64;
-        self.nano_cpus = Some(if rounded_away { original.nano_cpus } else { wanted.max(NANO_CPUS_MIN) });
+        let is_original = original.nano_cpus.abs_diff(wanted) < NANOS_PER_THOUSANDTH as u64;
+        self.nano_cpus = Some(if is_original { original.nano_cpus } else { wanted.max(NANO_CPUS_MIN) });
         true
     }
 
@@ -86,17 +85,17 @@ impl UpdateBody {
         let period = if original.cpu_period > 0 { original.cpu_period } else { PERIOD_DEFAULT };
         let wanted = as_i64(thousandths).saturating_mul(period) / 1_000;
         let one_thousandth = (period / 1_000).max(1) as u64;
-        let rounded_away = original.cpu_quota > 0 && original.cpu_quota.abs_diff(wanted) <= one_thousandth;
-        self.cpu_quota = Some(if rounded_away { original.cpu_quota } else { wanted.max(QUOTA_MIN) });
+        let is_original = original.cpu_quota > 0 && original.cpu_quota.abs_diff(wanted) <= one_thousandth;
+        self.cpu_quota = Some(if is_original { original.cpu_quota } else { wanted.max(QUOTA_MIN) });
     }
 
     fn add_reservation(&mut self, bytes: Bytes, original: &EngineLimits, conversion: Conversion) -> bool {
         if conversion != Conversion::Shares && original.memory_reservation <= 0 {
-            // It could not be unset again, and would stand when the container is started the next time.
+            // It could not be unset again, and would still apply after the container's next start.
             return false;
         }
         if bytes == Bytes(0) {
-            // On v1 "unprotected" is a soft limit without end. On v2 runc would write `max`: everything protected.
+            // On v1 "unprotected" is an unlimited soft limit. On v2 runc would write `max`, which protects everything.
             let by_engine = conversion == Conversion::Shares;
             self.memory_reservation = by_engine.then_some(-1);
             return by_engine;
@@ -107,20 +106,20 @@ impl UpdateBody {
     }
 }
 
-/// What the engine's record of a container has where an update with a setting of ours would have put it.
+/// A limit in the engine's record of a container, compared to a planned setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// Exactly that.
+    /// The planned value.
     Set,
-    /// What was there before our first update.
+    /// The value before our first update.
     AsBefore,
-    /// Something else: its owner's.
+    /// Another value, set by the owner.
     Otherwise,
-    /// No update can set it, so it is never in the record.
+    /// The engine cannot update this limit, so it is never in the record.
     Never,
 }
 
-/// Finds a setting of ours in the engine's record of a container. `original`: the record before our first update.
+/// Compares a setting to the engine's record of a container. `original`: the record before our first update.
 pub fn recorded(setting: Setting, original: &EngineLimits, conversion: Conversion, record: &EngineLimits) -> Recorded {
     let mut body = UpdateBody::default();
     if !body.add(setting, original, conversion) {
@@ -147,13 +146,13 @@ fn as_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// `io.weight` (1 ..= 10,000) as Docker's 10 ..= 1,000: the inverse of runc's 1 + (w − 10) × 9999 / 990.
+/// Converts `io.weight` (1 ..= 10,000) to Docker's 10 ..= 1,000: the inverse of runc's 1 + (w − 10) × 9999 / 990.
 fn blkio_weight(io_weight: u16) -> i64 {
     let from_one = i64::from(io_weight.clamp(1, 10_000)) - 1;
     10 + (from_one * 990 + 9_998) / 9_999
 }
 
-/// What runc makes of Docker's weight; `None` for "never set".
+/// Converts Docker's weight as runc does; `None` for "never set".
 fn io_weight(blkio_weight: i64) -> Option<u16> {
     if !(10..=1_000).contains(&blkio_weight) {
         return None;
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn restoring_an_odd_number_of_shares_gives_exactly_that_number() {
+    fn restoring_shares_gives_exactly_the_original_number() {
         let odd = EngineLimits { cpu_shares: 777, ..UNSET };
         let rounded = CpuWeight::clamped(777.0 * 100.0 / 1024.0);
         assert_eq!(on_v1(Setting::CpuWeight(rounded), odd).unwrap(), r#"{"CpuShares":777}"#);
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpus_container_keeps_its_words_and_gets_back_exactly_what_it_had() {
+    fn a_container_with_cpus_keeps_that_option_and_its_exact_original_value() {
         let cpus = EngineLimits { nano_cpus: 1_234_567_890, ..UNSET };
         assert_eq!(on_v1(Setting::CpuQuota(Some(Quota(500))), cpus).unwrap(), r#"{"NanoCpus":500000000}"#);
         assert_eq!(on_v1(Setting::CpuQuota(Some(Quota(1_234))), cpus).unwrap(), r#"{"NanoCpus":1234567890}"#);
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_of_its_own_is_kept() {
+    fn the_period_of_a_container_is_kept() {
         let own = EngineLimits { cpu_quota: 33_333, cpu_period: 50_000, ..UNSET };
         let half = on_v1(Setting::CpuQuota(Some(Quota(500))), own).unwrap();
         assert_eq!(half, r#"{"CpuQuota":25000}"#);
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_protection_respects_what_docker_accepts() {
+    fn memory_protection_stays_within_the_range_of_docker() {
         let small = EngineLimits { memory: 64 << 20, ..UNSET };
         let low = |mib: u64, original| on_v1(Setting::MemoryLow(Bytes(mib << 20)), original).unwrap();
         assert_eq!(low(1, UNSET), r#"{"MemoryReservation":6291456}"#);
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn unprotecting_goes_through_the_engine_on_v1_only() {
+    fn memory_protection_is_removed_through_the_engine_only_on_v1() {
         let unprotected = Setting::MemoryLow(Bytes(0));
         assert_eq!(on_v1(unprotected, UNSET).unwrap(), r#"{"MemoryReservation":-1}"#);
         assert_eq!(body(unprotected, UNSET, Conversion::Linear), None);
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn on_v2_a_reservation_goes_through_the_engine_only_where_the_owner_had_one() {
+    fn on_v2_memory_is_protected_through_the_engine_only_if_the_owner_had_set_a_reservation() {
         let low = Setting::MemoryLow(Bytes(64 << 20));
         assert_eq!(body(low, UNSET, Conversion::Linear), None);
         let owned = EngineLimits { memory_reservation: 20 << 20, ..UNSET };
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_record_has_is_ours_the_original_or_the_owners() {
+    fn a_recorded_limit_is_planned_original_or_set_by_the_owner() {
         let (original, half) =
             (EngineLimits { cpu_shares: 777, ..UNSET }, Setting::CpuWeight(CpuWeight::clamped(50.0)));
         let found = |cpu_shares| {
@@ -265,13 +264,13 @@ mod tests {
     }
 
     #[test]
-    fn the_squeeze_never_goes_through_the_engine() {
+    fn memory_high_is_never_set_through_the_engine() {
         assert_eq!(on_v1(Setting::MemoryHigh(Some(Bytes(1 << 30))), UNSET), None);
         assert_eq!(on_v1(Setting::MemoryHigh(None), UNSET), None);
     }
 
     #[test]
-    fn every_docker_io_weight_survives_the_way_there_and_back() {
+    fn every_docker_io_weight_survives_conversion_and_back() {
         for weight in 10..=1_000 {
             assert_eq!(blkio_weight(io_weight(weight).unwrap()), weight);
         }

@@ -1,16 +1,16 @@
-//! Keeps the daemon's list of labelled and adopted containers true, whatever the engine does. Imports: model, tokio.
+//! Keeps the daemon's list of labelled and adopted containers correct. Imports: model, tokio.
 //!
-//! Guarantees: subscribes before it lists, lists again every 30 s and upon every doubt, so a container is missed for 30 s at most;
-//! never ends while somebody listens, never panics. An inspection costs the engine far more than a row of its list: without a
-//! doubt, a container is inspected again only when its row or its first process is not what is known. Caveats: events can come
-//! twice and late ([`watch`] drops the end of an earlier run of the same container); a list that was sent is older than the events
-//! after it.
+//! Guarantees: it subscribes before it lists, and lists again every 30 s and after every unknown event, so a container is missed for at
+//! most 30 s. It runs until the receiver is dropped, and never panics. Because an inspection costs the engine far more than an entry of its
+//! list, a known container is inspected again only after an unknown event, or if its entry or its first process differs. Caveats: events
+//! can be repeated and late ([`watch`] drops the end of an earlier run of the same container); a list is older than the events that follow
+//! it.
 
 use super::EngineName;
 use super::container::{EngineContainer, Listed};
 use super::engine::{Engine, EngineInfo, percent_encoded};
 use super::error::EngineError;
-use super::events::{Happening, Lines, happening};
+use super::events::{Change, Lines, parse};
 use crate::model::ContainerId;
 use futures_util::StreamExt;
 use http_body_util::BodyExt;
@@ -23,91 +23,91 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 const RELIST_EVERY: Duration = Duration::from_secs(30);
-/// A stream of doubts costs one list a second.
-const DOUBT_DELAY: Duration = Duration::from_secs(1);
+/// Minimum time between two lists that are caused by unknown events.
+const UNCERTAIN_RELIST_AFTER: Duration = Duration::from_secs(1);
 const BACK_OFF_FIRST: Duration = Duration::from_millis(250);
 const BACK_OFF_MOST: Duration = Duration::from_secs(10);
-/// A connection that held this long was a good one: the next wait is short again.
+/// A connection that lasted this long resets the back-off.
 const GOOD_CONNECTION: Duration = Duration::from_secs(10);
 const INSPECTS_AT_ONCE: usize = 4;
 
-/// What the engine's watcher tells the daemon.
+/// Events from the engine's watcher to the daemon.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EngineEvent {
-    /// Connected, for the first time or again. A [`EngineEvent::Listed`] follows.
+    /// Connected or reconnected. A [`EngineEvent::Listed`] follows.
     Connected(EngineInfo),
-    /// The connection was lost or could not be made; said once until the next `Connected`. Ends in the next step.
+    /// The connection was lost or could not be established; sent once until the next `Connected`. The message includes the next step.
     Lost(String),
-    /// All containers that are wanted and run or are paused. Who is not in it has ended.
+    /// All wanted containers that are running or paused. A container that is missing has ended.
     Listed(Vec<EngineContainer>),
-    /// A container started (again): also with an id that is known.
+    /// A container started, possibly again with a known id.
     Started(EngineContainer),
-    /// A container ended, with this exit code where the engine told it.
+    /// A container ended, with this exit code if the engine reported it.
     Ended(ContainerId, Option<i32>),
     /// A container was paused (`true`) or resumed.
     Paused(ContainerId, bool),
-    /// A container has a new name.
+    /// A container was renamed.
     Renamed(ContainerId, String),
-    /// A container's limits were changed through the engine: by somebody, or the echo of our own update.
+    /// A container's limits were changed through the engine, by someone else or by our own update.
     Updated(ContainerId),
     /// An adopted container does not exist any more.
     Removed(ContainerId),
-    /// A wanted container runs that cannot be described; said once. It is not governed.
+    /// A wanted container is running but cannot be inspected; sent once per error. It is not governed.
     Unreadable(ContainerId, String),
 }
 
-/// Which containers are watched.
+/// Selects the containers to watch.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Those with this label, `key=value`.
+    /// Containers with this label, `key=value`.
     pub label: String,
-    /// And these, as long as they are in this set.
+    /// Additional containers, as long as they are in this set.
     pub adopted: watch::Receiver<BTreeSet<ContainerId>>,
 }
 
 impl Wanted {
-    /// Those with this label, and no others.
+    /// Selects containers with this label only.
     pub fn labelled(label: &str) -> Wanted {
         Wanted { label: label.to_owned(), adopted: watch::channel(BTreeSet::new()).1 }
     }
 }
 
-/// Nobody listens any more.
-struct NobodyListens;
+/// The receiver was dropped.
+struct ReceiverDropped;
 
-/// Why a connection is over.
-enum Over {
-    NobodyListens,
+/// Why a connection ended.
+enum ConnectionEnd {
+    ReceiverDropped,
     Lost(EngineError),
 }
 
-impl From<NobodyListens> for Over {
-    fn from(_: NobodyListens) -> Self {
-        Over::NobodyListens
+impl From<ReceiverDropped> for ConnectionEnd {
+    fn from(_: ReceiverDropped) -> Self {
+        ConnectionEnd::ReceiverDropped
     }
 }
 
-impl From<EngineError> for Over {
+impl From<EngineError> for ConnectionEnd {
     fn from(error: EngineError) -> Self {
-        Over::Lost(error)
+        ConnectionEnd::Lost(error)
     }
 }
 
-/// Watches the wanted containers for as long as `sender`'s receiver lives.
+/// Watches the wanted containers until the receiver of `sender` is dropped.
 pub async fn watch(engine: Engine, wanted: Wanted, sender: mpsc::Sender<EngineEvent>) {
     let mut watcher = Watcher { engine, wanted, sender, known: BTreeMap::new(), unreadable: BTreeMap::new() };
-    let mut loss_said = false;
+    let mut loss_reported = false;
     let mut back_off = BACK_OFF_FIRST;
     loop {
         let began = Instant::now();
         let mut connected = false;
         let error = match watcher.connection(&mut connected).await {
-            Over::NobodyListens => return,
-            Over::Lost(error) => error,
+            ConnectionEnd::ReceiverDropped => return,
+            ConnectionEnd::Lost(error) => error,
         };
-        if connected || !loss_said {
-            loss_said = true;
-            if watcher.tell(EngineEvent::Lost(error.to_string())).await.is_err() {
+        if connected || !loss_reported {
+            loss_reported = true;
+            if watcher.send(EngineEvent::Lost(error.to_string())).await.is_err() {
                 return;
             }
         }
@@ -126,17 +126,17 @@ struct Watcher {
     engine: Engine,
     wanted: Wanted,
     sender: mpsc::Sender<EngineEvent>,
-    /// What was last told of each container, to stand in where one cannot be inspected for a moment.
+    /// The last known state of each container, used while a container cannot be inspected.
     known: BTreeMap<ContainerId, Known>,
-    /// What was complained about, so that it is said once.
+    /// Errors that were reported, so that each is reported once.
     unreadable: BTreeMap<ContainerId, String>,
 }
 
-/// A container as it was last inspected.
+/// A container as last inspected.
 struct Known {
     container: EngineContainer,
-    /// `/proc/PID/stat` of its first process, which can be read as long as that lives, whoever has its number afterwards; `None` where it
-    /// cannot be seen.
+    /// `/proc/PID/stat` of its first process, which stays readable as long as the process exists, even if its id is reused; `None` if the
+    /// process is not visible.
     process: Option<File>,
 }
 
@@ -145,7 +145,7 @@ impl Known {
         Known { process: File::open(format!("/proc/{}/stat", container.pid)).ok(), container }
     }
 
-    /// Whether it is the same run, in the state that is known.
+    /// Whether it is the same run in the known state.
     fn is_still(&self, listed: &Listed) -> bool {
         let lives = |process: &File| process.read_at(&mut [0], 0).is_ok_and(|read| read > 0);
         listed.agrees_with(&self.container) && self.process.as_ref().is_some_and(lives)
@@ -153,15 +153,15 @@ impl Known {
 }
 
 impl Watcher {
-    /// One connection, from subscribing to its loss.
-    async fn connection(&mut self, connected: &mut bool) -> Over {
+    /// Runs one connection, from subscribing to its loss.
+    async fn connection(&mut self, connected: &mut bool) -> ConnectionEnd {
         match self.follow(connected).await {
             Ok(never) => match never {},
             Err(over) => over,
         }
     }
 
-    async fn follow(&mut self, connected: &mut bool) -> Result<std::convert::Infallible, Over> {
+    async fn follow(&mut self, connected: &mut bool) -> Result<std::convert::Infallible, ConnectionEnd> {
         let info = self.engine.info().await?;
         let mut adoptions = self.wanted.adopted.clone();
         adoptions.mark_unchanged();
@@ -169,28 +169,28 @@ impl Watcher {
         let mut of_adopted = self.subscribe_to_adopted().await?;
         let name = info.name;
         *connected = true;
-        self.tell(EngineEvent::Connected(info)).await?;
+        self.send(EngineEvent::Connected(info)).await?;
         let mut next_list = Instant::now();
-        let mut doubts_from = next_list;
-        let mut trust = Trust::Doubt;
+        let mut earliest_relist = next_list;
+        let mut certainty = Certainty::Uncertain;
         loop {
             tokio::select! {
                 biased;
-                () = self.sender.closed() => return Err(Over::NobodyListens),
+                () = self.sender.closed() => return Err(ConnectionEnd::ReceiverDropped),
                 () = changed(&mut adoptions) => {
                     of_adopted = self.subscribe_to_adopted().await?;
                     next_list = Instant::now();
                 }
                 () = sleep_until(next_list) => {
-                    self.list(name, std::mem::replace(&mut trust, Trust::Whole)).await?;
+                    self.list(name, std::mem::replace(&mut certainty, Certainty::Certain)).await?;
                     next_list = Instant::now() + RELIST_EVERY;
-                    doubts_from = Instant::now() + DOUBT_DELAY;
+                    earliest_relist = Instant::now() + UNCERTAIN_RELIST_AFTER;
                 }
-                happenings = next_of_either(&mut events, &mut of_adopted) => {
-                    for happening in happenings? {
-                        if self.carry_on(happening, name).await? == Trust::Doubt {
-                            trust = Trust::Doubt;
-                            next_list = next_list.min(doubts_from);
+                changes = next_of_either(&mut events, &mut of_adopted) => {
+                    for change in changes? {
+                        if self.handle(change, name).await? == Certainty::Uncertain {
+                            certainty = Certainty::Uncertain;
+                            next_list = next_list.min(earliest_relist);
                         }
                     }
                 }
@@ -198,7 +198,7 @@ impl Watcher {
         }
     }
 
-    /// The adopted containers' own stream: an engine's filters can say "and", not "or".
+    /// Subscribes to events of the adopted containers separately: an engine combines filters with "and", not "or".
     async fn subscribe_to_adopted(&self) -> Result<Option<EventStream>, EngineError> {
         let adopted = self.adopted();
         if adopted.is_empty() {
@@ -218,20 +218,22 @@ impl Watcher {
         Ok(EventStream { engine: self.engine.clone(), body: response.into_body(), lines: Lines::default() })
     }
 
-    async fn list(&mut self, name: EngineName, trust: Trust) -> Result<(), Over> {
+    async fn list(&mut self, name: EngineName, certainty: Certainty) -> Result<(), ConnectionEnd> {
         let mut listed = self.engine.list(&self.wanted.label).await?;
         listed.extend(self.list_adopted(&listed).await?);
-        let (mut same, mut doubtful) = (Vec::new(), Vec::new());
+        let (mut same, mut to_inspect) = (Vec::new(), Vec::new());
         for row in listed {
-            let is_same = trust == Trust::Whole && self.known.get(&row.id).is_some_and(|known| known.is_still(&row));
-            if is_same { same.push(row.id) } else { doubtful.push(row.id) }
+            let is_same =
+                certainty == Certainty::Certain && self.known.get(&row.id).is_some_and(|known| known.is_still(&row));
+            if is_same { same.push(row.id) } else { to_inspect.push(row.id) }
         }
         let engine = &self.engine;
-        let inspected: Vec<(ContainerId, Result<EngineContainer, EngineError>)> = futures_util::stream::iter(doubtful)
-            .map(|id| async move { (id.clone(), engine.inspect(&id, name).await) })
-            .buffered(INSPECTS_AT_ONCE)
-            .collect()
-            .await;
+        let inspected: Vec<(ContainerId, Result<EngineContainer, EngineError>)> =
+            futures_util::stream::iter(to_inspect)
+                .map(|id| async move { (id.clone(), engine.inspect(&id, name).await) })
+                .buffered(INSPECTS_AT_ONCE)
+                .collect()
+                .await;
         let mut containers: BTreeMap<ContainerId, Known> =
             same.into_iter().filter_map(|id| self.known.remove_entry(&id)).collect();
         let mut failed = BTreeSet::new();
@@ -247,124 +249,124 @@ impl Watcher {
                         containers.insert(id.clone(), before);
                     }
                     failed.insert(id.clone());
-                    self.complain(id, error).await?;
+                    self.report_unreadable(id, error).await?;
                 }
             }
         }
         self.unreadable.retain(|id, _| failed.contains(id));
         self.known = containers;
-        self.tell(EngineEvent::Listed(self.known.values().map(|known| known.container.clone()).collect())).await?;
+        self.send(EngineEvent::Listed(self.known.values().map(|known| known.container.clone()).collect())).await?;
         Ok(())
     }
 
-    /// Those that live and are not listed already; of those that exist no more it is told.
-    async fn list_adopted(&self, listed: &[Listed]) -> Result<Vec<Listed>, Over> {
+    /// Lists adopted containers that are alive and not listed yet, and reports those that do not exist any more.
+    async fn list_adopted(&self, listed: &[Listed]) -> Result<Vec<Listed>, ConnectionEnd> {
         let adopted = self.adopted();
         if adopted.is_empty() {
             return Ok(Vec::new());
         }
         let mut existing = self.engine.existing(&adopted).await?;
         for id in adopted.iter().filter(|id| !existing.iter().any(|row| row.id == **id)) {
-            self.tell(EngineEvent::Removed(id.clone())).await?;
+            self.send(EngineEvent::Removed(id.clone())).await?;
         }
         existing
             .retain(|row| row.lives() && adopted.contains(&row.id) && !listed.iter().any(|other| other.id == row.id));
         Ok(existing)
     }
 
-    async fn carry_on(&mut self, happening: Happening, name: EngineName) -> Result<Trust, Over> {
-        match happening {
-            Happening::Nothing => {}
-            Happening::Doubt => return Ok(Trust::Doubt),
-            Happening::Started(id) => return self.started(id, name).await,
-            Happening::Ended(id, at_unix_ns, exit_code) => self.ended(id, at_unix_ns, exit_code).await?,
-            Happening::Paused(id, paused) => {
+    async fn handle(&mut self, change: Change, name: EngineName) -> Result<Certainty, ConnectionEnd> {
+        match change {
+            Change::Irrelevant => {}
+            Change::Unknown => return Ok(Certainty::Uncertain),
+            Change::Started(id) => return self.started(id, name).await,
+            Change::Ended(id, at_unix_ns, exit_code) => self.ended(id, at_unix_ns, exit_code).await?,
+            Change::Paused(id, paused) => {
                 if let Some(known) = self.known.get_mut(&id) {
                     known.container.paused = paused;
                 }
-                self.tell(EngineEvent::Paused(id, paused)).await?;
+                self.send(EngineEvent::Paused(id, paused)).await?;
             }
-            Happening::Renamed(id, name) => {
+            Change::Renamed(id, name) => {
                 if let Some(known) = self.known.get_mut(&id) {
                     known.container.name.clone_from(&name);
                 }
-                self.tell(EngineEvent::Renamed(id, name)).await?;
+                self.send(EngineEvent::Renamed(id, name)).await?;
             }
-            Happening::Updated(id) => self.tell(EngineEvent::Updated(id)).await?,
-            Happening::Removed(id) if self.adopted().contains(&id) => self.tell(EngineEvent::Removed(id)).await?,
-            Happening::Removed(_) => {}
+            Change::Updated(id) => self.send(EngineEvent::Updated(id)).await?,
+            Change::Removed(id) if self.adopted().contains(&id) => self.send(EngineEvent::Removed(id)).await?,
+            Change::Removed(_) => {}
         }
-        Ok(Trust::Whole)
+        Ok(Certainty::Certain)
     }
 
-    async fn started(&mut self, id: ContainerId, name: EngineName) -> Result<Trust, Over> {
+    async fn started(&mut self, id: ContainerId, name: EngineName) -> Result<Certainty, ConnectionEnd> {
         match self.engine.inspect(&id, name).await {
-            // The list came first.
+            // It was already listed.
             Ok(container) if self.known.get(&id).is_some_and(|known| known.container == container) => {}
             Ok(container) => {
                 self.known.insert(id, Known::new(container.clone()));
-                self.tell(EngineEvent::Started(container)).await?;
+                self.send(EngineEvent::Started(container)).await?;
             }
-            // It ended again at once; its end is the next event.
+            // It has ended already; its end is the next event.
             Err(error) if error.is_gone() => {}
             Err(error) if error.is_engine_lost() => return Err(error.into()),
             Err(error) => {
-                self.complain(id, error).await?;
-                return Ok(Trust::Doubt);
+                self.report_unreadable(id, error).await?;
+                return Ok(Certainty::Uncertain);
             }
         }
-        Ok(Trust::Whole)
+        Ok(Certainty::Certain)
     }
 
-    /// An end that is older than the start that is known belongs to an earlier run.
-    async fn ended(&mut self, id: ContainerId, at_unix_ns: u64, exit_code: Option<i32>) -> Result<(), NobodyListens> {
+    /// An end before the known start belongs to an earlier run.
+    async fn ended(&mut self, id: ContainerId, at_unix_ns: u64, exit_code: Option<i32>) -> Result<(), ReceiverDropped> {
         let started_later = |known: &Known| at_unix_ns > 0 && known.container.started_unix_ms > at_unix_ns / 1_000_000;
         if self.known.get(&id).is_some_and(started_later) {
             return Ok(());
         }
         self.known.remove(&id);
         self.unreadable.remove(&id);
-        self.tell(EngineEvent::Ended(id, exit_code)).await
+        self.send(EngineEvent::Ended(id, exit_code)).await
     }
 
-    async fn complain(&mut self, id: ContainerId, error: EngineError) -> Result<(), NobodyListens> {
+    async fn report_unreadable(&mut self, id: ContainerId, error: EngineError) -> Result<(), ReceiverDropped> {
         let text = error.to_string();
         if self.unreadable.insert(id.clone(), text.clone()).as_ref() == Some(&text) {
             return Ok(());
         }
-        self.tell(EngineEvent::Unreadable(id, text)).await
+        self.send(EngineEvent::Unreadable(id, text)).await
     }
 
-    async fn tell(&self, event: EngineEvent) -> Result<(), NobodyListens> {
-        self.sender.send(event).await.map_err(|_| NobodyListens)
+    async fn send(&self, event: EngineEvent) -> Result<(), ReceiverDropped> {
+        self.sender.send(event).await.map_err(|_| ReceiverDropped)
     }
 }
 
-/// Whether what is known still holds after an event.
+/// Whether the known state is still valid after an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Trust {
-    Whole,
-    Doubt,
+enum Certainty {
+    Certain,
+    Uncertain,
 }
 
 const SUBSCRIBE: &str = "subscribe to the engine's events";
 
-/// Waits for another set of adopted containers; for ever where there can be none.
+/// Waits for a change of the set of adopted containers; for ever if there can be none.
 async fn changed(adoptions: &mut watch::Receiver<BTreeSet<ContainerId>>) {
     if adoptions.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// The happenings in the next piece of either stream. Safe to drop while it waits.
+/// Returns the changes in the next piece of either stream. Cancel safe.
 async fn next_of_either(
     labelled: &mut EventStream,
     adopted: &mut Option<EventStream>,
-) -> Result<Vec<Happening>, EngineError> {
+) -> Result<Vec<Change>, EngineError> {
     let Some(adopted) = adopted else { return labelled.next().await };
     tokio::select! {
-        happenings = labelled.next() => happenings,
-        happenings = adopted.next() => happenings,
+        changes = labelled.next() => changes,
+        changes = adopted.next() => changes,
     }
 }
 
@@ -375,22 +377,22 @@ struct EventStream {
 }
 
 impl EventStream {
-    /// The happenings in the next piece of the stream; its end is an error. Safe to drop while it waits.
-    async fn next(&mut self) -> Result<Vec<Happening>, EngineError> {
+    /// Returns the changes in the next piece of the stream; its end is an error. Cancel safe.
+    async fn next(&mut self) -> Result<Vec<Change>, EngineError> {
         let frame = match self.body.frame().await {
             Some(Ok(frame)) => frame,
             Some(Err(error)) => return Err(self.engine.unreachable(SUBSCRIBE, &error)),
             None => {
-                let ended = std::io::Error::other("the engine ended the stream");
+                let ended = std::io::Error::other("the engine closed the stream");
                 return Err(self.engine.unreachable(SUBSCRIBE, &ended));
             }
         };
-        let mut happenings = Vec::new();
-        let Some(bytes) = frame.data_ref() else { return Ok(happenings) };
-        self.lines.push(bytes, |line| happenings.push(happening(line))).map_err(|_| EngineError::InvalidResponse {
+        let mut changes = Vec::new();
+        let Some(bytes) = frame.data_ref() else { return Ok(changes) };
+        self.lines.push(bytes, |line| changes.push(parse(line))).map_err(|_| EngineError::InvalidResponse {
             operation: SUBSCRIBE.to_owned(),
-            why: "an event of more than 1 MiB".to_owned(),
+            why: "an event is larger than 1 MiB".to_owned(),
         })?;
-        Ok(happenings)
+        Ok(changes)
     }
 }

@@ -1,6 +1,6 @@
-//! The daemon's end of the guard: starts the process, hands it plans, and thaws what it left when it is gone.
+//! The daemon's side of the guard process: starts it, sends it plans, and thaws its cgroups after it has ended.
 //!
-//! Never blocks: a guard that has not answered is handed nothing more, and after a while killed. Imports: the freezer's turns.
+//! Never blocks: a guard that has not responded gets no further plan, and is killed after a timeout. Imports: the freezer's turns.
 
 use super::turns::{Plan, Report};
 use super::{leave, thaw};
@@ -13,25 +13,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// A guard that has not answered for so long is stuck.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
-/// One that ended, or did not start, is not started again sooner: until then the reason stands where people look.
-const AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// Timeout after which a guard is killed.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
+/// A guard that ended or failed to start is not restarted sooner; until then the reason is reported.
+const RESTART_AFTER: Duration = Duration::from_secs(10);
 
-/// What became of a plan.
+/// The outcome of sending a plan.
 #[derive(Debug)]
 pub struct Followed {
-    /// What came of the plan that was handed over before; `None` = there is no word of it yet.
+    /// The report on the previous plan; `None` = none has arrived yet.
     pub report: Option<Report>,
-    /// The guard has this plan; otherwise it is busy with the one before.
+    /// Whether the guard received this plan; otherwise it is still busy with the previous one.
     pub is_handed_over: bool,
 }
 
-/// The process that freezes and thaws. Dropped, it thaws everything and ends.
+/// The process that freezes and thaws. When dropped, it thaws everything and ends.
 #[derive(Debug, Default)]
 pub struct Guard {
     running: Option<Running>,
-    /// Since when there is none and why, until there is one again.
+    /// Time and reason of the last failure, until a guard is running again.
     broken: Option<(Instant, String)>,
     shared: Arc<Mutex<Shared>>,
 }
@@ -40,27 +40,27 @@ pub struct Guard {
 struct Running {
     child: Child,
     plans: Option<ChildStdin>,
-    listener: Option<JoinHandle<()>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// What it may have frozen.
-    in_hand: BTreeSet<PathBuf>,
-    /// What it may freeze by its last plan; what else it had is thawed once it has answered that.
+    /// Cgroups that the guard may have frozen.
+    maybe_frozen: BTreeSet<PathBuf>,
+    /// Cgroups of its last plan; all others are thawed once it has responded to that plan.
     planned: BTreeSet<PathBuf>,
     report: Option<Report>,
-    /// A plan that is not answered yet.
+    /// When a plan was sent that has not been answered yet.
     unanswered: Option<Instant>,
-    /// Why it ended.
+    /// Why the guard ended.
     ended: Option<String>,
 }
 
 impl Guard {
-    /// Has a plan carried out.
+    /// Sends a plan to the guard.
     ///
     /// # Errors
-    /// The guard could not be started or has ended. It will be started again after a while; until then nothing is frozen.
+    /// The guard could not be started or has ended. It is restarted after a while; until then nothing is frozen.
     pub fn follow(&mut self, plan: &Plan) -> Result<Followed, String> {
         let (report, unanswered, ended) = {
             let mut shared = lock(&self.shared);
@@ -68,21 +68,22 @@ impl Guard {
         };
         if let Some(why) = ended {
             self.running = None;
-            self.broken = Some((Instant::now(), format!("{why}; nothing is frozen, and it is started again soon")));
+            self.broken =
+                Some((Instant::now(), format!("{why}; nothing is frozen until it is restarted in a few seconds")));
         }
         if let Some(since) = unanswered {
-            if since.elapsed() >= ANSWERS_WITHIN
+            if since.elapsed() >= RESPONSE_TIMEOUT
                 && let Some(running) = &mut self.running
             {
-                let _ = running.child.kill(); // its listener hears of the end
+                let _ = running.child.kill(); // its reader notices the end
             }
             return Ok(Followed { report, is_handed_over: false });
         }
         if self.running.is_none() {
-            let barred = self.broken.as_ref().filter(|(since, _)| since.elapsed() < AGAIN_AFTER);
-            if plan.turns.is_empty() || barred.is_some() {
+            let recent_failure = self.broken.as_ref().filter(|(since, _)| since.elapsed() < RESTART_AFTER);
+            if plan.turns.is_empty() || recent_failure.is_some() {
                 plan.leave.iter().for_each(|path| leave(path));
-                return match barred {
+                return match recent_failure {
                     Some((_, why)) if !plan.turns.is_empty() => Err(why.clone()),
                     _ => Ok(Followed { report: report.or_else(|| Some(Report::default())), is_handed_over: true }),
                 };
@@ -90,35 +91,35 @@ impl Guard {
             match start(&self.shared) {
                 Ok(running) => (self.running, self.broken) = (Some(running), None),
                 Err(error) => {
-                    let why = format!("the process that freezes does not start: {error}");
+                    let why = format!("cannot start the process that freezes jobs: {error}");
                     return Err(self.broken.insert((Instant::now(), why)).1.clone());
                 }
             }
         }
-        self.hand_over(plan);
+        self.send(plan);
         Ok(Followed { report, is_handed_over: true })
     }
 
-    fn hand_over(&mut self, plan: &Plan) {
+    fn send(&mut self, plan: &Plan) {
         let Some(plans) = self.running.as_mut().and_then(|running| running.plans.as_mut()) else { return };
         {
             let mut shared = lock(&self.shared);
             shared.planned = plan.turns.iter().map(|turn| turn.cgroup.clone()).collect();
             let planned = shared.planned.clone();
-            shared.in_hand.extend(planned);
-            shared.in_hand.retain(|path| !plan.leave.contains(path));
+            shared.maybe_frozen.extend(planned);
+            shared.maybe_frozen.retain(|path| !plan.leave.contains(path));
             shared.unanswered = Some(Instant::now());
         }
         let mut line = serde_json::to_vec(plan).unwrap_or_default();
         line.push(b'\n');
-        // It ended: its listener hears of that.
+        // On failure the guard has ended, which its reader notices.
         let _ = plans.write_all(&line);
     }
 }
 
-/// This program once more, whatever its file is called by now, as the guard.
+/// Starts this executable as the guard, even if its file was renamed or replaced.
 fn start(shared: &Arc<Mutex<Shared>>) -> io::Result<Running> {
-    // A group of its own: what a terminal tells the daemon's is not for it.
+    // A separate process group, so that signals of the terminal do not reach the guard.
     let mut child = Command::new("/proc/self/exe")
         .arg("freezer")
         .env_clear()
@@ -128,35 +129,35 @@ fn start(shared: &Arc<Mutex<Shared>>) -> io::Result<Running> {
         .spawn()?;
     let plans = child.stdin.take();
     let reports = child.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
-    let listening = Arc::clone(shared);
+    let reader_shared = Arc::clone(shared);
     lock(shared).unanswered = None;
-    let listener = thread::Builder::new().name("freezer".to_owned()).spawn(move || listen(reports, &listening));
-    match listener {
-        Ok(listener) => Ok(Running { child, plans, listener: Some(listener) }),
+    let reader = thread::Builder::new().name("freezer".to_owned()).spawn(move || read_reports(reports, &reader_shared));
+    match reader {
+        Ok(reader) => Ok(Running { child, plans, reader: Some(reader) }),
         Err(error) => {
-            let _ = child.kill(); // nothing was handed to it
+            let _ = child.kill(); // it has received no plan
             let _ = child.wait();
             Err(error)
         }
     }
 }
 
-/// Until the guard has ended, however: then all that it may have left frozen goes on.
-fn listen(reports: ChildStdout, shared: &Mutex<Shared>) {
+/// Reads reports until the guard has ended for any reason, then thaws all cgroups that it may have left frozen.
+fn read_reports(reports: ChildStdout, shared: &Mutex<Shared>) {
     for line in BufReader::new(reports).lines() {
         let Ok(report) = line.map_err(drop).and_then(|line| serde_json::from_str(&line).map_err(drop)) else { break };
         let mut shared = lock(shared);
         shared.report = Some(report);
         shared.unanswered = None;
-        shared.in_hand = shared.planned.clone();
+        shared.maybe_frozen = shared.planned.clone();
     }
     let mut shared = lock(shared);
-    let failed: Vec<String> = std::mem::take(&mut shared.in_hand)
+    let failed: Vec<String> = std::mem::take(&mut shared.maybe_frozen)
         .iter()
         .filter_map(|path| Some(format!(", and {} could not be thawed: {}", path.display(), thaw(path).err()?)))
         .collect();
     shared.unanswered = None;
-    shared.ended = Some(format!("the process that freezes has ended{}", failed.concat()));
+    shared.ended = Some(format!("the process that freezes jobs has ended{}", failed.concat()));
 }
 
 impl Drop for Running {
@@ -166,10 +167,10 @@ impl Drop for Running {
         while began.elapsed() < Duration::from_secs(1) && self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
             thread::sleep(Duration::from_millis(5));
         }
-        let _ = self.child.kill(); // it has ended, or does not
+        let _ = self.child.kill(); // in case it has not ended
         let _ = self.child.wait();
-        if let Some(listener) = self.listener.take() {
-            let _ = listener.join(); // it thaws what is left
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join(); // it thaws the remaining cgroups
         }
     }
 }

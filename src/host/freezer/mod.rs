@@ -1,10 +1,11 @@
-//! Stopping the processes of a cgroup for a moment, and letting them go on: the kernel's freezer, of version 1 and 2.
+//! Freezes and thaws the processes of a cgroup, with the kernel's freezer of version 1 or 2.
 //!
-//! A [`Guard`] is a process of its own that does all of it by turns, in a period, as the daemon last asked ([`Plan`]). It lets everything go
-//! on when it is asked for nothing any more: when the daemon ends, is killed, hangs, or is stopped. When the guard itself is killed, the
-//! daemon's thread that listens to it does so. What remains, both killed at once, is what the journal is for.
+//! A [`Guard`] is a separate process that freezes cgroups in turns within a period, according to the last [`Plan`] of the daemon. It thaws
+//! everything when no further plan arrives: when the daemon ends, is killed, hangs, or is stopped. If the guard itself is killed, the
+//! daemon's thread that reads its reports thaws everything. The remaining case, both killed at once, is covered by the journal.
 //!
-//! Engines pause containers by the same file. What is frozen already is somebody else's: hands off until they thaw it.
+//! Engines pause containers through the same file. A cgroup that is already frozen was frozen by someone else, and is left alone until they
+//! thaw it.
 //!
 //! Imports: nothing.
 
@@ -22,7 +23,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// The freezer of one cgroup, kept open: a path that has become another's meanwhile is never written.
+/// The freezer of one cgroup, kept open: a path that has been reused by another cgroup is never written.
 #[derive(Debug)]
 pub struct Freezer {
     directory: OwnedFd,
@@ -30,60 +31,60 @@ pub struct Freezer {
     files: Files,
 }
 
-/// What the kernel calls them.
+/// Names and values of the control files of one cgroup version.
 #[derive(Debug)]
 struct Files {
-    /// Says what was asked for this very cgroup: a cgroup above may be frozen as well.
-    asked: &'static str,
-    /// Takes it.
+    /// File with the requested state of this cgroup itself; a cgroup above may be frozen as well.
+    requested: &'static str,
+    /// File that sets the state.
     switch: &'static str,
     frozen: &'static str,
     thawed: &'static str,
 }
 
 const VERSION_1: Files =
-    Files { asked: "freezer.self_freezing", switch: "freezer.state", frozen: "FROZEN", thawed: "THAWED" };
-const VERSION_2: Files = Files { asked: "cgroup.freeze", switch: "cgroup.freeze", frozen: "1", thawed: "0" };
+    Files { requested: "freezer.self_freezing", switch: "freezer.state", frozen: "FROZEN", thawed: "THAWED" };
+const VERSION_2: Files = Files { requested: "cgroup.freeze", switch: "cgroup.freeze", frozen: "1", thawed: "0" };
 
-/// Who froze it.
+/// The outcome of a freeze.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Froze {
-    /// This call.
+    /// Frozen by this call.
     Now,
-    /// Somebody before: nothing was done.
+    /// Already frozen by someone else: nothing was done.
     SomebodyElse,
 }
 
 impl Freezer {
-    /// Opens the freezer of a cgroup's directory.
+    /// Opens the freezer of a cgroup directory.
     ///
     /// # Errors
-    /// There is no such directory, or it is no cgroup that can be frozen.
+    /// There is no such directory, or it is not a cgroup that can be frozen.
     pub fn open(path: &Path) -> io::Result<Freezer> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty())?;
         let has = |name: &str| rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
-        let files = [VERSION_1, VERSION_2].into_iter().find(|files| has(files.asked) && has(files.switch));
+        let files = [VERSION_1, VERSION_2].into_iter().find(|files| has(files.requested) && has(files.switch));
         let files = files.ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "this cgroup has no freezer"))?;
         Ok(Freezer { directory, path: path.to_owned(), files })
     }
 
-    /// The cgroup's directory.
+    /// Returns the directory of the cgroup.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether anybody, of ours or not, has this cgroup frozen.
+    /// Whether this cgroup is frozen, by flowcon or by someone else.
     ///
     /// # Errors
-    /// The kernel's, such as that the cgroup is gone.
+    /// Errors of the kernel, for example because the cgroup was removed.
     pub fn is_frozen(&self) -> io::Result<bool> {
         let mut text = String::new();
-        self.file(self.files.asked, OFlags::RDONLY)?.read_to_string(&mut text)?;
+        self.file(self.files.requested, OFlags::RDONLY)?.read_to_string(&mut text)?;
         Ok(text.trim() == "1")
     }
 
-    /// Freezes it, unless somebody has.
+    /// Freezes the cgroup unless it is already frozen.
     ///
     /// # Errors
     /// As [`Freezer::is_frozen`].
@@ -95,7 +96,7 @@ impl Freezer {
         Ok(Froze::Now)
     }
 
-    /// Lets its processes go on, whoever froze it.
+    /// Thaws the cgroup, even if someone else froze it.
     ///
     /// # Errors
     /// As [`Freezer::is_frozen`].
@@ -113,10 +114,10 @@ impl Freezer {
     }
 }
 
-/// Lets the processes of a cgroup go on that may be frozen; one that is gone needs nothing.
+/// Thaws a cgroup that may be frozen; a removed cgroup is not an error.
 ///
 /// # Errors
-/// The kernel's.
+/// Errors of the kernel.
 pub fn thaw(path: &Path) -> io::Result<()> {
     match Freezer::open(path).and_then(|freezer| freezer.thaw()) {
         Err(error) if !is_gone(&error) => Err(error),
@@ -124,14 +125,14 @@ pub fn thaw(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Leaves a cgroup to the engine that has paused it: while it was frozen by us the engine may have found nothing to do, and it has been
-/// thawed since.
+/// Freezes a cgroup that its engine has paused, and leaves it to the engine. The engine may have found it already frozen by us and done
+/// nothing, and it has been thawed since.
 fn leave(path: &Path) {
-    // It is gone, or is frozen: nothing is to be done.
+    // On failure the cgroup was removed, so there is nothing to do.
     let _ = Freezer::open(path).and_then(|freezer| freezer.freeze());
 }
 
-/// Whether it says that the cgroup is no more.
+/// Whether the error means that the cgroup was removed.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error())
 }
@@ -141,8 +142,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// Folders that look like a cgroup of either version. The kernel's second file follows the first; here a test writes it.
-    fn folder(version: u8) -> (tempfile::TempDir, Freezer) {
+    /// Directories that look like a cgroup of either version. In the kernel the second file follows the first; here a test writes it.
+    fn directory_of(version: u8) -> (tempfile::TempDir, Freezer) {
         let dir = tempfile::tempdir().unwrap();
         let files: &[(&str, &str)] = match version {
             1 => &[("freezer.state", "THAWED\n"), ("freezer.self_freezing", "0\n")],
@@ -156,27 +157,27 @@ mod tests {
     }
 
     #[test]
-    fn either_version_is_frozen_and_thawed_by_its_own_words() {
-        for (version, file, words) in [(1, "freezer.state", ["FROZEN", "THAWED"]), (2, "cgroup.freeze", ["1", "0"])] {
-            let (dir, freezer) = folder(version);
+    fn each_version_is_frozen_and_thawed_with_its_values() {
+        for (version, file, values) in [(1, "freezer.state", ["FROZEN", "THAWED"]), (2, "cgroup.freeze", ["1", "0"])] {
+            let (dir, freezer) = directory_of(version);
             assert_eq!(freezer.freeze().unwrap(), Froze::Now);
-            assert_eq!(fs::read_to_string(dir.path().join(file)).unwrap(), words[0]);
+            assert_eq!(fs::read_to_string(dir.path().join(file)).unwrap(), values[0]);
             freezer.thaw().unwrap();
-            assert_eq!(fs::read_to_string(dir.path().join(file)).unwrap(), words[1]);
+            assert_eq!(fs::read_to_string(dir.path().join(file)).unwrap(), values[1]);
         }
     }
 
     #[test]
-    fn what_somebody_froze_is_left_to_them() {
+    fn a_cgroup_frozen_by_someone_else_is_left_alone() {
         for (version, file) in [(1, "freezer.self_freezing"), (2, "cgroup.freeze")] {
-            let (dir, freezer) = folder(version);
+            let (dir, freezer) = directory_of(version);
             fs::write(dir.path().join(file), "1\n").unwrap();
             assert_eq!(freezer.freeze().unwrap(), Froze::SomebodyElse);
         }
     }
 
     #[test]
-    fn a_folder_without_a_freezer_is_refused_and_one_that_is_gone_needs_no_thaw() {
+    fn a_directory_without_a_freezer_is_rejected_and_thawing_a_removed_one_succeeds() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Freezer::open(dir.path()).unwrap_err().kind(), io::ErrorKind::Unsupported);
         thaw(&dir.path().join("gone")).unwrap();

@@ -1,17 +1,16 @@
-//! The guard's own process: plans come as lines of JSON, reports go back, and when nothing can come any more everything is thawed.
+//! The guard process: reads plans as lines of JSON, writes reports, and thaws everything when its input ends.
 //!
-//! It takes no signal's word for an end but the kernel's: its input is closed when the daemon is gone, however that came. Imports: the
-//! freezer's turns.
+//! It needs no signal to detect the end of the daemon: the kernel closes its input, however the daemon ended. Imports: the freezer's turns.
 
 use super::turns::{Plan, Turns};
 use std::io::{self, BufRead, Write};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Instant;
 
-/// Carries plans out until the input ends.
+/// Executes plans until the input ends.
 ///
 /// # Errors
-/// A line is no plan, or nobody reads the reports; everything is thawed then as well.
+/// A line is not a plan, or the reports cannot be written. Everything is thawed in these cases too.
 pub fn run(input: impl BufRead + Send + 'static, mut output: impl Write) -> io::Result<()> {
     let (sender, plans) = channel();
     let reading = move || {

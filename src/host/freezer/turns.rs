@@ -1,7 +1,7 @@
-//! Whose turn it is to be frozen: what the daemon asks for, carried out over a period, and what came of it.
+//! Freezes and thaws cgroups in turns within a period, according to the daemon's plan, and reports the results.
 //!
-//! Guarantees: no freeze is longer than [`Plan::at_most_ms`]; nothing is frozen longer than [`LEASE`] after the last plan; whatever is
-//! dropped is thawed. Imports: the freezer.
+//! Guarantees: no freeze is longer than [`Plan::at_most_ms`]; nothing is frozen longer than [`LEASE`] after the last plan; a dropped value
+//! is thawed. Imports: the freezer.
 
 use super::{Freezer, Froze, is_gone, leave};
 use serde::{Deserialize, Serialize};
@@ -9,60 +9,60 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A daemon that has asked for nothing for so long hangs.
+/// Without a new plan for this long, the daemon is assumed to hang and everything is thawed.
 const LEASE: Duration = Duration::from_secs(4);
 
-/// What is to be frozen from now on: nothing else.
+/// The cgroups to freeze from now on; all others are thawed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Each turn comes once in so many milliseconds.
+    /// Length of the period, in milliseconds; each turn comes once per period.
     pub period_ms: u64,
-    /// No freeze is longer.
+    /// Maximum length of a freeze, in milliseconds.
     pub at_most_ms: u64,
-    /// Whose turns there are.
+    /// The turns.
     pub turns: Vec<Turn>,
-    /// Paused by their engine: they are frozen, and the engine's to thaw.
+    /// Cgroups that their engine has paused: they stay frozen until the engine thaws them.
     pub leave: Vec<PathBuf>,
 }
 
-/// One cgroup's part of each period.
+/// The turn of one cgroup in each period.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
-    /// Its directory that has the freezer.
+    /// Its directory with the freezer.
     pub cgroup: PathBuf,
-    /// When in the period it freezes, 0 .. 1.
+    /// Start of the freeze, as a fraction of the period, 0 .. 1.
     pub from: f64,
-    /// For which part of the period, 0 ..= 1.
+    /// Length of the freeze, as a fraction of the period, 0 ..= 1.
     pub share: f64,
 }
 
-/// What has come of it.
+/// The results of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Of each that has turns.
+    /// Results per cgroup with a turn.
     pub turned: Vec<Turned>,
 }
 
-/// What has come of the turns of one cgroup.
+/// The results of the turns of one cgroup.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turned {
-    /// Which.
+    /// Directory of the cgroup.
     pub cgroup: PathBuf,
-    /// How long it has been frozen since it had its first turn, in milliseconds.
+    /// Total time for which it has been frozen since its first turn, in milliseconds.
     pub frozen_ms: u64,
-    /// Somebody else has it frozen.
+    /// Whether someone else has frozen it.
     pub by_others: bool,
     /// Why it could not be frozen or thawed.
     pub problem: Option<String>,
 }
 
-/// All turns now. Whoever drops it thaws everything.
+/// The current turns. When dropped, everything is thawed.
 #[derive(Debug)]
 pub(super) struct Turns {
     period: Duration,
     at_most: Duration,
     began: Instant,
-    asked: Instant,
+    last_plan: Instant,
     held: BTreeMap<PathBuf, Held>,
 }
 
@@ -72,7 +72,7 @@ struct Held {
     from: f64,
     share: f64,
     frozen_since: Option<Instant>,
-    /// This turn was longer than allowed: it waits for the next one.
+    /// This turn has exceeded the maximum: the cgroup stays thawed until its next turn.
     is_over: bool,
     frozen_for: Duration,
     by_others: bool,
@@ -82,21 +82,21 @@ struct Held {
 impl Turns {
     pub fn new(now: Instant) -> Turns {
         let period = Duration::from_millis(500);
-        Turns { period, at_most: period, began: now, asked: now, held: BTreeMap::new() }
+        Turns { period, at_most: period, began: now, last_plan: now, held: BTreeMap::new() }
     }
 
-    /// Follows a plan from now on; the answer is what has come so far.
+    /// Applies a plan from now on, and returns the results so far.
     pub fn follow(&mut self, plan: Plan, now: Instant) -> Report {
-        self.asked = now;
+        self.last_plan = now;
         self.period = Duration::from_millis(plan.period_ms.max(1));
         self.at_most = Duration::from_millis(plan.at_most_ms);
         for path in &plan.leave {
             if let Some(mut held) = self.held.remove(path) {
-                held.frozen_since = None; // it is not ours to thaw
+                held.frozen_since = None; // only the engine may thaw it
             }
             leave(path);
         }
-        // Those without a turn are dropped, and thawed by that.
+        // Cgroups without a turn are dropped, which thaws them.
         self.held.retain(|path, _| plan.turns.iter().any(|turn| turn.cgroup == *path));
         let mut report = Report::default();
         for Turn { cgroup, from, share } in plan.turns {
@@ -123,15 +123,15 @@ impl Turns {
         report
     }
 
-    /// Freezes and thaws what it is time for; how long until there is something to do again.
+    /// Freezes and thaws the cgroups whose time has come; returns the time until the next change.
     pub fn turn(&mut self, now: Instant) -> Duration {
-        let is_asked = now - self.asked < LEASE;
+        let has_plan = now - self.last_plan < LEASE;
         let into = (now - self.began).as_secs_f64() / self.period.as_secs_f64();
         let phase = into.fract();
-        let mut next = if is_asked { LEASE - (now - self.asked) } else { LEASE };
+        let mut next = if has_plan { LEASE - (now - self.last_plan) } else { LEASE };
         for held in self.held.values_mut() {
             let since_from = (phase - held.from).rem_euclid(1.0);
-            let is_turn = is_asked && held.share > 0.0 && since_from < held.share;
+            let is_turn = has_plan && held.share > 0.0 && since_from < held.share;
             held.is_over &= is_turn;
             let is_too_long = held.frozen_since.is_some_and(|since| now - since >= self.at_most);
             if is_too_long {
@@ -173,14 +173,14 @@ impl Held {
                 self.by_others = froze == Froze::SomebodyElse;
                 self.frozen_since = (froze == Froze::Now).then_some(now);
             }
-            Err(error) => self.note(&error),
+            Err(error) => self.record(&error),
         }
     }
 
     fn thaw(&mut self, now: Instant) {
         match self.freezer.thaw() {
-            // Tried again at the next turn of the loop.
-            Err(error) if !is_gone(&error) => return self.note(&error),
+            // Retried at the next turn of the loop.
+            Err(error) if !is_gone(&error) => return self.record(&error),
             _ => {}
         }
         if let Some(since) = self.frozen_since.take() {
@@ -188,7 +188,7 @@ impl Held {
         }
     }
 
-    fn note(&mut self, error: &std::io::Error) {
+    fn record(&mut self, error: &std::io::Error) {
         if !is_gone(error) {
             self.problem = Some(format!("{}: {error}", self.freezer.path().display()));
         }
@@ -198,7 +198,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if self.frozen_since.is_some() {
-            // Whoever sees it frozen still has the journal.
+            // If this fails, the journal still lists it as frozen.
             let _ = self.freezer.thaw();
         }
     }
@@ -227,7 +227,7 @@ mod tests {
             Freezer::open(self.path()).unwrap().is_frozen().unwrap()
         }
 
-        fn put(&self, text: &str) {
+        fn set(&self, text: &str) {
             fs::write(self.path().join("cgroup.freeze"), text).unwrap();
         }
     }
@@ -241,16 +241,16 @@ mod tests {
         Plan { period_ms: 1000, at_most_ms: 1000, turns: turns.iter().map(turn).collect(), leave: Vec::new() }
     }
 
-    /// Runs until `end` ms, asking every second; the milliseconds in which each was frozen, by `look`.
+    /// Runs until `end` ms with a new plan every second, and calls `look` with each millisecond of the clock.
     fn run(turns: &mut Turns, plan: &Plan, began: Instant, end: u64, mut look: impl FnMut(u64)) -> Report {
         let mut report = Report::default();
         let mut at = 0;
-        let mut asked_until = 0;
+        let mut next_plan = 0;
         while at < end {
             let now = began + Duration::from_millis(at);
-            if at >= asked_until {
+            if at >= next_plan {
                 report = turns.follow(plan.clone(), now);
-                asked_until = at + 1000;
+                next_plan = at + 1000;
             }
             let wait = turns.turn(now).min(Duration::from_millis(10)).as_millis() as u64;
             look(at);
@@ -260,14 +260,14 @@ mod tests {
     }
 
     #[test]
-    fn each_is_frozen_for_its_part_of_the_period_at_its_place() {
+    fn each_cgroup_is_frozen_for_its_share_of_the_period_at_its_offset() {
         let (first, second) = (Cgroup::new(), Cgroup::new());
         let began = Instant::now();
         let mut turns = Turns::new(began);
         let plan = plan(&[(&first, 0.0, 0.4), (&second, 0.7, 0.6)]);
         let report = run(&mut turns, &plan, began, 10_001, |at| {
             let into = at % 1000;
-            // At the very edge a rounding decides.
+            // At the boundaries the result depends on rounding.
             if into % 100 > 20 && into % 100 < 80 {
                 assert_eq!(first.is_frozen(), into < 400, "first at {at}");
                 assert_eq!(second.is_frozen(), !(300..700).contains(&into), "second at {at}");
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn no_freeze_is_longer_than_allowed_even_where_the_plan_asks_for_all_of_the_time() {
+    fn no_freeze_is_longer_than_the_maximum_even_if_the_plan_asks_for_more() {
         let cgroup = Cgroup::new();
         let began = Instant::now();
         let mut turns = Turns::new(began);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_asks_for_nothing_any_more_has_nothing_frozen() {
+    fn without_a_new_plan_everything_is_thawed() {
         let cgroup = Cgroup::new();
         let began = Instant::now();
         let mut turns = Turns::new(began);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_the_plan_goes_on_at_once() {
+    fn a_cgroup_that_leaves_the_plan_is_thawed_at_once() {
         let cgroup = Cgroup::new();
         let began = Instant::now();
         let mut turns = Turns::new(began);
@@ -319,9 +319,9 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_froze_is_never_thawed() {
+    fn a_cgroup_frozen_by_someone_else_is_never_thawed() {
         let cgroup = Cgroup::new();
-        cgroup.put("1");
+        cgroup.set("1");
         let began = Instant::now();
         let mut turns = Turns::new(began);
         let report = run(&mut turns, &plan(&[(&cgroup, 0.2, 0.5)]), began, 3_000, |at| {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_paused_meanwhile_stays_frozen_in_either_half_of_the_period() {
+    fn a_cgroup_paused_by_the_engine_stays_frozen_in_either_half_of_the_period() {
         for at in [100, 700] {
             let cgroup = Cgroup::new();
             let began = Instant::now();

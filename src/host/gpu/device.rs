@@ -1,4 +1,4 @@
-//! One GPU, read: what the device says, its instances, and its processes.
+//! Reads one GPU: its sensors, its MIG instances, and its processes.
 
 use super::faults::Fault;
 use super::shares::{Clock, Sample, busy, shares};
@@ -11,7 +11,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use std::collections::BTreeMap;
 
-/// What is remembered of a GPU between two readings.
+/// State of a GPU that is kept between two readings.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub index: u32,
@@ -21,11 +21,11 @@ pub(super) struct Known {
     errors: Option<u64>,
 }
 
-/// A number where the driver knows it.
+/// Returns a value, or `None` if the driver does not provide it.
 ///
 /// # Errors
-/// Only that the GPU itself is gone: then each further call may block, and says nothing.
-fn told<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, NvmlError> {
+/// Only if the GPU itself is lost: further calls may block and return nothing.
+fn optional<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, NvmlError> {
     match answer {
         Ok(value) => Ok(Some(value)),
         Err(error @ (NvmlError::GpuLost | NvmlError::ResetRequired | NvmlError::Uninitialized)) => Err(error),
@@ -33,22 +33,22 @@ fn told<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, NvmlError> {
     }
 }
 
-/// Samples where the driver has such: none is a reading too.
-fn sampled<T>(answer: Result<Vec<T>, NvmlError>) -> Result<Option<Vec<T>>, NvmlError> {
-    told(match answer {
+/// Returns samples, or `None` if the driver does not provide any. An empty list is a valid reading.
+fn optional_samples<T>(answer: Result<Vec<T>, NvmlError>) -> Result<Option<Vec<T>>, NvmlError> {
+    optional(match answer {
         Err(NvmlError::NotFound) => Ok(Vec::new()),
         other => other,
     })
 }
 
-/// The GPU now, and what broke on it.
+/// Reads the GPU, and detects new memory errors.
 pub(super) fn read(
     device: &Device<'_>,
     uuid: &str,
     known: &mut Known,
 ) -> Result<(GpuReading, Option<Fault>), NvmlError> {
     let whole = busy_now(device, &mut known.busy)?;
-    let memory = told(device.memory_info())?;
+    let memory = optional(device.memory_info())?;
     let milliwatts = |power: u32| f64::from(power) / 1000.0;
     let mut gpu = Gpu {
         index: known.index,
@@ -58,15 +58,15 @@ pub(super) fn read(
         busy: whole,
         memory_used: memory.as_ref().map(|memory| Bytes(memory.used)),
         memory_total: memory.as_ref().map(|memory| Bytes(memory.total)),
-        power: told(device.power_usage())?.map(milliwatts),
-        power_limit: told(device.enforced_power_limit())?.map(milliwatts),
-        temperature: told(device.temperature(TemperatureSensor::Gpu))?.map(f64::from),
-        sm_clock: told(device.clock_info(ClockOf::SM))?.map(f64::from),
-        memory_clock: told(device.clock_info(ClockOf::Memory))?.map(f64::from),
-        uncorrected_errors: told(device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile))?,
+        power: optional(device.power_usage())?.map(milliwatts),
+        power_limit: optional(device.enforced_power_limit())?.map(milliwatts),
+        temperature: optional(device.temperature(TemperatureSensor::Gpu))?.map(f64::from),
+        sm_clock: optional(device.clock_info(ClockOf::SM))?.map(f64::from),
+        memory_clock: optional(device.clock_info(ClockOf::Memory))?.map(f64::from),
+        uncorrected_errors: optional(device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile))?,
         instances: Vec::new(),
     };
-    let is_divided = told(device.mig_mode())?.is_some_and(|mode| mode.current == 1);
+    let is_divided = optional(device.mig_mode())?.is_some_and(|mode| mode.current == 1);
     let processes = if is_divided {
         let (instances, processes) = instances(device)?;
         gpu.instances = instances;
@@ -78,9 +78,9 @@ pub(super) fn read(
     Ok((GpuReading { gpu, processes }, fault))
 }
 
-/// Over the time since the last reading where the driver keeps samples; else over the driver's own, shorter time.
+/// Returns the busy time since the last reading if the driver keeps samples, otherwise that of the driver's own, shorter interval.
 fn busy_now(device: &Device<'_>, clock: &mut Clock) -> Result<Option<f64>, NvmlError> {
-    let samples = sampled(device.samples(Sampling::GpuUtilization, clock.last_us()))?;
+    let samples = optional_samples(device.samples(Sampling::GpuUtilization, clock.last_us()))?;
     let percent = |value: &SampleValue| match value {
         SampleValue::F64(value) => *value,
         SampleValue::U32(value) => f64::from(*value),
@@ -98,18 +98,18 @@ fn busy_now(device: &Device<'_>, clock: &mut Clock) -> Result<Option<f64>, NvmlE
     if let Some(busy) = samples.as_deref().and_then(busy) {
         return Ok(Some(busy));
     }
-    let now = told(device.utilization_rates())?.map(|rates| f64::from(rates.gpu));
+    let now = optional(device.utilization_rates())?.map(|rates| f64::from(rates.gpu));
     Ok(now.filter(|percent| *percent <= 100.0).map(|percent| percent / 100.0))
 }
 
-/// Who uses an undivided GPU.
+/// Returns the processes that use an undivided GPU.
 fn processes(device: &Device<'_>, busy: Option<f64>, clock: &mut Clock) -> Result<Vec<GpuProcess>, NvmlError> {
     let plain = |sample: &nvml_wrapper::struct_wrappers::device::ProcessUtilizationSample| Sample {
         pid: sample.pid,
         at_us: sample.timestamp,
         percent: f64::from(sample.sm_util),
     };
-    let samples = sampled(device.process_utilization_stats(clock.last_us()))?;
+    let samples = optional_samples(device.process_utilization_stats(clock.last_us()))?;
     let samples = samples.and_then(|samples| {
         clock.new_ones(samples.iter().filter(|sample| sample.pid != 0).take(PROCESSES_AT_MOST).map(plain).collect())
     });
@@ -127,16 +127,19 @@ fn processes(device: &Device<'_>, busy: Option<f64>, clock: &mut Clock) -> Resul
     Ok(processes.into_values().collect())
 }
 
-/// Who holds memory of it. One that computes and draws is in two lists with the same number.
+/// Returns the processes that hold memory on the GPU. A process with compute and graphics contexts is in both lists with the same amount.
 fn holders(device: &Device<'_>, instance: Option<u32>) -> Result<BTreeMap<u32, GpuProcess>, NvmlError> {
-    let older = |answer: Result<Vec<ProcessInfo>, NvmlError>, of_before: fn(&Device<'_>) -> Result<_, _>| match answer {
-        Err(NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound) => of_before(device),
-        other => other,
-    };
-    let computing = told(older(device.running_compute_processes(), |device| device.running_compute_processes_v2()))?;
-    let drawing = told(older(device.running_graphics_processes(), |device| device.running_graphics_processes_v2()))?;
+    let or_older =
+        |answer: Result<Vec<ProcessInfo>, NvmlError>, older_call: fn(&Device<'_>) -> Result<_, _>| match answer {
+            Err(NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound) => older_call(device),
+            other => other,
+        };
+    let compute =
+        optional(or_older(device.running_compute_processes(), |device| device.running_compute_processes_v2()))?;
+    let graphics =
+        optional(or_older(device.running_graphics_processes(), |device| device.running_graphics_processes_v2()))?;
     let mut processes: BTreeMap<u32, GpuProcess> = BTreeMap::new();
-    for listed in computing.into_iter().chain(drawing).flatten().filter(|listed| listed.pid != 0) {
+    for listed in compute.into_iter().chain(graphics).flatten().filter(|listed| listed.pid != 0) {
         if processes.len() >= PROCESSES_AT_MOST {
             break;
         }
@@ -151,15 +154,15 @@ fn holders(device: &Device<'_>, instance: Option<u32>) -> Result<BTreeMap<u32, G
     Ok(processes)
 }
 
-/// The instances of a divided GPU, and who uses them. The driver says of none which part of the time it had.
+/// Returns the MIG instances of a divided GPU and their processes. The driver does not report GPU time per instance.
 fn instances(device: &Device<'_>) -> Result<(Vec<GpuInstance>, Vec<GpuProcess>), NvmlError> {
-    let count = told(device.mig_device_count())?.unwrap_or(0).min(INSTANCES_AT_MOST);
+    let count = optional(device.mig_device_count())?.unwrap_or(0).min(INSTANCES_AT_MOST);
     let (mut instances, mut processes) = (Vec::new(), Vec::new());
     for index in 0..count {
-        // Numbers of instances that do not exist are not found.
-        let Some(part) = told(device.mig_device_by_index(index))? else { continue };
-        let Some(uuid) = told(part.uuid())? else { continue };
-        let memory = told(part.memory_info())?;
+        // Indices without an instance are not found.
+        let Some(part) = optional(device.mig_device_by_index(index))? else { continue };
+        let Some(uuid) = optional(part.uuid())? else { continue };
+        let memory = optional(part.memory_info())?;
         instances.push(GpuInstance {
             index,
             uuid,
@@ -171,7 +174,7 @@ fn instances(device: &Device<'_>) -> Result<(Vec<GpuInstance>, Vec<GpuProcess>),
     Ok((instances, processes))
 }
 
-/// Errors since the last reading. A counter that went backwards began anew, with the driver.
+/// Returns memory errors since the last reading. A counter that decreased was reset with the driver.
 fn memory_fault(gpu: &Gpu, known: &mut Known) -> Option<Fault> {
     let before = known.errors;
     known.errors = gpu.uncorrected_errors.or(before);

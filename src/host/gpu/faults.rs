@@ -1,4 +1,4 @@
-//! What breaks on a GPU: Xid errors, which the driver tells as events, and errors of its memory, which it counts.
+//! Faults of a GPU: Xid errors, which the driver reports as events, and memory errors, which it counts.
 
 use nvml_wrapper::Device;
 use nvml_wrapper::Nvml;
@@ -8,34 +8,34 @@ use nvml_wrapper::event::EventSet;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Events that are taken from one GPU between two readings.
+/// Maximum number of events read from one GPU per reading.
 const EVENTS_AT_MOST: usize = 8;
 
-/// Something broke.
+/// A fault of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The driver reported an Xid error.
     Xid {
-        /// The GPU's number.
+        /// Index of the GPU.
         gpu: u32,
-        /// Its identity.
+        /// UUID of the GPU.
         uuid: String,
-        /// Which error, where the driver says so.
+        /// Number of the error, if the driver reports it.
         code: Option<u64>,
     },
-    /// Memory errors that could not be corrected.
+    /// Uncorrectable memory errors.
     Memory {
-        /// The GPU's number.
+        /// Index of the GPU.
         gpu: u32,
-        /// Its identity.
+        /// UUID of the GPU.
         uuid: String,
-        /// How many since the last reading.
+        /// Number of errors since the last reading.
         errors: u64,
     },
 }
 
 impl Fault {
-    /// The GPU's number.
+    /// Returns the index of the GPU.
     pub fn gpu(&self) -> u32 {
         match self {
             Fault::Xid { gpu, .. } | Fault::Memory { gpu, .. } => *gpu,
@@ -47,35 +47,34 @@ impl fmt::Display for Fault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Xid { gpu, uuid, code } => {
-                write!(out, "GPU {gpu} ({uuid}): its driver reported ")?;
+                write!(out, "GPU {gpu} ({uuid}): the driver reported ")?;
                 match code {
                     Some(code) => write!(out, "Xid error {code}")?,
-                    None => write!(out, "an Xid error of unknown number")?,
+                    None => write!(out, "an Xid error without a number")?,
                 }
-                write!(out, "; `dmesg` has the details, and NVIDIA's list of Xid errors says what it means")
+                write!(out, "; see `dmesg` for details, and NVIDIA's list of Xid errors for its meaning")
             }
-            Fault::Memory { gpu, uuid, errors } => write!(
-                out,
-                "GPU {gpu} ({uuid}): {errors} memory errors that could not be corrected; look at `nvidia-smi -q -d ECC`"
-            ),
+            Fault::Memory { gpu, uuid, errors } => {
+                write!(out, "GPU {gpu} ({uuid}): {errors} uncorrectable memory errors; see `nvidia-smi -q -d ECC`")
+            }
         }
     }
 }
 
-/// The events of each GPU that can tell any.
+/// Event sets of the GPUs that support events.
 #[derive(Debug, Default)]
 pub(super) struct Xids<'nvml> {
-    /// By identity; `None` = that one tells none.
+    /// By UUID; `None` = the GPU does not support events.
     sets: BTreeMap<String, Option<(u32, EventSet<'nvml>)>>,
 }
 
 impl<'nvml> Xids<'nvml> {
-    /// Listens to this GPU, if not yet.
+    /// Subscribes to the events of this GPU, unless already subscribed.
     pub fn listen(&mut self, nvml: &'nvml Nvml, device: &Device<'nvml>, index: u32, uuid: &str) {
         if self.sets.contains_key(uuid) {
             return;
         }
-        // The crate frees a set without asking whether this driver has the call.
+        // The crate frees a set without checking whether this driver has the function.
         let can_free = nvml.lib().nvmlEventSetFree.is_ok();
         let supported =
             device.supported_event_types().is_ok_and(|types| types.contains(EventTypes::CRITICAL_XID_ERROR));
@@ -84,7 +83,7 @@ impl<'nvml> Xids<'nvml> {
         self.sets.insert(uuid.to_owned(), registered.map(|set| (index, set)));
     }
 
-    /// What was reported since the last time. Does not wait.
+    /// Returns the faults reported since the last call. Does not wait.
     pub fn since(&mut self) -> Vec<Fault> {
         let mut faults = Vec::new();
         for (uuid, set) in &self.sets {

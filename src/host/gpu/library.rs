@@ -1,4 +1,4 @@
-//! The driver's library: found or not, and one reading of all GPUs through it.
+//! The driver's library: loading it, and reading all GPUs through it.
 
 use super::device::{self, Known};
 use super::faults::Xids;
@@ -8,42 +8,42 @@ use nvml_wrapper::error::NvmlError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The name that the loader knows the library by.
+/// File name of the library, as known to the dynamic loader.
 pub const DEFAULT: &str = "libnvidia-ml.so.1";
 
-/// The library, loaded and ready.
+/// The loaded library.
 #[derive(Debug)]
 pub struct Library {
     nvml: Nvml,
 }
 
-/// Why there are no GPUs to look at.
+/// Why no GPUs can be observed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoGpu {
-    /// No such library here.
+    /// The library does not exist.
     #[error("{name} is not installed")]
     NoLibrary {
-        /// Its name or path.
+        /// Name or path of the library.
         name: String,
     },
-    /// The library, and no driver in the kernel or no device to ask it by.
-    #[error("the NVIDIA driver is not loaded, or its devices in /dev are out of reach")]
+    /// The library exists, but no driver is loaded, or there is no device to access it.
+    #[error("the NVIDIA driver is not loaded, or its devices in /dev are not accessible")]
     NoDriver,
-    /// Both, and they do not work.
+    /// Library and driver exist, but do not work.
     #[error("{name} does not work: {why}")]
     Broken {
-        /// Its name or path.
+        /// Name or path of the library.
         name: String,
-        /// The loader's or the driver's words.
+        /// Error of the loader or the driver.
         why: String,
     },
 }
 
 impl Library {
-    /// Loads the library of this name or path, and asks whether a driver answers it. It may block for seconds.
+    /// Loads the library with this name or path, and checks that the driver responds. May block for seconds.
     ///
     /// # Errors
-    /// [`NoGpu`], which is how most machines are.
+    /// [`NoGpu`], as on most machines.
     pub fn open(path: &Path) -> Result<Library, NoGpu> {
         let name = path.to_string_lossy().into_owned();
         match Nvml::builder().lib_path(path.as_os_str()).init() {
@@ -55,20 +55,20 @@ impl Library {
                 Err(if is_missing { NoGpu::NoLibrary { name } } else { NoGpu::Broken { name, why } })
             }
             Err(NvmlError::LibRmVersionMismatch) => {
-                let why = "it is of another version than the driver in the kernel; reboot, or load the new driver";
+                let why = "its version differs from that of the driver in the kernel; reboot, or load the new driver";
                 Err(NoGpu::Broken { name, why: why.to_owned() })
             }
             Err(error) => Err(NoGpu::Broken { name, why: error.to_string() }),
         }
     }
 
-    /// The driver's version, where it says so.
+    /// Returns the driver's version, if available.
     pub fn driver(&self) -> Option<String> {
         self.nvml.sys_driver_version().ok()
     }
 }
 
-/// Reads the GPUs again and again; knows what the last reading said.
+/// Reads the GPUs repeatedly, and keeps the state of the last reading.
 #[derive(Debug, Default)]
 pub struct Reader {
     known: BTreeMap<String, Known>,
@@ -76,13 +76,13 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Begins a time with `library`, loaded afresh.
+    /// Begins a session with a newly loaded library.
     pub fn begin<'nvml>(&mut self, library: &'nvml Library) -> Session<'nvml> {
         Session { nvml: &library.nvml, xids: Xids::default() }
     }
 }
 
-/// From loading the library to leaving it.
+/// A session with the loaded library.
 #[derive(Debug)]
 pub struct Session<'nvml> {
     nvml: &'nvml Nvml,
@@ -90,7 +90,7 @@ pub struct Session<'nvml> {
 }
 
 impl Session<'_> {
-    /// What all GPUs say now. Each call of it may block for seconds on a sick driver.
+    /// Reads all GPUs. Each call to the library may block for seconds on a faulty driver.
     pub fn read(&mut self, reader: &mut Reader) -> Reading {
         let mut reading = Reading::default();
         let mut seen = BTreeSet::new();
@@ -129,7 +129,7 @@ impl Session<'_> {
         let device = self.nvml.device_by_index(index)?;
         let uuid = device.uuid()?;
         let is_known = reader.known.contains_key(&uuid);
-        // A GPU that is swapped for another while the daemon runs is remembered; of many, none.
+        // A GPU that is replaced while the daemon is running is kept as lost, unless there are too many.
         if !is_known && reader.known.len() >= GPUS_AT_MOST as usize {
             reader.known.retain(|uuid, _| seen.contains(uuid));
         }
@@ -152,9 +152,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_that_is_not_there_is_not_a_broken_one() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("libnvidia-ml.so.1");
+    fn a_missing_library_is_not_a_broken_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("libnvidia-ml.so.1");
         assert!(matches!(Library::open(&path), Err(NoGpu::NoLibrary { .. })));
         std::fs::write(&path, "not a library").unwrap();
         assert!(matches!(Library::open(&path), Err(NoGpu::Broken { .. })));

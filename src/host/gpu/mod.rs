@@ -1,11 +1,11 @@
-//! NVIDIA GPUs, by NVML: how busy each is, and which process has what of it.
+//! NVIDIA GPUs, through NVML: utilization and the use by each process.
 //!
-//! The library of the driver is loaded at run time, by the crate `nvml-wrapper`. Most machines have none: then [`Library::open`] says so
-//! once and nothing else here is used. A driver older than a call lacks the symbol, a GPU of an older generation lacks the sensor, and a
-//! sick one gives errors: each is a missing value, and a GPU that is lost is left out of the reading and told of. A call may block for
-//! seconds: whoever reads does it in a thread of its own.
+//! The library of the driver is loaded at run time, by the crate `nvml-wrapper`. Most machines do not have it: [`Library::open`] reports
+//! that once and nothing else here is used. An old driver lacks functions, an older GPU lacks sensors, and a faulty one returns errors:
+//! each of these is a missing value. A GPU that is lost is left out of the reading and reported. A call may block for seconds, so read in a
+//! separate thread.
 //!
-//! Nothing is set here, and the driver's settings are never touched. Imports: model only.
+//! This module is read-only: it never changes settings of the driver. Imports: model only.
 
 mod device;
 mod faults;
@@ -18,55 +18,55 @@ pub use library::{DEFAULT, Library, NoGpu, Reader, Session};
 
 use crate::model::{Bytes, Gpu};
 
-/// GPUs that are looked at.
+/// Maximum number of GPUs read.
 const GPUS_AT_MOST: u32 = 64;
-/// Processes that are looked at on one GPU, or on one instance of it.
+/// Maximum number of processes read per GPU or MIG instance.
 const PROCESSES_AT_MOST: usize = 1024;
-/// Instances that are looked at on one GPU; NVIDIA allows 7 at present.
+/// Maximum number of MIG instances read per GPU; NVIDIA currently allows 7.
 const INSTANCES_AT_MOST: u32 = 16;
 
-/// What all GPUs say at one instant.
+/// A reading of all GPUs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// Those that answer, by their number.
+    /// GPUs that respond, by index.
     pub gpus: Vec<GpuReading>,
-    /// Those that do not answer any more.
+    /// GPUs that no longer respond.
     pub lost: Vec<LostGpu>,
-    /// What broke since the last reading.
+    /// Faults since the last reading.
     pub faults: Vec<Fault>,
 }
 
-/// One GPU and who uses it.
+/// One GPU and its processes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpuReading {
-    /// The GPU itself.
+    /// The GPU.
     pub gpu: Gpu,
-    /// The processes that have something of it.
+    /// The processes that use it.
     pub processes: Vec<GpuProcess>,
 }
 
-/// What one process has of a GPU.
+/// The use of a GPU by one process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GpuProcess {
-    /// The process.
+    /// Process id.
     pub pid: u32,
-    /// On which instance of a divided GPU.
+    /// Index of the instance, on a divided GPU.
     pub instance: Option<u32>,
-    /// Part of the GPU's time, 0 ..= 1.
+    /// Fraction of the GPU's time, 0 ..= 1.
     pub share: Option<f64>,
-    /// Memory of the GPU.
+    /// GPU memory.
     pub memory: Option<Bytes>,
 }
 
-/// A GPU that answered before and does not now.
+/// A GPU that responded before and no longer does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LostGpu {
-    /// Its number when it answered last.
+    /// Its last index.
     pub index: u32,
-    /// Its identity.
+    /// UUID of the GPU.
     pub uuid: String,
-    /// Its model.
+    /// Model of the GPU.
     pub name: String,
-    /// The driver's words.
+    /// Error of the driver.
     pub why: String,
 }

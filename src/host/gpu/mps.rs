@@ -1,41 +1,41 @@
-//! NVIDIA's Multi-Process Service: whether its control daemon runs and can be reached. It divides a GPU among the processes that find its
-//! pipes, each by what its environment asked for when it began. Nothing of it is started or stopped here.
+//! NVIDIA's Multi-Process Service: whether its control daemon is running and reachable. MPS divides a GPU among the processes that find its
+//! pipes, according to their environment at start-up. Nothing is started or stopped here.
 
 use rustix::fs::Access;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where processes find the pipes, unless this variable says otherwise.
+/// Environment variable with the directory of the pipes.
 pub const PIPES: &str = "CUDA_MPS_PIPE_DIRECTORY";
-/// The part of the GPU's processors that a process may use, in percent.
+/// Environment variable with the fraction of the GPU's processors that a process may use, in percent.
 pub const SHARE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 
-const USUAL_PIPES: &str = "/tmp/nvidia-mps";
-/// As the kernel cuts the name `nvidia-cuda-mps-control`.
+const DEFAULT_PIPES: &str = "/tmp/nvidia-mps";
+/// The name `nvidia-cuda-mps-control` as truncated by the kernel.
 const CONTROL: &str = "nvidia-cuda-mps";
 
-/// What there is of it.
+/// State of the control daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mps {
-    /// Its control daemon runs, and whoever asks here may use it.
+    /// It is running, and this process may use it.
     Reachable(PathBuf),
-    /// It runs, and its pipes are not this user's to use.
+    /// It is running, but this user may not use its pipes.
     Closed(PathBuf),
-    /// There are pipes, and nobody who serves them.
+    /// There are pipes, but the daemon has ended.
     Ended(PathBuf),
     /// There are no pipes.
     Missing(PathBuf),
 }
 
 impl Mps {
-    /// Looks where a process of this environment would.
+    /// Checks the directory given by the environment of this process.
     pub fn of_environment() -> Mps {
         let pipes = std::env::var_os(PIPES).filter(|path| !path.is_empty());
-        Mps::at(&pipes.map_or_else(|| USUAL_PIPES.into(), PathBuf::from))
+        Mps::at(&pipes.map_or_else(|| DEFAULT_PIPES.into(), PathBuf::from))
     }
 
-    /// Looks in a directory.
+    /// Checks the given directory.
     pub fn at(pipes: &Path) -> Mps {
         let path = pipes.to_owned();
         let control = pipes.join("control");
@@ -48,7 +48,7 @@ impl Mps {
             let name = fs::read_to_string(format!("/proc/{pid}/comm"));
             name.is_ok_and(|name| name.starts_with(CONTROL))
         };
-        // Where its number cannot be read, or belongs to another container, the pipe must do.
+        // If the process id cannot be read, only the pipe is checked.
         if pid.is_some_and(|pid| !is_control(pid)) {
             return Mps::Ended(path);
         }
@@ -62,7 +62,7 @@ impl fmt::Display for Mps {
         match self {
             Mps::Reachable(path) => write!(f, "the MPS control daemon runs, its pipes are in {}", path.display()),
             Mps::Closed(path) => {
-                write!(f, "the pipes of the MPS control daemon in {} are another user's", path.display())
+                write!(f, "the pipes of the MPS control daemon in {} belong to another user", path.display())
             }
             Mps::Ended(path) => write!(f, "the MPS control daemon of the pipes in {} has ended", path.display()),
             Mps::Missing(path) => write!(f, "no MPS control daemon runs: there are no pipes in {}", path.display()),
@@ -76,13 +76,13 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn pipes_without_a_daemon_are_told_from_no_pipes() {
+    fn pipes_without_a_daemon_and_missing_pipes_are_distinguished() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
         assert_eq!(Mps::at(dir.path()), Mps::Missing(path.clone()));
         fs::write(dir.path().join("control"), "").unwrap();
         assert_eq!(Mps::at(dir.path()), Mps::Reachable(path.clone()));
-        // Its number belongs to a process of another name.
+        // The process id belongs to a process with another name.
         fs::write(dir.path().join("nvidia-cuda-mps-control.pid"), format!("{}\n", std::process::id())).unwrap();
         assert_eq!(Mps::at(dir.path()), Mps::Ended(path));
     }

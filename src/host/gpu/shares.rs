@@ -1,25 +1,25 @@
-//! Who had which part of a GPU's time, from the driver's samples. Pure.
+//! Computes each process's share of a GPU's time from the driver's samples. Pure.
 //!
-//! The driver keeps samples with timestamps of its own and gives those since the last one seen. Shares of one GPU never add up to more
-//! than what the GPU was busy in all. Imports: std.
+//! The driver keeps samples with its own timestamps, and returns those since a given timestamp. The shares of one GPU never add up to more
+//! than its total busy time. Imports: std.
 
 use std::collections::BTreeMap;
 
-/// Readings in a row with only old timestamps after which the driver's clock is taken to have begun anew.
-const CLOCK_BEGAN_ANEW_AFTER: u32 = 3;
+/// After this number of consecutive readings with only old timestamps, the driver's clock is considered reset.
+const CLOCK_RESET_AFTER: u32 = 3;
 
-/// One sample of the driver: how busy a process kept the GPU in the time before.
+/// One sample of the driver: how busy a process kept the GPU in the preceding interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
-    /// Whose; nobody's on the whole GPU.
+    /// Process id; 0 for the whole GPU.
     pub pid: u32,
-    /// On the driver's clock.
+    /// Time on the driver's clock, in microseconds.
     pub at_us: u64,
-    /// Part of the time in percent.
+    /// Fraction of time, in percent.
     pub percent: f64,
 }
 
-/// How far the driver's samples have been read.
+/// Read position in the driver's samples.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
     last_us: u64,
@@ -27,22 +27,22 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// The newest timestamp seen; 0 before the first.
+    /// Returns the newest timestamp seen; 0 before the first.
     pub fn last_us(&self) -> u64 {
         self.last_us
     }
 
-    /// The samples that are new and make sense; `None` where there are some and all are of the past.
+    /// Returns the samples that are new and valid; `None` if there are samples but all of them are old.
     pub fn new_ones(&mut self, samples: Vec<Sample>) -> Option<Vec<Sample>> {
         let newest = samples.iter().map(|sample| sample.at_us).max();
         let last_us = self.last_us;
         let all = samples.len();
-        let makes_sense = |sample: &Sample| sample.at_us > last_us && (0.0..=100.0).contains(&sample.percent);
-        let fresh: Vec<Sample> = samples.into_iter().filter(makes_sense).collect();
+        let is_valid = |sample: &Sample| sample.at_us > last_us && (0.0..=100.0).contains(&sample.percent);
+        let fresh: Vec<Sample> = samples.into_iter().filter(is_valid).collect();
         let Some(newest) = newest else { return Some(fresh) };
         if newest < last_us {
             self.backwards += 1;
-            if self.backwards >= CLOCK_BEGAN_ANEW_AFTER {
+            if self.backwards >= CLOCK_RESET_AFTER {
                 *self = Clock { last_us: newest, backwards: 0 };
             }
             return None;
@@ -52,16 +52,16 @@ impl Clock {
     }
 }
 
-/// Part of the time in which the GPU was busy, from samples of all of it.
+/// Returns the fraction of time in which the GPU was busy, from samples of the whole GPU.
 pub(super) fn busy(samples: &[Sample]) -> Option<f64> {
     let sum: f64 = samples.iter().map(|sample| sample.percent).sum();
     (!samples.is_empty()).then(|| (sum / samples.len() as f64 / 100.0).clamp(0.0, 1.0))
 }
 
-/// Each process's part of the GPU's time. `busy`: what the whole GPU was, where that is known.
+/// Returns each process's fraction of the GPU's time. `busy`: that of the whole GPU, if known.
 pub(super) fn shares(samples: &[Sample], busy: Option<f64>) -> BTreeMap<u32, f64> {
     let mut sums: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
-    // The driver fills what it does not use with process 0.
+    // The driver pads its buffer with process 0.
     for sample in samples.iter().filter(|sample| sample.pid != 0) {
         let (sum, count) = sums.entry(sample.pid).or_default();
         *sum += sample.percent / 100.0;
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_one_gpu_add_up_to_what_it_was_busy() {
+    fn shares_of_one_gpu_add_up_to_its_busy_time() {
         let samples = [sample(7, 10, 80.0), sample(8, 10, 40.0), sample(8, 20, 20.0), sample(0, 10, 100.0)];
         assert_eq!(shares(&samples, Some(1.0)).values().sum::<f64>(), 1.0);
         let half = shares(&samples, Some(0.55));
@@ -94,12 +94,12 @@ mod tests {
     }
 
     #[test]
-    fn what_the_gpu_did_for_nobody_known_is_given_to_nobody() {
+    fn busy_time_without_a_known_process_is_not_attributed() {
         assert_eq!(shares(&[sample(7, 10, 30.0)], Some(0.9))[&7], 0.3);
     }
 
     #[test]
-    fn a_sample_counts_once_and_none_of_the_past_does() {
+    fn a_sample_counts_once_and_an_old_one_does_not_count() {
         let mut clock = Clock::default();
         assert_eq!(clock.new_ones(vec![sample(7, 100, 50.0)]).map(|new| new.len()), Some(1));
         assert_eq!(clock.new_ones(vec![sample(7, 100, 50.0)]).map(|new| new.len()), Some(0));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_began_anew_is_believed_after_a_while() {
+    fn a_reset_clock_is_accepted_after_a_while() {
         let mut clock = Clock::default();
         let _ = clock.new_ones(vec![sample(7, 5000, 50.0)]);
         for at in [10, 20, 30] {
@@ -119,13 +119,13 @@ mod tests {
     }
 
     #[test]
-    fn a_percentage_above_a_hundred_is_no_reading() {
+    fn a_percentage_above_a_hundred_is_invalid() {
         assert!(Clock::default().new_ones(vec![sample(7, 10, 4_000_000.0)]).is_none());
     }
 
     proptest::proptest! {
         #[test]
-        fn whatever_the_driver_says_the_shares_fit_on_the_gpu(
+        fn shares_never_exceed_the_gpu_for_any_samples(
             samples in proptest::collection::vec((0u32..9, 0u64..99, -50.0f64..500.0), 0..40),
             busy in proptest::option::of(0.0f64..1.0),
         ) {

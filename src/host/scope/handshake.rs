@@ -1,8 +1,8 @@
-//! Getting a command into its cgroup before it runs its first instruction.
+//! Places a command into its cgroup before it executes its first instruction.
 //!
-//! A process can only put itself (or be put) into a cgroup, and must be there before the command starts. So `flowctl run` starts
-//! itself again as the exec wrapper, which connects back, enters, says so, waits until its scope is registered, and becomes the command.
-//! The socket is an abstract one and closes when the command begins: nothing of it is left in the command.
+//! The process must be in the cgroup before the command starts. So `flowctl run` starts itself again as the exec wrapper, which connects
+//! back, enters the cgroup, confirms it, waits until its scope is registered, and then executes the command. The socket is abstract and is
+//! closed on exec, so the command inherits nothing of it.
 
 use super::ScopeError;
 use serde::{Deserialize, Serialize};
@@ -17,44 +17,44 @@ use std::process::Command;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
-/// How long the exec wrapper may take, on a machine under load too.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Timeout for the exec wrapper, also on a machine under load.
+const WRAPPER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What the exec wrapper is told: the files to write itself into.
+/// The request to the exec wrapper: the files in which it must write itself.
 #[derive(Serialize, Deserialize)]
-struct Order {
+struct Request {
     entrances: Vec<PathBuf>,
 }
 
-/// What the exec wrapper answers, a line each.
+/// Responses of the exec wrapper, one per line.
 #[derive(Serialize, Deserialize)]
 enum Answer {
     /// It is in its cgroup.
     Inside,
-    /// It cannot go on; with the exit code that shells use for that.
+    /// It failed; the exit code is the one that shells use.
     Failed { text: String, exit_code: u8 },
 }
 
-/// The side of `flowctl run`: a place for the exec wrapper to connect to.
+/// The socket on which `flowctl run` waits for the exec wrapper.
 #[derive(Debug)]
 pub struct HandshakeSocket {
     listener: tokio::net::UnixListener,
     name: String,
 }
 
-/// The exec wrapper inside its cgroup, waiting for the word to become the command.
+/// The exec wrapper inside its cgroup, waiting for permission to execute the command.
 #[derive(Debug)]
 pub struct Admitted {
     stream: tokio::io::BufReader<tokio::net::UnixStream>,
 }
 
 impl HandshakeSocket {
-    /// Opens a socket; call it inside a tokio runtime.
+    /// Opens a socket; must be called within a tokio runtime.
     ///
     /// # Errors
     /// [`ScopeError::Start`].
     pub fn open() -> Result<HandshakeSocket, ScopeError> {
-        let failed = |error: io::Error| ScopeError::Start(format!("opening a socket to the new process: {error}"));
+        let failed = |error: io::Error| ScopeError::Start(format!("opening a socket for the new process: {error}"));
         let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let name = format!("flowcon-socket-{}-{}", std::process::id(), since_epoch.as_nanos());
         let address = SocketAddr::from_abstract_name(&name).map_err(failed)?;
@@ -63,27 +63,28 @@ impl HandshakeSocket {
         Ok(HandshakeSocket { listener: tokio::net::UnixListener::from_std(listener).map_err(failed)?, name })
     }
 
-    /// What the exec wrapper needs in order to find the socket.
+    /// Returns the name of the socket for the exec wrapper.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Waits for the exec wrapper, process `pid`, and sends it through `entrances`. Nobody else is let in.
+    /// Waits for the exec wrapper, process `pid`, and makes it enter the cgroup through `entrances`. Other processes are rejected.
     ///
     /// # Errors
-    /// [`ScopeError::Start`] with the exec wrapper's own words, or when it does not come.
+    /// [`ScopeError::Start`] with the message of the exec wrapper, or if it does not connect in time.
     pub async fn admit(self, pid: u32, entrances: Vec<PathBuf>) -> Result<Admitted, ScopeError> {
         let entered = async {
             let mut stream = tokio::io::BufReader::new(self.accept(pid).await?);
-            send(&mut stream, &Order { entrances }).await?;
+            send(&mut stream, &Request { entrances }).await?;
             match receive(&mut stream).await? {
                 Some(Answer::Inside) => Ok(Admitted { stream }),
                 Some(Answer::Failed { text, .. }) => Err(io::Error::other(text)),
-                None => Err(io::Error::other("it ended before it was in its cgroup")),
+                None => Err(io::Error::other("the new process ended before it entered its cgroup")),
             }
         };
-        let entered = tokio::time::timeout(PATIENCE, entered).await;
-        let entered = entered.unwrap_or_else(|_| Err(io::Error::other("it did not enter its cgroup in time")));
+        let entered = tokio::time::timeout(WRAPPER_TIMEOUT, entered).await;
+        let entered =
+            entered.unwrap_or_else(|_| Err(io::Error::other("the new process did not enter its cgroup in time")));
         entered.map_err(|error| ScopeError::Start(error.to_string()))
     }
 
@@ -97,39 +98,41 @@ impl HandshakeSocket {
     }
 }
 
-/// Why the command itself did not begin.
+/// The command could not be executed.
 #[derive(Debug)]
 pub struct NotBegun {
-    /// What was wrong with it.
+    /// The cause.
     pub text: String,
-    /// 127 when there is no such command, 126 when it cannot be executed.
+    /// 127 if there is no such command, 126 if it cannot be executed.
     pub exit_code: u8,
 }
 
 impl Admitted {
-    /// Lets the exec wrapper become the command; returns when it has, or could not.
+    /// Makes the exec wrapper execute the command; returns when it has done so or failed.
     ///
     /// # Errors
-    /// The exec wrapper's words, with the exit code that shells use.
+    /// The message of the exec wrapper, with the exit code that shells use.
     pub async fn begin(mut self) -> Result<(), NotBegun> {
         let begun = async {
             self.stream.write_all(b"begin\n").await?;
             receive(&mut self.stream).await
         };
         match begun.await {
-            // The command has begun: the exec wrapper's end of the socket closed with it.
+            // The command was executed, which closed the exec wrapper's end of the socket.
             Ok(None) => Ok(()),
             Ok(Some(Answer::Failed { text, exit_code })) => Err(NotBegun { text, exit_code }),
             Ok(Some(Answer::Inside)) => {
-                Err(NotBegun { text: "the new process answers nonsense".into(), exit_code: 125 })
+                Err(NotBegun { text: "invalid response from the new process".into(), exit_code: 125 })
             }
-            Err(error) => Err(NotBegun { text: format!("the new process is lost: {error}"), exit_code: 125 }),
+            Err(error) => {
+                Err(NotBegun { text: format!("connection to the new process lost: {error}"), exit_code: 125 })
+            }
         }
     }
 }
 
-async fn send(stream: &mut tokio::io::BufReader<tokio::net::UnixStream>, order: &Order) -> io::Result<()> {
-    let mut line = serde_json::to_vec(order)?;
+async fn send(stream: &mut tokio::io::BufReader<tokio::net::UnixStream>, request: &Request) -> io::Result<()> {
+    let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     stream.write_all(&line).await
 }
@@ -142,18 +145,18 @@ async fn receive(stream: &mut tokio::io::BufReader<tokio::net::UnixStream>) -> i
     }
 }
 
-/// The exec wrapper: connects to the socket `name`, enters, waits, and becomes `command`. Returns only when that failed, with the exit
-/// code to end with.
+/// Runs the exec wrapper: connects to the socket `name`, enters the cgroup, waits, and executes `command`. Returns only on failure, with
+/// the exit code.
 pub fn enter(name: &str, command: &[OsString]) -> u8 {
-    const NO_GATE: u8 = 125;
-    let Ok(mut stream) = connect(name) else { return NO_GATE };
+    const NOT_STARTED: u8 = 125;
+    let Ok(mut stream) = connect(name) else { return NOT_STARTED };
     match prepare(&mut stream) {
         Ok(true) => become_command(stream, command),
-        // Whoever was to say the word is gone: nobody wants the command any more.
-        Ok(false) => NO_GATE,
+        // `flowctl run` has ended, so the command is no longer wanted.
+        Ok(false) => NOT_STARTED,
         Err(error) => {
-            let _ = answer(&mut stream, &Answer::Failed { text: error.to_string(), exit_code: NO_GATE });
-            NO_GATE
+            let _ = answer(&mut stream, &Answer::Failed { text: error.to_string(), exit_code: NOT_STARTED });
+            NOT_STARTED
         }
     }
 }
@@ -162,13 +165,13 @@ fn connect(name: &str) -> io::Result<UnixStream> {
     UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)
 }
 
-/// Enters the cgroup and waits for the word; false when it does not come.
+/// Enters the cgroup and waits for permission; returns false if it does not come.
 fn prepare(stream: &mut UnixStream) -> io::Result<bool> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut line = String::new();
     reader.read_line(&mut line)?;
-    let order: Order = serde_json::from_str(&line)?;
-    for entrance in order.entrances {
+    let request: Request = serde_json::from_str(&line)?;
+    for entrance in request.entrances {
         let named = |error: io::Error| io::Error::other(format!("entering {}: {error}", entrance.display()));
         fs::OpenOptions::new().write(true).open(&entrance).and_then(|mut file| file.write_all(b"0")).map_err(named)?;
     }

@@ -1,7 +1,7 @@
-//! The daemon's side of the socket for commands: everybody may connect, and the kernel says who they are.
+//! The daemon's side of the socket for commands. All users may connect; the kernel identifies them.
 //!
-//! Bounded: connections of a user and of all, bytes of a line, descriptors of a message, time until a request is whole, and how many
-//! connections are taken a second. What is asked is decided elsewhere; see [`Call`].
+//! Limits: connections per user and in total, bytes per line, descriptors per message, time until a request is complete, and connections
+//! accepted per second. Requests are handled elsewhere; see [`Call`].
 
 use super::output::is_memory;
 use super::protocol::{self, Answer, DESCRIPTORS, LONGEST_LINE, Registration, Request};
@@ -18,80 +18,80 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
-/// Connections of all users together.
+/// Maximum number of connections of all users together.
 const CONNECTIONS_AT_MOST: usize = 4096;
-/// A user's, besides one for each command that they may have.
+/// Connections per user in addition to one for each allowed command.
 const SPARE_CONNECTIONS: usize = 16;
-/// A line that has begun must be whole by then, and an answer taken.
-const LINE_AT_MOST: Duration = Duration::from_secs(5);
-/// A connection without a registered command is closed after so long a silence.
-const SILENCE_AT_MOST: Duration = Duration::from_secs(10);
-/// Between two connections, and between two requests of a user, so that no number of them costs much.
+/// Timeout for receiving a line that has begun, and for sending an answer.
+const LINE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout of an idle connection without a registered command.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Minimum time between two connections, and between two requests of a user, to limit their cost.
 const PACE: Duration = Duration::from_millis(2);
 const REQUEST_PACE: Duration = Duration::from_millis(50);
-/// Connections that wait to be taken. Few: whoever comes waits for those before, and a crowd is let in and refused quickly.
-const WAITING_AT_MOST: i32 = 64;
+/// Length of the accept queue. It is short, so that a new caller waits only for a few, and many callers are rejected quickly.
+const BACKLOG: i32 = 64;
 
-/// Who asks, as the kernel knows them.
+/// The caller, as identified by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// The user of the connecting process, when it connected.
+    /// User of the connecting process at the time of connecting.
     pub uid: u32,
-    /// Whose account that user is.
+    /// The account that the user belongs to.
     pub account: u32,
-    /// That process, where it can be seen from here.
+    /// The connecting process, if it is visible here.
     pub pid: Option<u32>,
-    /// Which connection this is.
+    /// Number of the connection.
     pub connection: u64,
 }
 
-/// What somebody asks, checked as far as descriptors go.
+/// A request whose descriptors have been checked.
 #[derive(Debug)]
 pub enum Asked {
-    /// A command wants to be governed.
+    /// Registers a command.
     Register {
-        /// What it says of itself.
+        /// Name, labels and command line given by the caller.
         registration: Registration,
         /// Its process.
         process: Pidfd,
-        /// Its output: memory that can be read without asking anybody.
+        /// Its output, in memory that can be read without blocking.
         output: File,
     },
-    /// About the caller's jobs.
+    /// Requests the caller's jobs.
     Jobs,
-    /// The command that this connection registered ended.
+    /// The command registered on this connection has ended.
     End {
-        /// As the shell says it.
+        /// Exit code as reported by the shell.
         exit_code: Option<u8>,
     },
 }
 
-/// A question with the place for its answer.
+/// A request with the channel for its answer.
 #[derive(Debug)]
 pub struct Call {
-    /// Who asks.
+    /// The caller.
     pub caller: Caller,
-    /// What.
+    /// The request.
     pub asked: Asked,
-    /// Where the answer goes.
+    /// The channel for the answer.
     pub reply: oneshot::Sender<Answer>,
 }
 
-/// What comes in at the listener.
+/// Events of the listener.
 #[derive(Debug)]
 pub enum Incoming {
-    /// Somebody asks.
+    /// A request.
     Call(Call),
     /// A connection ended.
     Gone(Caller),
 }
 
-/// A process that somebody handed over, whatever becomes of its number.
+/// A process passed as a descriptor, which stays valid if its id is reused.
 #[derive(Debug)]
 pub struct Pidfd(OwnedFd);
 
 impl Pidfd {
-    /// Its number, as long as it lives.
+    /// Returns the process id while the process exists.
     pub fn pid(&self) -> Option<u32> {
         let path = format!("/proc/self/fdinfo/{}", self.0.as_raw_fd());
         let text = std::fs::read_to_string(path).ok()?;
@@ -104,13 +104,13 @@ impl Pidfd {
 #[derive(Default)]
 struct Row {
     count: usize,
-    /// Whose turn it is: a user's requests are answered one after the other.
+    /// Serializes the requests of a user.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 type Open = Arc<Mutex<BTreeMap<u32, Row>>>;
 
-/// A user's place among the connections, given back when dropped.
+/// A reserved connection of a user, released when dropped.
 struct Seat {
     open: Open,
     uid: u32,
@@ -144,8 +144,8 @@ impl Drop for Seat {
     }
 }
 
-/// Answers at `listener` until nobody takes calls any more. `account_of`: whose account a user is; `commands`: how many of these an
-/// account may have.
+/// Serves `listener` until the receiver of `calls` is dropped. `account_of`: returns the account of a user; `commands`: maximum number of
+/// commands per account.
 pub async fn serve(
     listener: &UnixListener,
     account_of: fn(u32) -> u32,
@@ -154,7 +154,7 @@ pub async fn serve(
 ) {
     let open = Open::default();
     let own = rustix::process::geteuid().as_raw();
-    let _ = rustix::net::listen(listener, WAITING_AT_MOST); // it listens already: this only shortens the queue
+    let _ = rustix::net::listen(listener, BACKLOG); // it is listening already: this only shortens the queue
     let most = commands.saturating_add(SPARE_CONNECTIONS);
     for connection in 0.. {
         sleep(PACE).await;
@@ -162,20 +162,22 @@ pub async fn serve(
             accepted = listener.accept() => accepted,
             () = calls.closed() => return,
         };
-        // Out of descriptors, or the caller went away again: the next may fare better.
+        // Out of descriptors, or the caller has disconnected: continue with the next.
         let Ok((stream, _)) = accepted else { continue };
         let Ok(credentials) = stream.peer_cred() else { continue };
         let pid = credentials.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
         let uid = credentials.uid();
         let caller = Caller { uid, account: account_of(uid), pid, connection };
         let Some(seat) = Seat::take(&open, caller.account, most) else {
-            refuse(&stream, &too_many());
+            try_answer(&stream, &too_many());
             continue;
         };
         let calls = calls.clone();
         tokio::spawn(async move {
-            // A caller that breaks the rules is not talked to any more.
-            let _ = attend(stream, caller, (caller.uid != 0 && caller.uid != own).then_some(&*seat.turn), &calls).await;
+            // A connection that violates the protocol is closed.
+            let _ =
+                serve_connection(stream, caller, (caller.uid != 0 && caller.uid != own).then_some(&*seat.turn), &calls)
+                    .await;
             drop(seat);
             let _ = calls.send(Incoming::Gone(caller)).await;
         });
@@ -183,16 +185,16 @@ pub async fn serve(
 }
 
 fn too_many() -> Answer {
-    Answer::refused("too many connections to the daemon's socket for commands", "wait until some of your commands end")
+    Answer::refused("too many connections to the socket for commands", "wait until some of your commands end")
 }
 
-/// Without waiting: whoever does not read it does not get it.
-fn refuse(stream: &UnixStream, answer: &Answer) {
+/// Sends an answer without waiting: a caller that does not read loses it.
+fn try_answer(stream: &UnixStream, answer: &Answer) {
     let _ = stream.try_write(&protocol::line(answer));
 }
 
-/// Answers one connection's requests, one after the other, and those of a user's connections as well: `turn`.
-async fn attend(
+/// Handles the requests of one connection in sequence; `turn` serializes them with the user's other connections.
+async fn serve_connection(
     mut stream: UnixStream,
     caller: Caller,
     turn: Option<&tokio::sync::Mutex<()>>,
@@ -205,46 +207,46 @@ async fn attend(
         if registered {
             first.await?;
         } else {
-            timeout(SILENCE_AT_MOST, first).await??;
+            timeout(IDLE_TIMEOUT, first).await??;
         }
-        let Some(line) = timeout(LINE_AT_MOST, incoming.line(&stream)).await?? else { return Ok(()) };
+        let Some(line) = timeout(LINE_TIMEOUT, incoming.line(&stream)).await?? else { return Ok(()) };
         let turn = match turn {
             Some(turn) => Some(turn.lock().await),
             None => None,
         };
-        let answer = match asked(&line, incoming.take_descriptors(), registered) {
+        let answer = match parse(&line, incoming.take_descriptors(), registered) {
             Ok(asked) => {
                 let (reply, answer) = oneshot::channel();
                 let call = Call { caller, asked, reply };
                 if calls.send(Incoming::Call(call)).await.is_err() {
                     return Ok(());
                 }
-                answer.await.unwrap_or_else(|_| Answer::refused("the daemon is going down", "try again in a moment"))
+                answer.await.unwrap_or_else(|_| Answer::refused("the daemon is shutting down", "try again in a moment"))
             }
-            Err(why) => Answer::refused(why, "compare `flowctl --version` with `flowcond --version`"),
+            Err(why) => Answer::refused(why, "check that `flowctl --version` and `flowcond --version` match"),
         };
-        let goes_on = !matches!(answer, Answer::Refused { .. });
+        let keep_open = !matches!(answer, Answer::Refused { .. });
         registered |= matches!(answer, Answer::Registered { .. });
-        timeout(LINE_AT_MOST, stream.write_all(&protocol::line(&answer))).await??;
+        timeout(LINE_TIMEOUT, stream.write_all(&protocol::line(&answer))).await??;
         if turn.is_some() {
             sleep(REQUEST_PACE).await;
         }
-        if !goes_on {
+        if !keep_open {
             return Ok(());
         }
     }
 }
 
-fn asked(line: &[u8], descriptors: Vec<OwnedFd>, registered: bool) -> Result<Asked, String> {
+fn parse(line: &[u8], descriptors: Vec<OwnedFd>, registered: bool) -> Result<Asked, String> {
     match protocol::request(line)? {
-        Request::Register(_) if registered => Err("this connection has registered a command already".to_owned()),
+        Request::Register(_) if registered => Err("this connection has already registered a command".to_owned()),
         Request::Register(registration) => {
             let [process, output]: [OwnedFd; DESCRIPTORS] = descriptors
                 .try_into()
-                .map_err(|_| "a registration comes with two descriptors: the process and its output".to_owned())?;
+                .map_err(|_| "a registration needs two descriptors: the process and its output".to_owned())?;
             let process = Pidfd(process);
             if process.pid().is_none() {
-                return Err("the first descriptor is no pidfd of a living process".to_owned());
+                return Err("the first descriptor is not a pidfd of a running process".to_owned());
             }
             if !is_memory(output.as_fd()) {
                 return Err("the second descriptor is not readable memory (memfd_create)".to_owned());
@@ -253,11 +255,11 @@ fn asked(line: &[u8], descriptors: Vec<OwnedFd>, registered: bool) -> Result<Ask
         }
         Request::Jobs {} => Ok(Asked::Jobs),
         Request::End { exit_code } if registered => Ok(Asked::End { exit_code }),
-        Request::End { .. } => Err("this connection has registered no command".to_owned()),
+        Request::End { .. } => Err("this connection has not registered a command".to_owned()),
     }
 }
 
-/// What has come in and was not answered yet.
+/// Received data that has not been processed yet.
 #[derive(Default)]
 struct Received {
     bytes: Vec<u8>,
@@ -266,12 +268,12 @@ struct Received {
 }
 
 impl Received {
-    /// Waits for some bytes, if there are none.
+    /// Waits for data unless there is some already.
     async fn more(&mut self, stream: &UnixStream) -> io::Result<()> {
         if self.bytes.is_empty() && !self.ended { self.receive(stream).await } else { Ok(()) }
     }
 
-    /// The next line without its end; `None` at the end.
+    /// Returns the next line without its end; `None` at the end of the stream.
     async fn line(&mut self, stream: &UnixStream) -> io::Result<Option<Vec<u8>>> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.bytes) {
@@ -284,7 +286,7 @@ impl Received {
                 return Ok(None);
             }
             if self.bytes.len() > LONGEST_LINE {
-                return Err(io::Error::other("a line without an end"));
+                return Err(io::Error::other("the line is too long"));
             }
             self.receive(stream).await?;
         }
@@ -305,9 +307,9 @@ impl Received {
                 let received =
                     rustix::net::recvmsg(stream.as_fd(), &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
                 for message in ancillary.drain() {
-                    if let RecvAncillaryMessage::ScmRights(handed) = message {
-                        // What is too many is closed here; what did not fit, the kernel closed.
-                        descriptors.extend(handed);
+                    if let RecvAncillaryMessage::ScmRights(received_fds) = message {
+                        // Excess descriptors are closed here; the kernel has closed those that did not fit into the buffer.
+                        descriptors.extend(received_fds);
                         descriptors.truncate(DESCRIPTORS + 1);
                     }
                 }

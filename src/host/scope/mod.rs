@@ -1,8 +1,8 @@
-//! The second runtime, for machines without an engine: a command in a cgroup of its own, registered with the daemon.
+//! The second runtime, for machines without an engine: a command in its own cgroup, registered with the daemon.
 //!
-//! `flowctl run` puts the command into its cgroup, connects to the daemon's socket for commands, which is everybody's, and hands
-//! over two descriptors: the process and its output. It works whether a daemon runs or not: it asks again until one answers. Who
-//! the caller is, which process is meant and where that lives is the kernel's word, never the caller's.
+//! `flowctl run` places the command into its cgroup, connects to the daemon's socket for commands, which is open to all users, and sends
+//! two descriptors: the process and its output. It works without a running daemon: it retries until one responds. The caller, the process
+//! and its location are always determined by the kernel, never by what the caller claims.
 //!
 //! Imports: model only.
 
@@ -22,7 +22,7 @@ pub use session::Session;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where the daemon whose API is at `socket` takes commands: `flowcond.sock` → `flowcond-run.sock`.
+/// Returns the socket for commands of the daemon whose API is at `socket`: `flowcond.sock` → `flowcond-run.sock`.
 pub fn socket_of(socket: &Path) -> PathBuf {
     let stem = socket.file_stem().unwrap_or_default().to_string_lossy();
     socket.with_file_name(format!("{stem}-run.sock"))
@@ -31,31 +31,33 @@ pub fn socket_of(socket: &Path) -> PathBuf {
 /// Why a command could not be run as a scope.
 #[derive(Debug, thiserror::Error)]
 pub enum ScopeError {
-    /// A name that is no name.
-    #[error("`{0}` cannot be a scope's name; use 1 to 64 letters, digits, `.`, `_` and `-`, a letter or digit first")]
+    /// The name is invalid.
+    #[error(
+        "`{0}` is not a valid scope name; use 1 to 64 letters, digits, `.`, `_` and `-`, starting with a letter or digit"
+    )]
     BadName(String),
-    /// The daemon said no.
+    /// The daemon rejected the request.
     #[error("{message}; {next}")]
     Refused {
-        /// What is wrong.
+        /// The cause.
         message: String,
-        /// What to do about it.
+        /// The next step.
         next: String,
     },
-    /// No daemon answers.
+    /// No daemon responds.
     #[error("{path}: no flowcond answers: {source}; start one with `systemctl start flowcond`")]
     NoDaemon {
-        /// Where it was looked for.
+        /// Path of the socket.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// Somebody's output that is none.
-    #[error("{path}: {source}; it can be read while its `flowctl run` runs, by the same user or root")]
+    /// The output of a scope cannot be read.
+    #[error("{path}: {source}; it can only be read while its `flowctl run` is running, by the same user or root")]
     Output {
-        /// Where it was looked for.
+        /// Path of the output.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The command could not be started.

@@ -1,15 +1,15 @@
-//! What a scope is called: by its owner, by the daemon, and by the kernel.
+//! The names of a scope: for its owner, the daemon, and the kernel.
 
 use super::ScopeError;
 use std::fmt;
 use std::path::Path;
 
-/// A scope's name: letters, digits, `.`, `_`, `-`, at most 64, so that it is a file's, a unit's and a cgroup's name as it is.
+/// A scope's name: at most 64 letters, digits, `.`, `_`, `-`, so that it is also valid in the name of a file, a unit and a cgroup.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScopeName(String);
 
 impl ScopeName {
-    /// Takes a name, if it is one.
+    /// Checks a name.
     ///
     /// # Errors
     /// [`ScopeError::BadName`].
@@ -20,7 +20,7 @@ impl ScopeName {
         if fits { Ok(ScopeName(name.to_owned())) } else { Err(ScopeError::BadName(name.to_owned())) }
     }
 
-    /// A name for a command that got none: its program and a number that no other has.
+    /// Returns a name for an unnamed command: its program and a unique number.
     pub fn of_command(program: &str, number: u32) -> ScopeName {
         let base = Path::new(program).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         let mut name: String = base
@@ -34,17 +34,17 @@ impl ScopeName {
         ScopeName(format!("{name}-{number}"))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The last component of the scope's cgroup where `flowctl run` makes it.
+    /// Returns the last component of the scope's cgroup if `flowctl run` creates it.
     pub fn cgroup(&self) -> String {
         format!("flowcon-{}", self.0)
     }
 
-    /// The unit, and the last component of its cgroup, where systemd makes it.
+    /// Returns the unit, and last component of the cgroup, if systemd creates it.
     pub fn unit(&self) -> String {
         format!("flowcon-{}.scope", self.0)
     }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_a_file_name_a_unit_name_and_nothing_else() {
+    fn a_name_is_valid_as_a_file_name_and_a_unit_name() {
         for bad in ["", ".", "..", "a/b", "-x", "a b", "ä", "a@b", &"x".repeat(65)] {
             assert!(ScopeName::new(bad).is_err(), "{bad}");
         }

@@ -1,7 +1,7 @@
-//! The output of a scope: whole lines of both streams in memory of its `flowctl`, which hands the daemon a descriptor of it.
+//! The output of a scope: complete lines of both streams in memory of its `flowctl`, which sends the daemon a descriptor of it.
 //!
-//! The file has no name, so there is no path that anybody could bend. It only grows; what lies further back than is kept is given
-//! back to the system, so that it takes a bounded amount of memory, which counts as its owner's.
+//! The file has no name, so there is no path that could be redirected. It only grows; memory of old output is released, so that it uses a
+//! limited amount of memory, which is accounted to its owner.
 
 use super::ScopeError;
 use rustix::fs::{FallocateFlags, FileType, MemfdFlags, Mode, OFlags, SeekFrom};
@@ -10,40 +10,40 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// A line that is longer is cut here.
+/// Maximum length of a line in bytes; a longer line is split here.
 const LONGEST_LINE: usize = 16 << 10;
-/// So much is given back at a time.
+/// Memory is released in steps of this size, in bytes.
 const STEP: u64 = 1 << 20;
 
-/// What a command wrote, the newest part of it.
+/// The most recent output of a command.
 #[derive(Debug)]
 pub struct Output {
     file: File,
     size: u64,
-    given_back: u64,
+    released: u64,
     kept: u64,
-    /// The unfinished line of each stream, so that two streams never share a line.
+    /// The incomplete line of each stream, so that two streams never share a line.
     unfinished: [Vec<u8>; 2],
 }
 
 impl Output {
-    /// An empty one that keeps the last `kept` bytes (and a MiB more).
+    /// Creates an empty output that keeps the last `kept` bytes (and up to 1 MiB more).
     ///
     /// # Errors
-    /// The system's, without memory or descriptors.
+    /// Errors of the operating system, without memory or descriptors.
     pub fn create(kept: u64) -> io::Result<Output> {
         const NAME: &str = "flowctl-output";
         let make = |flags| rustix::fs::memfd_create(NAME, flags | MemfdFlags::CLOEXEC);
-        // Kernels before 6.3 do not know the first; some later ones want it.
+        // Kernels before 6.3 do not support the first flag; some later ones require it.
         let fd = make(MemfdFlags::NOEXEC_SEAL).or_else(|_| make(MemfdFlags::ALLOW_SEALING))?;
-        Ok(Output { file: File::from(fd), size: 0, given_back: 0, kept, unfinished: Default::default() })
+        Ok(Output { file: File::from(fd), size: 0, released: 0, kept, unfinished: Default::default() })
     }
 
-    /// Appends a piece of stream 0 or 1; what does not end a line waits for the rest of it. A carriage return ends one too:
-    /// progress bars use nothing else.
+    /// Appends a piece of stream 0 or 1; an incomplete line waits for its end. A carriage return ends a line too, because progress bars use
+    /// nothing else.
     ///
     /// # Errors
-    /// The system's, without memory for example; the piece is lost then and the next may be appended again.
+    /// Errors of the operating system, for example without memory. The piece is then lost, and later pieces can still be appended.
     pub fn append(&mut self, stream: usize, piece: &[u8]) -> io::Result<()> {
         let mut waiting = std::mem::take(&mut self.unfinished[stream & 1]);
         waiting.extend_from_slice(piece);
@@ -58,7 +58,7 @@ impl Output {
         written
     }
 
-    /// Writes what was left unfinished at the end of a stream.
+    /// Writes the incomplete line at the end of a stream.
     ///
     /// # Errors
     /// As [`Output::append`].
@@ -71,10 +71,10 @@ impl Output {
         self.write(&rest)
     }
 
-    /// One more descriptor of it, for the daemon.
+    /// Returns another descriptor, for the daemon.
     ///
     /// # Errors
-    /// The system's, out of descriptors.
+    /// Errors of the operating system, out of descriptors.
     pub fn handle(&self) -> io::Result<OwnedFd> {
         self.file.as_fd().try_clone_to_owned()
     }
@@ -83,46 +83,46 @@ impl Output {
         self.file.write_all(lines)?;
         self.size += lines.len() as u64;
         let behind = self.size.saturating_sub(self.kept) & !(STEP - 1);
-        if behind > self.given_back {
+        if behind > self.released {
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            rustix::fs::fallocate(&self.file, hole, self.given_back, behind - self.given_back)?;
-            self.given_back = behind;
+            rustix::fs::fallocate(&self.file, hole, self.released, behind - self.released)?;
+            self.released = behind;
         }
         Ok(())
     }
 }
 
-/// Whether a descriptor that somebody handed over is memory like an [`Output`]'s: reading it asks no disk, device, network or
-/// program, so that it cannot stall.
-pub(super) fn is_memory(handed: BorrowedFd<'_>) -> bool {
+/// Whether a received descriptor is memory like that of an [`Output`]: reading it involves no disk, device, network or program, so it
+/// cannot block.
+pub(super) fn is_memory(fd: BorrowedFd<'_>) -> bool {
     const TMPFS: u64 = 0x0102_1994;
     let is_file =
-        rustix::fs::fstat(handed).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
-    let is_memory = rustix::fs::fstatfs(handed).is_ok_and(|system| system.f_type as u64 == TMPFS);
-    // Opened for reading: one that only names a file is no right to read it.
-    let readable = rustix::fs::fcntl_getfl(handed).is_ok_and(|flags| {
+        rustix::fs::fstat(fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
+    let is_memory = rustix::fs::fstatfs(fd).is_ok_and(|system| system.f_type as u64 == TMPFS);
+    // It must be opened for reading: a descriptor that only names a file does not grant read access.
+    let readable = rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| {
         !flags.contains(OFlags::PATH) && matches!(flags & OFlags::RWMODE, OFlags::RDONLY | OFlags::RDWR)
     });
     is_file && is_memory && readable
 }
 
-/// Where descriptor `fd` of process `pid` is reached.
+/// Returns the path of descriptor `fd` of process `pid`.
 pub fn path_of(pid: u32, fd: i32) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/fd/{fd}"))
 }
 
-/// Opens the output of a scope at a path from [`path_of`], at the first byte that is kept. What is there is its owner's to
-/// change, so it is looked at before it is opened.
+/// Opens the output of a scope at a path from [`path_of`], at the first byte that is kept. The path is under the control of its owner, so
+/// it is checked before it is opened.
 ///
 /// # Errors
-/// The system's; that it is no such output.
+/// Errors of the operating system, or that it is not such an output.
 pub fn open(path: &Path) -> Result<File, ScopeError> {
     let failed = |source: io::Error| ScopeError::Output { path: path.to_owned(), source };
     let look = || -> io::Result<File> {
         let seen = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let stat = rustix::fs::fstat(&seen)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(io::Error::other("it is no regular file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
         let again = format!("/proc/self/fd/{}", seen.as_raw_fd());
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -130,7 +130,7 @@ pub fn open(path: &Path) -> Result<File, ScopeError> {
         if !is_memory(file.as_fd()) {
             return Err(io::Error::other("it is not the output of a command of `flowctl run`"));
         }
-        // An empty one has no data to go to.
+        // An empty output has no data to seek to.
         let _ = rustix::fs::seek(&file, SeekFrom::Data(0));
         Ok(file)
     };
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_two_streams_are_not_torn() {
+    fn lines_of_two_streams_are_not_mixed() {
         let mut output = Output::create(1000).unwrap();
         output.append(0, b"loss ").unwrap();
         output.append(1, b"warning\n 50%\r").unwrap();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_the_newest_and_takes_bounded_memory() {
+    fn the_newest_output_is_kept_in_limited_memory() {
         let mut output = Output::create(2 * STEP).unwrap();
         let line = format!("{}\n", "x".repeat(999));
         for _ in 0..20_000 {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_an_end_takes_no_endless_memory() {
+    fn an_endless_line_uses_limited_memory() {
         let mut output = Output::create(1 << 20).unwrap();
         for _ in 0..100 {
             output.append(0, &[b'x'; 4096]).unwrap();
@@ -198,7 +198,7 @@ mod tests {
             assert!(!is_memory(fd), "{what}");
         }
         assert!(!is_memory(pipe.as_fd()));
-        // A temporary folder may be a tmpfs: a file that is open for writing only is refused there too.
+        // A temporary directory may be a tmpfs: a file opened only for writing is rejected there too.
         assert!(!is_memory(on_disk.as_fd()));
         assert!(open(Path::new("/dev/zero")).is_err());
         assert!(open(&dir.path().join("nothing")).is_err());

@@ -1,46 +1,46 @@
-//! What `flowctl run` and the daemon say to each other: a line of JSON each, closed and bounded.
+//! The protocol between `flowctl run` and the daemon: closed and size-limited messages, one line of JSON each.
 //!
-//! A connection registers one command at most. Nothing in a request says who asks or which process is meant: the kernel does
-//! (`SO_PEERCRED`, a pidfd), for the daemon believes nobody.
+//! A connection registers at most one command. Requests do not identify the caller or the process: the kernel does (`SO_PEERCRED`, a
+//! pidfd), because callers are not trusted.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// No line is longer.
+/// Maximum length of a line, in bytes.
 pub const LONGEST_LINE: usize = 64 << 10;
-/// Descriptors of a registration: the process (a pidfd), then its output.
+/// Number of descriptors of a registration: the process (a pidfd), then its output.
 pub const DESCRIPTORS: usize = 2;
 
-/// What a client may ask.
+/// Requests of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// Govern the process whose pidfd comes with this, together with the descriptor of its output.
+    /// Governs the process whose pidfd is attached, together with the descriptor of its output.
     Register(Registration),
-    /// Tell about the jobs of the user who asks.
+    /// Requests the jobs of the calling user.
     Jobs {},
-    /// The registered command has ended. Only a hint: whether it has is seen in its cgroup.
+    /// The registered command has ended. Only a hint: the daemon checks its cgroup.
     End {
-        /// As the shell says it.
+        /// Exit code as reported by the shell.
         exit_code: Option<u8>,
     },
 }
 
-/// A command that wants to be governed.
+/// A command to be governed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Registration {
-    /// Its name, of which its cgroup is called too.
+    /// Its name, from which the name of its cgroup is derived.
     pub name: String,
-    /// Labels as given: `flowcon.*` and any other.
+    /// Its labels: `flowcon.*` and any others.
     pub labels: BTreeMap<String, String>,
-    /// What runs, word by word: two runs of the same command by the same user are runs of one training.
+    /// The command line: runs of the same command by the same user are runs of one training.
     pub command: Vec<String>,
-    /// The number that the output's descriptor has in the asking process, for whoever may look there.
+    /// Number of the output's descriptor in the calling process, for readers with access to it.
     pub output: i32,
 }
 
-/// What the daemon answers.
+/// Answers of the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
@@ -49,33 +49,33 @@ pub enum Answer {
         /// Its name in `flowctl status`.
         name: String,
     },
-    /// The jobs asked for, as `GET /v1/containers` tells them.
+    /// The requested jobs, in the format of `GET /v1/containers`.
     Jobs(serde_json::Value),
-    /// The hint was taken.
+    /// The hint was accepted.
     Noted {},
-    /// No, and why.
+    /// Rejected.
     Refused {
-        /// What is wrong.
+        /// The cause.
         message: String,
-        /// What to do about it.
+        /// The next step.
         next: String,
     },
 }
 
 impl Answer {
-    /// A refusal.
+    /// Creates a rejection.
     pub fn refused(message: impl Into<String>, next: impl Into<String>) -> Answer {
         Answer::Refused { message: message.into(), next: next.into() }
     }
 }
 
-/// Reads a request.
+/// Parses a request.
 ///
 /// # Errors
-/// What is wrong with it, in words fit for a terminal.
+/// What is wrong, as text that is safe for a terminal.
 pub fn request(line: &[u8]) -> Result<Request, String> {
     if line.len() > LONGEST_LINE {
-        return Err(format!("a request has at most {LONGEST_LINE} bytes"));
+        return Err(format!("a request must have at most {LONGEST_LINE} bytes"));
     }
     serde_json::from_slice(line).map_err(|error| {
         let words = error.to_string();
@@ -83,7 +83,7 @@ pub fn request(line: &[u8]) -> Result<Request, String> {
     })
 }
 
-/// A message as its line.
+/// Encodes a message as a line.
 pub(super) fn line(message: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(message).expect("messages have only strings, numbers and maps with string keys");
     line.push(b'\n');
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_read_as_it_was_written_and_nothing_else_is() {
+    fn a_request_parses_to_what_was_written_and_invalid_requests_are_rejected() {
         let register = Request::Register(Registration {
             name: "train".to_owned(),
             labels: [("flowcon.metric".to_owned(), "loss".to_owned())].into(),

@@ -1,4 +1,4 @@
-//! The side of `flowctl run`: it registers its command with the daemon, and stays connected as long as the command runs.
+//! The `flowctl run` side: registers its command with the daemon, and stays connected while the command is running.
 
 use super::ScopeError;
 use super::protocol::{self, Answer, LONGEST_LINE, Registration, Request};
@@ -14,8 +14,8 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Interest};
 use tokio::net::UnixStream;
 
-/// A daemon that has not answered by then does not keep a command from beginning.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout of a request; a daemon that does not respond must not delay the command further.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connection to the daemon at its socket for commands.
 #[derive(Debug)]
@@ -37,45 +37,45 @@ impl Session {
         Ok(Session { stream: BufReader::new(stream), path: socket.to_owned() })
     }
 
-    /// Registers the process of a pidfd with its output; its name in `flowctl status`.
+    /// Registers the process of a pidfd with its output; returns its name in `flowctl status`.
     ///
     /// # Errors
-    /// [`ScopeError::Refused`]; [`ScopeError::NoDaemon`] when no answer comes.
+    /// [`ScopeError::Refused`]; [`ScopeError::NoDaemon`] if there is no response.
     pub async fn register(
         &mut self,
         registration: Registration,
         process: BorrowedFd<'_>,
         output: BorrowedFd<'_>,
     ) -> Result<String, ScopeError> {
-        match self.ask(&Request::Register(registration), &[process, output]).await? {
+        match self.request(&Request::Register(registration), &[process, output]).await? {
             Answer::Registered { name } => Ok(name),
-            _ => Err(nonsense()),
+            _ => Err(unexpected_answer()),
         }
     }
 
-    /// The jobs of this user, as `GET /v1/containers` tells them.
+    /// Requests the jobs of this user, in the format of `GET /v1/containers`.
     ///
     /// # Errors
     /// As [`Session::register`].
     pub async fn jobs(&mut self) -> Result<serde_json::Value, ScopeError> {
-        match self.ask(&Request::Jobs {}, &[]).await? {
+        match self.request(&Request::Jobs {}, &[]).await? {
             Answer::Jobs(jobs) => Ok(jobs),
-            _ => Err(nonsense()),
+            _ => Err(unexpected_answer()),
         }
     }
 
-    /// Tells that the command has ended. Whoever does not hear it sees it in the cgroup.
+    /// Notifies the daemon that the command has ended. If this fails, the daemon notices it in the cgroup.
     pub async fn end(&mut self, exit_code: u8) {
-        let _ = self.ask(&Request::End { exit_code: Some(exit_code) }, &[]).await;
+        let _ = self.request(&Request::End { exit_code: Some(exit_code) }, &[]).await;
     }
 
-    /// Returns when the daemon is gone.
+    /// Returns when the connection to the daemon is lost.
     pub async fn lost(&mut self) {
         let mut nothing = [0; 64];
         while matches!(self.stream.read(&mut nothing).await, Ok(1..)) {}
     }
 
-    async fn ask(&mut self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<Answer, ScopeError> {
+    async fn request(&mut self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<Answer, ScopeError> {
         let exchange = async {
             self.send(&protocol::line(request), descriptors).await?;
             let mut line = Vec::new();
@@ -83,7 +83,7 @@ impl Session {
             (&mut self.stream).take(most as u64).read_until(b'\n', &mut line).await?;
             Ok(serde_json::from_slice(&line)?)
         };
-        let answer = tokio::time::timeout(PATIENCE, exchange).await;
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, exchange).await;
         match answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(Answer::Refused { message, next }) => Err(ScopeError::Refused { message, next }),
             Ok(answer) => Ok(answer),
@@ -91,7 +91,7 @@ impl Session {
         }
     }
 
-    /// The descriptors go with the first byte.
+    /// Sends a line; the descriptors are attached to its first byte.
     async fn send(&mut self, line: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let stream = self.stream.get_ref();
         let mut sent = 0;
@@ -112,20 +112,20 @@ impl Session {
     }
 }
 
-/// Waits in line, where others want in as well: a connection that does not wait is turned away as long as the line is full.
+/// Connects, waiting in the accept queue: a non-blocking connect is rejected while the queue is full.
 fn connect(path: &Path) -> io::Result<UnixStream> {
     let kind = (AddressFamily::UNIX, SocketType::STREAM);
     let socket = rustix::net::socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None)?;
-    rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
+    rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(REQUEST_TIMEOUT))?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     let stream = std::os::unix::net::UnixStream::from(socket);
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)
 }
 
-fn nonsense() -> ScopeError {
+fn unexpected_answer() -> ScopeError {
     ScopeError::Refused {
-        message: "the daemon answers something else than what was asked".to_owned(),
-        next: "compare `flowctl --version` with `flowcond --version`".to_owned(),
+        message: "unexpected answer from the daemon".to_owned(),
+        next: "check that `flowctl --version` and `flowcond --version` match".to_owned(),
     }
 }

@@ -1,6 +1,6 @@
-//! The containers without the label that an operator said to govern, by id, until they are removed or disowned.
+//! The adopted containers, by id: containers without the label that an operator asked to govern, until they are removed or disowned.
 //!
-//! Guarantees: what is adopted or disowned is on the disk before the call returns. Imports: model, rusqlite.
+//! Guarantees: changes are on disk before the call returns. Imports: model, rusqlite.
 
 use super::{Store, StoreError, number, rows};
 use crate::model::{Adoption, ContainerId};
@@ -8,10 +8,10 @@ use rusqlite::{Row, params};
 use std::collections::BTreeMap;
 
 impl Store {
-    /// Remembers that a container is governed from now on; what was remembered of it before is replaced.
+    /// Records that a container is adopted, replacing an earlier record.
     pub fn adopt(&mut self, id: &ContainerId, adoption: &Adoption) -> Result<(), StoreError> {
         let labels = serde_json::to_string(&adoption.labels).expect("a map of strings always serialises");
-        self.durably("remember an adopted container", |connection| {
+        self.durably("save an adopted container", |connection| {
             connection.execute(
                 "INSERT OR REPLACE INTO adopted VALUES (?1, ?2, ?3, ?4)",
                 params![id.as_str(), adoption.name, number(adoption.unix_ms), labels],
@@ -19,14 +19,14 @@ impl Store {
         })
     }
 
-    /// Forgets it.
+    /// Deletes the record of an adopted container.
     pub fn disown(&mut self, id: &ContainerId) -> Result<(), StoreError> {
-        self.durably("forget an adopted container", |connection| {
+        self.durably("delete an adopted container", |connection| {
             connection.execute("DELETE FROM adopted WHERE id = ?1", [id.as_str()])
         })
     }
 
-    /// All of them; damaged rows are left out, so those containers are not touched.
+    /// Returns all adopted containers; damaged rows are left out, so those containers are not governed.
     pub fn adopted(&self) -> Result<BTreeMap<ContainerId, Adoption>, StoreError> {
         let read = rows(&self.connection, "SELECT * FROM adopted", |row| Ok(parsed(row)));
         Ok(read.map_err(|error| self.error("read the adopted containers", error))?.into_iter().flatten().collect())

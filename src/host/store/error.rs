@@ -1,4 +1,4 @@
-//! What can go wrong with the state on disk, in words that end with the next step. Imports: std, rusqlite's codes.
+//! Errors of the state on disk; each message ends with the next step. Imports: std, rusqlite's codes.
 
 use rusqlite::ErrorCode;
 use std::path::{Path, PathBuf};
@@ -6,77 +6,77 @@ use std::path::{Path, PathBuf};
 /// The state could not be opened, read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The directory cannot be made or used.
-    #[error("state directory {}: {operation}: {source}; name a writable one with --state-dir", path.display())]
+    /// The directory cannot be created or used.
+    #[error("state directory {}: {operation}: {source}; choose a writable one with --state-dir", path.display())]
     Directory {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// The system's words.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// Another daemon has it.
+    /// Another daemon uses the directory.
     #[error(
-        "state directory {}: in use by {holder}; stop that one, or give this one its own --state-dir",
+        "state directory {}: in use by {holder}; stop that daemon, or use another --state-dir",
         path.display()
     )]
     InUse {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
-        /// `process 123`, as far as the lock file says.
+        /// `process 123`, if the lock file says so.
         holder: String,
     },
-    /// Written by a later version.
+    /// The database was written by a later version.
     #[error(
-        "{}: written by a later flowcond (schema {found}, this one knows {known}); \
-         run that version, or restore with it and move the file away",
+        "{}: written by a later flowcond (schema {found}, supported: {known}); \
+         run that version, or restore the limits with it and move the file away",
         path.display()
     )]
     Newer {
-        /// The database.
+        /// Path of the database.
         path: PathBuf,
-        /// Its schema version.
+        /// Schema version of the database.
         found: i64,
-        /// The latest that is known here.
+        /// Latest supported schema version.
         known: i64,
     },
     /// The file system is full.
-    #[error("{}: {operation}: no space left; free some on its file system (df shows it)", path.display())]
+    #[error("{}: {operation}: no space left; free some space on its file system (see df)", path.display())]
     Full {
-        /// The database.
+        /// Path of the database.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
     },
     /// The file system or the file cannot be written.
     #[error(
-        "{}: {operation}: read-only; name another --state-dir, or make it writable: \
-         for a service of systemd with ReadWritePaths= in a drop-in (flowctl help operations, UNIT)",
+        "{}: {operation}: read-only; use another --state-dir, or make this one writable: \
+         for a systemd service with ReadWritePaths= in a drop-in (flowctl help operations, UNIT)",
         path.display()
     )]
     ReadOnly {
-        /// The database.
+        /// Path of the database.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
     },
-    /// The content is broken; the next [`super::Store::open`] sets it aside.
-    #[error("{}: {operation}: the database is damaged; restart flowcond to set it aside and begin anew", path.display())]
+    /// The database is damaged; the next [`super::Store::open`] sets it aside.
+    #[error("{}: {operation}: the database is damaged; restart flowcond to set it aside and start with a new one", path.display())]
     Damaged {
-        /// The database.
+        /// Path of the database.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
     },
-    /// Anything else that SQLite says.
-    #[error("{}: {operation}: {source}; see that the disk is well (dmesg) and the file belongs to root", path.display())]
+    /// Any other error of SQLite.
+    #[error("{}: {operation}: {source}; check that the disk works (dmesg) and that root owns the file", path.display())]
     Sqlite {
-        /// The database.
+        /// Path of the database.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// SQLite's words.
+        /// Error of SQLite.
         source: rusqlite::Error,
     },
 }
@@ -99,7 +99,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the content is broken, rather than the disk or the way to it.
+    /// Whether the database is damaged, as opposed to a problem of the disk or file system.
     pub fn is_damage(&self) -> bool {
         matches!(self, StoreError::Damaged { .. })
     }

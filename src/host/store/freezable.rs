@@ -1,10 +1,10 @@
-//! What may be frozen by us: noted before the first freeze, so that whatever happens to the daemon somebody knows what to thaw.
+//! Cgroups that flowcon may freeze, recorded before the first freeze, so that they can be thawed after any failure of the daemon.
 //!
-//! A record of its own beside the journal of originals. A limit has an original that must be read and kept, and a value that stands until
-//! somebody changes it; a freeze comes and goes several times a second, its original is always "thawed", and thawing too much is
-//! harmless. So nothing of each single freeze is written, only whose turn may come.
+//! Separate from the journal of originals. A limit has an original that must be read and kept, and a value that stays until someone changes
+//! it. A freeze comes and goes several times a second, its original is always "thawed", and thawing too much is harmless. So no single
+//! freeze is recorded, only the jobs that may be frozen.
 //!
-//! Guarantees: what is noted is on the disk before the call returns. Imports: model, rusqlite.
+//! Guarantees: a record is on disk before the call returns. Imports: model, rusqlite.
 
 use super::originals::{runtime, runtime_word};
 use super::{Store, StoreError, rows};
@@ -14,25 +14,25 @@ use rusqlite::{Row, params};
 /// A job that may be frozen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Freezable {
-    /// Which.
+    /// The container.
     pub id: ContainerId,
-    /// What runs it.
+    /// Its runtime.
     pub runtime: Runtime,
-    /// Its name then.
+    /// Its name at that time.
     pub name: String,
-    /// The directory that has its freezer.
+    /// The directory with its freezer.
     pub cgroup: String,
-    /// `/proc/sys/kernel/random/boot_id` then.
+    /// `/proc/sys/kernel/random/boot_id` at that time.
     pub boot_id: String,
-    /// Its engine has paused it since, as far as is known: the engine's to thaw.
+    /// Whether its engine is known to have paused it since: only the engine may thaw it then.
     pub is_paused: bool,
 }
 
 impl Store {
-    /// Notes that a job may be frozen from now on, or that its engine has paused it.
+    /// Records that a job may be frozen from now on, or that its engine has paused it.
     pub fn note_freezable(&mut self, job: &Freezable) -> Result<(), StoreError> {
         let Freezable { id, runtime, name, cgroup, boot_id, is_paused } = job;
-        self.durably("note what may be frozen", |connection| {
+        self.durably("save a freezable job", |connection| {
             connection.execute(
                 "INSERT OR REPLACE INTO freezable VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 params![id.as_str(), runtime_word(*runtime), name, cgroup, boot_id, is_paused],
@@ -40,17 +40,17 @@ impl Store {
         })
     }
 
-    /// Forgets one that is thawed and will not be frozen.
+    /// Deletes the record of a job that is thawed and will not be frozen again.
     pub fn forget_freezable(&mut self, id: &ContainerId) -> Result<(), StoreError> {
-        self.durably("forget what is thawed", |connection| {
+        self.durably("delete a freezable job", |connection| {
             connection.execute("DELETE FROM freezable WHERE id = ?1", [id.as_str()])
         })
     }
 
-    /// All that may be frozen; rows with impossible values are left out.
+    /// Returns all jobs that may be frozen; rows with invalid values are left out.
     pub fn freezable(&self) -> Result<Vec<Freezable>, StoreError> {
         let read = rows(&self.connection, "SELECT * FROM freezable ORDER BY id", |row| Ok(parsed(row)));
-        Ok(read.map_err(|error| self.error("read what may be frozen", error))?.into_iter().flatten().collect())
+        Ok(read.map_err(|error| self.error("read the freezable jobs", error))?.into_iter().flatten().collect())
     }
 }
 

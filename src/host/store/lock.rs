@@ -1,7 +1,7 @@
-//! One process at a time in a state directory. Imports: rustix.
+//! The lock of a state directory, which admits one process at a time. Imports: rustix.
 //!
-//! A file of its own, because closing any handle of the database's file would drop SQLite's locks on it. The kernel
-//! releases the lock when its holder dies, however it dies.
+//! It is a separate file, because closing any handle of the database file would drop SQLite's locks on it. The kernel releases the lock
+//! whenever its holder dies.
 
 use super::StoreError;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
@@ -12,14 +12,14 @@ use std::path::Path;
 
 const LOCK: &str = "lock";
 
-/// Held while the file is open.
+/// The lock, held while the file is open.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Takes the lock of `directory` and writes who holds it.
+    /// Locks `directory` and writes the process id into the lock file.
     pub(super) fn take(directory: &Path) -> Result<Lock, StoreError> {
         let failed =
             |operation: &'static str| move |error: std::io::Error| StoreError::directory(directory, operation, error);
@@ -33,7 +33,7 @@ impl Lock {
             }
             Err(errno) => return Err(failed("lock")(errno.into())),
         }
-        // Only for the message above; a full disk must not keep `restore` from working.
+        // Used only for the message above; a full disk must not prevent `restore`.
         let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
         Ok(Lock { _file: file })
     }

@@ -1,13 +1,13 @@
-//! How a database comes to the version that is known here: step by step, all or nothing. Imports: rusqlite.
+//! Migrates a database to the current schema version, step by step, in one transaction. Imports: rusqlite.
 
 use rusqlite::{Connection, Result};
 
-/// The version of an opened database; 0 is empty.
+/// Returns the schema version of an open database; 0 = empty.
 pub(super) fn version(connection: &Connection) -> Result<i64> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-/// Brings the database from version `found` to the last of `steps`, one for each version.
+/// Migrates the database from version `found` to the last of `steps`, with one step per version.
 pub(super) fn migrate(connection: &mut Connection, found: i64, steps: &[&str]) -> Result<()> {
     let missing = usize::try_from(found).unwrap_or(0)..steps.len();
     if missing.is_empty() {

@@ -1,9 +1,8 @@
-//! What must outlive the daemon: the journal of originals and of what may be frozen, what was adopted, and the logs' read positions, in one SQLite
-//! file; and which commands of `flowctl run` are governed.
+//! Persistent state of the daemon: one SQLite file with the journal of originals and of freezable jobs, the adopted containers, and the
+//! read positions of logs; and records of the governed commands of `flowctl run`.
 //!
-//! Guarantees: one process at a time; what concerns limits is on the disk before the call returns; a damaged file is
-//! set aside, never deleted; what is read is checked, not believed. Calls block on the disk: keep them off the
-//! daemon's loop. Imports: model, rusqlite, rustix.
+//! Guarantees: one process at a time; data about limits is on disk before the call returns; a damaged file is set aside, never deleted;
+//! data that is read is validated. Calls block on the disk: do not make them on the daemon's event loop. Imports: model, rusqlite, rustix.
 
 mod adopted;
 mod error;
@@ -31,10 +30,10 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const DATABASE: &str = "flowcon.db";
-/// Pages that SQLite keeps: rows are written again and again, and hardly ever read.
+/// Page cache of SQLite in KiB; small, because rows are rewritten often and hardly ever read.
 const CACHE_KIB: i64 = 128;
 
-/// An open state directory. Dropping it lets another process in.
+/// An open state directory. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
@@ -42,18 +41,18 @@ pub struct Store {
     _lock: Lock,
 }
 
-/// An opened state directory, and what was found damaged in it.
+/// The result of opening a state directory.
 #[derive(Debug)]
 pub struct Opened {
     /// The store.
     pub store: Store,
-    /// Where the damaged database went. The originals in it are unknown now: containers that may already run under
-    /// our limits must be left alone until they start anew or somebody says what is right.
+    /// New path of a damaged database. Its originals are lost: containers that may already run under our limits must be left alone until
+    /// they are restarted or an operator decides.
     pub set_aside: Option<PathBuf>,
 }
 
 impl Store {
-    /// Opens the state in `directory`, which is made if need be (mode 0700).
+    /// Opens the state in `directory`, which is created if necessary (mode 0700).
     pub fn open(directory: &Path) -> Result<Opened, StoreError> {
         fs::DirBuilder::new()
             .recursive(true)
@@ -63,28 +62,28 @@ impl Store {
         let directory = directory.canonicalize().map_err(|source| StoreError::directory(directory, "find", source))?;
         let lock = Lock::take(&directory)?;
         let path = directory.join(DATABASE);
-        match ready(&path) {
+        match open_database(&path) {
             Ok(connection) => Ok(Opened { store: Store { connection, path, _lock: lock }, set_aside: None }),
             Err(error) if error.is_damage() => {
                 let set_aside = set_aside(&path)?;
-                let connection = ready(&path)?;
+                let connection = open_database(&path)?;
                 Ok(Opened { store: Store { connection, path, _lock: lock }, set_aside: Some(set_aside) })
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Whether `directory` may hold a database; `false` only where it is sure that it does not.
+    /// Whether `directory` may contain a database; `false` only if it certainly does not.
     pub fn is_there(directory: &Path) -> bool {
         directory.join(DATABASE).try_exists().unwrap_or(true)
     }
 
-    /// The database's file.
+    /// Returns the path of the database.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Runs `change`, and returns when it is on the disk.
+    /// Runs `change`, and returns when it is on disk.
     fn durably<T>(
         &mut self,
         operation: &'static str,
@@ -93,7 +92,7 @@ impl Store {
         self.synchronous("FULL", operation, change)
     }
 
-    /// Runs `change` without waiting for the disk; a crash of this process loses nothing, a power failure may.
+    /// Runs `change` without waiting for the disk; a crash of this process loses nothing, but a power failure may.
     fn lazily<T>(
         &mut self,
         operation: &'static str,
@@ -119,14 +118,15 @@ impl Store {
 }
 
 /// Opens, checks and migrates the database at `path`.
-fn ready(path: &Path) -> Result<Connection, StoreError> {
+fn open_database(path: &Path) -> Result<Connection, StoreError> {
     let at = |operation: &'static str| move |source: rusqlite::Error| StoreError::sqlite(path, operation, source);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let mut connection = Connection::open_with_flags(path, flags).map_err(at("open"))?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))
         .map_err(|source| StoreError::directory(path, "set the database's mode", source))?;
     let journal = || {
-        // Our lock lets nobody else in. Exclusive, SQLite keeps the journal's index in memory: a full disk can be read.
+        // Our lock excludes other processes. In exclusive mode, SQLite keeps the index of the WAL in memory, so that it can be read on a
+        // full disk.
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
@@ -134,8 +134,9 @@ fn ready(path: &Path) -> Result<Connection, StoreError> {
         connection.pragma_update(None, "synchronous", "FULL")
     };
     journal().map_err(at("prepare"))?;
-    let sound: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(at("check"))?;
-    if sound != "ok" {
+    let check_result: String =
+        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(at("check"))?;
+    if check_result != "ok" {
         return Err(StoreError::Damaged { path: path.to_owned(), operation: "check" });
     }
     let found = migration::version(&connection).map_err(at("read the schema's version"))?;
@@ -146,7 +147,7 @@ fn ready(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Renames a damaged database, with its journal, to the first free `*.corrupt-N`.
+/// Renames a damaged database and its journal to the first unused `*.corrupt-N`.
 fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
     let with = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();
@@ -173,7 +174,7 @@ fn rename_if_there(from: &Path, to: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// SQLite's integers are signed: what is beyond is stored as the largest.
+/// Converts to a signed integer for SQLite; larger values are clamped.
 fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -1,61 +1,61 @@
-//! The journal of originals: what each container's limits were before our first change, and what we wrote since.
+//! The journal of originals: the limits of each container before our first change, and the values written since.
 //!
-//! Guarantees: [`Store::before_writing`] returns after the rows are on the disk; what is remembered of an id is never replaced
-//! by a later reading, for an engine keeps our update over a restart of the container and would show it as original.
-//! Imports: model, rusqlite.
+//! Guarantees: [`Store::before_writing`] returns after the rows are on disk. The limits recorded for an id are never replaced by a later
+//! reading, because an engine keeps our update across a restart of the container and would report it as the original. Imports: model,
+//! rusqlite.
 
 use super::{Store, StoreError, number, rows};
 use crate::model::{Bytes, ContainerId, CpuWeight, EngineLimits, EngineMark, Limits, Quota, Runtime, Setting};
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
-/// `NULL` is "no such file", so unlimited needs a number.
+/// `NULL` means that the file does not exist, so unlimited needs a number.
 const UNLIMITED: i64 = -1;
 
 /// A container and its limits before our first change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Original {
-    /// Whose.
+    /// The container.
     pub id: ContainerId,
-    /// What runs it.
+    /// Its runtime.
     pub runtime: Runtime,
-    /// Its name then.
+    /// Its name at that time.
     pub name: String,
-    /// Its cgroup then, as `/proc/PID/cgroup` names it.
+    /// Its cgroup at that time, as in `/proc/PID/cgroup`.
     pub cgroup: String,
-    /// `/proc/sys/kernel/random/boot_id` then.
+    /// `/proc/sys/kernel/random/boot_id` at that time.
     pub boot_id: String,
-    /// When this run of the container started, Unix time in milliseconds.
+    /// Start of this run of the container, Unix time in milliseconds.
     pub started_unix_ms: u64,
-    /// When it was remembered, Unix time in milliseconds.
+    /// Time of the record, Unix time in milliseconds.
     pub remembered_unix_ms: u64,
-    /// The limits that stood in its cgroup.
+    /// The limits of its cgroup.
     pub limits: Limits,
-    /// The limits in the engine's own numbers; `None` without an engine.
+    /// The limits in the units of the engine; `None` without an engine.
     pub engine: Option<EngineLimits>,
-    /// Which engine it is in; `None` without one, or where an earlier version did not note it.
+    /// Its engine; `None` without an engine, or if an earlier version did not record it.
     pub mark: Option<EngineMark>,
 }
 
-/// All originals that can be read, and the ids of those that cannot.
+/// All readable originals, and the ids of unreadable ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Originals {
-    /// Ordered by id.
+    /// Originals, ordered by id.
     pub readable: Vec<Original>,
-    /// Rows with impossible values: leave these containers alone.
+    /// Ids of rows with invalid values: these containers must be left alone.
     pub damaged: Vec<ContainerId>,
 }
 
 impl Store {
-    /// Makes durable, in one step for all of `changes`, what the limits were before our first change and which values may stand by our hand
-    /// from now on: of one setting the value that is about to be written, and the one of ours that stands until then. The answers are the
-    /// originals that hold, in order: for an id that is known, the earlier limits.
+    /// Records, in one transaction for all of `changes`, the limits before our first change and the values that may be in force through us
+    /// from now on: for each setting the value about to be written, and our value until then. Returns the valid originals in order: for a
+    /// known id, those of the earlier record.
     ///
-    /// Name, cgroup, boot and start follow the present run. What stands in a cgroup later and is none of these is somebody else's.
+    /// Name, cgroup, boot and start are updated to the current run. Any other value found later in the cgroup was written by someone else.
     pub fn before_writing(
         &mut self,
         changes: &[(Original, Vec<Setting>)],
     ) -> Result<Vec<Result<Original, StoreError>>, StoreError> {
-        let operation = "remember originals";
+        let operation = "save the originals";
         self.durably(operation, |connection| {
             let transaction = connection.transaction()?;
             for (original, settings) in changes {
@@ -68,7 +68,7 @@ impl Store {
         Ok(changes.iter().map(|(original, _)| self.original(&original.id)?.ok_or_else(missing)).collect())
     }
 
-    /// What is remembered of one container. A damaged row is [`StoreError::Damaged`].
+    /// Returns the original of one container. A damaged row is [`StoreError::Damaged`].
     pub fn original(&self, id: &ContainerId) -> Result<Option<Original>, StoreError> {
         let operation = "read an original";
         let read = self
@@ -83,7 +83,7 @@ impl Store {
         }
     }
 
-    /// Everything that is to be restored.
+    /// Returns all originals to be restored.
     pub fn originals(&self) -> Result<Originals, StoreError> {
         let mut all = Originals::default();
         let read = rows(&self.connection, "SELECT * FROM original ORDER BY id", |row| {
@@ -98,14 +98,15 @@ impl Store {
         Ok(all)
     }
 
-    /// Forgets a container whose limits are restored or that is gone for good, with what was written for it.
+    /// Deletes a container whose limits are restored or that was removed, including the values written for it.
     pub fn forget(&mut self, id: &ContainerId) -> Result<(), StoreError> {
-        self.durably("forget an original", |connection| {
+        self.durably("delete an original", |connection| {
             connection.execute("DELETE FROM original WHERE id = ?1", [id.as_str()])
         })
     }
 
-    /// The values of ours that may stand in a container, one or two of a setting, in a fixed order; damaged rows are left out.
+    /// Returns the values of ours that may be in force for a container, one or two per setting, in a fixed order; damaged rows are left
+    /// out.
     pub fn written(&self, id: &ContainerId) -> Result<Vec<Setting>, StoreError> {
         self.connection
             .prepare_cached("SELECT setting, value FROM written WHERE id = ?1 ORDER BY setting, value")
@@ -114,11 +115,11 @@ impl Store {
                     statement.query_map([id.as_str()], |row| Ok(setting(&row.get::<_, String>(0)?, row.get(1)?)))?;
                 read.filter_map(Result::transpose).collect()
             })
-            .map_err(|error| self.error("read what was written", error))
+            .map_err(|error| self.error("read the written values", error))
     }
 }
 
-/// A known id keeps its limits.
+/// Inserts an original; a known id keeps its limits.
 fn insert_original(connection: &Connection, original: &Original) -> rusqlite::Result<()> {
     let limits = &original.limits;
     let engine = original.engine;
@@ -170,7 +171,7 @@ fn insert_written(connection: &Connection, id: &ContainerId, settings: &[Setting
     Ok(())
 }
 
-/// A row, unless one of its values is impossible: the file may have been edited or written by another hand.
+/// Parses a row; `None` if a value is invalid, because the file may have been edited or written by another program.
 fn parsed(row: &Row<'_>) -> Option<Original> {
     let text = |column: &str| row.get::<_, String>(column).ok();
     let time = |column: &str| row.get::<_, i64>(column).ok().and_then(natural);
@@ -213,7 +214,7 @@ fn engine_limits(row: &Row<'_>) -> Option<Option<EngineLimits>> {
     }))
 }
 
-/// Outer `None`: impossible. Inner `None`: `NULL`.
+/// Outer `None`: invalid. Inner `None`: `NULL`.
 fn nullable<T>(row: &Row<'_>, column: &str, parse: impl Fn(i64) -> Option<T>) -> Option<Option<T>> {
     match row.get::<_, Option<i64>>(column).ok()? {
         None => Some(None),

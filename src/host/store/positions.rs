@@ -1,4 +1,4 @@
-//! How far each container's log was read, with the tracker's own checkpoint, so that each byte is read once.
+//! The read position of each container's log, with a checkpoint of its tracker, so that each byte is read once.
 //!
 //! Saved in batches and not synced: after a power failure some lines are read again. Imports: model, rusqlite.
 
@@ -7,24 +7,24 @@ use crate::model::ContainerId;
 use rusqlite::{Row, params};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A tracker's checkpoint beyond this is not kept.
+/// Maximum size of a checkpoint in bytes; larger ones are not saved.
 const CHECKPOINT_LONGEST: usize = 1 << 20;
 
-/// A place in a log.
+/// A position in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogPlace {
-    /// In a file: everything before `offset` was read.
+    /// In a file: all bytes before `offset` were read.
     File {
         /// Device number.
         device: u64,
         /// Inode number.
         inode: u64,
-        /// When the file was made, Unix nanoseconds; 0 = unknown.
+        /// Creation time of the file, Unix nanoseconds; 0 = unknown.
         born_ns: u64,
-        /// Bytes from its beginning.
+        /// Offset in bytes.
         offset: u64,
     },
-    /// In the logs API's answers, stream by stream.
+    /// In the responses of the logs API, per stream.
     Api {
         /// Standard output.
         output: ApiMark,
@@ -33,21 +33,21 @@ pub enum LogPlace {
     },
 }
 
-/// How far one stream was read: everything before this instant, and `messages` with exactly this timestamp.
+/// Read position in one stream: all messages before this instant, and `messages` messages with exactly this timestamp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ApiMark {
     /// Engine time, Unix nanoseconds; 0 = nothing read yet.
     pub unix_ns: u64,
-    /// Messages with this timestamp.
+    /// Number of messages with this timestamp that were read.
     pub messages: u32,
 }
 
-/// What a container's log reader needs to go on after a restart.
+/// The state that a log reader needs to resume after a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadPosition {
-    /// Where.
+    /// The position.
     pub place: LogPlace,
-    /// The tracker's state at that place, its own JSON: parse it as if a stranger had written it.
+    /// The tracker's state at that position, as JSON. Untrusted: it must be validated.
     pub checkpoint: Option<String>,
 }
 
@@ -70,13 +70,13 @@ impl Store {
         })
     }
 
-    /// All saved positions; rows with impossible values are left out, so those logs are read anew.
+    /// Returns all saved positions; rows with invalid values are left out, so those logs are read from the start.
     pub fn positions(&self) -> Result<BTreeMap<ContainerId, ReadPosition>, StoreError> {
         let read = rows(&self.connection, "SELECT * FROM position", |row| Ok(parsed(row)));
         Ok(read.map_err(|error| self.error("read log positions", error))?.into_iter().flatten().collect())
     }
 
-    /// Drops the positions of all containers but `kept`, without waiting for the disk.
+    /// Deletes the positions of all containers except `kept`, without waiting for the disk.
     pub fn drop_positions_except(&mut self, kept: &BTreeSet<&str>) -> Result<(), StoreError> {
         let known = rows(&self.connection, "SELECT id FROM position", |row| row.get::<_, String>(0));
         let mut gone = known.map_err(|error| self.error("read log positions", error))?;
@@ -84,7 +84,7 @@ impl Store {
         if gone.is_empty() {
             return Ok(());
         }
-        self.lazily("drop log positions", |connection| {
+        self.lazily("delete log positions", |connection| {
             let transaction = connection.transaction()?;
             for id in &gone {
                 transaction.prepare_cached("DELETE FROM position WHERE id = ?1")?.execute([id])?;

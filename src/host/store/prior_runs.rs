@@ -1,22 +1,22 @@
-//! Curves of trainings that came to their end, for later runs of the same training.
+//! Curves of trainings that completed, for later runs of the same training.
 //!
-//! Bounded, and saved without waiting for the disk: what a power failure loses is learnt again. Imports: model, rusqlite.
+//! Limited in number, and saved without waiting for the disk: data lost in a power failure is learned again. Imports: model, rusqlite.
 
 use super::{Store, StoreError, number, rows};
 use crate::model::TrainingId;
 use rusqlite::params;
 
-/// Runs of one training that are kept, the latest.
+/// Number of runs kept per training: the latest ones.
 pub const RUNS_KEPT: usize = 4;
 
-/// Runs that are kept in all.
+/// Total number of runs kept.
 pub const PRIOR_RUNS_KEPT: usize = 512;
 
-/// A curve beyond this is not kept.
+/// Maximum size of a curve in bytes; larger ones are not saved.
 const CURVE_LONGEST: usize = 16 << 10;
 
 impl Store {
-    /// Adds the curve of a run that ended now, its own JSON, and drops those beyond the bounds, the oldest first.
+    /// Saves the curve, as JSON, of a run that has just ended, and deletes the oldest runs beyond the limits.
     pub fn save_prior_run(&mut self, training: TrainingId, unix_ms: u64, curve: &str) -> Result<(), StoreError> {
         if curve.len() > CURVE_LONGEST {
             return Ok(());
@@ -42,13 +42,13 @@ impl Store {
         })
     }
 
-    /// All that is kept, the oldest first; damaged rows are left out. Parse a curve as if a stranger had written it.
+    /// Returns all saved runs, the oldest first; damaged rows are left out. Curves are untrusted: they must be validated.
     pub fn prior_runs(&self) -> Result<Vec<(TrainingId, String)>, StoreError> {
         let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?.parse().ok(), row.get::<_, String>(1)?));
         let read = rows(&self.connection, "SELECT training, curve FROM precedent ORDER BY number", row);
         let read = read.map_err(|error| self.error("read the trainings' curves", error))?;
-        let sound = |(training, curve): (Option<TrainingId>, String)| Some((training?, curve));
-        Ok(read.into_iter().filter_map(sound).collect())
+        let valid = |(training, curve): (Option<TrainingId>, String)| Some((training?, curve));
+        Ok(read.into_iter().filter_map(valid).collect())
     }
 }
 
@@ -61,12 +61,12 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_curves_are_there_again_and_no_more_than_the_bounds() {
+    fn the_latest_curves_are_kept_within_the_limits() {
         let directory = tempfile::tempdir().expect("a directory");
         let open = || Store::open(directory.path()).expect("it opens").store;
         let mut store = open();
         (0..7).for_each(|n| store.save_prior_run(training(1), n, &format!("[{n}]")).expect("saved"));
-        store.save_prior_run(training(2), 7, &"x".repeat(CURVE_LONGEST + 1)).expect("too long: left out");
+        store.save_prior_run(training(2), 7, &"x".repeat(CURVE_LONGEST + 1)).expect("too long: not saved");
         store.connection.execute("INSERT INTO precedent VALUES (99, 'no digest', 0, '')", []).expect("damaged");
         drop(store);
         let mut store = open();
@@ -75,6 +75,9 @@ mod tests {
 
         (0..PRIOR_RUNS_KEPT).for_each(|n| store.save_prior_run(training(10 + n), 0, "[]").expect("saved"));
         let kept = store.prior_runs().expect("read");
-        assert!(kept.len() == PRIOR_RUNS_KEPT && kept.iter().all(|(of, _)| *of != training(1)), "the oldest go first");
+        assert!(
+            kept.len() == PRIOR_RUNS_KEPT && kept.iter().all(|(of, _)| *of != training(1)),
+            "the oldest are deleted first"
+        );
     }
 }

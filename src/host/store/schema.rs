@@ -1,6 +1,6 @@
-//! The database's tables, version by version. Imports: nothing.
+//! The tables of the database, by version. Imports: nothing.
 
-/// One step for each version, applied in order; a step that was released is never edited.
+/// One step per version, applied in order; a released step must never be edited.
 pub(super) const STEPS: [&str; 6] = [
     "
     CREATE TABLE original (
@@ -91,5 +91,5 @@ pub(super) const STEPS: [&str; 6] = [
 ",
 ];
 
-/// The latest version that is known here.
+/// The latest schema version.
 pub(super) const VERSION: i64 = STEPS.len() as i64;

@@ -1,7 +1,7 @@
-//! The commands of `flowctl run` that are governed: a file each, so that a daemon that starts knows those whose `flowctl` is gone.
+//! The governed commands of `flowctl run`, one file each, so that a starting daemon knows commands whose `flowctl` has ended.
 //!
-//! Guarantees: a record is whole or not there; only the daemon's user can read or write it; of another start of the machine or of
-//! another version it counts for nothing.
+//! Guarantees: a record is complete or missing; only the daemon's user can read or write it; records of another boot or another version are
+//! ignored.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -18,25 +18,25 @@ const RECORDS_AT_MOST: usize = 8192;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ScopeRecord {
-    /// Its identifier in the daemon's view, fit for a file's name.
+    /// Its id in the daemon, valid as a file name.
     pub id: String,
-    /// Its name in the daemon's view.
+    /// Its name in the daemon.
     pub name: String,
-    /// Whose it is,
+    /// Its user.
     pub uid: u32,
-    /// and whose account that user is.
+    /// The account that the user belongs to.
     pub account: u32,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Its first process,
+    /// Process id of its first process.
     pub pid: u32,
-    /// which started then, in clock ticks since boot.
+    /// Start time of that process, in clock ticks since boot.
     pub start_ticks: u64,
-    /// The last component of its cgroup's path.
+    /// The last component of its cgroup path.
     pub cgroup: String,
-    /// Its cgroup, a directory per hierarchy.
+    /// Its cgroup, one directory per hierarchy.
     pub directories: Vec<PathBuf>,
-    /// What it is a run of.
+    /// Id of its training.
     pub training: Option<String>,
 }
 
@@ -48,22 +48,22 @@ struct Stored {
     record: ScopeRecord,
 }
 
-/// The folder of the records.
+/// The directory of the records.
 #[derive(Debug)]
 pub struct ScopeRecords {
-    folder: PathBuf,
+    directory: PathBuf,
     boot_id: Option<String>,
 }
 
 impl ScopeRecords {
-    /// The folder in the state directory, which is made with the first record. `boot_id`: which start of the machine this is.
+    /// Returns the records below the state directory; their directory is created with the first record. `boot_id`: id of the current boot.
     pub fn of(state_dir: &Path, boot_id: Option<String>) -> ScopeRecords {
-        ScopeRecords { folder: state_dir.join("scopes"), boot_id }
+        ScopeRecords { directory: state_dir.join("scopes"), boot_id }
     }
 
-    /// All that count. What counts for nothing is removed.
+    /// Returns all valid records, and removes the others.
     pub fn all(&self) -> Vec<ScopeRecord> {
-        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let Ok(entries) = fs::read_dir(&self.directory) else { return Vec::new() };
         let paths = entries.flatten().map(|entry| entry.path()).take(RECORDS_AT_MOST);
         let read = paths.filter_map(|path| {
             let record = self.read(&path);
@@ -79,16 +79,16 @@ impl ScopeRecords {
         let mut text = Vec::new();
         File::open(path).ok()?.take(LARGEST).read_to_end(&mut text).ok()?;
         let Stored { version, boot_id, record } = serde_json::from_slice(&text).ok()?;
-        let counts = version == VERSION && boot_id == self.boot_id && self.path(&record.id) == path && record.pid > 1;
-        counts.then_some(record)
+        let is_valid = version == VERSION && boot_id == self.boot_id && self.path(&record.id) == path && record.pid > 1;
+        is_valid.then_some(record)
     }
 
-    /// Keeps a record, on the disk when this returns.
+    /// Saves a record; it is on disk when this returns.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn keep(&self, record: &ScopeRecord) -> io::Result<()> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         let path = self.path(&record.id);
         let new = path.with_extension("new");
         let stored = Stored { version: VERSION, boot_id: self.boot_id.clone(), record: record.clone() };
@@ -96,17 +96,17 @@ impl ScopeRecords {
         file.write_all(&serde_json::to_vec(&stored)?)?;
         file.sync_all()?;
         fs::rename(&new, &path)?;
-        File::open(&self.folder)?.sync_all()
+        File::open(&self.directory)?.sync_all()
     }
 
-    /// Forgets a record.
+    /// Deletes a record.
     pub fn forget(&self, id: &str) {
-        // One that stays is of a cgroup without processes, and removed by the next daemon.
+        // If this fails, the next daemon deletes it, because its cgroup contains no processes.
         let _ = fs::remove_file(self.path(id));
     }
 
     fn path(&self, id: &str) -> PathBuf {
-        self.folder.join(format!("{}.json", id.replace(['/', '\0'], "_")))
+        self.directory.join(format!("{}.json", id.replace(['/', '\0'], "_")))
     }
 }
 
@@ -131,20 +131,20 @@ mod tests {
     }
 
     #[test]
-    fn a_record_comes_back_until_it_is_forgotten_and_nobody_else_can_read_it() {
+    fn a_record_is_kept_until_it_is_deleted_and_is_private() {
         let dir = tempfile::tempdir().unwrap();
         let records = ScopeRecords::of(dir.path(), Some("boot".to_owned()));
         records.keep(&record()).unwrap();
         records.keep(&record()).unwrap();
         assert_eq!(records.all(), [record()]);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&records.folder), mode(&records.path(&record().id))), (0o700, 0o600));
+        assert_eq!((mode(&records.directory), mode(&records.path(&record().id))), (0o700, 0o600));
         records.forget(&record().id);
         assert_eq!(records.all(), []);
     }
 
     #[test]
-    fn what_is_of_another_boot_or_version_or_damaged_counts_for_nothing() {
+    fn records_of_another_boot_or_version_and_damaged_ones_are_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let before = ScopeRecords::of(dir.path(), Some("before".to_owned()));
         before.keep(&record()).unwrap();
@@ -155,9 +155,9 @@ mod tests {
         let path = now.path(&record().id);
         let newer = fs::read_to_string(&path).unwrap().replace("\"version\":1", "\"version\":2");
         fs::write(&path, newer).unwrap();
-        fs::write(now.folder.join("torn.json"), "{\"version\":1,").unwrap();
-        fs::write(now.folder.join("scope:x.new"), "").unwrap();
+        fs::write(now.directory.join("torn.json"), "{\"version\":1,").unwrap();
+        fs::write(now.directory.join("scope:x.new"), "").unwrap();
         assert_eq!(now.all(), []);
-        assert_eq!(fs::read_dir(&now.folder).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(&now.directory).unwrap().count(), 0);
     }
 }

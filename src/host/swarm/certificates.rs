@@ -1,7 +1,7 @@
-//! The certificate that Swarm gives each node: who this node is, and who may speak with it.
+//! The certificate that Swarm issues for each node: the identity of this node, and the verification of its peers.
 //!
-//! Swarm renews certificates, and a rotation of the root shows two roots for a while: files are read again when they change. A manager's
-//! key file has headers of Swarm's own before the key, which are skipped; the key is never logged. Imports: model.
+//! Swarm renews certificates, and a rotation of the root CA temporarily yields two roots, so files are read again when they change. The key
+//! file of a manager has Swarm-specific headers before the key, which are skipped. The key is never logged. Imports: model.
 
 use crate::model::swarm::NodeId;
 use rustls::client::WebPkiServerVerifier;
@@ -17,45 +17,45 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// What Swarm writes into a manager's certificate.
+/// The role in a manager's certificate.
 const MANAGER: &str = "swarm-manager";
-/// A certificate or key file is never larger.
+/// Maximum size of a certificate or key file, in bytes.
 const FILE_AT_MOST: u64 = 1024 * 1024;
 
-/// Why there is no certificate to work with.
+/// A certificate or key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A file cannot be read.
-    #[error("{path}: cannot read it: {source}; run as root, on a node of a Swarm")]
+    #[error("{path}: cannot read the file: {source}; run as root, on a node of a Swarm")]
     Unreadable {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// The Swarm is locked with a key of its own.
+    /// The key is encrypted, because the Swarm is locked.
     #[error(
-        "{path}: the key is encrypted, because the Swarm is locked (autolock); give certificate, key and authority in [agent] of \
-         flowcoord.toml, issued for the same names, or `docker swarm update --autolock=false`"
+        "{path}: the key is encrypted, because the Swarm is locked (autolock); set certificate, key and authority in [agent] of \
+         flowcoord.toml, issued for the same names, or run `docker swarm update --autolock=false`"
     )]
     Encrypted {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A file has something else in it.
+    /// A file has unexpected content.
     #[error("{path}: {what}")]
     Odd {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was not understood.
+        /// What is wrong.
         what: String,
     },
-    /// The three do not belong together.
-    #[error("certificate, key and authority do not fit together: {0}")]
+    /// Certificate, key and authority do not belong together.
+    #[error("certificate, key and authority do not match: {0}")]
     Misfit(String),
 }
 
-/// Where certificate, key and authority lie.
+/// Paths of certificate, key and authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificates {
     certificate: PathBuf,
@@ -63,31 +63,31 @@ pub struct Certificates {
     authority: PathBuf,
 }
 
-/// A node, by its certificate.
+/// The identity of a node according to its certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The Swarm's id.
+    /// Id of the Swarm.
     pub cluster: Arc<str>,
-    /// The node's id.
+    /// Id of the node.
     pub node: NodeId,
-    /// What it is in its Swarm.
+    /// Its role.
     pub role: Role,
 }
 
-/// What a node is in its Swarm.
+/// Role of a node in its Swarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It may ask agents.
+    /// A manager, which may send requests to agents.
     Manager,
-    /// It may not.
+    /// A worker, which may not.
     Worker,
 }
 
-/// This node's certificate with its key, and who signs those of its Swarm.
+/// The certificate and key of this node, and the authority of its Swarm.
 pub struct Identity {
-    /// Who this node is.
+    /// Identity of this node.
     pub own: Peer,
-    /// From when to when its certificate holds, in seconds since 1970.
+    /// Validity of its certificate, in seconds since 1970.
     pub valid: Range<i64>,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -101,22 +101,22 @@ impl fmt::Debug for Identity {
 }
 
 impl Certificates {
-    /// Those that the engine with this data folder has from its Swarm.
+    /// Returns the certificates that Swarm issued to the engine with this data directory.
     pub fn of_swarm(data: &Path) -> Certificates {
-        let folder = data.join("swarm/certificates");
+        let directory = data.join("swarm/certificates");
         Certificates {
-            certificate: folder.join("swarm-node.crt"),
-            key: folder.join("swarm-node.key"),
-            authority: folder.join("swarm-root-ca.crt"),
+            certificate: directory.join("swarm-node.crt"),
+            key: directory.join("swarm-node.key"),
+            authority: directory.join("swarm-root-ca.crt"),
         }
     }
 
-    /// Those of a PKI of one's own, with the names that Swarm's have.
+    /// Returns certificates of a separate PKI, with the same names as those of Swarm.
     pub fn of_files(certificate: PathBuf, key: PathBuf, authority: PathBuf) -> Certificates {
         Certificates { certificate, key, authority }
     }
 
-    /// Changes when one of the files does.
+    /// Returns a value that changes when one of the files changes.
     pub fn stamp(&self) -> [Option<(SystemTime, u64)>; 3] {
         [&self.certificate, &self.key, &self.authority].map(|path| {
             let file = fs::metadata(path).ok()?;
@@ -127,11 +127,11 @@ impl Certificates {
     /// Reads the files.
     ///
     /// # Errors
-    /// Which file, and what to do.
+    /// The file, and what to do.
     pub fn load(&self) -> Result<Identity, CertificateError> {
         let odd = |path: &Path, what: String| CertificateError::Odd { path: path.to_owned(), what };
         let chain = certificates(&self.certificate)?;
-        let own = chain.first().ok_or_else(|| odd(&self.certificate, "there is no certificate in it".to_owned()))?;
+        let own = chain.first().ok_or_else(|| odd(&self.certificate, "no certificate found".to_owned()))?;
         let valid = validity(own).map_err(|what| odd(&self.certificate, what))?;
         let own = peer_of(own).map_err(|what| odd(&self.certificate, what))?;
         let mut roots = RootCertStore::empty();
@@ -142,60 +142,62 @@ impl Certificates {
         if text.contains("ENCRYPTED") {
             return Err(CertificateError::Encrypted { path: self.key.clone() });
         }
-        // What the parser says of a key is not told: it might quote it.
+        // The message of the parser is dropped, because it might quote the key.
         let key = PrivateKeyDer::from_pem_slice(without_headers(&text).as_bytes())
-            .map_err(|_| odd(&self.key, "there is no key in it that can be read".to_owned()))?;
+            .map_err(|_| odd(&self.key, "no readable key found".to_owned()))?;
         Ok(Identity { own, valid, chain, key, roots: Arc::new(roots) })
     }
 }
 
 impl Identity {
-    /// For a server that lets only nodes of this Swarm speak.
+    /// Returns the configuration of a server that accepts only nodes of this Swarm.
     ///
     /// # Errors
     /// Certificate and key do not belong together.
     pub fn server(&self) -> Result<Arc<ServerConfig>, CertificateError> {
-        let misfit = |error: &dyn fmt::Display| CertificateError::Misfit(error.to_string());
+        let mismatch = |error: &dyn fmt::Display| CertificateError::Misfit(error.to_string());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(self.roots.clone(), provider.clone());
-        let verifier = verifier.build().map_err(|error| misfit(&error))?;
+        let verifier = verifier.build().map_err(|error| mismatch(&error))?;
         let server = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(|error| misfit(&error))?
+            .map_err(|error| mismatch(&error))?
             .with_client_cert_verifier(verifier)
             .with_single_cert(self.chain.clone(), self.key.clone_key())
-            .map_err(|error| misfit(&error))?;
+            .map_err(|error| mismatch(&error))?;
         Ok(Arc::new(server))
     }
 
-    /// For a client that speaks only with nodes of this Swarm; the node's id is the server's name.
+    /// Returns the configuration of a client that accepts only nodes of this Swarm; the node's id is the server name.
     ///
     /// # Errors
     /// Certificate and key do not belong together.
     pub fn client(&self) -> Result<Arc<ClientConfig>, CertificateError> {
-        let misfit = |error: &dyn fmt::Display| CertificateError::Misfit(error.to_string());
+        let mismatch = |error: &dyn fmt::Display| CertificateError::Misfit(error.to_string());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiServerVerifier::builder_with_provider(self.roots.clone(), provider.clone());
-        let verifier = verifier.build().map_err(|error| misfit(&error))?;
+        let verifier = verifier.build().map_err(|error| mismatch(&error))?;
         let client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(|error| misfit(&error))?
+            .map_err(|error| mismatch(&error))?
             .with_webpki_verifier(verifier)
             .with_client_auth_cert(self.chain.clone(), self.key.clone_key())
-            .map_err(|error| misfit(&error))?;
+            .map_err(|error| mismatch(&error))?;
         Ok(Arc::new(client))
     }
 }
 
-/// Who a certificate is for, by the names that Swarm writes into it.
+/// Parses the identity from the names that Swarm writes into a certificate.
 ///
 /// # Errors
-/// What it lacks.
+/// The missing name.
 pub fn peer_of(certificate: &CertificateDer<'_>) -> Result<Peer, String> {
     let certificate = parsed(certificate)?;
     let subject = certificate.subject();
     let first = |name: &str, value: Option<&str>| {
-        value.map(Arc::<str>::from).ok_or_else(|| format!("the certificate names no {name}: it is not one of a Swarm"))
+        value
+            .map(Arc::<str>::from)
+            .ok_or_else(|| format!("the certificate has no {name}: it was not issued by a Swarm"))
     };
     let cluster = subject.iter_organization().next().and_then(|name| name.as_str().ok());
     let node = subject.iter_common_name().next().and_then(|name| name.as_str().ok());
@@ -222,7 +224,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Certificate
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
     let read = read.map_err(|error| CertificateError::Odd { path: path.to_owned(), what: error.to_string() })?;
     match read.is_empty() {
-        true => Err(CertificateError::Odd { path: path.to_owned(), what: "there is no certificate in it".to_owned() }),
+        true => Err(CertificateError::Odd { path: path.to_owned(), what: "no certificate found".to_owned() }),
         false => Ok(read),
     }
 }
@@ -231,13 +233,13 @@ fn text(path: &Path) -> Result<String, CertificateError> {
     let unreadable = |source| CertificateError::Unreadable { path: path.to_owned(), source };
     let length = fs::metadata(path).map_err(unreadable)?.len();
     if length > FILE_AT_MOST {
-        let what = format!("{length} bytes are no certificate or key");
+        let what = format!("{length} bytes are too many for a certificate or key");
         return Err(CertificateError::Odd { path: path.to_owned(), what });
     }
     fs::read_to_string(path).map_err(unreadable)
 }
 
-/// PEM as parsers know it: without lines such as `kek-version: 0` after the first.
+/// Removes headers such as `kek-version: 0`, which PEM parsers do not support.
 fn without_headers(pem: &str) -> String {
     pem.lines()
         .filter(|line| line.starts_with("-----") || !line.contains(':'))
@@ -250,7 +252,7 @@ mod tests {
     use rustls::pki_types::ServerName;
     use rustls::{ClientConnection, ServerConnection};
 
-    /// A node's certificate of one authority, which lives for so many days; with 0 it has expired after a second.
+    /// Issues a node certificate of one authority, valid for this number of days; with 0 it expires after a second.
     fn issued(folder: &Path, days: &str) -> Identity {
         let openssl = |arguments: &str| {
             let made = std::process::Command::new("openssl").args(arguments.split(' ')).current_dir(folder).output();
@@ -289,8 +291,8 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_certificate_is_refused_on_both_sides() {
-        let folder = tempfile::tempdir().expect("a folder");
+    fn an_expired_certificate_is_rejected_on_both_sides() {
+        let folder = tempfile::tempdir().expect("a directory");
         let (valid, expired) = (issued(folder.path(), "1"), issued(folder.path(), "0"));
         assert_eq!(valid.valid.end - valid.valid.start, 86_400);
         let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs();
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_headers_of_a_managers_key_are_skipped() {
+    fn headers_in_the_key_of_a_manager_are_skipped() {
         let pem = "-----BEGIN PRIVATE KEY-----\nkek-version: 0\nraft-dek: Cg==\n\nMIGH\n-----END PRIVATE KEY-----\n";
         assert_eq!(without_headers(pem), "-----BEGIN PRIVATE KEY-----\n\nMIGH\n-----END PRIVATE KEY-----\n");
     }

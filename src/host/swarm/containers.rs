@@ -1,4 +1,4 @@
-//! What runs on this node of a Swarm's services, and where their volumes lie. Imports: model.
+//! Containers of Swarm services on this node, and the location of their volumes. Imports: model.
 
 use super::Engine;
 use super::http::encoded;
@@ -9,9 +9,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A container of a Swarm service has this label with the service's id.
+/// The label of containers of Swarm services, with the id of the service.
 pub const SERVICE_LABEL: &str = "com.docker.swarm.service.id";
-/// Tries to kill all processes of a container, which may fork meanwhile.
+/// Maximum number of attempts to kill all processes of a container, which may fork meanwhile.
 const KILLS: usize = 20;
 const BETWEEN_KILLS: std::time::Duration = std::time::Duration::from_millis(50);
 const TASK: &str = "com.docker.swarm.task.id";
@@ -19,35 +19,36 @@ const TASK: &str = "com.docker.swarm.task.id";
 /// A container of a service on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalWorker {
-    /// The container's id.
+    /// Id of the container.
     pub container: Arc<str>,
-    /// Whose it is.
+    /// Its service.
     pub service: ServiceId,
-    /// Which try of it.
+    /// Its task.
     pub task: Arc<str>,
-    /// It has ended, as its engine says.
+    /// Whether it has ended according to its engine.
     pub has_ended: bool,
 }
 
-/// Where a local volume lies on this node.
+/// Location of a local volume on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumePlace {
-    /// The folder that containers see.
+    /// The directory that containers see.
     pub data: PathBuf,
-    /// Services whose containers have it; `None` for a container of no service.
+    /// Services whose containers mount it; `None` for a container without a service.
     pub users: BTreeSet<Option<ServiceId>>,
 }
 
 impl Engine {
-    /// The containers of services on this node, also those that have ended.
+    /// Returns the containers of services on this node, including ended ones.
     ///
     /// # Errors
-    /// In words.
+    /// A message.
     pub async fn workers(&self) -> Result<Vec<LocalWorker>, String> {
         Ok(self.containers(Some(SERVICE_LABEL)).await?.iter().filter_map(worker).collect())
     }
 
-    /// Whether anything of a service lives here: by the engine's word, and by the processes of containers that have ended by its word.
+    /// Whether anything of a service is alive here, according to the engine, and to the processes of containers that the engine reports as
+    /// ended.
     pub async fn attest(&self, service: &ServiceId) -> Attestation {
         let containers = match self.containers(Some(&format!("{SERVICE_LABEL}={service}"))).await {
             Ok(containers) => containers,
@@ -55,7 +56,7 @@ impl Engine {
         };
         let workers: Vec<LocalWorker> = containers.iter().filter_map(worker).collect();
         if workers.len() < containers.len() {
-            return Attestation::Unknown("the engine tells of a container without an id".to_owned());
+            return Attestation::Unknown("the engine listed a container without an id".to_owned());
         }
         let (ended, alive): (Vec<_>, Vec<_>) = workers.into_iter().partition(|worker| worker.has_ended);
         let ended: Vec<Arc<str>> = ended.into_iter().map(|worker| worker.container).collect();
@@ -63,15 +64,15 @@ impl Engine {
         match living {
             Ok(Ok(0)) if alive.is_empty() => Attestation::Gone,
             Ok(Ok(living)) => Attestation::Alive(alive.len() + living),
-            Ok(Err(error)) => Attestation::Unknown(format!("/proc cannot be read: {error}")),
+            Ok(Err(error)) => Attestation::Unknown(format!("cannot read /proc: {error}")),
             Err(error) => Attestation::Unknown(error.to_string()),
         }
     }
 
-    /// Where a local volume lies; it is made if it is not there and `make` is told.
+    /// Returns the location of a local volume; creates the volume if `make` is set and it does not exist.
     ///
     /// # Errors
-    /// It is not there, or not a local one; in words.
+    /// A message: the volume does not exist, or is not a local one.
     pub async fn volume(&self, name: &str, make: bool) -> Result<VolumePlace, String> {
         let answer = match make {
             true => self.http.post("/volumes/create", &json!({"Name": name})).await,
@@ -80,10 +81,11 @@ impl Engine {
         let volume = answer.map_err(|error| error.to_string())?.succeeded()?;
         let is_plain = volume["Options"].as_object().is_none_or(serde_json::Map::is_empty);
         if volume["Driver"].as_str() != Some("local") || !is_plain {
-            return Err(format!("the volume {name} is not a local one: what lies in it is not copied"));
+            return Err(format!("the volume {name} is not a local one, so its content is not copied"));
         }
         let data = volume["Mountpoint"].as_str().filter(|path| path.starts_with('/'));
-        let data = PathBuf::from(data.ok_or_else(|| format!("the engine does not tell where the volume {name} lies"))?);
+        let data =
+            PathBuf::from(data.ok_or_else(|| format!("the engine does not report the location of the volume {name}"))?);
         let mut users = BTreeSet::new();
         for container in self.containers(None).await? {
             let mounts = container["Mounts"].as_array().map_or(&[][..], Vec::as_slice);
@@ -94,24 +96,24 @@ impl Engine {
         Ok(VolumePlace { data, users })
     }
 
-    /// Stops a container: SIGTERM, and SIGKILL after so many seconds.
+    /// Stops a container: SIGTERM, then SIGKILL after `grace_s` seconds.
     ///
     /// # Errors
-    /// In words.
+    /// A message.
     pub async fn stop(&self, container: &str, grace_s: u64) -> Result<(), String> {
         let path = format!("/containers/{}/stop?t={grace_s}", encoded(container));
         let answer = self.http.post(&path, &Value::Null).await.map_err(|error| error.to_string())?;
-        // 304: it has ended already.
+        // 304: already stopped.
         if matches!(answer.status, 304 | 404) { Ok(()) } else { answer.succeeded().map(drop) }
     }
 
-    /// Kills every process of a container without its engine. Whether none is left.
+    /// Kills every process of a container without its engine. Returns whether none is left.
     pub fn kill_processes(&self, container: &str) -> bool {
         for _try in 0..KILLS {
             match processes(&[container.into()]) {
                 Ok(living) if living.is_empty() => return true,
                 Ok(living) => living.into_iter().for_each(|process| {
-                    // Gone meanwhile.
+                    // Fails if the process has ended meanwhile.
                     let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
                 }),
                 Err(_) => return false,
@@ -134,12 +136,12 @@ fn worker(container: &Value) -> Option<LocalWorker> {
         container: text(&container["Id"])?,
         service: ServiceId(text(&container["Labels"][SERVICE_LABEL])?),
         task: text(&container["Labels"][TASK]).unwrap_or_default(),
-        // `created` is on its way, and `removing` may not be gone yet.
+        // `created` is about to start, and `removing` may not have ended yet.
         has_ended: matches!(container["State"].as_str(), Some("exited" | "dead")),
     })
 }
 
-/// Processes in cgroups of these containers.
+/// Returns the processes in the cgroups of these containers.
 fn processes(containers: &[Arc<str>]) -> std::io::Result<Vec<rustix::process::Pid>> {
     let mut living = Vec::new();
     if containers.is_empty() {
@@ -157,7 +159,7 @@ fn processes(containers: &[Arc<str>]) -> std::io::Result<Vec<rustix::process::Pi
         if !containers.iter().any(|id| cgroup.contains(id.as_ref())) {
             continue;
         }
-        // A zombie writes nothing.
+        // A zombie cannot write anything.
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
         let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next().map(str::to_owned));
         if !matches!(state.as_deref(), None | Some("Z" | "X")) {
@@ -167,7 +169,7 @@ fn processes(containers: &[Arc<str>]) -> std::io::Result<Vec<rustix::process::Pi
     Ok(living)
 }
 
-/// No such file or no such process. Where reading is refused a process may live.
+/// Whether there is no such file or process. If access is denied, the process may exist.
 fn has_just_gone(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }

@@ -1,4 +1,4 @@
-//! JSON over HTTP on a Unix socket: one request, one connection, a bounded answer. Imports: hyper.
+//! JSON over HTTP on a Unix socket: one connection per request, and a response of limited size. Imports: hyper.
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
@@ -9,50 +9,50 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use tokio::net::UnixStream;
 
-/// An answer is never larger: ten thousand services are a tenth of it.
-const ANSWER_AT_MOST: usize = 256 * 1024 * 1024;
-/// Of an engine's error message.
+/// Maximum size of a response in bytes: ten thousand services need a tenth of it.
+const RESPONSE_AT_MOST: usize = 256 * 1024 * 1024;
+/// Maximum length of an engine's error message, in characters.
 const MESSAGE_AT_MOST: usize = 500;
 
-/// Why there is no answer.
+/// A failed request.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HttpError {
-    /// Nothing was sent.
+    /// The request was not sent.
     #[error("{0}")]
     Unsent(String),
-    /// It may have been received.
+    /// The engine may have received the request.
     #[error("{0}")]
     Broken(String),
 }
 
-/// A status and a document.
+/// A response: status and document.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct HttpResponse {
     pub(super) status: u16,
     pub(super) body: Value,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(super) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
 
-    /// What went wrong, in the engine's words.
+    /// Returns the engine's error message.
     pub(super) fn message(&self) -> String {
         let words = self.body["message"].as_str().unwrap_or_default();
         match words.is_empty() {
-            true => format!("the engine answered {}", self.status),
+            true => format!("the engine responded with status {}", self.status),
             false => words.chars().take(MESSAGE_AT_MOST).collect(),
         }
     }
 
-    /// The document, or what went wrong.
+    /// Returns the document, or the error message.
     pub(super) fn succeeded(self) -> Result<Value, String> {
         if self.is_success() { Ok(self.body) } else { Err(self.message()) }
     }
 }
 
-/// Talks to one socket.
+/// A client of one socket.
 #[derive(Clone, Debug)]
 pub(super) struct Http {
     socket: PathBuf,
@@ -67,26 +67,26 @@ impl Http {
         &self.socket
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<Answer, HttpError> {
-        self.ask(Method::GET, path, Bytes::new()).await
+    pub(super) async fn get(&self, path: &str) -> Result<HttpResponse, HttpError> {
+        self.request(Method::GET, path, Bytes::new()).await
     }
 
-    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Answer, HttpError> {
-        self.ask(Method::POST, path, body.to_string().into()).await
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<HttpResponse, HttpError> {
+        self.request(Method::POST, path, body.to_string().into()).await
     }
 
-    async fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Answer, HttpError> {
+    async fn request(&self, method: Method, path: &str, body: Bytes) -> Result<HttpResponse, HttpError> {
         let socket = self.socket.display();
         let unsent = |error: &dyn std::fmt::Display| {
-            HttpError::Unsent(format!("the engine at {socket} does not answer: {error}; `systemctl status docker`"))
+            HttpError::Unsent(format!("cannot reach the engine at {socket}: {error}; check `systemctl status docker`"))
         };
         let broken = |error: &dyn std::fmt::Display| {
-            HttpError::Broken(format!("the engine at {socket} broke its answer off: {error}"))
+            HttpError::Broken(format!("incomplete response from the engine at {socket}: {error}"))
         };
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| unsent(&error))?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| unsent(&error))?;
-        // Ends with the answer's body; its error reaches whoever reads that.
+        // Ends with the body of the response, whose reader sees its error.
         tokio::spawn(connection);
         let request = Request::builder().method(method).uri(path).header(header::HOST, "docker");
         let request = request.header(header::CONTENT_TYPE, "application/json").body(Full::new(body));
@@ -94,24 +94,24 @@ impl Http {
         let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
         let status = response.status().as_u16();
         let collected =
-            Limited::new(response.into_body(), ANSWER_AT_MOST).collect().await.map_err(|error| broken(&error))?;
+            Limited::new(response.into_body(), RESPONSE_AT_MOST).collect().await.map_err(|error| broken(&error))?;
         let bytes = collected.to_bytes();
         let body = match bytes.is_empty() {
             true => Value::Null,
             false => serde_json::from_slice(&bytes).map_err(|error| broken(&error))?,
         };
-        Ok(Answer { status, body })
+        Ok(HttpResponse { status, body })
     }
 }
 
-/// Safe as a part of a path or a query.
+/// Encodes text for a path or a query.
 pub(super) fn encoded(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => safe.push(char::from(byte)),
             _ => {
-                let _ = write!(safe, "%{byte:02X}"); // a String takes everything
+                let _ = write!(safe, "%{byte:02X}"); // writing to a String cannot fail
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Docker Swarm through one engine's Unix socket: what there is, and one change at a time.
+//! Docker Swarm through the Unix socket of one engine: reading the state, and applying single changes.
 //!
-//! JSON is read and edited as JSON, not through a library's closed types: a service's spec goes back with every field that it had, also
-//! those that nobody here knows. Each request has one connection, a deadline of its caller's, and a bound on its answer. Imports: model.
+//! JSON is read and edited as JSON, not through the closed types of a library: a service's spec is written back with all of its fields,
+//! including unknown ones. Each request has its own connection, a deadline set by the caller, and a limited response. Imports: model.
 
 mod certificates;
 mod containers;
@@ -16,15 +16,15 @@ pub use containers::{LocalWorker, SERVICE_LABEL, VolumePlace};
 use crate::model::Refusal;
 use crate::model::cluster::Submission;
 use crate::model::swarm::{ChangeOutcome, NodeChange, NodeId, ServiceChange, ServiceId, Swarm, SwarmService};
-use http::{Answer, Http, HttpError};
+use http::{Http, HttpError, HttpResponse};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The label that makes a service a job: services without it are not even read.
+/// The label that makes a service a job; services without it are not read.
 const QUEUE_LABEL: &str = "flowcon.queue";
 
-/// Where the engine listens unless told otherwise.
+/// Default socket of the engine.
 const SOCKET: &str = "/var/run/docker.sock";
 
 /// One engine of a Swarm.
@@ -33,66 +33,64 @@ pub struct Engine {
     http: Http,
 }
 
-/// What an engine tells of itself.
+/// Description of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineInfo {
-    /// Its node's id, if it is in a Swarm.
+    /// Id of its node, if it is in a Swarm.
     pub node: Option<NodeId>,
-    /// The address that other nodes reach it at.
+    /// The address at which other nodes reach it.
     pub address: Arc<str>,
-    /// The Swarm's id, which managers know.
+    /// Id of the Swarm, known only to managers.
     pub cluster: Option<Arc<str>>,
-    /// It is a manager.
+    /// Whether it is a manager.
     pub is_manager: bool,
-    /// Where it keeps certificates and volumes.
+    /// The directory of its certificates and volumes.
     pub data: PathBuf,
 }
 
 impl Engine {
-    /// The engine at `unix:///path`, a path, or the usual place.
+    /// Returns a client for the engine at `unix:///path`, at a path, or at the default socket.
     ///
     /// # Errors
-    /// An address of another kind.
+    /// The address is of another kind.
     pub fn at(address: Option<&str>) -> Result<Engine, String> {
         let address = address.unwrap_or(SOCKET);
         let path = address.strip_prefix("unix://").unwrap_or(address);
         if !path.starts_with('/') {
             return Err(format!(
-                "engine = \"{address}\": expected unix:///var/run/docker.sock or another socket's path"
+                "engine = \"{address}\": expected unix:///var/run/docker.sock or the path of another socket"
             ));
         }
         Ok(Engine { http: Http::new(PathBuf::from(path)) })
     }
 
-    /// What the engine tells of itself.
+    /// Requests a description of the engine.
     ///
     /// # Errors
-    /// In words.
+    /// A message.
     pub async fn info(&self) -> Result<EngineInfo, String> {
         let answer = self.http.get("/info").await.map_err(|error| error.to_string())?;
         read::info(&answer.succeeded()?)
     }
 
-    /// The Swarm at this instant, as near as five requests can be to one.
+    /// Reads the state of the Swarm with five requests in quick succession.
     ///
     /// # Errors
-    /// The engine does not answer, is in no Swarm, or is no manager; in words, with the next step.
+    /// A message with the next step: the engine does not respond, is not in a Swarm, or is not a manager.
     pub async fn look(&self) -> Result<Swarm, String> {
         let info = self.info().await?;
         let Some(told_by) = info.node else {
-            return Err(
-                "this engine is in no Swarm; `docker swarm init` or `docker swarm join` makes it one".to_owned()
-            );
+            return Err("this engine is not part of a Swarm; run `docker swarm init` or `docker swarm join`".to_owned());
         };
         if !info.is_manager {
             return Err(
-                "this engine is no manager of its Swarm; run flowcoord on a manager, or `docker node promote` it"
+                "this engine is not a manager of its Swarm; run flowcoord on a manager, or promote this node with `docker node promote`"
                     .to_owned(),
             );
         }
         let filter = format!("?filters={}", http::encoded(&format!("{{\"label\":[\"{QUEUE_LABEL}\"]}}")));
         let tasks = self.list(&format!("/tasks{filter}")).await?;
-        // Of all services: their jobs are wanted complete.
+        // Tasks of all services; a task of a Swarm job has the desired state `complete`.
         let wanted = http::encoded("{\"desired-state\":[\"running\",\"complete\"]}");
         let wanted = self.list(&format!("/tasks?filters={wanted}")).await?;
         let services = self.list(&format!("/services{filter}")).await?;
@@ -121,23 +119,23 @@ impl Engine {
     async fn list(&self, path: &str) -> Result<Vec<Value>, String> {
         match self.http.get(path).await.map_err(|error| error.to_string())?.succeeded()? {
             Value::Array(list) => Ok(list),
-            _ => Err(format!("the engine did not answer {path} with a list")),
+            _ => Err(format!("invalid response of the engine to {path}: not a list")),
         }
     }
 
-    /// Changes a service if it still has the version that was decided on.
+    /// Changes a service if it still has the version on which the decision is based.
     pub async fn change(&self, change: &ServiceChange) -> ChangeOutcome {
         let path = format!("/services/{}", http::encoded(&change.service.0));
         self.swap(&path, change.version, |spec| write::service(spec, change)).await
     }
 
-    /// Changes a node's labels and availability if it still has the version that was decided on.
+    /// Changes a node's labels and availability if it still has the version on which the decision is based.
     pub async fn change_node(&self, change: &NodeChange) -> ChangeOutcome {
         let path = format!("/nodes/{}", http::encoded(&change.node.0));
         self.swap(&path, change.version, |spec| write::node(spec, change)).await
     }
 
-    /// Reads an object, edits its spec, and writes it back under the version that was decided on: compare-and-swap.
+    /// Reads an object, edits its spec, and writes it back with the expected version: compare-and-swap.
     async fn swap(&self, path: &str, version: u64, edit: impl FnOnce(&mut Value)) -> ChangeOutcome {
         let mut object = match self.http.get(path).await {
             Ok(answer) if answer.status == 404 => return ChangeOutcome::Gone,
@@ -159,10 +157,10 @@ impl Engine {
         }
     }
 
-    /// Makes a service with 0 replicas of a submission.
+    /// Creates a service with 0 replicas from a submission.
     ///
     /// # Errors
-    /// Swarm's refusal in its words.
+    /// The rejection of Swarm with its message.
     pub async fn create(&self, submission: &Submission) -> Result<ServiceId, Refusal> {
         let spec = write::created(submission);
         let answer = self.http.post("/services/create", &spec).await;
@@ -176,13 +174,13 @@ impl Engine {
             });
         }
         let id = answer.body["ID"].as_str().map(|id| ServiceId(id.into()));
-        id.ok_or_else(|| Refusal::Failed("Swarm made the service and did not tell its id".to_owned()))
+        id.ok_or_else(|| Refusal::Failed("Swarm created the service without returning its id".to_owned()))
     }
 
-    /// One service as it is now; `None` = there is none.
+    /// Returns the current state of a service; `None` = it does not exist.
     ///
     /// # Errors
-    /// In words.
+    /// A message.
     pub async fn service(&self, service: &ServiceId) -> Result<Option<SwarmService>, String> {
         let path = format!("/services/{}", http::encoded(&service.0));
         let answer = self.http.get(&path).await.map_err(|error| error.to_string())?;
@@ -193,12 +191,12 @@ impl Engine {
     }
 }
 
-fn outcome(answer: &Answer) -> ChangeOutcome {
+fn outcome(answer: &HttpResponse) -> ChangeOutcome {
     let message = answer.message();
     match answer.status {
         200..300 => ChangeOutcome::Done,
         404 => ChangeOutcome::Gone,
-        // Swarm tells a lost compare-and-swap as 500, newer engines as 409 or 400.
+        // Swarm reports a failed compare-and-swap as 500, newer engines as 409 or 400.
         _ if message.contains("out of sequence") => ChangeOutcome::OutOfDate,
         400..500 => ChangeOutcome::Refused(message),
         _ => ChangeOutcome::Unknown(message),

@@ -1,4 +1,4 @@
-//! Documents of an engine → plain data. What is not understood is left out, never guessed. Imports: model.
+//! Converts JSON documents of an engine to plain data. Values that are not understood are left out. Imports: model.
 
 use super::EngineInfo;
 use crate::model::cluster::{Constraint, Resources};
@@ -18,7 +18,7 @@ const NODE_LABELS: &str = "node.labels.";
 
 pub(super) fn info(info: &Value) -> Result<EngineInfo, String> {
     let swarm = &info["Swarm"];
-    let data = info["DockerRootDir"].as_str().ok_or("the engine does not tell its data folder")?;
+    let data = info["DockerRootDir"].as_str().ok_or("the engine does not report its data directory")?;
     Ok(EngineInfo {
         node: text(&swarm["NodeID"]).map(NodeId),
         address: text(&swarm["NodeAddr"]).unwrap_or_default(),
@@ -32,7 +32,7 @@ pub(super) fn version(object: &Value) -> Option<u64> {
     object["Version"]["Index"].as_u64()
 }
 
-/// Whether this node is the one meant and leads the Swarm.
+/// Whether this is the node `id` and it is the leader of the Swarm.
 pub(super) fn leads(node: &Value, id: &NodeId) -> bool {
     node["ID"].as_str() == Some(&id.0) && node["ManagerStatus"]["Leader"].as_bool() == Some(true)
 }
@@ -40,7 +40,7 @@ pub(super) fn leads(node: &Value, id: &NodeId) -> bool {
 pub(super) fn node(node: &Value) -> Option<SwarmNode> {
     let (spec, description, status) = (&node["Spec"], &node["Description"], &node["Status"]);
     let manager = &node["ManagerStatus"];
-    // The leader is sometimes known to itself as 0.0.0.0.
+    // The leader sometimes reports its own address as 0.0.0.0.
     let of_manager =
         || manager["Addr"].as_str().and_then(|address| address.rsplit_once(':')).map(|(host, _)| host.into());
     let address = text(&status["Addr"]).filter(|address| **address != *"0.0.0.0").or_else(of_manager);
@@ -95,7 +95,7 @@ pub(super) fn service(service: &Value) -> Option<SwarmService> {
     Some(read)
 }
 
-/// `key==value` or `key!=value`, with or without blanks.
+/// Parses `key==value` or `key!=value`, with or without blanks.
 pub(super) fn parsed(constraint: &str) -> Option<(&str, bool, &str)> {
     let (key, equal, value) = match (constraint.split_once("=="), constraint.split_once("!=")) {
         (Some((key, value)), _) => (key, true, value),
@@ -105,21 +105,21 @@ pub(super) fn parsed(constraint: &str) -> Option<(&str, bool, &str)> {
     Some((key.trim(), equal, value.trim()))
 }
 
-/// Whether it pins a service to one node.
+/// Whether a constraint pins a service to one node.
 pub(super) fn is_pin(constraint: &Value) -> bool {
     matches!(constraint.as_str().and_then(parsed), Some((NODE_ID, true, _)))
 }
 
 fn mode(mode: &Value) -> ServiceMode {
     if let Some(replicated) = mode.get("Replicated") {
-        // Swarm's default.
+        // The default of Swarm is one replica.
         return ServiceMode::Replicated(replicated["Replicas"].as_u64().unwrap_or(1));
     }
     let name = mode.as_object().and_then(|mode| mode.keys().next()).map_or("", String::as_str);
     ServiceMode::Other(name.into())
 }
 
-/// Swarm's defaults: after every end, for ever.
+/// The default of Swarm is to restart always and without limit.
 fn restart(rule: &Value) -> RestartRule {
     let condition = match rule["Condition"].as_str() {
         Some("none") => RestartCondition::None,
@@ -166,10 +166,10 @@ pub(super) fn task(task: &Value) -> Option<SwarmTask> {
     })
 }
 
-/// Where a task that has not ended holds what it reserves, and whose it is.
-pub(super) fn reservation(told: &Value) -> Option<(NodeId, ServiceId, Resources)> {
-    let task = task(told).filter(|task| matches!(task.state, TaskState::Preparing | TaskState::Running))?;
-    Some((task.node?, task.service, resources(&told["Spec"]["Resources"]["Reservations"])))
+/// Returns the node, service and reserved resources of a task that has not ended.
+pub(super) fn reservation(document: &Value) -> Option<(NodeId, ServiceId, Resources)> {
+    let task = task(document).filter(|task| matches!(task.state, TaskState::Preparing | TaskState::Running))?;
+    Some((task.node?, task.service, resources(&document["Spec"]["Resources"]["Reservations"])))
 }
 
 fn resources(resources: &Value) -> Resources {
@@ -215,8 +215,8 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_service_is_read_with_its_pin_apart_from_other_constraints() {
-        let told = json!({
+    fn the_pin_of_a_service_is_separated_from_its_other_constraints() {
+        let document = json!({
             "ID": "s1", "Version": {"Index": 21}, "CreatedAt": "2026-11-23T09:09:28.559286475Z",
             "Spec": {
                 "Name": "a", "Labels": {"flowcon.queue": "true"},
@@ -237,7 +237,7 @@ mod tests {
                 "Mode": {"Replicated": {"Replicas": 1}}
             }
         });
-        let service = service(&told).unwrap();
+        let service = service(&document).unwrap();
         assert_eq!(service.pin, Some(NodeId("n2".into())));
         assert_eq!(service.constraints, [Constraint { label: "gpu".into(), equal: true, value: "a100".into() }]);
         assert_eq!(service.other_constraints, [Arc::from("node.hostname!=old")]);
@@ -249,44 +249,44 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_said_is_what_swarm_takes_it_for() {
-        let told = json!({"ID": "s", "Version": {"Index": 1}, "Spec": {"Name": "x", "Mode": {"GlobalJob": {}}}});
-        let service = service(&told).unwrap();
+    fn missing_values_have_the_defaults_of_swarm() {
+        let document = json!({"ID": "s", "Version": {"Index": 1}, "Spec": {"Name": "x", "Mode": {"GlobalJob": {}}}});
+        let service = service(&document).unwrap();
         assert_eq!(service.restart, RestartRule { condition: RestartCondition::Any, attempts: None });
         assert_eq!(service.mode, ServiceMode::Other("GlobalJob".into()));
         assert!(self::service(&json!({"ID": "s"})).is_none());
     }
 
     #[test]
-    fn a_task_holds_what_it_reserves_on_its_node_until_it_has_ended() {
-        let told = |node: Value, state: &str| {
+    fn a_task_reserves_resources_on_its_node_until_it_has_ended() {
+        let document = |node: Value, state: &str| {
             json!({"ID": "t", "ServiceID": "s", "NodeID": node, "DesiredState": "running", "Status": {"State": state},
                 "Spec": {"Resources": {"Reservations": {"NanoCPUs": 500_000_000, "MemoryBytes": 4096}}}})
         };
         let held = Resources { cores: 0.5, memory: Bytes(4096), gpus: 0 };
         for state in ["assigned", "preparing", "running"] {
             assert_eq!(
-                reservation(&told(json!("n"), state)),
+                reservation(&document(json!("n"), state)),
                 Some((NodeId("n".into()), ServiceId("s".into()), held)),
                 "{state}"
             );
         }
         for state in ["complete", "failed", "rejected", "shutdown", "orphaned"] {
-            assert_eq!(reservation(&told(json!("n"), state)), None, "{state}");
+            assert_eq!(reservation(&document(json!("n"), state)), None, "{state}");
         }
-        assert_eq!(reservation(&told(Value::Null, "pending")), None);
+        assert_eq!(reservation(&document(Value::Null, "pending")), None);
     }
 
     #[test]
-    fn a_task_has_an_exit_code_only_when_it_has_ended() {
-        let told = |state: &str| {
+    fn a_task_has_an_exit_code_only_after_it_has_ended() {
+        let document = |state: &str| {
             json!({"ID": "t", "ServiceID": "s", "NodeID": "n", "DesiredState": "running",
             "Status": {"State": state, "ContainerStatus": {"ExitCode": 0}, "Timestamp": "2026-11-23T09:09:28Z"}})
         };
-        assert_eq!(task(&told("running")).unwrap().exit_code, None);
-        let done = task(&told("complete")).unwrap();
+        assert_eq!(task(&document("running")).unwrap().exit_code, None);
+        let done = task(&document("complete")).unwrap();
         assert_eq!((done.exit_code, done.state, done.is_wanted), (Some(0), TaskState::Complete, true));
-        assert_eq!(task(&told("assigned")).unwrap().state, TaskState::Preparing);
-        assert_eq!(task(&told("rejected")).unwrap().state, TaskState::Failed);
+        assert_eq!(task(&document("assigned")).unwrap().state, TaskState::Preparing);
+        assert_eq!(task(&document("rejected")).unwrap().state, TaskState::Failed);
     }
 }

@@ -1,4 +1,4 @@
-//! Edits of a spec that leave everything else as it was. Imports: model.
+//! Edits of a spec that leave all other fields unchanged. Imports: model.
 
 use super::QUEUE_LABEL;
 use super::read::is_pin;
@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Swarm's word for GPUs as a generic resource, as NVIDIA's documentation has it.
+/// Name of the generic resource for GPUs, as in NVIDIA's documentation.
 const GPU: &str = "NVIDIA-GPU";
 
-/// Replicas, pin, stop grace and labels in one edit.
+/// Sets replicas, pin, stop grace period and labels.
 pub(super) fn service(spec: &mut Value, change: &ServiceChange) {
     labels(spec, &change.labels);
     if let Some(replicas) = change.replicas {
@@ -34,7 +34,7 @@ pub(super) fn service(spec: &mut Value, change: &ServiceChange) {
     }
 }
 
-/// Labels and availability in one edit.
+/// Sets labels and availability.
 pub(super) fn node(spec: &mut Value, change: &NodeChange) {
     labels(spec, &change.labels);
     if let Some(availability) = change.availability {
@@ -47,7 +47,7 @@ pub(super) fn node(spec: &mut Value, change: &NodeChange) {
     }
 }
 
-/// Sets labels, and takes away those without a value.
+/// Sets labels, and removes those without a value.
 fn labels(spec: &mut Value, changes: &BTreeMap<Arc<str>, Option<Arc<str>>>) {
     if changes.is_empty() {
         return;
@@ -67,11 +67,11 @@ fn object(value: &mut Value) -> &mut Map<String, Value> {
     }
     match value {
         Value::Object(map) => map,
-        _ => unreachable!("it was made an object"),
+        _ => unreachable!("it was replaced by an object"),
     }
 }
 
-/// A service with 0 replicas that the coordinator may start.
+/// Builds the spec of a service with 0 replicas, to be started by the coordinator.
 pub(super) fn created(submission: &Submission) -> Value {
     let request = submission.request;
     let mut reservations = json!({
@@ -126,7 +126,7 @@ mod tests {
     use crate::model::swarm::{NodeId, ServiceId};
 
     #[test]
-    fn one_edit_moves_a_service_and_keeps_what_nobody_here_knows() {
+    fn one_edit_moves_a_service_and_keeps_unknown_fields() {
         let mut spec = json!({
             "Name": "a", "Labels": {"theirs": "1", "flowcon.cluster.to": "old"}, "New": {"field": [1]},
             "TaskTemplate": {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_closed_in_one_edit() {
+    fn a_node_is_drained_and_labelled_in_one_edit() {
         let mut spec = json!({"Role": "worker", "Availability": "active", "Labels": {"gpu": "a100"}});
         let labels = BTreeMap::from([("flowcon.rented.stage".into(), Some("closing".into()))]);
         let availability = Some(Availability::Drain);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_without_labels_or_placement_gets_them() {
+    fn missing_labels_and_placement_are_created() {
         let mut spec = json!({"Name": "a", "TaskTemplate": {}, "Labels": null});
         let pin = Some(Some(NodeId("n".into())));
         let labels = BTreeMap::from([("x".into(), Some("y".into()))]);

@@ -1,4 +1,4 @@
-//! One log followed through growth, rotation and truncation. No watching here: it is told when to look.
+//! Follows one log through growth, rotation and truncation. It does not watch the file: its caller decides when to read.
 
 mod opened;
 
@@ -11,16 +11,16 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// How much is read at a time, and when reading on is hopeless.
+/// Limits on the amount of data read, and on how far reading may lag behind.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Bytes of one log per look.
+    /// Maximum number of bytes read from one log per look.
     pub per_log: u64,
-    /// Bytes of all logs per call.
+    /// Maximum number of bytes read from all logs per call.
     pub per_call: u64,
-    /// A log further behind than this is skipped to near its end: a log of holes, or one written faster than is worth reading.
+    /// A log that is further behind than this is skipped to near its end: it is a sparse file, or it is written faster than it can be read.
     pub behind: u64,
-    /// What is left to read after a skip.
+    /// Bytes before the end that are still read after a skip.
     pub keep: u64,
 }
 
@@ -30,48 +30,48 @@ impl Default for Budget {
     }
 }
 
-/// From where a log is read first.
+/// Where reading of a log starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// From its first byte.
+    /// At its first byte.
     Beginning,
-    /// Only what is written from now on.
+    /// At its end: only new data is read.
     End,
-    /// From where an earlier daemon stopped; from the beginning where that file is gone.
+    /// At the beginning of the line in which an earlier daemon stopped; at the first byte if that file is gone.
     At(Position),
-    /// The same in the midst of reading: what was read of an unfinished line is known, and it goes on at this very byte.
+    /// Exactly at this position, for a reader that has already processed the beginning of the line.
     On(Position),
 }
 
-/// What happened to a log besides growing.
+/// Problems of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Why it cannot be read now.
+    /// Why it cannot be read at present.
     pub problem: Option<TailError>,
-    /// Bytes that were skipped because reading was hopelessly behind.
+    /// Bytes skipped because reading was too far behind.
     pub skipped: u64,
-    /// How often it was cut or written anew in place.
+    /// Number of times that it was truncated or rewritten in place.
     pub truncated: u64,
-    /// How often another file took its name.
+    /// Number of times that another file took its name.
     pub rotated: u64,
 }
 
-/// So many bytes before the offset are remembered and compared.
+/// Number of bytes before the offset that are remembered and compared.
 const REMEMBERED: usize = 16;
-/// One call reads so much, with what is compared in front of it.
+/// Size of one read call in bytes, including the bytes that are compared.
 const CHUNK: usize = 32 * 1024;
-/// What lies further behind may have been given back by the owner of a handed log.
+/// Data further behind than this may have been released by the owner of a handed log.
 const HANDED_BEHIND: u64 = 2 << 20;
-/// At most so many rotated files are looked for.
+/// Maximum number of rotated files that are searched.
 const ROTATED_AT_MOST: u32 = 20;
-/// Where a name inside a container leads is asked at every so manyth look without news.
+/// The path inside a container is resolved again at every nth look without new data.
 const INSIDE_EVERY: u32 = 4;
 
-/// What one look at a log found.
+/// The result of one look at a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Look {
     pub(super) bytes: u64,
-    /// There is more to read at once, or a rotation to finish.
+    /// Whether there is more to read at once, or a rotation to finish.
     pub(super) more: bool,
 }
 
@@ -82,17 +82,17 @@ pub(super) struct Followed {
     pub(super) health: Health,
     start: Start,
     current: Option<Open>,
-    /// Rotated files between the current one and the log's present name, oldest first.
+    /// Rotated files between the current one and the file with the log's name, oldest first.
     next: VecDeque<Open>,
-    /// Drop bytes up to the next line's beginning.
+    /// Whether to drop bytes up to the beginning of the next line.
     align: bool,
-    /// The last byte handed out did not end a line.
+    /// Whether the last byte passed to the sink did not end a line.
     mid_line: bool,
-    /// Another file has the log's name; the current one gets one more look before it is left.
+    /// Whether another file has the log's name; the current file is then read once more.
     leaving: bool,
-    /// The files that were read and left, youngest last.
-    left: VecDeque<Identity>,
-    /// Looks without news since the name was last followed, inside a container.
+    /// Identities of files that were read completely, newest last.
+    finished: VecDeque<Identity>,
+    /// Looks without new data since the path inside the container was last resolved.
     idle_looks: u32,
 }
 
@@ -107,7 +107,7 @@ impl Followed {
             align: false,
             mid_line: false,
             leaving: false,
-            left: VecDeque::new(),
+            finished: VecDeque::new(),
             idle_looks: 0,
         }
     }
@@ -120,7 +120,7 @@ impl Followed {
         }
     }
 
-    /// Reads what is new, at most the budget, and hands it to `sink`.
+    /// Reads new data within the budget and passes it to `sink`.
     pub(super) fn look(&mut self, budget: Budget, buffer: &mut Vec<u8>, sink: &mut dyn FnMut(&[u8])) -> Look {
         let mut look = Look::default();
         if self.current.is_none() && !self.open_first() {
@@ -140,12 +140,12 @@ impl Followed {
         TailError::Open { path: self.source.path().to_owned(), reason: error.to_string() }
     }
 
-    /// Opens the log for the first time; false while there is none.
+    /// Opens the log for the first time; returns false if it cannot be opened yet.
     fn open_first(&mut self) -> bool {
         let file = match self.source.open() {
             Ok(file) => file,
             Err(problem) => {
-                // What appears later is new from its first byte.
+                // A log that appears later is new from its first byte.
                 if matches!(problem, TailError::Missing { .. } | TailError::EmptyDirectory { .. })
                     && self.start == Start::End
                 {
@@ -168,7 +168,7 @@ impl Followed {
         }
     }
 
-    /// The file to read first, at the offset to read it from.
+    /// Returns the first file to read, with the offset to start from.
     fn place(&mut self, file: File) -> io::Result<Open> {
         let size = file.metadata()?.len();
         let newest = Open::new(file, 0)?;
@@ -182,7 +182,7 @@ impl Followed {
             Start::On(position) => (position, true),
         };
         let open = match newest.is_at(position) {
-            // A shorter file was cut while nobody looked.
+            // A shorter file was truncated while it was not being followed.
             true if position.offset > size => return Ok(newest),
             true => newest,
             false => match self.rotated_since(position) {
@@ -198,7 +198,7 @@ impl Followed {
         Ok(open.at(offset))
     }
 
-    /// The rotated file that a stored position is in; those rotated after it are put in line.
+    /// Returns the rotated file of a stored position, and queues the files that were rotated after it.
     fn rotated_since(&mut self, position: Position) -> Option<Open> {
         let mut younger = VecDeque::new();
         for number in 1..=ROTATED_AT_MOST {
@@ -222,7 +222,7 @@ impl Followed {
         let size = open.file.metadata()?.len();
         let behind = if matches!(self.source, Source::Handed(_)) { HANDED_BEHIND } else { budget.behind };
         if size < open.offset {
-            self.read_anew(sink);
+            self.restart(sink);
         } else if size - open.offset > behind {
             let to = size - budget.keep;
             self.health.skipped += to - open.offset;
@@ -236,7 +236,7 @@ impl Followed {
             let room = (CHUNK - REMEMBERED).min((budget.per_log - bytes) as usize);
             let read = self.read_chunk(room, buffer, sink)?;
             bytes += read as u64;
-            // Less than asked for is its end; asking once more would cost each line of a slow log a second call.
+            // A short read means the end; another call would double the cost of each line of a slow log.
             if read < room {
                 return Ok(Look { bytes, more: false });
             }
@@ -244,14 +244,14 @@ impl Followed {
         Ok(Look { bytes, more: true })
     }
 
-    /// Reads at most `room` new bytes, after making sure that what was read before still stands in front of them.
+    /// Reads at most `room` new bytes, after checking that the preceding bytes are still the same.
     fn read_chunk(&mut self, room: usize, buffer: &mut Vec<u8>, sink: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
         let Some(open) = &mut self.current else { return Ok(0) };
         let before = open.remembered.len();
         buffer.resize(before + room, 0);
         let read = open.file.read_at(buffer, open.offset - before as u64)?;
         if read < before || buffer[..before] != open.remembered[..] {
-            self.read_anew(sink);
+            self.restart(sink);
             return Ok(if read == 0 { 0 } else { self.read_chunk(room, buffer, sink)? });
         }
         let fresh = &buffer[before..read];
@@ -260,11 +260,11 @@ impl Followed {
         }
         open.offset += fresh.len() as u64;
         open.remembered = buffer[read.saturating_sub(REMEMBERED)..read].to_vec();
-        self.hand_out(&buffer[before..read], sink);
+        self.emit(&buffer[before..read], sink);
         Ok(read - before)
     }
 
-    fn hand_out(&mut self, mut bytes: &[u8], sink: &mut dyn FnMut(&[u8])) {
+    fn emit(&mut self, mut bytes: &[u8], sink: &mut dyn FnMut(&[u8])) {
         if self.align {
             let Some(end) = memchr::memchr(b'\n', bytes) else { return };
             bytes = &bytes[end + 1..];
@@ -276,8 +276,8 @@ impl Followed {
         }
     }
 
-    /// The file was cut or written anew: what it holds now has not been read.
-    fn read_anew(&mut self, sink: &mut dyn FnMut(&[u8])) {
+    /// Handles a file that was truncated or rewritten: its current content has not been read.
+    fn restart(&mut self, sink: &mut dyn FnMut(&[u8])) {
         if let Some(open) = &mut self.current {
             open.offset = 0;
             open.remembered.clear();
@@ -287,27 +287,27 @@ impl Followed {
         self.end_line(sink);
     }
 
-    /// What follows does not continue the last line.
+    /// Ends an incomplete line, because the following data does not continue it.
     fn end_line(&mut self, sink: &mut dyn FnMut(&[u8])) {
         if std::mem::take(&mut self.mid_line) {
             sink(b"\n");
         }
     }
 
-    /// At the end of a rotated file: goes on with the next in line, if there is one.
+    /// Continues with the next queued file at the end of a rotated file; returns whether there is one.
     fn next_rotated(&mut self) -> bool {
         let Some(next) = self.next.pop_front() else { return false };
-        if let Some(left) = self.current.replace(next) {
-            self.left.push_back(left.identity);
-            if self.left.len() > ROTATED_AT_MOST as usize {
-                self.left.pop_front();
+        if let Some(finished) = self.current.replace(next) {
+            self.finished.push_back(finished.identity);
+            if self.finished.len() > ROTATED_AT_MOST as usize {
+                self.finished.pop_front();
             }
         }
         true
     }
 
-    /// At the end of the present file with nothing new: whether there is another to read. A file that lost its name gets one
-    /// more look, for whoever writes it may not have noticed yet.
+    /// Checks, at the end of the current file, whether there is another file to read. A file that lost its name is read once more, because
+    /// its writer may not have noticed yet.
     fn follow_rotation(&mut self) -> bool {
         if !self.replaced() {
             self.leaving = false;
@@ -332,14 +332,14 @@ impl Followed {
         }
     }
 
-    /// Whether the log's name leads to another file than the one being read. No file of that name is no other file: it may
-    /// be between two.
+    /// Whether the log's name refers to a file other than the current one. A missing file does not count, because a rotation may be in
+    /// progress.
     fn replaced(&mut self) -> bool {
         let Some(open) = &self.current else { return false };
         match &self.source {
             Source::Host(path) => std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && !open.is(&meta)),
             Source::Inside(file) => {
-                // Finding it takes several calls: not at each look.
+                // Resolving the path takes several calls, so it is not done at each look.
                 self.idle_looks = (self.idle_looks + 1) % INSIDE_EVERY;
                 let due = self.leaving || self.idle_looks == 0;
                 due && file.open().is_ok_and(|file| file.metadata().is_ok_and(|meta| !open.is(&meta)))
@@ -348,7 +348,7 @@ impl Followed {
         }
     }
 
-    /// Files that were written and rotated away since `old` was left, oldest first: `LOG.1`, `LOG.2`, … younger than it.
+    /// Returns files that were written and rotated since `old` was finished, oldest first: `LOG.1`, `LOG.2`, … newer than `old`.
     fn rotated_after(&self, old: &Open) -> VecDeque<Open> {
         let mut younger = VecDeque::new();
         let Ok(last_written) = old.file.metadata().and_then(|meta| meta.modified()) else { return younger };
@@ -356,8 +356,8 @@ impl Followed {
             let Some(file) = self.open_rotated(number) else { break };
             let Ok(meta) = file.metadata() else { break };
             let Ok(written) = meta.modified() else { break };
-            // Within one tick of the file system's clock, only memory tells.
-            let known = written == last_written && self.left.contains(&Identity::of(&meta));
+            // Within one tick of the file system's clock, only the remembered identities can tell.
+            let known = written == last_written && self.finished.contains(&Identity::of(&meta));
             if old.is(&meta) || written < last_written || known {
                 break;
             }

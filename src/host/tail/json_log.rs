@@ -1,20 +1,20 @@
-//! The engine's `json-file` log driver, decoded: `{"log":"loss 0.1\n","stream":"stdout","time":"…"}`, an entry a line.
+//! Decodes the engine's `json-file` log driver: `{"log":"loss 0.1\n","stream":"stdout","time":"…"}`, one entry per line.
 //!
-//! A line of the container that is longer than 16 KiB comes as several entries of which only the last ends with a newline, so
-//! handing on what `log` holds rejoins it. Never fails: what is no entry is counted and left out.
+//! A line of the container that is longer than 16 KiB is split into several entries, of which only the last ends with a newline, so
+//! concatenating the `log` fields rejoins it. Never fails: invalid entries are counted and left out.
 
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// The engine cuts at 16 KiB; escaped six-fold, with room for attributes, an entry stays below this.
+/// Maximum size of an entry in bytes. The engine splits at 16 KiB; with six-fold escapes and attributes, an entry stays below this.
 const LONGEST_ENTRY: usize = 256 << 10;
 
-/// Turns pieces of a `json-file` log into the bytes that the container wrote.
+/// Converts pieces of a `json-file` log to the output of the container.
 #[derive(Debug, Default)]
 pub struct JsonLog {
-    /// The beginning of an entry whose end has not been read.
+    /// The beginning of an incomplete entry.
     unfinished: Vec<u8>,
-    /// The present entry is too long: drop it up to its end.
+    /// Whether the current entry is too long and is dropped up to its end.
     dropping: bool,
     garbage: u64,
 }
@@ -26,12 +26,12 @@ struct Entry<'line> {
 }
 
 impl JsonLog {
-    /// Lines so far that were no entries.
+    /// Returns the number of invalid lines so far.
     pub fn garbage(&self) -> u64 {
         self.garbage
     }
 
-    /// Decodes the next piece of the file; what the container wrote is appended to `out`.
+    /// Decodes the next piece of the file, and appends the container's output to `out`.
     pub fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         let mut rest = piece;
         while let Some(end) = memchr::memchr(b'\n', rest) {
@@ -70,7 +70,7 @@ impl JsonLog {
     }
 }
 
-/// Whether the line was an entry. An empty line is nothing, and no garbage.
+/// Decodes a line; returns whether it was an entry. An empty line is valid.
 fn decode(line: &[u8], out: &mut Vec<u8>) -> bool {
     if line.iter().all(u8::is_ascii_whitespace) {
         return true;
@@ -110,13 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_counted_and_the_next_entry_is_read() {
+    fn invalid_lines_are_counted_and_the_next_entry_is_read() {
         let text = b"not json\n{\"log\":5}\n\xff\xfe\n\n[1,2]\n{\"log\":\"ok\\n\"}\n";
         assert_eq!(decoded(&[text]), ("ok\n".to_owned(), 4));
     }
 
     #[test]
-    fn an_endless_entry_takes_no_endless_memory() {
+    fn an_endless_entry_uses_limited_memory() {
         let mut log = JsonLog::default();
         let mut out = Vec::new();
         for _ in 0..1000 {
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_was_written_comes_out_however_the_file_is_cut(
+        fn the_output_does_not_depend_on_how_the_file_is_split(
             lines in prop::collection::vec(".*", 0..20),
             cut in 1_usize..50,
         ) {

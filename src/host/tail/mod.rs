@@ -1,13 +1,13 @@
-//! Many logs followed at once: each byte read once, through rotation and truncation, at a bounded cost.
+//! Follows many logs at once: each byte is read once, through rotation and truncation, at limited cost.
 //!
-//! A quiet log is watched (one inotify instance for all), a busy one is looked at by the clock: past a few writes a second an event
-//! per write costs more than asking. Whichever way, a log is looked at four times a second at most, and every log every one and a
-//! half seconds at least, for inotify can lose events and does not work on every file system. Beyond some hundred logs the clock's
-//! looks come more rarely, up to some seconds apart, so that any number of logs costs about the same.
+//! A quiet log is watched with inotify (one instance for all logs), a busy one is polled: beyond a few writes per second, an event per
+//! write costs more than polling. In either case a log is read at most four times a second, and at least every one and a half seconds,
+//! because inotify can lose events and does not work on every file system. Beyond some hundred logs, polling becomes less frequent, down to
+//! every few seconds, so that any number of logs costs about the same.
 //!
-//! Everything is bounded: bytes per look and per call, how far behind reading may fall, how many files a rotation may leave, how
-//! much of a container's directory is listed. Looking makes system calls on the containers' file systems: run it on a thread of
-//! its own, where a stalled network mount stalls nothing else, and let another thread see what it touches ([`Touch`]).
+//! Limited are: bytes per look and per call, the lag of reading, the number of files of a rotation, and the number of entries read from a
+//! container's directory. Looking makes system calls on file systems of containers. Run it in a separate thread, where a stalled network
+//! mount blocks nothing else, and let another thread observe what it accesses ([`Touch`]).
 //!
 //! Imports: model only.
 
@@ -33,33 +33,33 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use watch::Watch;
 
-/// No log is looked at again sooner, and what inotify has gathered is asked for as often: any number of writers causes no more
-/// wake-ups than this.
+/// Minimum time between two looks at a log, and between two reads of the inotify queue: any number of writers causes no more wake-ups than
+/// this.
 const SOONEST: Duration = Duration::from_millis(250);
-/// A busy log is looked at this often.
+/// Polling interval of a busy log.
 const BUSY: Duration = Duration::from_secs(1);
-/// Every log is looked at this often.
+/// Polling interval of every other log.
 const LATEST: Duration = Duration::from_millis(1500);
-/// Memory that was handed over cannot be watched; asking it costs next to nothing.
+/// Polling interval of handed memory, which cannot be watched but is cheap to poll.
 const HANDED: Duration = Duration::from_millis(500);
-/// With more logs than this, these times grow in proportion,
+/// With more logs than this, polling intervals grow in proportion.
 const LOGS_AT_FULL_PACE: f64 = 150.0;
-/// but not beyond so many times.
+/// Maximum factor by which polling intervals grow.
 const SLOWEST_PACE: f64 = 4.0;
-/// A log with news in so many looks in a row is busy.
+/// Number of consecutive looks with new data after which a log is busy.
 const BUSY_AFTER: u32 = 3;
-/// A busy log with nothing new in so many looks in a row is quiet.
+/// Number of consecutive looks without new data after which a busy log is quiet.
 const QUIET_AFTER: u32 = 6;
-/// As much in one look makes a log busy at once.
+/// Number of bytes in one look that makes a log busy at once.
 const BUSY_BYTES: u64 = 64 << 10;
 
-/// One log and when to look at it.
+/// One log and its schedule.
 #[derive(Debug)]
 struct Log {
     followed: Followed,
     due: Instant,
     busy: bool,
-    /// Looks in a row with news while quiet, without while busy.
+    /// Number of consecutive looks with new data while quiet, or without while busy.
     streak: u32,
 }
 
@@ -69,24 +69,24 @@ pub struct Tailer {
     logs: BTreeMap<ContainerId, Log>,
     budget: Budget,
     buffer: Vec<u8>,
-    /// The container after which the last call ran out of budget: the next call begins there.
+    /// The container at which the last call ran out of budget: the next call begins there.
     resume_after: Option<ContainerId>,
-    /// No look before this.
+    /// No look takes place before this.
     rests_until: Instant,
-    /// The logs that the last call looked at.
+    /// Logs that the last call looked at.
     looked: Vec<ContainerId>,
     touch: Arc<Touch>,
 }
 
 impl Budget {
-    /// Bytes of one log in a second at most: look after look.
+    /// Returns the maximum number of bytes read from one log per second, with continuous looks.
     pub fn per_second(&self) -> f64 {
         self.per_log as f64 / SOONEST.as_secs_f64()
     }
 }
 
 impl Tailer {
-    /// Follows nothing yet.
+    /// Creates a tailer without logs.
     pub fn new(budget: Budget) -> Tailer {
         Tailer {
             watch: Watch::new(),
@@ -100,19 +100,19 @@ impl Tailer {
         }
     }
 
-    /// What it touches at the moment, for another thread to see.
+    /// Returns a handle with which another thread can observe the log being accessed.
     pub fn touch(&self) -> Arc<Touch> {
         Arc::clone(&self.touch)
     }
 
-    /// The logs that the last [`Tailer::poll`] looked at.
+    /// Returns the logs that the last [`Tailer::poll`] looked at.
     pub fn looked(&self) -> &[ContainerId] {
         &self.looked
     }
 
-    /// Begins to follow a container's log, in place of what was followed for it before.
+    /// Begins to follow a container's log, replacing a previous one.
     ///
-    /// A log that cannot be opened is not an error here: it may appear or be mended; [`Tailer::health`] says what is wrong.
+    /// A log that cannot be opened is not an error here, because it may appear or be repaired; [`Tailer::health`] reports the problem.
     pub fn follow(&mut self, id: ContainerId, source: Source, start: Start) {
         self.unfollow(&id);
         if let Source::Host(path) = &source {
@@ -124,7 +124,7 @@ impl Tailer {
         self.logs.insert(id, Log { followed, due: Instant::now(), busy: false, streak: 0 });
     }
 
-    /// Stops following; how far it was read.
+    /// Stops following a log; returns its read position.
     pub fn unfollow(&mut self, id: &ContainerId) -> Option<Position> {
         let log = self.logs.remove(id)?;
         if let Source::Host(path) = &log.followed.source {
@@ -133,24 +133,24 @@ impl Tailer {
         log.followed.position()
     }
 
-    /// How far a container's log has been read.
+    /// Returns the read position of a container's log.
     pub fn position(&self, id: &ContainerId) -> Option<Position> {
         self.logs.get(id)?.followed.position()
     }
 
-    /// What is wrong with a container's log, or was skipped.
+    /// Returns problems of a container's log.
     pub fn health(&self, id: &ContainerId) -> Option<&Health> {
         self.logs.get(id).map(|log| &log.followed.health)
     }
 
-    /// Why logs are only looked at by the clock, if so: inotify's limits are used up.
+    /// Returns why logs are only polled, if so: the limits of inotify are exhausted.
     pub fn watch_problem(&self) -> Option<&str> {
         self.watch.problem()
     }
 
-    /// Reads what is due and new, hands it to `sink` in pieces, and says after how long to ask again.
+    /// Reads new data of the logs that are due, passes it to `sink` in pieces, and returns the time until the next call.
     ///
-    /// Pieces end anywhere. Where a log does not go on where it stopped (cut, skipped), an unfinished line is ended first.
+    /// Pieces can end anywhere. If a log does not continue where it stopped (truncated, skipped), an incomplete line is ended first.
     pub fn poll(&mut self, sink: &mut dyn FnMut(&ContainerId, &[u8])) -> Duration {
         let now = Instant::now();
         self.looked.clear();
@@ -158,7 +158,7 @@ impl Tailer {
             return self.rests_until - now;
         }
         self.rests_until = now + SOONEST;
-        self.note_dirty(now);
+        self.schedule_changed(now);
         let mut left = self.budget.per_call;
         let pace = self.pace();
         for id in self.due(now) {
@@ -186,12 +186,12 @@ impl Tailer {
         next.saturating_duration_since(Instant::now())
     }
 
-    /// How many times its usual wait a log waits for the clock.
+    /// Returns the factor by which polling intervals are extended.
     fn pace(&self) -> f64 {
         (self.logs.len() as f64 / LOGS_AT_FULL_PACE).clamp(1.0, SLOWEST_PACE)
     }
 
-    /// Reads the rest of a container's log at once, up to `at_most` bytes: for a container that has just ended.
+    /// Reads the rest of a container's log at once, up to `at_most` bytes, for a container that has just ended.
     pub fn drain(&mut self, id: &ContainerId, at_most: u64, sink: &mut dyn FnMut(&[u8])) {
         let Some(log) = self.logs.get_mut(id) else { return };
         let mut left = at_most;
@@ -201,12 +201,12 @@ impl Tailer {
             if look.bytes == 0 && !look.more {
                 break;
             }
-            // Finishing a rotation brings no bytes, and may not go on for ever either.
+            // Finishing a rotation yields no bytes, but must end as well.
             left = left.saturating_sub(look.bytes.max(1));
         }
     }
 
-    fn note_dirty(&mut self, now: Instant) {
+    fn schedule_changed(&mut self, now: Instant) {
         let dirty = self.watch.take_dirty();
         if dirty.logs.is_empty() && !dirty.lost {
             return;
@@ -218,7 +218,7 @@ impl Tailer {
         }
     }
 
-    /// The logs to look at now, beginning where the last call ran out of budget.
+    /// Returns the logs to look at now, beginning where the last call ran out of budget.
     fn due(&self, now: Instant) -> Vec<ContainerId> {
         let is_due = |(_, log): &(&ContainerId, &Log)| log.due <= now;
         let (mut first, mut then) = (Vec::new(), Vec::new());
@@ -232,7 +232,7 @@ impl Tailer {
 }
 
 impl Log {
-    /// After a look: whether the log is busy, and when to look again.
+    /// Decides after a look whether the log is busy, and schedules the next look.
     fn plan(&mut self, look: follow::Look, now: Instant, pace: f64) {
         let news = look.bytes > 0;
         self.streak = if news != self.busy { self.streak + 1 } else { 0 };

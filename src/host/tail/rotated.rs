@@ -1,7 +1,7 @@
-//! The files of a log that its engine rotates by renaming: `LOG`, before it `LOG.1`, before that `LOG.2`, and so on.
+//! The files of a log that its engine rotates by renaming: `LOG`, the previous `LOG.1`, before it `LOG.2`, and so on.
 //!
-//! Names move while they are read. A file that is held open keeps its inode number, so that it is recognised under any name.
-//! Imports: the opening of files.
+//! Names change while the files are read. A file that is held open keeps its inode number, so it is recognized under any name. Imports: the
+//! opening of files.
 
 use super::open::{TailError, open_on_host};
 use std::fs::File;
@@ -10,16 +10,16 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// Engines keep a handful of files; what lies behind so many is not looked for.
+/// Maximum number of files; engines keep only a few.
 const AT_MOST: u32 = 1000;
-/// A rotation is a few renames.
+/// Maximum number of attempts; a rotation is only a few renames.
 const ATTEMPTS: u32 = 20;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
 
-/// The files of the log at `path`, oldest first: all of them, or those that were begun after `known`.
+/// Returns the files of the log at `path`, oldest first: all of them, or those created after `known`.
 ///
 /// # Errors
-/// The newest cannot be opened, or may not be.
+/// The newest file cannot be opened, or access is denied.
 pub fn files_since(path: &Path, known: Option<&File>) -> Result<Vec<File>, TailError> {
     let known = known.and_then(number);
     let mut attempt = 1;
@@ -27,7 +27,7 @@ pub fn files_since(path: &Path, known: Option<&File>) -> Result<Vec<File>, TailE
         let found = gather(path, known);
         match found {
             Ok((files, true)) => return Ok(files),
-            // In the midst of a rotation no file may have the log's name.
+            // During a rotation the log's name may be missing.
             Ok((files, false)) if attempt == ATTEMPTS => return Ok(files),
             Err(problem) if attempt == ATTEMPTS || !matches!(problem, TailError::Missing { .. }) => {
                 return Err(problem);
@@ -38,12 +38,12 @@ pub fn files_since(path: &Path, known: Option<&File>) -> Result<Vec<File>, TailE
     }
 }
 
-/// The same as the names stand now, and whether they stood still meanwhile.
+/// The same in one pass; the flag says whether the names remained unchanged.
 fn gather(path: &Path, known: Option<Inode>) -> Result<(Vec<File>, bool), TailError> {
     let newest = open_on_host(path)?;
     let first = number(&newest);
     let mut files: Vec<File> = Vec::new();
-    let mut still = true;
+    let mut stable = true;
     let mut next = Some(newest);
     for before in 1..=AT_MOST {
         let Some(file) = next.take() else { break };
@@ -51,25 +51,25 @@ fn gather(path: &Path, known: Option<Inode>) -> Result<(Vec<File>, bool), TailEr
         if inode.is_some() && inode == known {
             break;
         }
-        still &= files.iter().all(|other| number(other) != inode);
+        stable &= files.iter().all(|other| number(other) != inode);
         files.push(file);
         next = open_before(path, before);
-        // A gap is a file on its way to the next name.
-        still &= next.is_some() || open_before(path, before + 1).is_none();
+        // A gap is a file that is being renamed.
+        stable &= next.is_some() || open_before(path, before + 1).is_none();
     }
-    still &= open_on_host(path).is_ok_and(|file| number(&file) == first);
+    stable &= open_on_host(path).is_ok_and(|file| number(&file) == first);
     files.reverse();
-    Ok((files, still))
+    Ok((files, stable))
 }
 
-/// The file that was rotated away so many rotations ago.
+/// Returns the file that was current `rotations` rotations ago.
 pub(super) fn open_before(path: &Path, rotations: u32) -> Option<File> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{rotations}"));
     open_on_host(Path::new(&name)).ok()
 }
 
-/// Whether two descriptors are of one file, whatever names it had.
+/// Whether two descriptors refer to the same file, under any names.
 pub fn is_same_file(one: &File, other: &File) -> bool {
     number(one) == number(other)
 }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn all_files_of_a_rotated_log_come_oldest_first() {
+    fn all_files_of_a_rotated_log_are_returned_oldest_first() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("json.log");
         for text in ["one", "two", "three"] {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_came_after_the_known_file_is_new_however_often_it_was_rotated() {
+    fn only_files_after_the_known_file_are_returned() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("json.log");
         fs::write(&log, "one").unwrap();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_file_that_is_deleted_hides_no_younger_one() {
+    fn all_newer_files_are_returned_after_the_known_file_was_deleted() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("json.log");
         fs::write(&log, "one").unwrap();
@@ -148,13 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_not_there_is_an_error_and_a_gap_among_its_names_is_waited_for() {
+    fn a_missing_log_is_an_error_and_a_gap_in_its_names_is_unstable() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("json.log");
         assert!(matches!(files_since(&log, None), Err(TailError::Missing { .. })));
         fs::write(&log, "three").unwrap();
         fs::write(log.with_extension("log.2"), "one").unwrap();
-        let (_, still) = gather(&log, None).unwrap();
-        assert!(!still, "two is on its way");
+        let (_, stable) = gather(&log, None).unwrap();
+        assert!(!stable, "two is being renamed");
     }
 }

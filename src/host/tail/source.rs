@@ -1,18 +1,18 @@
-//! Where a log is: a file of the host, a file inside a container, or memory that its owner handed over.
+//! The source of a log: a file on the host, a file inside a container, or memory passed by its owner.
 
 use super::open::{ContainerFile, TailError, open_on_host};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a log is found.
+/// The source of a log.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// A file on the host, such as the engine's log of a container.
     Host(PathBuf),
     /// A file inside a container.
     Inside(ContainerFile),
-    /// Memory of its owner, who handed it over: it has no name, only grows, and keeps its newest part.
+    /// Memory passed by its owner as a descriptor: it has no name, only grows, and keeps its newest part.
     Handed(Arc<File>),
 }
 
@@ -21,7 +21,7 @@ impl Source {
         match self {
             Source::Host(path) => path,
             Source::Inside(file) => file.path(),
-            Source::Handed(_) => Path::new("the output that was handed over"),
+            Source::Handed(_) => Path::new("the output of the command"),
         }
     }
 
@@ -36,14 +36,14 @@ impl Source {
     }
 }
 
-/// How far a log has been read: a file, not a name, and a byte offset in it.
+/// Read position in a log: a file, independent of its name, and a byte offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The file system's device number.
+    /// Device number of the file system.
     pub device: u64,
-    /// The file's number on it.
+    /// Inode number.
     pub inode: u64,
-    /// When it was made, Unix nanoseconds: a later file may get the same number. 0 = the file system does not say.
+    /// Creation time, Unix nanoseconds, because a later file may get the same inode. 0 = not supported by the file system.
     pub born_ns: u64,
     /// Bytes read.
     pub offset: u64,

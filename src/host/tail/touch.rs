@@ -1,11 +1,11 @@
-//! Which log a thread touches at the moment. A file system that does not answer holds the thread, perhaps for ever: then only another
-//! thread can tell. Imports: model.
+//! The log that a thread is accessing. A file system that does not respond blocks the thread, perhaps for ever; only another thread can
+//! then report it. Imports: model.
 
 use crate::model::ContainerId;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The log being touched, and since when.
+/// The log being accessed, and the start of the access.
 #[derive(Debug, Default)]
 pub struct Touch(Mutex<Option<(ContainerId, Instant)>>);
 
@@ -18,7 +18,7 @@ impl Touch {
         *self.touched() = None;
     }
 
-    /// The log that has not let go of the thread for longer than `patience`.
+    /// Returns the log whose access has blocked the thread for longer than `patience`.
     pub fn held(&self, patience: Duration) -> Option<ContainerId> {
         self.touched().as_ref().filter(|(_, since)| since.elapsed() > patience).map(|(id, _)| id.clone())
     }

@@ -1,7 +1,7 @@
-//! One inotify instance for all quiet logs: it says which of them were written.
+//! One inotify instance for all quiet logs, which reports logs that were written.
 //!
-//! Nobody waits for its events: the kernel gathers them until the next look at the logs asks, so that a thousand lines cost one call
-//! and not a thousand wake-ups of a thread. `notify` has such a thread, therefore inotify itself, through rustix.
+//! No thread waits for its events: the kernel queues them until the next poll, so that a thousand lines cost one call and not a thousand
+//! wake-ups. The `notify` crate uses such a thread, so inotify is used directly through rustix.
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
@@ -12,23 +12,22 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Room for some hundred events: one call of the kernel.
+/// Buffer for some hundred events: one system call.
 const BUFFER: usize = 16 << 10;
-/// More events than the kernel's queue usually holds are not read at once: by then everything must be looked at anyway.
+/// Maximum number of events read at once, more than the kernel's queue usually holds; beyond that all logs must be read anyway.
 const EVENTS_AT_MOST: usize = 20_000;
-/// No more folders can be watched. `flowctl doctor` tells the same and how to raise it.
-const NO_WATCHES: &str =
-    "inotify: no watches left; raise fs.inotify.max_user_watches: until then some logs are looked at by the clock";
-/// What changes a log, or which file has its name; opening and reading do not.
+/// Message for exhausted watches; `flowctl doctor` shows the same and how to raise the limit.
+const NO_WATCHES: &str = "inotify: no watches left; raise fs.inotify.max_user_watches: until then some logs are polled";
+/// Events that change a log or the file with its name, but not opening and reading.
 const CHANGES: WatchFlags =
     WatchFlags::MODIFY.union(WatchFlags::CREATE).union(WatchFlags::MOVED_TO).union(WatchFlags::MOVED_FROM);
 
-/// The watched logs. A log is watched through its directory, so that a rename is seen.
+/// The watched logs. A log is watched through its directory, so that renames are noticed.
 pub(super) struct Watch {
     queue: Option<OwnedFd>,
-    /// Nothing can be watched, and why.
+    /// Why nothing can be watched, if so.
     broken: Option<String>,
-    /// Logs for which no watch was left.
+    /// Logs for which there was no watch left.
     refused: HashSet<PathBuf>,
     directories: HashMap<PathBuf, Directory>,
     by_descriptor: HashMap<i32, PathBuf>,
@@ -41,12 +40,12 @@ struct Directory {
     logs: usize,
 }
 
-/// What happened since the last question.
+/// Changes since the last call.
 #[derive(Debug, Default)]
 pub(super) struct Dirty {
-    /// Watched logs that were written, or whose name leads elsewhere.
+    /// Watched logs that were written, or whose name refers to another file.
     pub(super) logs: HashSet<PathBuf>,
-    /// Events were lost: look at everything.
+    /// Whether events were lost, so that all logs must be read.
     pub(super) lost: bool,
 }
 
@@ -54,7 +53,9 @@ impl Watch {
     pub(super) fn new() -> Watch {
         let queue = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC);
         let broken = queue.as_ref().err().map(|error| {
-            format!("inotify: {error}; raise fs.inotify.max_user_instances and restart flowcond: until then logs are looked at by the clock")
+            format!(
+                "inotify: {error}; raise fs.inotify.max_user_instances and restart flowcond: until then logs are polled"
+            )
         });
         Watch {
             queue: queue.ok(),
@@ -66,12 +67,12 @@ impl Watch {
         }
     }
 
-    /// Why logs are only looked at by the clock, if so.
+    /// Returns why logs are only polled, if so.
     pub(super) fn problem(&self) -> Option<&str> {
         self.broken.as_deref().or((!self.refused.is_empty()).then_some(NO_WATCHES))
     }
 
-    /// Whether there is anything to ask for.
+    /// Whether any log is watched.
     pub(super) fn is_watching(&self) -> bool {
         !self.wanted.is_empty()
     }
@@ -88,12 +89,12 @@ impl Watch {
                     self.directories.insert(directory.to_owned(), Directory { descriptor, logs: 1 });
                     self.by_descriptor.insert(descriptor, directory.to_owned());
                 }
-                // A full table of watches is worth a word.
+                // Exhausted watches are reported.
                 Err(Errno::NOSPC | Errno::NOMEM) => {
                     self.refused.insert(log.to_owned());
                     return;
                 }
-                // A folder that is not there yet is looked for by the clock.
+                // A missing directory is polled.
                 Err(_) => return,
             },
         }
@@ -114,13 +115,13 @@ impl Watch {
             self.directories.remove(directory);
             self.by_descriptor.remove(&descriptor);
             if let Some(queue) = &self.queue {
-                // The directory may be gone, and its watch with it.
+                // Fails if the directory and thus its watch have been removed.
                 let _ = inotify::remove_watch(queue, descriptor);
             }
         }
     }
 
-    /// What was written since the last call.
+    /// Returns the changes since the last call.
     pub(super) fn take_dirty(&mut self) -> Dirty {
         let mut dirty = Dirty::default();
         let Some(queue) = &self.queue else { return dirty };

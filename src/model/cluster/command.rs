@@ -1,4 +1,4 @@
-//! What an operator may ask of the coordinator. A closed set: whatever comes in becomes one of these or is refused.
+//! The closed set of operator commands for the coordinator; every request is parsed into one of them or rejected.
 //!
 //! Imports: model.
 
@@ -8,58 +8,58 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A request. Jobs are named by the service's name or id, or by the gang; nodes by hostname or id.
+/// A command. A job is named by the name or id of its service, or by its gang; a node by its hostname or id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterCommand {
-    /// Empty a node for maintenance.
+    /// Drains a node for maintenance.
     Drain(String),
-    /// Give a drained node jobs again.
+    /// Makes a drained node available again.
     Undrain(String),
-    /// Move a job to a node.
+    /// Moves a job to a node.
     Move {
-        /// Which.
+        /// The job.
         job: String,
-        /// Where to.
+        /// The target node.
         node: String,
     },
-    /// Stop a job until it is resumed.
+    /// Stops a job until it is resumed.
     Pause(String),
-    /// Let a paused job, or one that was given up, go on.
+    /// Resumes a job that was paused or given up.
     Resume(String),
-    /// The operator's word that a node is switched off for good: nothing of this job lives there.
+    /// Confirms that a node is switched off for good, so that nothing of this job is running there.
     NodeIsOff {
-        /// Which job.
+        /// The job.
         job: String,
-        /// Which node.
+        /// The node.
         node: String,
     },
 }
 
-/// A training to be queued: a service with 0 replicas is made of it.
+/// A training to be queued; the coordinator creates a service with 0 replicas from it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Submission {
-    /// The service's name, unique in the cluster.
+    /// Name of the service, unique in the cluster.
     pub name: Arc<str>,
     /// The image.
     pub image: Arc<str>,
-    /// Command and arguments; empty = the image's own.
+    /// Command and arguments; empty = those of the image.
     pub command: Vec<String>,
-    /// `NAME=VALUE`, for its process.
+    /// Environment of the process, `NAME=VALUE`.
     pub environment: Vec<String>,
-    /// What it reserves.
+    /// Reserved resources.
     pub request: Resources,
-    /// Labels of the service; `flowcon.queue` goes without saying.
+    /// Labels of the service; `flowcon.queue` is added automatically.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
-    /// Labels of its containers, for `flowcond`; `flowcon.enable` goes without saying.
+    /// Labels of its containers, for `flowcond`; `flowcon.enable` is added automatically.
     pub container_labels: BTreeMap<Arc<str>, Arc<str>>,
-    /// Swarm's constraints, as `node.labels.gpu==a100`.
+    /// Swarm constraints, such as `node.labels.gpu==a100`.
     pub constraints: Vec<String>,
-    /// Volumes: name and where the container sees it.
+    /// Volumes: name and mount point.
     pub volumes: Vec<(Arc<str>, Arc<str>)>,
     /// Networks by name.
     pub networks: Vec<String>,
-    /// How long it may take to save and stop.
+    /// Stop grace period.
     pub stop_grace: Millis,
-    /// How often it is started again after a failure.
+    /// Maximum number of restarts after a failure.
     pub restarts: u64,
 }

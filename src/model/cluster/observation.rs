@@ -1,4 +1,4 @@
-//! What was seen of the cluster at one instant. Missing is a value: what nobody could tell is an `Option`.
+//! The cluster as observed at one instant. Missing data is a value: readings that can be missing are an `Option`.
 
 use crate::model::{Bytes, Estimate, Millis};
 use serde::{Deserialize, Serialize};
@@ -8,15 +8,15 @@ use std::sync::Arc;
 /// The whole cluster at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClusterObservation {
-    /// When it was observed.
+    /// Time of the observation.
     pub now: Millis,
-    /// Since when no job has arrived, started, ended or been scaled.
+    /// The last time at which a job arrived, started, ended or was scaled.
     pub quiet_since: Millis,
-    /// CPU-seconds of a whole training here, as a rule: the mean of those that ended. `None` = none ended yet.
+    /// Mean CPU-seconds of the trainings that have ended in this cluster; `None` = none has ended yet.
     pub usual_work: Option<f64>,
-    /// The nodes; plans name them by their place in this list.
+    /// The nodes; plans refer to them by index in this list.
     pub nodes: Vec<ClusterNode>,
-    /// The jobs that wait or run; plans name them by their place in this list.
+    /// The waiting and running jobs; plans refer to them by index in this list.
     pub jobs: Vec<ClusterJob>,
 }
 
@@ -25,45 +25,45 @@ pub struct ClusterObservation {
 pub struct ClusterNode {
     /// Its name, unique in the cluster.
     pub name: Arc<str>,
-    /// Whether it may get jobs.
+    /// Whether it accepts jobs.
     pub state: NodeState,
-    /// All that it has.
+    /// Total resources.
     pub capacity: Resources,
-    /// Cores that are in use, whoever uses them; `None` = unknown.
+    /// Cores in use by all processes; `None` = unknown.
     pub used_cores: Option<f64>,
     /// `node.labels`, for constraints.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
 }
 
-/// Whether a node may get jobs.
+/// Whether a node accepts jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeState {
-    /// Up, and governed.
+    /// Up, and `flowcond` is running.
     Ready,
     /// Being emptied for maintenance.
     Draining,
-    /// Nobody answers there: its jobs may be running all the same.
+    /// No response from the node; its jobs may still be running.
     Unreachable,
     /// Up, but `flowcond` is not running.
     Ungoverned,
-    /// Rented, and closed until a job waits for it.
+    /// A rented node that is closed until a job needs it.
     Closed,
 }
 
-/// What a node has, or a worker reserves.
+/// The resources of a node, or those reserved by a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Resources {
     /// Cores.
     pub cores: f64,
     /// Main memory.
     pub memory: Bytes,
-    /// GPUs (a generic resource of Swarm's: it only counts them).
+    /// GPUs (a generic resource of Swarm, which only counts them).
     pub gpus: u32,
 }
 
 impl Resources {
-    /// What `others` leave of it, which may be nothing.
+    /// Returns these resources minus `others`, at least zero.
     pub fn without(self, others: Resources) -> Resources {
         Resources {
             cores: (self.cores - others.cores).max(0.0),
@@ -72,7 +72,7 @@ impl Resources {
         }
     }
 
-    /// Both together.
+    /// Returns the sum.
     pub fn with(self, others: Resources) -> Resources {
         Resources {
             cores: self.cores + others.cores,
@@ -87,36 +87,36 @@ impl Resources {
 pub struct ClusterJob {
     /// Its name, unique in the cluster.
     pub name: Arc<str>,
-    /// When it was submitted.
+    /// Time of submission.
     pub arrived: Millis,
-    /// How important it is.
+    /// Its priority.
     pub priority: Priority,
-    /// What each worker reserves.
+    /// Resources reserved by each worker.
     pub request: Resources,
-    /// How many workers it may have.
+    /// Allowed number of workers.
     pub workers: WorkerRange,
-    /// Where it may run; all must hold.
+    /// Constraints on its nodes, all of which must hold.
     pub constraints: Vec<Constraint>,
-    /// CPU-seconds of the whole training, where an earlier run tells it.
+    /// CPU-seconds of the whole training, if known from an earlier run.
     pub work: Option<f64>,
-    /// When it should have ended.
+    /// Its deadline.
     pub deadline: Option<Millis>,
-    /// Seconds that it takes when it starts now, as its owner says.
+    /// Duration of the job in seconds if it starts now, as stated by its owner.
     pub takes_s: Option<f64>,
-    /// It saves its state when it is stopped, and may be moved.
+    /// Whether it saves its state when it is stopped, so that it may be moved.
     pub movable: bool,
-    /// How often it has been moved.
+    /// Number of moves so far.
     pub moves: u32,
-    /// The workers that are somewhere; none = it waits.
+    /// The workers that are placed on a node; none = the job is waiting.
     pub placed: Vec<Worker>,
 }
 
-/// [γ1, γ2] of the weight of a job in the queue.
+/// Parameters [γ1, γ2] of the weight of a job in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Priority {
-    /// [γ1] 1 ..= 100.
+    /// [γ1] Level, 1 ..= 100.
     pub level: f64,
-    /// [γ2] 0 ..= 1: how much of it is lost with time.
+    /// [γ2] Fraction of the level that is lost over time, 0 ..= 1.
     pub decay: f64,
 }
 
@@ -126,28 +126,28 @@ impl Default for Priority {
     }
 }
 
-/// How many workers a job may have. An elastic job may have more than its least.
+/// Allowed number of workers of a job. An elastic job may have more than its minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerRange {
-    /// With fewer it cannot train: they start together or not at all.
+    /// Minimum: with fewer workers the job cannot train, so they start together or not at all.
     pub min: u32,
-    /// As many as it starts with where there is room.
+    /// Number of workers to start with if there is room.
     pub initial: u32,
-    /// More would not help. Fewer than `min` where a gang that runs lacks a worker that cannot start.
+    /// Maximum useful number. Smaller than `min` if a running gang lacks a worker that cannot start.
     pub max: u32,
 }
 
 impl WorkerRange {
-    /// A job of one worker.
+    /// A job with a single worker.
     pub const ONE: WorkerRange = WorkerRange { min: 1, initial: 1, max: 1 };
 }
 
-/// `label==value` or `label!=value`.
+/// A constraint `label==value` or `label!=value`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Constraint {
-    /// The node's label.
+    /// Label of the node.
     pub label: Arc<str>,
-    /// Whether it must have that value, or must not.
+    /// Whether the label must have the value or must not have it.
     pub equal: bool,
     /// The value.
     pub value: Arc<str>,
@@ -158,64 +158,64 @@ pub struct Constraint {
 pub struct Worker {
     /// Its number within the job.
     pub number: u32,
-    /// Its node's place in the list of nodes.
+    /// Index of its node in the list of nodes.
     pub node: usize,
-    /// What it is doing.
+    /// Its phase.
     pub phase: Phase,
-    /// Cores that it has used lately; `None` = unknown.
+    /// Cores used recently; `None` = unknown.
     pub cores: Option<f64>,
-    /// CPU-seconds to its end, as its node foresees them.
+    /// CPU-seconds to its end, as forecast by its node.
     pub work_left: Option<Estimate>,
     /// Its latest progress, for ProCon.
     pub report: Option<Report>,
-    /// How it converges, for SpeCon.
+    /// Its convergence state, for SpeCon.
     pub convergence: Option<Convergence>,
-    /// Seconds without progress that a move of it costs: stop, carry, start and warm-up, as measured.
+    /// Measured cost of moving it, in seconds without progress: stop, transfer, start and warm-up.
     pub move_s: f64,
 }
 
-/// What a worker is doing. In every phase it occupies what it reserves.
+/// Phase of a worker. In every phase it occupies its reserved resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// On its way up.
+    /// Starting up.
     Starting,
     /// Training.
     Running,
-    /// Told to stop; not gone yet.
+    /// Requested to stop, but not stopped yet.
     Stopping,
-    /// On its way to another node, where its room is reserved too.
+    /// Moving to the node with this index, where its resources are reserved as well.
     MovingTo(usize),
 }
 
-/// A job's own account of its progress [f, MAX − P].
+/// The progress reported by a job [f, MAX − P].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Seconds between the last two reports.
     pub unit_s: f64,
-    /// Units still to do.
+    /// Units left.
     pub units_left: f64,
 }
 
-/// A job's category, and since when it is converged.
+/// The category of a job, and the time at which it entered that category.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Convergence {
     /// Its category.
     pub category: Category,
-    /// It asks to be moved.
+    /// Whether it asks to be moved.
     pub asks: bool,
-    /// When it entered its category.
+    /// Time at which it entered the category.
     pub since: Millis,
 }
 
-/// SpeCon's categories.
+/// The categories of SpeCon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Category {
-    /// Grows fast [PC].
+    /// Growing fast [PC].
     Progressing,
-    /// Slows down [WC].
+    /// Slowing down [WC].
     Watching,
-    /// Grows slowly [CC].
+    /// Growing slowly [CC].
     Converged,
 }

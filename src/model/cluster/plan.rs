@@ -1,72 +1,72 @@
-//! What is to be done with the jobs of a cluster. A plan leaves no choice to whoever carries it out.
+//! Decisions about the jobs of a cluster. A plan is complete: applying it involves no further decisions.
 
 use super::ClusterReason;
 use crate::model::Millis;
 use serde::{Deserialize, Serialize};
 
-/// Decisions for the whole cluster. Nodes and jobs are named by their places in the observation.
+/// Decisions for the whole cluster. Nodes and jobs are referred to by index in the observation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClusterPlan {
-    /// The observation's instant.
+    /// Time of the observation.
     pub at: Millis,
-    /// Workers to start, those of a gang one after another.
+    /// Workers to start; those of one gang are consecutive.
     pub starts: Vec<Start>,
-    /// Workers to stop. What they leave is free only once they are gone: no start of this plan needs it.
+    /// Workers to stop. Their resources are free only once they have stopped: no start of this plan depends on them.
     pub stops: Vec<Stop>,
     /// Workers to move.
     pub moves: Vec<Move>,
-    /// Jobs that have no workers and get none now.
+    /// Jobs without workers that get none now.
     pub waits: Vec<Wait>,
-    /// Jobs that asked to move and are best where they are: they count as moved (SpeCon).
+    /// Jobs that asked to be moved but are already on the best node: they count as moved (SpeCon).
     pub settled: Vec<usize>,
-    /// When jobs are expected to end, where that is known (`QueueRule::Deadlines`).
+    /// Expected end of jobs, where known (`QueueRule::Deadlines`).
     pub ends: Vec<(usize, Millis)>,
 }
 
-/// A worker that starts.
+/// A worker to start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// Whose.
+    /// The job.
     pub job: usize,
     /// Its number within the job.
     pub worker: u32,
-    /// Where.
+    /// The node.
     pub node: usize,
-    /// Why there.
+    /// Why this node.
     pub reason: ClusterReason,
 }
 
-/// A worker that stops: its job goes on with the others, or waits.
+/// A worker to stop; its job continues with the other workers, or waits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stop {
-    /// Whose.
+    /// The job.
     pub job: usize,
     /// Its number within the job.
     pub worker: u32,
-    /// Why.
+    /// The reason.
     pub reason: ClusterReason,
 }
 
-/// A worker that moves.
+/// A worker to move.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Move {
-    /// Whose.
+    /// The job.
     pub job: usize,
     /// Its number within the job.
     pub worker: u32,
-    /// From where.
+    /// The source node.
     pub from: usize,
-    /// To where.
+    /// The target node.
     pub to: usize,
-    /// Why.
+    /// The reason.
     pub reason: ClusterReason,
 }
 
-/// A job that waits.
+/// A waiting job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Wait {
-    /// Which.
+    /// The job.
     pub job: usize,
-    /// For what.
+    /// What it waits for.
     pub reason: ClusterReason,
 }

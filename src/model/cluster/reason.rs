@@ -1,9 +1,9 @@
-//! Why a job is started, moved, scaled or left waiting, in words an operator understands.
+//! Why a job is started, moved, scaled or left waiting, in terms that an operator understands.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The rule that decided, with the numbers that it used.
+/// The rule that decided, with its numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "rule")]
 pub enum ClusterReason {
@@ -12,69 +12,69 @@ pub enum ClusterReason {
         /// Workers on it.
         workers: usize,
     },
-    /// The node has the least contention rate (ProCon).
+    /// The node has the lowest contention rate (ProCon).
     LeastContention {
-        /// Job-seconds of waiting for each other that are foreseen there.
+        /// Forecast of the job-seconds that jobs there spend waiting for each other.
         rate: f64,
     },
-    /// There the job adds least to the sum of all completion times.
+    /// On this node the job adds least to the sum of all completion times.
     LeastAdded {
-        /// Seconds that it adds on the node: its own, and those by which it delays others.
+        /// Seconds added on the node: those of the job itself, and those by which it delays others.
         seconds: f64,
     },
-    /// All workers of the job have room on one node.
+    /// All workers of the job fit on one node.
     GangTogether,
-    /// No job waits: a running job gets another worker.
+    /// No job is waiting: a running job gets another worker.
     ScaledUp,
-    /// A running job gives up a worker for a job that is more important or waits too long.
+    /// A running job gives up a worker for a job that is more important or has waited too long.
     ScaledDown {
-        /// The job that gets the room.
+        /// The job that gets the resources.
         waiting: usize,
     },
-    /// All its workers stop, with their state saved, for a job that is more important.
+    /// All workers of the job stop, with their state saved, for a more important job.
     Reclaimed {
-        /// The job that gets the room.
+        /// The job that gets the resources.
         waiting: usize,
     },
-    /// Fewer workers than the job needs are running, and there is no room for the others.
+    /// Fewer workers are running than the job needs, and there is no room for the others.
     GangIncomplete,
-    /// Converged: it leaves a node on which others grow (SpeCon).
+    /// The job has converged and leaves a node on which others are growing (SpeCon).
     Converged {
-        /// Scores of the node that it leaves and of the node that it goes to.
+        /// Score of the source node.
         from: f64,
-        /// The same of the target.
+        /// Score of the target node.
         to: f64,
     },
-    /// The nodes have unequal numbers of jobs (SpeCon's rebalancing).
+    /// The nodes have unequal numbers of jobs (rebalancing in SpeCon).
     Rebalanced,
-    /// The move ends jobs sooner than it costs.
+    /// The move saves more time than it costs.
     Gains {
-        /// Seconds by which the sum of completion times gets shorter, in the worse case of the forecasts.
+        /// Seconds by which the sum of completion times decreases, in the worse case of the forecasts.
         seconds: f64,
-        /// Seconds without progress that the move costs.
+        /// Cost of the move, in seconds without progress.
         price_s: f64,
     },
-    /// The node is being emptied.
+    /// The node is being drained.
     Drained,
     /// No node can take the job now.
     NoRoom(Refusals),
-    /// Room is being made: workers of other jobs are stopping.
+    /// Workers of other jobs are stopping to make room.
     RoomBeingMade,
-    /// A job ahead of it in the queue has waited for too long to be overtaken.
+    /// A job ahead of it in the queue has waited too long to be overtaken.
     NotOvertaking {
-        /// That job.
+        /// The job ahead.
         ahead: usize,
     },
-    /// What it would use is worth more than it (OASIS).
+    /// Its resources are worth more than the job (OASIS).
     PriceTooHigh {
-        /// The price of what it asks for.
+        /// The price of the requested resources.
         price: f64,
-        /// What it is worth.
+        /// The utility of the job.
         utility: f64,
     },
 }
 
-/// How many nodes refuse a job, and why; each is counted once.
+/// Number of nodes that reject a job, by reason; each node is counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusals {
     /// Being drained.
@@ -83,13 +83,13 @@ pub struct Refusals {
     pub unreachable: usize,
     /// `flowcond` is not running.
     pub ungoverned: usize,
-    /// Closed, because nobody needed them.
+    /// Closed, because no job needed them.
     pub closed: usize,
     /// A constraint of the job does not hold.
     pub constraint: usize,
-    /// The node is too small, even empty.
+    /// Too small, even when empty.
     pub too_small: usize,
-    /// Others have reserved what it needs.
+    /// Its free resources are insufficient.
     pub full: usize,
 }
 
@@ -108,7 +108,7 @@ impl fmt::Display for ClusterReason {
             }
             ClusterReason::Reclaimed { .. } => f.write_str("stops as a whole for a job that is more important"),
             ClusterReason::GangIncomplete => {
-                f.write_str("too few of its workers run, and there is no room for the others")
+                f.write_str("too few of its workers are running, and there is no room for the others")
             }
             ClusterReason::Converged { from, to } => {
                 write!(f, "converged; score {from:.1} here, {to:.1} there")
@@ -122,7 +122,7 @@ impl fmt::Display for ClusterReason {
             ClusterReason::RoomBeingMade => f.write_str("workers of other jobs are stopping to make room"),
             ClusterReason::NotOvertaking { .. } => f.write_str("a job ahead of it has waited too long to be overtaken"),
             ClusterReason::PriceTooHigh { price, utility } => {
-                write!(f, "worth {utility:.2}, but its resources are worth {price:.2} now")
+                write!(f, "its utility is {utility:.2}, but its resources currently cost {price:.2}")
             }
         }
     }

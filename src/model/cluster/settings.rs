@@ -1,77 +1,78 @@
-//! What the cluster's policies can be told, after parsing: every value that exists is valid.
+//! Settings of the cluster policies, after parsing: every value that exists is valid.
 
 use crate::model::Millis;
 use serde::{Deserialize, Serialize};
 
-/// Everything that a cluster's policy may be told.
+/// All settings of the cluster policies.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClusterSettings {
-    /// Where waiting jobs go.
+    /// Rule for placing waiting jobs.
     pub placement: PlacementRule,
-    /// Which running jobs move.
+    /// Rule for moving running jobs.
     pub moves: MoveRule,
-    /// Which waiting job is next, and who makes room for it.
+    /// Rule for the order of the queue and for making room.
     pub queue: QueueRule,
-    /// Whole jobs that save their state may be stopped for one that is more important and fits in no other way ([`QueueRule::Weighted`]).
+    /// Whether whole jobs that save their state may be stopped for a more important job that fits in no other way
+    /// ([`QueueRule::Weighted`]).
     pub reclaim: bool,
-    /// Which jobs are let in at all.
+    /// Rule for admitting jobs.
     pub admission: Admission,
-    /// Moves that may be in flight from or to one node.
+    /// Maximum number of concurrent moves from or to one node.
     pub moves_a_node: usize,
-    /// Moves that may be in flight in all.
+    /// Maximum number of concurrent moves in total.
     pub moves_in_all: usize,
-    /// A job that has waited so long is overtaken by no job that could take its room, unless that is more important.
+    /// After this waiting time, a job is only overtaken by more important jobs, or by jobs that could not use resources that it needs.
     pub overtaken_for: Millis,
 }
 
-/// Where a waiting job goes.
+/// Rule for placing a waiting job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlacementRule {
-    /// To the node with the fewest workers, as Swarm does.
+    /// On the node with the fewest workers, as Swarm does.
     Spread,
-    /// To the node with the least contention rate (ProCon).
+    /// On the node with the lowest contention rate (ProCon).
     #[serde(rename = "procon")]
     ProCon,
-    /// Where it adds least to the sum of completion times, by the nodes' own forecasts: the default.
+    /// On the node where it adds least to the sum of completion times, according to the forecasts of the nodes: the default.
     LeastAdded,
 }
 
-/// Which running jobs move.
+/// Rule for moving running jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MoveRule {
-    /// None but those whose node is drained.
+    /// No moves, except from nodes that are drained.
     Never,
-    /// Converged ones, and those that even out the numbers of jobs (SpeCon).
+    /// Moves of converged jobs, and moves that balance the numbers of jobs (SpeCon).
     #[serde(rename = "specon")]
     SpeCon,
-    /// Where the nodes' own forecasts gain more than the measured price: the default.
+    /// Moves whose gain, according to the forecasts of the nodes, exceeds their measured cost: the default.
     Forecast,
 }
 
-/// Which waiting job is next, and when running jobs are scaled.
+/// Rule for choosing the next waiting job and for scaling running jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueRule {
-    /// The first that fits, in order of arrival; nothing is scaled.
+    /// The first job that fits, in order of arrival; nothing is scaled.
     FirstFit,
-    /// DRAGON: the first that fits; workers are stopped for a job that has waited for 30 s, and added after 60 quiet seconds.
+    /// DRAGON: the first job that fits; workers are stopped for a job that has waited for 30 s, and added after 60 quiet seconds.
     Dragon,
-    /// By the latest start that meets each job's deadline, and then what a search finds to make jobs less late; on the cheapest nodes with
+    /// By the latest start that meets the deadline of each job, improved by a search that makes jobs less late; on the cheapest nodes with
     /// room. Nothing is scaled or stopped.
     Deadlines,
-    /// By weight: workers are stopped for a more important job at once, and added as soon as nobody can use the room. The default.
+    /// By weight: workers are stopped for a more important job at once, and added as soon as no waiting job can use the room. The default.
     Weighted,
 }
 
-/// Which jobs are let in.
+/// Rule for admitting jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Admission {
-    /// All.
+    /// All jobs.
     All,
-    /// Those that are worth more than their resources cost at the present load (OASIS).
+    /// Jobs that are worth more than their resources cost at the current load (OASIS).
     Prices,
 }
 

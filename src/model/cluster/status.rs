@@ -1,4 +1,4 @@
-//! What a coordinator says of its cluster: for its API, and for `flowctl cluster status` and `explain`.
+//! Status of a cluster as published by its coordinator: for the API, `flowctl cluster status` and `flowctl explain`.
 //!
 //! Imports: model.
 
@@ -11,15 +11,15 @@ use std::sync::Arc;
 /// The cluster at one instant, as its coordinator sees it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClusterStatus {
-    /// When, on the manager's wall clock since 1970.
+    /// Time of the status, on the manager's wall clock since 1970.
     pub at: Millis,
-    /// Whether this coordinator acts: its node is Swarm's leader.
+    /// Whether this coordinator is active: its node is the Swarm leader.
     pub acts: bool,
-    /// Why it does not act, and what to do about it.
+    /// Why it is not active, and what to do about it.
     pub why: Option<String>,
-    /// In the order of their ids.
+    /// Ordered by id.
     pub nodes: Vec<ClusterNodeStatus>,
-    /// One for each service that has our label, in the order of their names.
+    /// One entry per service with our label, ordered by name.
     pub jobs: Vec<ClusterJobStatus>,
 }
 
@@ -28,17 +28,17 @@ pub struct ClusterStatus {
 pub struct ClusterNodeStatus {
     /// Its id.
     pub id: NodeId,
-    /// The name that it gives itself.
+    /// Its host name.
     pub name: Arc<str>,
-    /// Whether it may get jobs.
+    /// Whether it accepts jobs.
     pub state: NodeState,
-    /// Why it gets none.
+    /// Why it accepts none.
     pub why: Option<String>,
-    /// What jobs can have of it: not what services that are no jobs reserve.
+    /// Resources available to jobs, without those reserved by other services.
     pub capacity: Resources,
     /// Cores in use.
     pub used_cores: Option<f64>,
-    /// Workers that are on it or on their way to it.
+    /// Number of workers on the node or on their way to it.
     pub workers: usize,
     /// Version of its agent.
     pub agent: Option<Arc<str>>,
@@ -53,36 +53,36 @@ pub struct ClusterJobStatus {
     pub name: Arc<str>,
     /// The job's name, if it has several workers.
     pub gang: Option<Arc<str>>,
-    /// What it is doing.
+    /// Its state.
     pub state: JobState,
-    /// Where it is, or where its saved state lies.
+    /// The node on which it is running, or which holds its saved state.
     pub node: Option<NodeId>,
-    /// Where it is going.
+    /// The node that it is moving to.
     pub to: Option<NodeId>,
-    /// Why it waits or does not get on, and what to do about it.
+    /// Why it is waiting or makes no progress, and what to do about it.
     pub why: Option<Why>,
-    /// Why it is where it is, or goes where it goes: what the last plan said.
+    /// Why the last plan chose its node.
     pub reason: Option<ClusterReason>,
-    /// What went wrong last, with the node.
+    /// The last failure, with the node.
     pub mark: Option<String>,
-    /// How often it has been moved.
+    /// Number of moves so far.
     pub moves: u32,
-    /// Progress units done, and of how many.
+    /// Progress units done.
     pub units: Option<f64>,
-    /// Units in all.
+    /// Total units.
     pub total: Option<f64>,
-    /// Seconds without progress that its last move took.
+    /// Duration of its last move, in seconds without progress.
     pub last_move_s: Option<f64>,
-    /// When it should end, on the manager's wall clock since 1970.
+    /// Its deadline, on the manager's wall clock since 1970.
     pub deadline: Option<Millis>,
-    /// When it is expected to end, where the plan foresees that.
+    /// Its expected end, if the plan forecasts it.
     pub expected_end: Option<Millis>,
     /// Its exit code, if it has ended.
     pub exit_code: Option<i64>,
 }
 
 impl ClusterJobStatus {
-    /// Whether it is, or will be, late; `None` = it has no deadline, has ended, or nobody knows.
+    /// Whether it is late or expected to be late; `None` = it has no deadline, has ended, or its end is unknown.
     pub fn is_late(&self, at: Millis) -> Option<bool> {
         let deadline = self.deadline.filter(|_| self.exit_code.is_none())?;
         match self.expected_end {
@@ -92,62 +92,62 @@ impl ClusterJobStatus {
     }
 }
 
-/// What a worker is doing.
+/// State of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobState {
-    /// In the queue.
+    /// Waiting in the queue.
     Waiting,
-    /// An operator wants it to wait.
+    /// Paused by an operator.
     Paused,
-    /// On its way up.
+    /// Starting up.
     Starting,
     /// Training.
     Running,
-    /// Told to stop; not proven gone yet.
+    /// Requested to stop, but not proven to be gone yet.
     Stopping,
-    /// Its saved state is on its way to another node.
+    /// Its saved state is being transferred to another node.
     Carrying,
-    /// It ended with code 0.
+    /// Ended with exit code 0.
     Done,
-    /// It ended with another code.
+    /// Ended with another exit code.
     Failed,
-    /// It cannot be a job as it is: nothing of it is touched.
+    /// Its service cannot be a job as configured, and is not modified.
     Refused,
 }
 
 /// Why a worker waits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Why {
-    /// For programs.
+    /// Machine-readable kind.
     pub kind: WhyKind,
-    /// In words, with the next step.
+    /// Message with the next step.
     pub text: String,
 }
 
-/// Kinds of reasons to wait.
+/// Kinds of reasons for waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhyKind {
-    /// A label, the mode or the restart condition is not what a job may have.
+    /// A label, the mode or the restart condition is invalid for a job.
     Odd,
-    /// Somebody changed the service by hand.
+    /// Someone else changed the service.
     Foreign,
     /// An operator paused it.
     Paused,
-    /// The plan found no place for it.
+    /// The plan found no node for it.
     NoPlace,
     /// Its gang is not complete.
     Gang,
-    /// A job that it comes after is not done.
+    /// A job that it depends on is not done.
     After,
-    /// It is not proven that nothing of it lives any more.
+    /// It is not proven that all of its processes have ended.
     NoProof,
-    /// The node with its saved state does not answer.
+    /// The node with its saved state does not respond.
     StateOutOfReach,
-    /// Its saved state is being carried, or could not be.
+    /// Its saved state is being transferred, or the transfer failed.
     Carrying,
-    /// It failed to start, and is tried again later.
+    /// It failed to start and is retried later.
     TriedAgainLater,
     /// It failed to start too often.
     GaveUp,

@@ -1,10 +1,10 @@
-//! Blocks of time with a holdback: written when they are over, dropped when they are old. Imports: model, rusqlite.
+//! Blocks of the holdback experiment: written when they end, deleted when they are old. Imports: model, rusqlite.
 
 use super::codes::stored;
 use crate::model::BlockRecord;
 use rusqlite::{Connection, Result, params};
 
-/// Writes a block; one that was written before, by a daemon that went on within it, is replaced.
+/// Writes a block, replacing an earlier record by a daemon that was restarted within the block.
 pub(super) fn write_block(connection: &Connection, block: &BlockRecord) -> Result<()> {
     let at = stored(block.from_unix_ms);
     let sql = "INSERT OR REPLACE INTO block (at, until, plain, span) VALUES (?1, ?2, ?3, ?4)";
@@ -23,8 +23,8 @@ pub(super) fn write_block(connection: &Connection, block: &BlockRecord) -> Resul
     Ok(())
 }
 
-/// Drops the blocks that began before `cutoff`.
-pub(super) fn drop_blocks(connection: &Connection, cutoff: i64) -> Result<()> {
+/// Deletes the blocks that began before `cutoff`.
+pub(super) fn delete_blocks(connection: &Connection, cutoff: i64) -> Result<()> {
     connection.execute("DELETE FROM work WHERE block < ?1", [cutoff])?;
     connection.execute("DELETE FROM block WHERE at < ?1", [cutoff]).map(drop)
 }

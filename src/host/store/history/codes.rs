@@ -1,10 +1,10 @@
-//! Words as small numbers, and back. A number is never given another meaning; an unknown one reads as nothing. Imports: model.
+//! Encodes values as small numbers. A number is never reused for another meaning; an unknown one decodes to `None`. Imports: model.
 
 use crate::model::{
     Direction, EventKind, Hold, List, Millis, PolicyName, ProgressUnit, Reason, RunState, Runtime, Share,
 };
 
-/// One code for each value: the place in the table.
+/// Defines a code for each value: its index in the table.
 macro_rules! coded {
     ($(#[$doc:meta])* $code:ident, $decode:ident, $type:ty, [$($variant:expr),+ $(,)?]) => {
         $(#[$doc])*
@@ -53,15 +53,15 @@ coded!(
     ]
 );
 
-/// Digits of a packed number.
+/// Number of digits of a packed number.
 const DIGITS: i32 = 6;
 const NOT_A_NUMBER: i64 = 63;
 const INFINITE: i64 = 62;
-/// The exponent field has six bits; this is its zero.
+/// Offset of the exponent, which has six bits.
 const ZERO: i32 = 31;
 
-/// Six digits and a decimal exponent in one integer: mantissa × 64 + exponent + 31. What is too small for that is zero, what is too
-/// large infinite.
+/// Packs a number with six digits and a decimal exponent into one integer: mantissa × 64 + exponent + 31. Numbers that are too small become
+/// zero, too large ones infinite.
 pub(super) fn packed(number: f64) -> i64 {
     if number.is_nan() {
         return NOT_A_NUMBER;
@@ -87,7 +87,7 @@ pub(super) fn packed(number: f64) -> i64 {
     64 * (mantissa as i64) + i64::from(exponent + ZERO)
 }
 
-/// The number that [`packed`] packed.
+/// Unpacks a number from [`packed`].
 pub(super) fn unpacked(code: i64) -> f64 {
     let (mantissa, exponent) = (code.div_euclid(64), code.rem_euclid(64));
     match exponent {
@@ -97,12 +97,12 @@ pub(super) fn unpacked(code: i64) -> f64 {
     }
 }
 
-/// Dividing by a power of ten gives the double that is nearest to the decimal number; multiplying by its inverse may not.
+/// Division by a power of ten gives the double nearest to the decimal number; multiplication by its inverse may not.
 fn scaled(number: f64, power: i32) -> f64 {
     if power < 0 { number / 10f64.powi(-power) } else { number * 10f64.powi(power) }
 }
 
-/// Parts of one in ten thousandths.
+/// Encodes a share in ten-thousandths.
 pub(super) fn share_code(share: Share) -> i64 {
     (share.fraction() * 10_000.0).round() as i64
 }
@@ -111,7 +111,7 @@ pub(super) fn share(code: i64) -> Share {
     Share::clamped(code as f64 / 10_000.0)
 }
 
-/// What is stored of a reason: its rule, two numbers, and a text.
+/// The stored form of a reason: its rule, two numbers, and a text.
 pub(super) struct CodedReason<'a> {
     pub rule: i64,
     pub a: Option<i64>,
@@ -119,7 +119,7 @@ pub(super) struct CodedReason<'a> {
     pub text: Option<&'a str>,
 }
 
-/// Jobs that a rank can be told of.
+/// Base for packing a rank and a number of jobs into one integer; larger values are clamped.
 const RANKS: i64 = 8192;
 
 pub(super) fn reason_code(reason: &Reason) -> CodedReason<'_> {
@@ -181,7 +181,7 @@ pub(super) fn reason(rule: i64, a: Option<i64>, b: Option<i64>, text: Option<Str
     })
 }
 
-/// State, turn, list and kind of hold in one number.
+/// Encodes state, turn, list and kind of hold in one number.
 pub(super) fn flags(state: RunState, is_turn: bool, list: Option<List>, hold: Option<&Hold>) -> i64 {
     let list = match list {
         None => 0,
@@ -222,7 +222,7 @@ pub(super) fn hold(flags: i64, text: Option<String>) -> Option<Hold> {
     }
 }
 
-/// The text that belongs to a hold.
+/// Returns the text of a hold.
 pub(super) fn hold_text(hold: Option<&Hold>) -> Option<&str> {
     match hold? {
         Hold::Foreign(text) | Hold::Unwritable(text) => Some(text),
@@ -230,7 +230,7 @@ pub(super) fn hold_text(hold: Option<&Hold>) -> Option<&str> {
     }
 }
 
-/// SQLite's integers are signed: what is beyond is stored as the largest.
+/// Converts to a signed integer for SQLite; larger values are clamped.
 pub(super) fn stored(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -241,7 +241,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn numbers_as_logs_print_them_come_back_as_they_were() {
+    fn typical_numbers_survive_packing() {
         for number in [0.0, 1.0, -1.0, 0.1, 2.303, 0.000_123_456, 12_345.6, -987_654.0, 1e12, 100_000.0, 1e-12] {
             assert_eq!(unpacked(packed(number)), number, "{number}");
         }
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_comes_back() {
+    fn every_reason_survives_encoding() {
         let reasons = [
             Reason::NotMeasured,
             Reason::Silent,
@@ -274,11 +274,11 @@ mod tests {
             let coded = reason_code(&known);
             assert_eq!(reason(coded.rule, coded.a, coded.b, coded.text.map(str::to_owned)), Some(known));
         }
-        assert_eq!(reason(99, None, None, None), None, "a later version's rule reads as nothing");
+        assert_eq!(reason(99, None, None, None), None, "a rule of a later version decodes to None");
     }
 
     #[test]
-    fn flags_keep_what_they_are_given() {
+    fn flags_survive_encoding() {
         let foreign = Hold::Foreign("x".to_owned());
         let holds = [None, Some(Hold::Operator), Some(foreign), Some(Hold::Settling)];
         for held in holds {
@@ -295,7 +295,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_packed_number_is_true_to_six_digits(number in prop::num::f64::NORMAL.prop_filter("in range", |n| (1e-24..1e30).contains(&n.abs()))) {
+        fn a_packed_number_is_exact_to_six_digits(number in prop::num::f64::NORMAL.prop_filter("in range", |n| (1e-24..1e30).contains(&n.abs()))) {
             let back = unpacked(packed(number));
             prop_assert!((back - number).abs() <= number.abs() * 1.000_001e-5, "{number} {back}");
         }

@@ -1,8 +1,8 @@
-//! What was: jobs, samples, the node and events, in a SQLite file of its own.
+//! The history: jobs, samples, the node and events, in a separate SQLite file.
 //!
-//! Guarantees: never the journal's database, so that no history can harm a restore; a damaged file is set aside, never deleted;
-//! nothing is mapped into memory, so that a broken disk is an error and not a signal. What a crash of the machine may lose is the last
-//! seconds. Calls block on the disk: they belong on a thread of their own. Imports: model, rusqlite, the store's errors.
+//! Guarantees: it is never in the journal's database, so that the history cannot harm a restore; a damaged file is set aside, never
+//! deleted; nothing is mapped into memory, so that a disk failure is an error and not a signal. A crash of the machine may lose the last
+//! seconds. Calls block on the disk, so they belong in a separate thread. Imports: model, rusqlite, the store's errors.
 
 mod blocks;
 mod codes;
@@ -25,59 +25,59 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const DATABASE: &str = "history.db";
-/// A reader may hold the file so long before writing fails.
+/// Time for which a reader may lock the file before a write fails.
 const WAIT_FOR_READERS: Duration = Duration::from_secs(5);
 
-/// The history, open for writing. One process writes: the daemon that holds the state directory.
+/// The history, open for writing. Only the daemon that holds the state directory writes.
 #[derive(Debug)]
 pub struct HistoryStore {
     connection: Connection,
     path: PathBuf,
-    /// Numbers of the texts that were used lately.
+    /// Numbers of recently used texts.
     words: BTreeMap<String, i64>,
 }
 
-/// An opened history, and what was found damaged.
+/// The result of opening a history.
 #[derive(Debug)]
 pub struct OpenedHistory {
     /// The history.
     pub store: HistoryStore,
-    /// Where a damaged one went.
+    /// New path of a damaged database.
     pub set_aside: Option<PathBuf>,
 }
 
 impl HistoryStore {
-    /// Opens the history in `directory`, which is made if need be (mode 0700).
+    /// Opens the history in `directory`, which is created if necessary (mode 0700).
     pub fn open(directory: &Path) -> Result<OpenedHistory, StoreError> {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
         made.map_err(|source| StoreError::directory(directory, "create", source))?;
         let directory = directory.canonicalize().map_err(|source| StoreError::directory(directory, "find", source))?;
         let path = directory.join(DATABASE);
-        let (connection, set_aside) = match ready(&path) {
+        let (connection, set_aside) = match open_database(&path) {
             Err(error) if error.is_damage() => {
                 let aside = set_aside(&path)?;
-                (ready(&path)?, Some(aside))
+                (open_database(&path)?, Some(aside))
             }
             opened => (opened?, None),
         };
         Ok(OpenedHistory { store: HistoryStore { connection, path, words: BTreeMap::new() }, set_aside })
     }
 
-    /// The number of the next new job.
+    /// Returns the number for the next new job.
     pub fn next_job(&self) -> Result<u64, StoreError> {
         let highest = self.connection.query_row("SELECT MAX(number) FROM job", [], |row| row.get::<_, Option<i64>>(0));
         let highest = highest.map_err(|error| self.error("read the history's jobs", error))?;
         Ok(u64::try_from(highest.unwrap_or(0)).unwrap_or(0) + 1)
     }
 
-    /// The jobs whose end nobody saw yet.
+    /// Returns the jobs without a recorded end.
     pub fn open_jobs(&self) -> Result<Vec<JobRecord>, StoreError> {
         let query = format!("{} WHERE ended IS NULL ORDER BY number", read::JOBS);
         let jobs = super::rows(&self.connection, &query, |row| Ok(read::job_of(row)));
         Ok(jobs.map_err(|error| self.error("read the history's jobs", error))?.into_iter().flatten().collect())
     }
 
-    /// Renames a database that turned out to be damaged, and tells where it went.
+    /// Renames a database that is damaged, and returns its new path.
     pub fn set_aside(self) -> Result<PathBuf, StoreError> {
         let HistoryStore { connection, path, .. } = self;
         drop(connection);
@@ -89,11 +89,11 @@ impl HistoryStore {
     }
 }
 
-/// Pages that SQLite keeps: it appends.
+/// Page cache of SQLite in KiB; small, because it mainly appends.
 const CACHE_KIB: i64 = 256;
 
 /// Opens, checks and migrates the database at `path`.
-fn ready(path: &Path) -> Result<Connection, StoreError> {
+fn open_database(path: &Path) -> Result<Connection, StoreError> {
     let at = |operation: &'static str| move |source: rusqlite::Error| StoreError::sqlite(path, operation, source);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let mut connection = Connection::open_with_flags(path, flags).map_err(at("open the history"))?;
@@ -101,9 +101,9 @@ fn ready(path: &Path) -> Result<Connection, StoreError> {
         .map_err(|source| StoreError::directory(path, "set the history's mode", source))?;
     let prepare = || {
         connection.busy_timeout(WAIT_FOR_READERS)?;
-        // Before the first table, or it has no effect.
+        // Must precede the first table to have an effect.
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
-        // A write-ahead log would need its index in mapped memory, where a broken disk kills the process.
+        // A write-ahead log would need its index in mapped memory, where a disk failure kills the process.
         connection.pragma_update(None, "journal_mode", "TRUNCATE")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         connection.pragma_update(None, "mmap_size", 0)?;

@@ -1,4 +1,4 @@
-//! Reading: jobs, samples, the node, events, and what stood at an instant. What is read is checked, not believed. Imports: model, rusqlite.
+//! Reading the history: jobs, samples, the node, events, and the values at an instant. Data is validated. Imports: model, rusqlite.
 
 use super::codes::{self, stored, unpacked};
 use super::{DATABASE, StoreError, schema};
@@ -12,10 +12,10 @@ use rusqlite::{Connection, OpenFlags, Row, ToSql, params};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The columns that [`job_of`] reads.
+/// The columns read by [`job_of`].
 pub(super) const JOBS: &str = "SELECT number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total, exit_code FROM job";
 
-/// The columns that [`sample_of`] reads, of one job, from both tables; the condition follows each `WHERE`.
+/// Selects the columns read by [`sample_of`], for one job, from both tables; `condition` is added to each `WHERE`.
 fn samples_where(condition: &str) -> String {
     let from = |table: &str| {
         format!(
@@ -31,7 +31,7 @@ fn samples_where(condition: &str) -> String {
     )
 }
 
-/// The history, open for reading; a writer may go on meanwhile.
+/// The history, open for reading, even while it is being written.
 #[derive(Debug)]
 pub struct HistoryReader {
     connection: Connection,
@@ -41,9 +41,9 @@ pub struct HistoryReader {
 type Read<T> = Result<T, StoreError>;
 
 impl HistoryReader {
-    /// Opens the history in `directory`; `wait` is how long a writer may keep it busy.
+    /// Opens the history in `directory`; `wait` is the time for which a writer may lock it.
     pub fn open(directory: &Path, wait: Duration) -> Read<HistoryReader> {
-        // SQLite follows no symbolic link on the way; the directory itself may be one.
+        // SQLite follows no symbolic link in the path, but the directory may be one.
         let found = directory.canonicalize().map_err(|source| StoreError::directory(directory, "find", source))?;
         let path = found.join(DATABASE);
         let shown = &path;
@@ -58,8 +58,8 @@ impl HistoryReader {
         Ok(HistoryReader { connection, path })
     }
 
-    /// Jobs that lived within the span, with their last sample before its end, in the order of their numbers; one more than `limit`
-    /// where there are more.
+    /// Returns jobs that lived within the span, each with its last sample before the end of the span, ordered by number; `limit` + 1 of
+    /// them if there are more.
     pub fn jobs(
         &self,
         span: Span,
@@ -75,26 +75,26 @@ impl HistoryReader {
         jobs.into_iter().filter(wanted).take(limit.saturating_add(1)).map(with_last).collect()
     }
 
-    /// The jobs that answer to a whole id, a name, or the beginning of an id (four characters at least), in this order of
-    /// preference; the newest last.
-    pub fn named(&self, asked: &str) -> Read<Vec<JobRecord>> {
+    /// Returns the jobs that match a whole id, a name, or a prefix of an id (at least four characters), in this order of preference; the
+    /// newest job last.
+    pub fn named(&self, query_text: &str) -> Read<Vec<JobRecord>> {
         let find = |condition: &str, value: &dyn ToSql| {
             let query = format!("{JOBS} WHERE {condition} ORDER BY started, number");
             self.rows("look for a past job", &query, &[value], job_of)
         };
-        for (condition, value) in [("id = ?1", asked), ("name = ?1", asked)] {
+        for (condition, value) in [("id = ?1", query_text), ("name = ?1", query_text)] {
             let found = find(condition, &value)?;
             if !found.is_empty() {
                 return Ok(found);
             }
         }
-        if asked.chars().count() < 4 {
+        if query_text.chars().count() < 4 {
             return Ok(Vec::new());
         }
-        find("substr(id, 1, length(?1)) = ?1", &asked)
+        find("substr(id, 1, length(?1)) = ?1", &query_text)
     }
 
-    /// A job's samples within the span, and the last one before it: the last of each `every`, `limit` at most.
+    /// Returns samples of a job within the span and the last sample before it: the last one in each `every`, at most `limit` + 1.
     pub fn samples(
         &self,
         job: &JobRecord,
@@ -131,7 +131,7 @@ impl HistoryReader {
         Ok(samples)
     }
 
-    /// What stood for a job then; `None` = nothing was kept yet.
+    /// Returns the values of a job at an instant; `None` = nothing had been recorded yet.
     pub fn instant(&self, job: &JobRecord, unix_ms: u64) -> Read<Option<JobSnapshot>> {
         let Some(sample) = self.at_or_before(job, unix_ms)? else { return Ok(None) };
         let query = format!("{} ORDER BY at LIMIT 1", samples_where("at > ?2"));
@@ -151,7 +151,7 @@ impl HistoryReader {
         Ok(found.into_iter().next())
     }
 
-    /// The node's readings within the span and the last one before it, thinned evenly to `limit`.
+    /// Returns the node's readings within the span and the last one before it, thinned evenly to `limit`.
     pub fn node(&self, span: Span, limit: usize) -> Read<Vec<NodeSample>> {
         let query = "SELECT * FROM node WHERE at BETWEEN IFNULL((SELECT MAX(at) FROM node WHERE at <= ?1), ?1) AND ?2 ORDER BY at";
         let all = self.rows("read the past node", query, params![stored(span.since), stored(span.until)], node_of)?;
@@ -164,7 +164,8 @@ impl HistoryReader {
         Ok(thinned)
     }
 
-    /// Events within the span, of a container's name or id where one is asked for; one more than `limit` where there are more.
+    /// Returns events within the span, optionally of one container, by name or by id or prefix of an id; `limit` + 1 of them if there are
+    /// more.
     pub fn events(&self, span: Span, job: Option<&str>, after: u64, limit: usize) -> Read<Vec<Event>> {
         let query = "SELECT sequence, at, kind, container, name, text FROM event WHERE at BETWEEN ?1 AND ?2 AND sequence > ?3 \
                      AND (?4 IS NULL OR name = ?4 OR substr(container, 1, length(?4)) = ?4) ORDER BY sequence LIMIT ?5";
@@ -173,14 +174,14 @@ impl HistoryReader {
         self.rows("read past events", query, parameters, event_of)
     }
 
-    /// When the oldest that is kept happened.
+    /// Returns the time of the oldest record.
     pub fn oldest(&self) -> Read<Option<u64>> {
         let query = "SELECT MIN(at) FROM (SELECT MIN(kept) AS at FROM job UNION ALL SELECT MIN(at) FROM node)";
         let oldest = self.rows("read how old the history is", query, &[], |row| natural(row, 0))?;
         Ok(oldest.into_iter().next())
     }
 
-    /// All rows that make sense.
+    /// Returns all valid rows.
     pub(super) fn rows<T>(
         &self,
         operation: &'static str,
@@ -197,7 +198,7 @@ impl HistoryReader {
         Ok(rows.into_iter().flatten().collect())
     }
 
-    /// The blocks that lie within the span, those after `after` only; one more than `limit` where there are more.
+    /// Returns blocks that lie within the span and begin after `after`; `limit` + 1 of them if there are more.
     pub fn blocks(&self, span: Span, after: u64, limit: usize) -> std::result::Result<Vec<BlockRecord>, StoreError> {
         let query =
             "SELECT at, until, plain, span FROM block WHERE at >= ?1 AND until <= ?2 AND at > ?3 ORDER BY at LIMIT ?4";
@@ -238,7 +239,7 @@ fn weight(row: &Row<'_>, column: usize) -> Option<CpuWeight> {
     field::<i64>(row, column).map(|weight| CpuWeight::clamped(weight as f64))
 }
 
-/// A job of the columns [`JOBS`]; `None` where they make no sense.
+/// Parses a job from the columns [`JOBS`]; `None` if they are invalid.
 pub(super) fn job_of(row: &Row<'_>) -> Option<JobRecord> {
     Some(JobRecord {
         number: natural(row, 0)?,

@@ -1,6 +1,6 @@
-//! The history's tables. Numbers only where there are many rows: ids for names, codes for words. Imports: nothing.
+//! The tables of the history. Frequent rows contain only numbers: ids instead of names, codes instead of words. Imports: nothing.
 
-/// One step for each version, applied in order; a step that was released is never edited.
+/// One step per version, applied in order; a released step must never be edited.
 pub(super) const STEPS: [&str; 4] = [
     "
     CREATE TABLE job (
@@ -100,5 +100,5 @@ pub(super) const STEPS: [&str; 4] = [
 ",
 ];
 
-/// The latest version that is known here.
+/// The latest schema version.
 pub(super) const VERSION: i64 = STEPS.len() as i64;

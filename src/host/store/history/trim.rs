@@ -1,45 +1,46 @@
-//! Keeping the history within its bounds: what is old is thinned, then dropped. Imports: rusqlite.
+//! Keeps the history within its limits: old data is thinned, then deleted. Imports: rusqlite.
 
-use super::blocks::drop_blocks;
+use super::blocks::delete_blocks;
 use super::codes::stored;
 use super::{HistoryStore, StoreError};
 use rusqlite::{Connection, Result, params};
 
-/// Beyond this age, samples that are no turns are thinned to one in [`THIN_TO_MS`], and what was written is no longer told.
+/// Age after which samples that are not turns are thinned to one per [`THIN_TO_MS`], and events of written limits and of list changes are
+/// deleted.
 const THIN_AFTER_MS: u64 = 24 * 3_600_000;
 /// Two minutes.
 const THIN_TO_MS: u64 = 120_000;
-/// Jobs thinned in one call, so that no call takes long.
+/// Maximum number of jobs thinned in one call, so that no call takes long.
 const THINNED_AT_ONCE: usize = 64;
-/// Trimming for size goes on until this part of the bound is left.
+/// Trimming for size continues until the database is smaller than this fraction of the limit.
 const ROOM: f64 = 0.9;
-/// A step of trimming for size drops this part of the time that is kept.
+/// Fraction of the recorded time that is deleted in one step of trimming for size.
 const STEP: f64 = 0.05;
 
-/// How much is kept.
+/// Limits of the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryLimits {
-    /// What is older is dropped, milliseconds.
+    /// Maximum age of records, in milliseconds.
     pub max_age_ms: u64,
-    /// Bytes of the database.
+    /// Maximum size of the database, in bytes.
     pub max_bytes: u64,
 }
 
 impl HistoryStore {
-    /// Bytes of the database that are in use.
+    /// Returns the used size of the database, in bytes.
     pub fn bytes(&self) -> std::result::Result<u64, StoreError> {
         used(&self.connection).map_err(|error| self.error("measure the history", error))
     }
 
-    /// One step towards the bounds; `true` = another one is needed. `now` is Unix time in milliseconds.
+    /// Runs one step of trimming; `true` = another one is needed. `now` is Unix time in milliseconds.
     pub fn trim(&mut self, limits: &HistoryLimits, now: u64) -> std::result::Result<bool, StoreError> {
-        self.words.clear(); // some of them may go
+        self.words.clear(); // trimming may delete some of them
         trim(&mut self.connection, limits, now).map_err(|error| self.error("trim the history", error))
     }
 }
 
 fn trim(connection: &mut Connection, limits: &HistoryLimits, now: u64) -> Result<bool> {
-    drop_before(connection, stored(now.saturating_sub(limits.max_age_ms)))?;
+    delete_before(connection, stored(now.saturating_sub(limits.max_age_ms)))?;
     let more_to_thin = thin(connection, stored(now.saturating_sub(THIN_AFTER_MS)))?;
     let bound = (limits.max_bytes as f64 * ROOM) as u64;
     let too_large = used(connection)? > bound;
@@ -48,29 +49,29 @@ fn trim(connection: &mut Connection, limits: &HistoryLimits, now: u64) -> Result
         let oldest: Option<i64> = connection.query_row(oldest, [], |row| row.get(0))?;
         let Some(oldest) = oldest else { return Ok(false) };
         let kept = stored(now).saturating_sub(oldest).max(20_000);
-        drop_before(connection, oldest.saturating_add((kept as f64 * STEP) as i64))?;
+        delete_before(connection, oldest.saturating_add((kept as f64 * STEP) as i64))?;
     }
-    give_back(connection)?;
+    release_pages(connection)?;
     Ok(more_to_thin || (too_large && used(connection)? > bound))
 }
 
-/// Gives free pages back to the file system: one for each step of the statement.
-fn give_back(connection: &Connection) -> Result<()> {
+/// Releases free pages to the file system: one per step of the statement.
+fn release_pages(connection: &Connection) -> Result<()> {
     let mut statement = connection.prepare("PRAGMA incremental_vacuum")?;
     let mut rows = statement.query([])?;
     while rows.next()?.is_some() {}
     Ok(())
 }
 
-/// Pages in use; those on the free list are given back or used again.
+/// Returns the used size in bytes; free pages do not count, because they are released or reused.
 fn used(connection: &Connection) -> Result<u64> {
     let pragma = |name: &str| connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));
     let bytes = (pragma("page_count")? - pragma("freelist_count")?) * pragma("page_size")?;
     Ok(u64::try_from(bytes).unwrap_or(0))
 }
 
-/// Drops everything before `cutoff`. What stood at the cutoff is told by the next sample only.
-fn drop_before(connection: &mut Connection, cutoff: i64) -> Result<()> {
+/// Deletes everything before `cutoff`. The values at the cutoff are then unknown until the next sample.
+fn delete_before(connection: &mut Connection, cutoff: i64) -> Result<()> {
     let oldest = "SELECT EXISTS (SELECT 1 FROM job WHERE kept < ?1) OR EXISTS (SELECT 1 FROM node WHERE at < ?1) \
                   OR EXISTS (SELECT 1 FROM event WHERE at < ?1) OR EXISTS (SELECT 1 FROM block WHERE at < ?1)";
     if !connection.query_row(oldest, [cutoff], |row| row.get::<_, bool>(0))? {
@@ -90,7 +91,7 @@ fn drop_before(connection: &mut Connection, cutoff: i64) -> Result<()> {
     transaction.execute("UPDATE job SET kept = ?1 WHERE kept < ?1", [cutoff])?;
     transaction.execute("DELETE FROM node WHERE at < ?1", [cutoff])?;
     transaction.execute("DELETE FROM event WHERE at < ?1", [cutoff])?;
-    drop_blocks(&transaction, cutoff)?;
+    delete_blocks(&transaction, cutoff)?;
     transaction.execute(
         "DELETE FROM word WHERE number NOT IN (SELECT text FROM moment WHERE text IS NOT NULL UNION SELECT hold FROM moment \
          WHERE hold IS NOT NULL UNION SELECT text FROM fresh WHERE text IS NOT NULL UNION SELECT hold FROM fresh WHERE hold IS NOT NULL)",
@@ -99,9 +100,9 @@ fn drop_before(connection: &mut Connection, cutoff: i64) -> Result<()> {
     transaction.commit()
 }
 
-/// Thins some jobs' samples before `cutoff`; `true` = others wait.
+/// Thins the samples before `cutoff` of some jobs; `true` = there are more jobs.
 fn thin(connection: &mut Connection, cutoff: i64) -> Result<bool> {
-    // An hour at least, so that a job that lives for days is not gone through again and again.
+    // At least one hour per step, so that a job that runs for days is not processed repeatedly.
     let due = "SELECT number, MAX(thinned, first) - first, MIN(?1, last + 1) - first FROM job \
                WHERE thinned <= last AND MAX(thinned, first) + 3600000 < ?1 ORDER BY number LIMIT ?2";
     let limit = i64::try_from(THINNED_AT_ONCE).unwrap_or(i64::MAX);

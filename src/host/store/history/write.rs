@@ -1,4 +1,5 @@
-//! Writing: a batch in one transaction; samples first in the order of time, later sorted job by job. Imports: model, rusqlite.
+//! Writing the history: each batch in one transaction; samples are first appended in order of time, later sorted by job. Imports: model,
+//! rusqlite.
 
 use super::blocks::write_block;
 use super::codes::{self, packed, stored};
@@ -7,23 +8,23 @@ use crate::model::{BlockRecord, Event, JobRecord, NodeSample, Sample};
 use rusqlite::{Connection, OptionalExtension, Result, params};
 use std::collections::BTreeMap;
 
-/// Texts are cut there.
+/// Maximum length of a text in bytes; longer ones are truncated.
 const TEXT_LONGEST: usize = 300;
-/// Words remembered between batches.
+/// Maximum number of words cached between batches.
 const WORDS_KEPT: usize = 1024;
 
-/// What is written at once.
+/// The records of one transaction.
 #[derive(Clone, Debug, Default)]
 pub struct HistoryBatch {
-    /// New jobs, and those of which something changed, by number.
+    /// New and changed jobs, by number.
     pub jobs: BTreeMap<u64, JobRecord>,
-    /// In the order of time.
+    /// Samples in order of time.
     pub samples: Vec<Sample>,
-    /// In the order of time.
+    /// Readings of the node in order of time.
     pub node: Vec<NodeSample>,
-    /// Blocks of time that are over.
+    /// Completed blocks of the holdback experiment.
     pub blocks: Vec<BlockRecord>,
-    /// In order; their sequences are not kept.
+    /// Events in order; their sequence numbers are not stored.
     pub events: Vec<Event>,
 }
 
@@ -36,19 +37,19 @@ impl HistoryBatch {
 }
 
 impl HistoryStore {
-    /// Writes all of it or nothing.
+    /// Writes the whole batch, or nothing.
     pub fn write(&mut self, batch: &HistoryBatch) -> std::result::Result<(), StoreError> {
         let mut words = std::mem::take(&mut self.words);
         if words.len() > WORDS_KEPT {
             words.clear();
         }
         let written = write_all(&mut self.connection, batch, &mut words);
-        // After a rollback the numbers of new words are void.
+        // After a rollback the numbers of new words are invalid.
         self.words = if written.is_ok() { words } else { BTreeMap::new() };
         written.map_err(|error| self.error("write the history", error))
     }
 
-    /// Sorts the samples that arrived since the last time in with those of their jobs.
+    /// Moves the samples that arrived since the last call into the table sorted by job.
     pub fn settle(&mut self) -> std::result::Result<(), StoreError> {
         let settle = |connection: &mut Connection| {
             let transaction = connection.transaction()?;
@@ -70,7 +71,7 @@ fn write_all(connection: &mut Connection, batch: &HistoryBatch, words: &mut BTre
             .prepare_cached("SELECT first FROM job WHERE number = ?1")?
             .query_row([stored(sample.job)], |row| row.get::<_, i64>(0))
             .optional()?;
-        // A job that was trimmed meanwhile has no samples either.
+        // A job that has been trimmed meanwhile gets no further samples.
         if let Some(first) = first {
             write_sample(&transaction, sample, first, words)?;
         }

@@ -1,4 +1,4 @@
-//! One open log file and how far it has been read.
+//! One open log file with its read position.
 
 use crate::host::tail::source::Position;
 use std::fs::{File, Metadata};
@@ -6,15 +6,15 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::SystemTime;
 
-/// A line's beginning is looked for no further back.
+/// Maximum distance to search back for the beginning of a line, in bytes.
 const LINE_AT_MOST: u64 = 64 * 1024;
 
-/// Which file it is, also after it was deleted and its number given to another.
+/// Identifies a file even after it was deleted and its inode number reused.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Identity {
     device: u64,
     inode: u64,
-    /// Not every file system knows it.
+    /// Not supported by every file system.
     born: Option<SystemTime>,
 }
 
@@ -29,17 +29,17 @@ pub(super) struct Open {
     pub(super) file: File,
     pub(super) identity: Identity,
     pub(super) offset: u64,
-    /// The bytes just before the offset, to notice that the file was cut and has grown past the offset again.
+    /// The bytes before the offset, to detect that the file was truncated and has grown past the offset again.
     pub(super) remembered: Vec<u8>,
 }
 
 impl Open {
-    /// The same file, to be read from `offset`.
+    /// Returns the same file with a read offset of `offset`.
     pub(super) fn at(self, offset: u64) -> Open {
         Open { offset, ..self }
     }
 
-    /// Where the line around `offset` begins: what was read of an unfinished line before a restart was not understood by anybody.
+    /// Returns the start of the line around `offset`: a line that was incomplete before a restart has not been parsed.
     pub(super) fn line_beginning(&self, offset: u64) -> u64 {
         let from = offset.saturating_sub(LINE_AT_MOST);
         let mut before = vec![0; (offset - from) as usize];
@@ -64,11 +64,11 @@ impl Open {
         Ok(Open { identity: Identity::of(&meta), offset, remembered: Vec::new(), file })
     }
 
-    /// Whether it is the file of a stored position.
+    /// Whether this is the file of a stored position.
     pub(super) fn is_at(&self, position: Position) -> bool {
         let own = self.position();
-        let is_as_old = own.born_ns == 0 || position.born_ns == 0 || own.born_ns == position.born_ns;
-        (own.device, own.inode) == (position.device, position.inode) && is_as_old
+        let same_birth = own.born_ns == 0 || position.born_ns == 0 || own.born_ns == position.born_ns;
+        (own.device, own.inode) == (position.device, position.inode) && same_birth
     }
 
     pub(super) fn position(&self) -> Position {
@@ -78,7 +78,7 @@ impl Open {
         Position { device, inode, born_ns, offset: self.offset }
     }
 
-    /// Whether it is this file, whose number nobody else can get while it is open.
+    /// Whether `meta` belongs to this file, whose inode number cannot be reused while it is open.
     pub(super) fn is(&self, meta: &Metadata) -> bool {
         (self.identity.device, self.identity.inode) == (meta.dev(), meta.ino())
     }

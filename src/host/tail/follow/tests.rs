@@ -1,4 +1,4 @@
-//! A log under random hands: whatever is appended, rotated and cut comes out once and in order.
+//! A log under random operations: all data that is appended, rotated or truncated is read once and in order.
 
 use super::*;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const KEPT: u32 = 3;
 
-/// A writer that does what engines, loggers and logrotate do, and the text that a reader should get.
+/// Writes, rotates and truncates as engines, loggers and logrotate do, and keeps the expected text.
 struct Writer {
     dir: TempDir,
     expected: Vec<u8>,
@@ -36,7 +36,7 @@ impl Writer {
         Followed::new(Source::Host(self.log()), start)
     }
 
-    /// Each text is unlike every other, so that a repetition or a gap shows.
+    /// Each text is unique, so that a repetition or a gap is detected.
     fn append(&mut self, padding: usize, ends_line: bool) {
         self.serial += 1;
         let text = format!("{} {}{}", self.serial, "x".repeat(padding), if ends_line { "\n" } else { "" });
@@ -52,7 +52,7 @@ impl Writer {
         fs::write(self.log(), "").unwrap();
     }
 
-    fn cut(&mut self) {
+    fn truncate(&mut self) {
         if fs::metadata(self.log()).unwrap().len() == 0 {
             return;
         }
@@ -78,67 +78,67 @@ fn look_until_quiet(followed: &mut Followed, out: &mut Vec<u8>) {
 }
 
 #[derive(Clone, Debug)]
-enum Deed {
+enum Action {
     Append {
         padding: usize,
         ends_line: bool,
     },
     Rotate,
-    /// Cut in place, after the reader has seen everything: what is cut away unseen is nobody's to read.
-    Cut,
+    /// Truncated in place after the reader has read everything: data that was truncated before cannot be read.
+    Truncate,
     Look,
     LookUntilQuiet,
     /// The daemon restarts with the stored position.
     Restart,
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
-        5 => (0_usize..200, any::<bool>()).prop_map(|(padding, ends_line)| Deed::Append { padding, ends_line }),
-        2 => Just(Deed::Rotate),
-        1 => Just(Deed::Cut),
-        4 => Just(Deed::Look),
-        1 => Just(Deed::LookUntilQuiet),
-        1 => Just(Deed::Restart),
+        5 => (0_usize..200, any::<bool>()).prop_map(|(padding, ends_line)| Action::Append { padding, ends_line }),
+        2 => Just(Action::Rotate),
+        1 => Just(Action::Truncate),
+        4 => Just(Action::Look),
+        1 => Just(Action::LookUntilQuiet),
+        1 => Just(Action::Restart),
     ]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
-    fn every_byte_comes_once_and_in_order(deeds in prop::collection::vec(deed(), 1..60)) {
+    fn every_byte_is_read_once_and_in_order(actions in prop::collection::vec(action(), 1..60)) {
         let mut writer = Writer::new();
         let mut followed = writer.follow(Start::Beginning);
         let mut out = Vec::new();
         look(&mut followed, &mut out);
         let mut rotations_unseen = 0;
-        for deed in deeds {
-            match deed {
-                Deed::Append { padding, ends_line } => writer.append(padding, ends_line),
-                // More rotations than files are kept lose bytes, whoever reads.
-                Deed::Rotate if rotations_unseen + 1 < KEPT => {
+        for action in actions {
+            match action {
+                Action::Append { padding, ends_line } => writer.append(padding, ends_line),
+                // More rotations than files kept lose bytes for every reader.
+                Action::Rotate if rotations_unseen + 1 < KEPT => {
                     rotations_unseen += 1;
                     writer.rotate();
-                    // A file's time of writing has the kernel's tick, a few milliseconds.
+                    // Modification times have the resolution of the kernel's tick, a few milliseconds.
                     std::thread::sleep(std::time::Duration::from_millis(5));
                 }
-                Deed::Rotate => {}
-                Deed::Cut => {
+                Action::Rotate => {}
+                Action::Truncate => {
                     look_until_quiet(&mut followed, &mut out);
                     rotations_unseen = 0;
-                    writer.cut();
-                    // Seen at once, or as soon as something else stands there.
+                    writer.truncate();
+                    // Noticed at once, or as soon as other data has been written.
                     look(&mut followed, &mut out);
                 }
-                Deed::Look => { look(&mut followed, &mut out); }
-                Deed::LookUntilQuiet => {
+                Action::Look => { look(&mut followed, &mut out); }
+                Action::LookUntilQuiet => {
                     look_until_quiet(&mut followed, &mut out);
                     rotations_unseen = 0;
                 }
-                Deed::Restart => {
+                Action::Restart => {
                     look_until_quiet(&mut followed, &mut out);
                     rotations_unseen = 0;
-                    // An unfinished line is read again as a whole: nobody has understood it yet.
+                    // An incomplete line is read again as a whole, because it has not been parsed yet.
                     let in_file = fs::read(writer.log()).unwrap();
                     let unfinished = in_file.len() - in_file.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
                     out.truncate(out.len() - unfinished);
@@ -152,13 +152,13 @@ proptest! {
 }
 
 #[test]
-fn a_log_that_was_cut_and_has_outgrown_the_old_offset_is_read_from_its_beginning() {
+fn a_truncated_log_that_has_outgrown_the_old_offset_is_read_from_its_beginning() {
     let mut writer = Writer::new();
     let mut followed = writer.follow(Start::Beginning);
     let mut out = Vec::new();
     writer.append(20, true);
     look_until_quiet(&mut followed, &mut out);
-    writer.cut();
+    writer.truncate();
     writer.append(500, true);
     look_until_quiet(&mut followed, &mut out);
     assert_eq!(out, writer.expected);
@@ -166,7 +166,7 @@ fn a_log_that_was_cut_and_has_outgrown_the_old_offset_is_read_from_its_beginning
 }
 
 #[test]
-fn rotations_while_the_daemon_was_away_are_read_in_order() {
+fn rotations_while_the_daemon_was_down_are_read_in_order() {
     let mut writer = Writer::new();
     let mut before = writer.follow(Start::Beginning);
     let mut out = Vec::new();
@@ -185,17 +185,17 @@ fn rotations_while_the_daemon_was_away_are_read_in_order() {
 }
 
 #[test]
-fn a_file_that_is_younger_than_a_stored_position_is_read_from_its_beginning() {
+fn a_file_newer_than_a_stored_position_is_read_from_its_beginning() {
     let mut writer = Writer::new();
     let mut before = writer.follow(Start::Beginning);
     let mut read = Vec::new();
     writer.append(10, true);
     look_until_quiet(&mut before, &mut read);
     let position = before.position().unwrap();
-    assert!(position.born_ns > 0, "this file system says when a file was made");
+    assert!(position.born_ns > 0, "this file system supports creation times");
     drop(before);
     writer.append(10, true);
-    // Of a file that is gone and had the same number; of one whose birth nobody knew; of this one.
+    // A position in a deleted file with the same inode; a position without a creation time; a position in this file.
     for (born_ns, begins_at) in [(position.born_ns - 1, 0), (0, read.len()), (position.born_ns, read.len())] {
         let mut after = writer.follow(Start::At(Position { born_ns, ..position }));
         let mut out = Vec::new();
@@ -204,9 +204,9 @@ fn a_file_that_is_younger_than_a_stored_position_is_read_from_its_beginning() {
     }
 }
 
-/// File systems give a deleted file's number to the next one, and the time of writing has the grain of the kernel's tick.
+/// File systems reuse the inode number of a deleted file, and modification times have the resolution of the kernel's tick.
 #[test]
-fn a_file_with_the_number_of_one_that_was_read_and_deleted_is_read_too() {
+fn a_file_with_the_inode_of_a_deleted_file_is_read() {
     let number = |path: PathBuf| fs::metadata(path).unwrap().ino();
     let mut writer = Writer::new();
     let mut followed = writer.follow(Start::Beginning);
@@ -220,11 +220,11 @@ fn a_file_with_the_number_of_one_that_was_read_and_deleted_is_read_too() {
         look_until_quiet(&mut followed, &mut out);
     }
     std::thread::sleep(std::time::Duration::from_millis(20));
-    // At once, so that no other test's file takes the number.
+    // Immediately, so that the file of another test does not get the number.
     fs::remove_file(writer.rotated(2)).unwrap();
     writer.rotate();
     if number(writer.log()) != first {
-        eprintln!("not seen: the number went elsewhere");
+        eprintln!("not tested: another file got the inode");
         return;
     }
     writer.append(10, true);
@@ -237,7 +237,7 @@ fn a_file_with_the_number_of_one_that_was_read_and_deleted_is_read_too() {
 }
 
 #[test]
-fn a_log_that_appears_later_is_read_from_its_first_byte_whatever_the_start() {
+fn a_log_that_appears_later_is_read_from_its_first_byte_for_any_start() {
     let mut writer = Writer::new();
     fs::remove_file(writer.log()).unwrap();
     let mut followed = writer.follow(Start::End);
@@ -252,7 +252,7 @@ fn a_log_that_appears_later_is_read_from_its_first_byte_whatever_the_start() {
 }
 
 #[test]
-fn starting_at_the_end_of_an_unfinished_line_waits_for_the_next() {
+fn starting_at_the_end_within_a_line_waits_for_the_next_line() {
     let mut writer = Writer::new();
     writer.append(3, false);
     let mut followed = writer.follow(Start::End);
@@ -265,7 +265,7 @@ fn starting_at_the_end_of_an_unfinished_line_waits_for_the_next() {
 }
 
 #[test]
-fn a_tebibyte_of_nothing_is_skipped_at_once_and_counted() {
+fn a_hole_of_a_tebibyte_is_skipped_at_once_and_counted() {
     let writer = Writer::new();
     let log = fs::OpenOptions::new().write(true).open(writer.log()).unwrap();
     log.set_len(1 << 40).unwrap();
@@ -290,7 +290,7 @@ fn one_look_reads_no_more_than_its_budget() {
 }
 
 #[test]
-fn a_log_replaced_by_a_link_is_not_followed_there() {
+fn a_log_replaced_by_a_symbolic_link_is_not_followed() {
     let mut writer = Writer::new();
     writer.append(3, true);
     let mut followed = writer.follow(Start::Beginning);
@@ -303,7 +303,7 @@ fn a_log_replaced_by_a_link_is_not_followed_there() {
 }
 
 #[test]
-fn another_reader_goes_on_in_the_midst_of_a_line_also_when_the_file_was_rotated_meanwhile() {
+fn another_reader_resumes_within_a_line_even_after_a_rotation() {
     let mut writer = Writer::new();
     writer.append(3, true);
     writer.append(3, false);
