@@ -5,7 +5,7 @@ mod health;
 mod pages;
 mod submit;
 
-use super::commands::{again_and_again, give, show, tell};
+use super::commands::{post, print, render, repeat};
 use super::completion::{CLUSTER_JOB, NODE};
 use super::{Common, Repeat};
 use crate::api::client::{Client, segment};
@@ -120,14 +120,14 @@ pub async fn cluster(client: &Client, args: &ClusterArgs, screen: &Screen) -> Re
         Verb::Explain { job } => explain(client, job, screen).await,
         Verb::Submit(args) => submit::submit(client, args, screen).await,
         Verb::Move { job, node } => {
-            give(client, &format!("{}?node={}", jobs(job, "move"), segment(node)), screen).await
+            post(client, &format!("{}?node={}", jobs(job, "move"), segment(node)), screen).await
         }
         Verb::Drain { node, wait } => drain(client, node, &nodes(node, "drain"), *wait, screen).await,
-        Verb::Undrain { node } => give(client, &nodes(node, "undrain"), screen).await,
-        Verb::Pause { job } => give(client, &jobs(job, "pause"), screen).await,
-        Verb::Resume { job } => give(client, &jobs(job, "resume"), screen).await,
+        Verb::Undrain { node } => post(client, &nodes(node, "undrain"), screen).await,
+        Verb::Pause { job } => post(client, &jobs(job, "pause"), screen).await,
+        Verb::Resume { job } => post(client, &jobs(job, "resume"), screen).await,
         Verb::NodeIsOff { job, node } => {
-            give(client, &format!("{}?node={}", jobs(job, "node-is-off"), segment(node)), screen).await
+            post(client, &format!("{}?node={}", jobs(job, "node-is-off"), segment(node)), screen).await
         }
         Verb::Events { follow } => events(client, *follow, screen).await,
         Verb::History => history(client, screen).await,
@@ -153,15 +153,15 @@ async fn seen(client: &Client) -> Result<Cluster, Failure> {
 }
 
 async fn status(client: &Client, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
-    again_and_again(every, screen, async || show(screen, &seen(client).await?, |cluster| &cluster.jobs, pages::status))
+    repeat(every, screen, async || render(screen, &seen(client).await?, |cluster| &cluster.jobs, pages::status))
         .await
 }
 
 async fn queue(client: &Client, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
-    again_and_again(every, screen, async || {
+    repeat(every, screen, async || {
         let mut cluster = seen(client).await?;
         cluster.jobs.retain(|job| matches!(job.state.as_str(), "waiting" | "paused" | "refused"));
-        show(screen, &cluster.jobs, Vec::as_slice, |jobs, look| pages::queue(jobs, look))
+        render(screen, &cluster.jobs, Vec::as_slice, |jobs, look| pages::queue(jobs, look))
     })
     .await
 }
@@ -169,7 +169,7 @@ async fn queue(client: &Client, every: Option<Duration>, screen: &Screen) -> Res
 async fn history(client: &Client, screen: &Screen) -> Result<(), Failure> {
     let mut cluster = seen(client).await?;
     cluster.jobs.retain(|job| matches!(job.state.as_str(), "done" | "failed"));
-    let page = show(screen, &cluster.jobs, Vec::as_slice, |jobs, look| pages::ended(jobs, look))?;
+    let page = render(screen, &cluster.jobs, Vec::as_slice, |jobs, look| pages::ended(jobs, look))?;
     Ok(screen.print(&page)?)
 }
 
@@ -185,14 +185,14 @@ async fn explain(client: &Client, job: &str, screen: &Screen) -> Result<(), Fail
             "`flowctl cluster status` lists them",
         ));
     }
-    let page = show(screen, &meant, Vec::as_slice, |jobs, look| pages::explain(jobs, look))?;
+    let page = render(screen, &meant, Vec::as_slice, |jobs, look| pages::explain(jobs, look))?;
     Ok(screen.print(&page)?)
 }
 
 /// With `wait`, until no job is on the node or on its way away from it.
 async fn drain(client: &Client, node: &str, path: &str, wait: bool, screen: &Screen) -> Result<(), Failure> {
     let done = client.post(path).await?;
-    tell(screen, &done, &done.done)?;
+    print(screen, &done, &done.done)?;
     if !wait {
         return Ok(());
     }
@@ -212,7 +212,7 @@ async fn drain(client: &Client, node: &str, path: &str, wait: bool, screen: &Scr
             ));
         }
         if emptied.workers == 0 {
-            return tell(screen, &done, &format!("{node} is empty"));
+            return print(screen, &done, &format!("{node} is empty"));
         }
         if left_before != Some(emptied.workers) && !screen.is_json() {
             screen.print(&pages::left_on(&cluster, &emptied.name))?;
@@ -228,7 +228,7 @@ async fn events(client: &Client, follow: bool, screen: &Screen) -> Result<(), Fa
         // A coordinator that began again counts from 1.
         after = if told.events.is_empty() && after > 0 { newest(client).await?.min(after) } else { after };
         after = told.events.last().map_or(after, |event| event.number);
-        let page = show(screen, &told, |told| &told.events, |told, _| pages::events(&told.events))?;
+        let page = render(screen, &told, |told| &told.events, |told, _| pages::events(&told.events))?;
         if !told.events.is_empty() || !follow {
             screen.print(&page)?;
         }

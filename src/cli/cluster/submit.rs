@@ -4,7 +4,7 @@
 
 use crate::api::client::Client;
 use crate::api::wire::Submission;
-use crate::cli::commands::tell;
+use crate::cli::commands::print;
 use crate::config::{bytes as size, obeyable};
 use crate::model::time::{duration, utc};
 use crate::term::exit::{Exit, Failure};
@@ -149,5 +149,5 @@ pub(super) async fn submit(client: &Client, args: &SubmitArgs, screen: &Screen) 
         restarts: args.restarts,
     };
     let done = client.submit(&submission).await?;
-    tell(screen, &done, &done.done)
+    print(screen, &done, &done.done)
 }
