@@ -184,7 +184,7 @@ enum Verb {
     /// Write the manual pages into a folder, for packages
     #[command(name = "__manual", hide = true)]
     Manual {
-        /// The folder for `man1`, `man5`, `man7` and `man8`
+        /// The folder for `man1` and the other sections
         folder: PathBuf,
     },
 }
