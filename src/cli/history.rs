@@ -258,10 +258,7 @@ fn job_page(history: &JobHistory, every_ms: u64, look: &Look) -> String {
             "{}",
             look.paint(
                 Tone::Dim,
-                &format!(
-                    "one row per {}; -o jsonl prints all samples",
-                    text::duration(every_ms as f64 / 1000.0)
-                )
+                &format!("one row per {}; -o jsonl prints all samples", text::duration(every_ms as f64 / 1000.0))
             )
         );
     }

@@ -60,11 +60,8 @@ fn decision(instant: &JobSnapshot) -> Vec<(&'static str, String)> {
     }
     lines.extend(sample.list.as_ref().map(|list| ("list", list.clone())));
     if let (Some(share), Some(limit)) = (sample.share, sample.limit) {
-        let words = format!(
-            "{} of the node under full load; limit L = {}",
-            text::percent(share),
-            text::number_text(limit)
-        );
+        let words =
+            format!("{} of the node under full load; limit L = {}", text::percent(share), text::number_text(limit));
         lines.push(("share", words));
     }
     if let Some(decision) = sample.decision.as_ref().filter(|decision| !decision.numbers.is_empty()) {
@@ -77,8 +74,10 @@ fn decision(instant: &JobSnapshot) -> Vec<(&'static str, String)> {
         (None, Some(ended)) => format!("until its end at {}", when::clock(ended)),
         (None, None) => "on; this is the latest record".to_owned(),
     };
-    lines
-        .push(("recorded", format!("from {} {until}; changes within noise are not recorded", when::clock(sample.unix_ms))));
+    lines.push((
+        "recorded",
+        format!("from {} {until}; changes within noise are not recorded", when::clock(sample.unix_ms)),
+    ));
     lines
 }
 

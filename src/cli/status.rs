@@ -241,7 +241,8 @@ fn gpu_shares(parts: &[GpuUse]) -> Option<String> {
     match parts {
         [] => None,
         [_] | [_, _] | [_, _, _] => {
-            let each: Vec<String> = parts.iter().map(|part| format!("{} {}", part.place(), shown(part.share))).collect();
+            let each: Vec<String> =
+                parts.iter().map(|part| format!("{} {}", part.place(), shown(part.share))).collect();
             Some(each.join(", "))
         }
         many => {

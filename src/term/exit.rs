@@ -67,7 +67,11 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::new(Exit::Ok, "", ""),
-            _ => Failure::new(Exit::Failed, format!("cannot write the output: {error}"), "check the destination of the output"),
+            _ => Failure::new(
+                Exit::Failed,
+                format!("cannot write the output: {error}"),
+                "check the destination of the output",
+            ),
         }
     }
 }

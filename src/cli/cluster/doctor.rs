@@ -3,7 +3,7 @@
 //! Imports: coordinator, host, the API's client, health.
 
 use super::super::doctor::{Check, print};
-use super::super::flowcoord::USUAL_FILE;
+use super::super::flowcoord::DEFAULT_FILE;
 use super::health::{self, Answer};
 use crate::api::client::Client;
 use crate::api::wire::Cluster;
@@ -30,14 +30,14 @@ pub(super) struct DoctorArgs {
     /// The coordinator's configuration [default: /etc/flowcon/flowcoord.toml]
     #[arg(long, env = "FLOWCOORD_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The engine's socket, as unix:///var/run/docker.sock
+    /// The engine's socket, such as unix:///var/run/docker.sock
     #[arg(long, value_name = "ADDRESS")]
     engine: Option<String>,
 }
 
 /// Runs and prints all checks; fails if one of them failed.
 pub(super) async fn doctor(client: &Client, args: &DoctorArgs, screen: &Screen) -> Result<Exit, Failure> {
-    let file = args.config.clone().unwrap_or_else(|| USUAL_FILE.into());
+    let file = args.config.clone().unwrap_or_else(|| DEFAULT_FILE.into());
     let mut settings = Settings::load(&file, args.config.is_some())
         .map_err(|error| Failure::new(Exit::Usage, error.to_string(), "`flowcoord check-config` checks it"))?;
     settings.engine = args.engine.clone().or(settings.engine);

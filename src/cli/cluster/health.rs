@@ -12,7 +12,7 @@ use crate::term::text;
 const CLOCK_WARN_MS: u64 = 5_000;
 /// From this clock difference on, a failure. Swarm's certificates are valid from one hour before their creation.
 const CLOCK_FAIL_MS: u64 = 3_600_000;
-/// Remaining part of a certificate's validity. Swarm renews a certificate after half to four fifths of its validity.
+/// Below this remaining part of a certificate's validity, a warning. Swarm renews it after half to four fifths of its validity.
 const RENEWED_BEFORE: f64 = 0.1;
 
 const SYNCHRONIZE: &str = "synchronize the clocks of all nodes: `timedatectl set-ntp true`";
@@ -86,7 +86,11 @@ pub(super) fn certificate(loaded: &Result<Identity, CertificateError>, now: u64)
         return Check::fail(NAME, format!("{whose} has expired"), RENEW);
     }
     if let Err(error) = identity.server() {
-        return Check::fail(NAME, error.to_string(), "set the three files of one node, or none of them to use Swarm's own");
+        return Check::fail(
+            NAME,
+            error.to_string(),
+            "set the three files of one node, or none of them to use Swarm's own",
+        );
     }
     if ((until - now) as f64) < RENEWED_BEFORE * (until - from) as f64 {
         return Check::warn(NAME, format!("{whose} expires in {left}"), RENEW);
@@ -121,7 +125,8 @@ pub(super) fn agent(node: &str, is_up: bool, answer: &Answer) -> Vec<Check> {
     let mut checks = vec![match &*report.version == env!("CARGO_PKG_VERSION") {
         true => Check::ok(NAME, format!("{node} is reachable, version {}", report.version)),
         false => {
-            let found = format!("{node} runs version {}; this is version {}", report.version, env!("CARGO_PKG_VERSION"));
+            let found =
+                format!("{node} runs version {}; this is version {}", report.version, env!("CARGO_PKG_VERSION"));
             Check::warn(NAME, found, ONE_RELEASE)
         }
     }];

@@ -78,7 +78,9 @@ pub(super) fn permissions(socket: &Socket) -> Check {
             "the group flowcon does not exist, so only root has access",
             "`sudo groupadd --system flowcon`, then restart flowcond",
         ),
-        Socket { root: true, .. } => Check::ok(NAME, "root: full control; members of the group flowcon have read-only access"),
+        Socket { root: true, .. } => {
+            Check::ok(NAME, "root: full control; members of the group flowcon have read-only access")
+        }
         Socket { member: false, .. } => {
             Check::warn(NAME, "this user is not in the group flowcon and has no access", JOIN)
         }

@@ -43,9 +43,7 @@ fn jobs() -> Section {
     Section {
         heading: "JOBS",
         parts: vec![
-            paragraph(
-                "A worker is a service with 0 or 1 replicas. Submit one with flowctl or with docker:",
-            ),
+            paragraph("A worker is a service with 0 or 1 replicas. Submit one with flowctl or with docker:"),
             Part::Code(
                 "flowctl cluster submit --name resnet --image registry/train:1 --gpus 1 --checkpoint saved:/saved -- python train.py\n\
                  docker service create --name resnet --replicas 0 --restart-condition on-failure --restart-max-attempts 3 \\\n\
@@ -75,16 +73,16 @@ fn labels() -> Section {
                  Default: 2m with a checkpoint, else Swarm's 10s.",
             ),
             item("flowcon.movable=true|false", "Whether it may be moved. Default: true if it has a checkpoint."),
-            item("flowcon.gang=NAME", "The gang that this worker belongs to: all workers start together or not at all."),
+            item(
+                "flowcon.gang=NAME",
+                "The gang that this worker belongs to: all workers start together or not at all.",
+            ),
             item(
                 "flowcon.workers-min=N, flowcon.workers-max=N",
                 "The minimum and maximum number of workers of its gang. Set the minimum if the services are created one after another: \
                  without it, the services that exist are taken as the whole gang.",
             ),
-            item(
-                "flowcon.priority=1…100[/DECAY]",
-                "Its priority, and the part of it that is lost over time, 0 to 1.",
-            ),
+            item("flowcon.priority=1…100[/DECAY]", "Its priority, and the part of it that is lost over time, 0 to 1."),
             item(
                 "flowcon.deadline=DURATION|TIME",
                 "When it should end, with queue = \"deadlines\": a duration after its submission, or a time such as 2026-01-31T18:00Z.",

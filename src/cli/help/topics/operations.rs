@@ -57,7 +57,10 @@ fn undo() -> Section {
                 "`flowctl release JOB`: its original limits are restored, and it is left alone until `flowctl govern JOB`.",
             ),
             item("all jobs", "`flowctl restore`, or `systemctl stop flowcond`."),
-            item("after a crash", "`flowcond restore`, without a daemon. Under systemd it runs automatically (ExecStopPost)."),
+            item(
+                "after a crash",
+                "`flowcond restore`, without a daemon. Under systemd it runs automatically (ExecStopPost).",
+            ),
             item(
                 "everything",
                 "`apt purge flowcon` restores all limits and removes every file. `flowcon-*/install.sh --uninstall` leaves /etc/flowcon \
@@ -181,7 +184,10 @@ fn files() -> Section {
             item("/etc/flowcon/flowcond.toml, flowcond.d/*.toml", "The configuration: flowcond.toml(5)."),
             item("/var/lib/flowcon", "The journal of original limits, and the history. Root only."),
             item("/run/flowcon/flowcond.sock", "The API: HTTP and JSON, described at /openapi.json."),
-            item("/run/flowcon/flowcond-run.sock", "The socket where flowctl run registers commands; open to every user."),
+            item(
+                "/run/flowcon/flowcond-run.sock",
+                "The socket where flowctl run registers commands; open to every user.",
+            ),
         ],
     }
 }
