@@ -27,13 +27,13 @@ pub struct CheckLogArgs {
     /// Count each redrawn line once, in its final state
     #[arg(long)]
     pub final_only: bool,
-    /// The metric's name, as the label flowcon.metric
+    /// The metric's name, like the label flowcon.metric
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
-    /// `down` or `up`, as the label flowcon.direction
+    /// `down` or `up`, like the label flowcon.direction
     #[arg(long, value_name = "DIRECTION", value_parser = direction)]
     pub direction: Option<Direction>,
-    /// A regular expression with the group `value`, as the label flowcon.pattern
+    /// A regular expression with the group `value`, like the label flowcon.pattern
     #[arg(long, value_name = "REGEX")]
     pub pattern: Option<String>,
 }

@@ -95,7 +95,7 @@ fn known(instant: &JobSnapshot, sample: &Sample) -> Vec<(&'static str, String)> 
         Some(value) => {
             ("metric", format!("{} = {}", job.metric.as_deref().unwrap_or("value"), text::number_text(value)))
         }
-        None => ("metric", "no evaluation had been read".to_owned()),
+        None => ("metric", "none read yet".to_owned()),
     });
     if let Some(growth) = sample.growth {
         let threshold = instant.node.as_ref().map_or(0.0, |node| node.growth_threshold);

@@ -94,19 +94,19 @@ fn widths(columns: &[Column], rows: &[Vec<Cell>], page: Option<usize>) -> Vec<us
 
 fn line(columns: &[Column], cells: &[Cell], widths: &[usize], look: &Look) -> String {
     let mut line = String::new();
-    let mut behind = 0;
+    let mut pending = 0;
     for ((column, cell), width) in columns.iter().zip(cells).zip(widths) {
         let shown = text::fit(&cell.text, *width);
         let blank = width.saturating_sub(text::width(&shown));
-        let before = behind + if column.right { blank } else { 0 };
+        let before = pending + if column.right { blank } else { 0 };
         if !shown.is_empty() {
             line.push_str(&" ".repeat(before));
             line.push_str(&look.paint(cell.tone, &shown));
-            behind = 0;
+            pending = 0;
         } else {
-            behind = before;
+            pending = before;
         }
-        behind += GAP + if column.right { 0 } else { blank };
+        pending += GAP + if column.right { 0 } else { blank };
     }
     line.push('\n');
     line

@@ -75,15 +75,15 @@ pub(super) fn certificate(loaded: &Result<Identity, CertificateError>, now: u64)
         Err(error) => return Check::fail(NAME, error.to_string(), "`sudo flowctl cluster doctor` can read every file"),
     };
     let role = if identity.own.role == Role::Manager { "manager" } else { "worker" };
-    let whose = format!("of {role} {}", identity.own.node);
+    let owner = format!("of {role} {}", identity.own.node);
     let now = i64::try_from(now).unwrap_or(i64::MAX);
     let (from, until) = (identity.valid.start, identity.valid.end);
     let left = text::duration((until - now).max(0) as f64);
     if now < from {
-        return Check::fail(NAME, format!("{whose} is not valid yet"), SYNCHRONIZE);
+        return Check::fail(NAME, format!("{owner} is not valid yet"), SYNCHRONIZE);
     }
     if now >= until {
-        return Check::fail(NAME, format!("{whose} has expired"), RENEW);
+        return Check::fail(NAME, format!("{owner} has expired"), RENEW);
     }
     if let Err(error) = identity.server() {
         return Check::fail(
@@ -93,9 +93,9 @@ pub(super) fn certificate(loaded: &Result<Identity, CertificateError>, now: u64)
         );
     }
     if ((until - now) as f64) < RENEWED_BEFORE * (until - from) as f64 {
-        return Check::warn(NAME, format!("{whose} expires in {left}"), RENEW);
+        return Check::warn(NAME, format!("{owner} expires in {left}"), RENEW);
     }
-    Check::ok(NAME, format!("{whose}, valid for {left}"))
+    Check::ok(NAME, format!("{owner}, valid for {left}"))
 }
 
 /// Checks the agent of a worker, whose certificate may not query agents.
@@ -112,14 +112,14 @@ pub(super) fn agent(node: &str, is_up: bool, answer: &Answer) -> Vec<Check> {
     let report = match &answer.report {
         Ok(report) => report,
         Err(_) if !is_up => {
-            let mend = format!("bring it back, or remove it if it is off for good: `docker node rm {node}`");
-            return vec![Check::fail(NAME, format!("{node} is down, according to Swarm"), mend)];
+            let fix = format!("bring it back, or remove it if it is off for good: `docker node rm {node}`");
+            return vec![Check::fail(NAME, format!("{node} is down, according to Swarm"), fix)];
         }
         Err(error) => {
-            let mend = format!(
+            let fix = format!(
                 "on {node}: `systemctl start flowcoord-agent`; its log shows why it does not listen; open the port for the managers"
             );
-            return vec![Check::fail(NAME, format!("{node}: {error}"), mend)];
+            return vec![Check::fail(NAME, format!("{node}: {error}"), fix)];
         }
     };
     let mut checks = vec![match &*report.version == env!("CARGO_PKG_VERSION") {
@@ -198,7 +198,7 @@ mod tests {
     fn an_unreachable_agent_and_a_node_that_is_down_are_different_failures() {
         let unreachable = || answer(Err("cannot be asked: connection refused".to_owned()));
         let up = agent("node-2", true, &unreachable());
-        assert!(up[0].found.contains("refused") && up[0].mend.as_ref().expect("a way").contains("on node-2"));
+        assert!(up[0].found.contains("refused") && up[0].fix.as_ref().expect("a way").contains("on node-2"));
         assert!(agent("node-2", false, &unreachable())[0].found.contains("is down"));
     }
 

@@ -40,7 +40,7 @@ enum Verb {
     /// Show why a job waits, why it was placed on its node, and the cost of its last move
     #[command(visible_aliases = ["describe", "inspect"])]
     Explain {
-        /// The service's name, its id, or the gang
+        /// Name or id of the service, or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
     },
@@ -48,16 +48,16 @@ enum Verb {
     Submit(Box<submit::SubmitArgs>),
     /// Move a job to another node
     Move {
-        /// The service's name, its id, or the gang
+        /// Name or id of the service, or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
-        /// Hostname or id
+        /// Hostname or id of the node
         #[arg(value_hint = NODE)]
         node: String,
     },
     /// Empty a node for maintenance: its jobs are moved away, and it gets no new ones
     Drain {
-        /// Hostname or id
+        /// Hostname or id of the node
         #[arg(value_hint = NODE)]
         node: String,
         /// Wait until no job is left on the node
@@ -66,28 +66,28 @@ enum Verb {
     },
     /// Allow jobs on a drained node again
     Undrain {
-        /// Hostname or id
+        /// Hostname or id of the node
         #[arg(value_hint = NODE)]
         node: String,
     },
     /// Stop a job until it is resumed; it saves its state first
     Pause {
-        /// The service's name, its id, or the gang
+        /// Name or id of the service, or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
     },
     /// Resume a job that was paused or given up
     Resume {
-        /// The service's name, its id, or the gang
+        /// Name or id of the service, or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
     },
     /// Declare a node switched off for good, so that its job may start elsewhere
     NodeIsOff {
-        /// The service's name, its id, or the gang
+        /// Name or id of the service, or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
-        /// Hostname or id
+        /// Hostname or id of the node
         #[arg(value_hint = NODE)]
         node: String,
     },

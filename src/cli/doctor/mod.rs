@@ -39,21 +39,21 @@ pub(in crate::cli) struct Check {
     pub(in crate::cli) name: &'static str,
     pub(in crate::cli) verdict: Verdict,
     pub(in crate::cli) found: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::cli) mend: Option<String>,
+    #[serde(rename = "mend", skip_serializing_if = "Option::is_none")]
+    pub(in crate::cli) fix: Option<String>,
 }
 
 impl Check {
     pub(in crate::cli) fn ok(name: &'static str, found: impl Into<String>) -> Check {
-        Check { name, verdict: Verdict::Ok, found: found.into(), mend: None }
+        Check { name, verdict: Verdict::Ok, found: found.into(), fix: None }
     }
 
-    pub(in crate::cli) fn warn(name: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Check {
-        Check { name, verdict: Verdict::Warn, found: found.into(), mend: Some(mend.into()) }
+    pub(in crate::cli) fn warn(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Check {
+        Check { name, verdict: Verdict::Warn, found: found.into(), fix: Some(fix.into()) }
     }
 
-    pub(in crate::cli) fn fail(name: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Check {
-        Check { name, verdict: Verdict::Fail, found: found.into(), mend: Some(mend.into()) }
+    pub(in crate::cli) fn fail(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Check {
+        Check { name, verdict: Verdict::Fail, found: found.into(), fix: Some(fix.into()) }
     }
 }
 
@@ -92,9 +92,9 @@ fn page(checks: &[Check], look: &Look) -> String {
         let found = look.wrapped(&clean(&check.found), INDENT);
         // Writing to a string cannot fail.
         let _ = writeln!(page, "{}  {:<13}{found}", look.paint(tone, word), check.name);
-        if let Some(mend) = &check.mend {
-            let mend = look.wrapped(&clean(mend), INDENT + 3);
-            let _ = writeln!(page, "{}{} {mend}", " ".repeat(INDENT), look.paint(Tone::Accent, "→ "));
+        if let Some(fix) = &check.fix {
+            let fix = look.wrapped(&clean(fix), INDENT + 3);
+            let _ = writeln!(page, "{}{} {fix}", " ".repeat(INDENT), look.paint(Tone::Accent, "→ "));
         }
     }
     let _ = writeln!(page, "\n{}", summary(checks));

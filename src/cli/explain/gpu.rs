@@ -17,11 +17,11 @@ pub(super) fn limited_by(container: &Container, explanation: &Explanation) -> Op
 /// `45% of its time, 3.2G of its memory, by 2 processes (GPU-5d…)`.
 pub(super) fn used(part: &GpuUse) -> String {
     let share = part.share.map_or_else(
-        || "an unknown part of its time".to_owned(),
+        || "an unknown share of its time".to_owned(),
         |share| format!("{} of its time", text::percent(share)),
     );
     let memory = part.memory_bytes.map_or_else(
-        || "an unknown part of its memory".to_owned(),
+        || "an unknown share of its memory".to_owned(),
         |bytes| format!("{} of its memory", text::bytes(bytes)),
     );
     let processes = if part.processes == 1 { "1 process".to_owned() } else { format!("{} processes", part.processes) };

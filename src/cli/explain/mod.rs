@@ -234,7 +234,7 @@ fn reading(page: &mut Page<'_>, container: &Container, explanation: &Explanation
     if let Some(progress) = &container.progress {
         let of = text::of_total(progress.total, progress.claimed_total);
         let rate =
-            progress.units_per_s.map_or_else(String::new, |rate| format!(", {} a second", text::number_text(rate)));
+            progress.units_per_s.map_or_else(String::new, |rate| format!(", {} per second", text::number_text(rate)));
         page.line("progress", &format!("{} {}{of}{rate}", progress.unit, text::value(progress.current)));
         if let Some(remaining) = &progress.remaining_s {
             page.line("remaining", &span(remaining));

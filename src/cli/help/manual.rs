@@ -60,7 +60,7 @@ fn save(folder: &Path, name: &str, section: &str, text: &[u8]) -> io::Result<()>
     fs::write(folder.join(format!("{name}.{section}")), text)
 }
 
-fn begin(name: &str, section: &str, about: &str) -> Roff {
+fn start_page(name: &str, section: &str, about: &str) -> Roff {
     let mut page = Roff::new();
     let source = concat!("flowcon ", env!("CARGO_PKG_VERSION"));
     page.control("TH", [name.to_uppercase().as_str(), section, "", source, "flowcon"]);
@@ -79,7 +79,7 @@ fn see_also(but: &str) -> Roff {
 
 fn prose(topic: &Topic) -> Vec<u8> {
     let name = format!("flowcon-{}", topic.name);
-    let mut page = begin(&name, "7", topic.about);
+    let mut page = start_page(&name, "7", topic.about);
     for section in &topic.sections {
         page.control("SH", [section.heading]);
         for part in &section.parts {
@@ -98,7 +98,7 @@ fn prose(topic: &Topic) -> Vec<u8> {
 
 fn configuration() -> Vec<u8> {
     let default = Settings::default();
-    let mut page = begin("flowcond.toml", "5", "the configuration of flowcond");
+    let mut page = start_page("flowcond.toml", "5", "the configuration of flowcond");
     page.control("SH", ["FILES"]);
     page.text([roman(
         "/etc/flowcon/flowcond.toml, then /etc/flowcon/flowcond.d/*.toml in the order of their names, then environment variables \

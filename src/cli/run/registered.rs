@@ -33,7 +33,7 @@ struct Command {
 /// Registers process `pid` with the daemon at `socket`. If no daemon is running, the command starts nevertheless.
 ///
 /// # Errors
-/// [`ScopeError::Refused`].
+/// The daemon rejected the registration: [`ScopeError::Refused`].
 pub(super) async fn begin(
     socket: &Path,
     registration: Registration,

@@ -81,7 +81,7 @@ pub(in crate::cli::doctor) fn log_driver(info: &EngineInfo) -> Check {
         ),
         other => Check::warn(
             NAME,
-            format!("driver {other}: readable only where the engine keeps a local copy (dual logging)"),
+            format!("driver {other}: readable only if the engine keeps a local copy (dual logging)"),
             "start jobs with `--log-driver json-file` if `docker logs JOB` shows nothing",
         ),
     }
@@ -93,7 +93,7 @@ pub(in crate::cli::doctor) fn gpus(
     info: &EngineInfo,
 ) -> Check {
     const NAME: &str = "gpu";
-    const MEND: &str = "use CDI devices: `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`, then `--device nvidia.com/gpu=all` instead of `--gpus all`";
+    const FIX: &str = "use CDI devices: `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`, then `--device nvidia.com/gpu=all` instead of `--gpus all`";
     match hooked {
         Err(error) => Check::warn(NAME, format!("cannot inspect the containers: {error}"), "run `sudo flowctl doctor`"),
         Ok(names) if !names.is_empty() => Check::warn(
@@ -104,7 +104,7 @@ pub(in crate::cli::doctor) fn gpus(
                 text::count(names.len(), "job"),
                 names.join(", ")
             ),
-            MEND,
+            FIX,
         ),
         Ok(_) if nvidia && info.cgroup_driver == "systemd" => Check::ok(
             NAME,
@@ -154,6 +154,6 @@ mod tests {
     fn a_job_that_uses_the_legacy_hook_is_named() {
         let check = gpus(true, &Ok(vec!["bert".to_owned()]), &docker("28.0", "systemd", "json-file"));
         assert_eq!(check.verdict, Verdict::Warn);
-        assert!(check.found.contains("bert") && check.mend.is_some_and(|mend| mend.contains("cdi")));
+        assert!(check.found.contains("bert") && check.fix.is_some_and(|fix| fix.contains("cdi")));
     }
 }

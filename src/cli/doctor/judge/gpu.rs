@@ -115,7 +115,7 @@ mod tests {
     fn a_library_that_works_only_outside_the_daemon_points_to_its_unit() {
         let check = judged(&status(Vec::new()), true, Some(Ok(()))).unwrap();
         assert_eq!(check.verdict, Verdict::Warn);
-        assert!(check.mend.unwrap().contains("drop-in"));
+        assert!(check.fix.unwrap().contains("drop-in"));
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub(in crate::cli::doctor) fn pressure(pressure: &Pressure) -> Check {
     Check::ok(NAME, known.join(", "))
 }
 
-/// The kernel's limits on watching files.
+/// The kernel's inotify limits.
 pub(in crate::cli::doctor) struct Inotify {
     pub(in crate::cli::doctor) watches: Option<u64>,
     pub(in crate::cli::doctor) instances: Option<u64>,
@@ -82,15 +82,15 @@ pub(in crate::cli::doctor) struct Inotify {
 
 pub(in crate::cli::doctor) fn inotify(limits: &Inotify) -> Check {
     const NAME: &str = "inotify";
-    const MEND: &str = "`printf 'fs.inotify.max_user_watches=65536\\nfs.inotify.max_user_instances=512\\n' | sudo tee /etc/sysctl.d/60-flowcon.conf && sudo sysctl --system`; until then logs are polled every second or two";
+    const FIX: &str = "`printf 'fs.inotify.max_user_watches=65536\\nfs.inotify.max_user_instances=512\\n' | sudo tee /etc/sysctl.d/60-flowcon.conf && sudo sysctl --system`; until then logs are polled every second or two";
     let shown = |limit: Option<u64>| limit.map_or_else(|| "?".to_owned(), |limit| limit.to_string());
     let found = format!("{} watches, {} instances per user", shown(limits.watches), shown(limits.instances));
     if let Some(error) = &limits.refused {
-        return Check::warn(NAME, format!("{found}; all are in use: {error}"), MEND);
+        return Check::warn(NAME, format!("{found}; all are in use: {error}"), FIX);
     }
     let few = limits.watches.is_some_and(|watches| watches < WATCHES_AT_LEAST)
         || limits.instances.is_some_and(|instances| instances < INSTANCES_AT_LEAST);
-    if few { Check::warn(NAME, format!("{found}: too few"), MEND) } else { Check::ok(NAME, found) }
+    if few { Check::warn(NAME, format!("{found}: too few"), FIX) } else { Check::ok(NAME, found) }
 }
 
 #[cfg(test)]

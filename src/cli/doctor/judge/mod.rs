@@ -162,6 +162,6 @@ mod tests {
         assert_eq!(permissions(&asks(false, true, false, true)).verdict, Verdict::Warn);
         assert_eq!(permissions(&asks(false, true, true, true)).verdict, Verdict::Fail);
         assert_eq!(permissions(&asks(true, true, false, false)).verdict, Verdict::Ok);
-        assert!(permissions(&asks(false, false, false, true)).mend.is_some_and(|mend| mend.contains("groupadd")));
+        assert!(permissions(&asks(false, false, false, true)).fix.is_some_and(|fix| fix.contains("groupadd")));
     }
 }

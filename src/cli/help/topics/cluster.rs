@@ -6,11 +6,11 @@ pub(super) fn cluster() -> Topic {
     Topic {
         name: "cluster",
         about: "several machines on Docker Swarm: submit, place, move, drain, and lost nodes",
-        sections: vec![begin(), jobs(), labels(), queue(), moves(), loss(), rented(), never(), agents()],
+        sections: vec![getting_started(), jobs(), labels(), queue(), moves(), loss(), rented(), never(), agents()],
     }
 }
 
-fn begin() -> Section {
+fn getting_started() -> Section {
     Section {
         heading: "GETTING STARTED",
         parts: vec![

@@ -103,12 +103,12 @@ fn troubleshooting() -> Section {
                  flowcon.min-share guarantees a share permanently.",
             ),
             item(
-                "left alone: set by somebody else",
+                "left alone: changed by another program",
                 "Another program changed a limit; flowcon keeps that value. `flowctl govern JOB` accepts it as the original and governs the job \
                  again.",
             ),
             item(
-                "the system takes our limits back again and again",
+                "the system keeps reverting our limits",
                 "Another program writes the same limits: a second governor, or a unit with its own CPUWeight. flowcon waits longer before each \
                  retry. Find that program, or exclude the container by removing the label.",
             ),
