@@ -37,9 +37,9 @@ fn an_adopted_container_is_governed_over_every_restart_until_it_is_disowned() {
     assert!(told.contains("flat is adopted") && told.contains("flowctl disown flat"), "{told}");
     let job = daemon.job("flat").expect("it is governed as soon as that is told");
     assert_eq!(job["adopted"]["labels"]["flowcon.metric"], "loss", "{job:#?}");
-    assert!(daemon.told(&["status"]).contains("adopted, without the label: flat"));
+    assert!(daemon.told(&["status"]).contains("adopted without the label: flat"));
     let page = daemon.told(&["explain", "flat"]).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(page.contains("with flowcon.metric=loss; ends: `flowctl disown"), "{page}");
+    assert!(page.contains("with flowcon.metric=loss; undo: `flowctl disown"), "{page}");
     limited(&engine, &flat);
 
     daemon.end("KILL");

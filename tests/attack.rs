@@ -431,7 +431,7 @@ fn noise_at_the_door_and_in_the_log_costs_the_daemon_little_and_others_nothing()
         let asked = Instant::now();
         let out = arena.flowctl(&["run", "--", "true"]).output().unwrap();
         assert!(out.status.success(), "{:?} {}", out.status, said(&out));
-        assert!(!said(&out).contains("not managed"), "{}", said(&out));
+        assert!(!said(&out).contains("not governed"), "{}", said(&out));
         slowest = slowest.max(asked.elapsed());
         std::thread::sleep(Duration::from_secs(1));
     }

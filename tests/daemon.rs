@@ -105,7 +105,7 @@ fn a_killed_daemon_leaves_a_journal_from_which_every_original_comes_back() {
     journal.execute("INSERT INTO written VALUES (?1, 'cpu-weight', 1234)", [&b]).unwrap();
     drop(journal);
     let said = daemon.restore();
-    assert!(said.contains("flat: original limits are back"), "{said}");
+    assert!(said.contains("flat: original limits restored"), "{said}");
     if Engine::is_cgroup_v1() {
         assert_eq!(shares(&b), "777");
     }

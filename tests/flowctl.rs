@@ -22,7 +22,7 @@ fn page(served: &Served, arguments: &[&str]) -> String {
         .expect("UTF-8")
         .replace(&hostname, "gpu-box")
         .lines()
-        .filter(|line| !line.contains("last looked"))
+        .filter(|line| !line.contains("last updated this"))
         .map(|line| format!("{line}\n"))
         .collect()
 }

@@ -195,7 +195,7 @@ fn on_a_divided_gpu_each_job_has_its_instance() {
     assert!(wide.contains("1:0 ?") && wide.contains("1:2 ?"), "{wide}");
     let explained = unwrapped(&daemon.told(&["explain", &second.name]));
     assert!(
-        explained.contains("an unknown part of its time, 2.0M of its memory, by 1 process (MIG-two)"),
+        explained.contains("an unknown share of its time, 2.0M of its memory, by 1 process (MIG-two)"),
         "{explained}"
     );
 }

@@ -149,7 +149,7 @@ fn output_and_exit_code_are_the_commands_and_nothing_is_left() {
     assert_eq!(out.status.code(), Some(7));
     let errors = text(&out.stderr);
     let (said, err) = errors.split_once('\n').expect("two lines");
-    assert!(said.contains("no flowcond answers") && said.contains("not managed until"), "{said}");
+    assert!(said.contains("no flowcond answers") && said.contains("not governed until"), "{said}");
     assert_eq!(err, "err\n");
     let stdout = text(&out.stdout);
     assert!(stdout.starts_with("out\n"), "{stdout}");

@@ -158,7 +158,7 @@ fn a_node_that_is_cut_off_keeps_its_job_and_nobody_else_gets_it() {
     assert!(is_content, "{checks:#?}");
     assert_eq!(names, ["swarm", "coordinator", "certificate", "agent", "agent", "agent"]);
     let (_, of_a_worker) = swarm.doctor(2);
-    assert_eq!(of_a_worker.last().map(|check| &check["found"]), Some(&"answers here, to managers only".into()));
+    assert_eq!(of_a_worker.last().map(|check| &check["found"]), Some(&"running here; replies only to managers".into()));
     let placed = swarm.wait("train", "running", |job| job["state"] == "running");
     let mut node = placed["node"].as_str().unwrap().to_owned();
     if node == "node-1" {

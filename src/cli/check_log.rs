@@ -1,4 +1,4 @@
-//! `flowctl check-log`: how a log is understood, so that a user can check before labelling. Imports: model, progress, the API's client.
+//! `flowctl check-log`: shows how a log is parsed. Imports: model, progress, the API's client.
 
 use super::job_log;
 use crate::api::client::Client;
@@ -14,26 +14,26 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Second-best readings shown.
+/// Maximum number of other candidates shown.
 const OTHERS_SHOWN: usize = 6;
 
-/// Which log, and how to show it.
+/// Arguments of `flowctl check-log`.
 #[derive(Args, Clone, Debug, Default)]
 pub struct CheckLogArgs {
     /// A log, a file of metrics, a directory with such a file or TensorBoard events, `-` for standard input; or the name or
     /// id of a governed job
     #[arg(value_name = "FILE|JOB")]
     pub log: String,
-    /// Count each redrawn line once, as it stood in the end
+    /// Count each redrawn line once, in its final state
     #[arg(long)]
     pub final_only: bool,
-    /// The metric's name, as the label flowcon.metric
+    /// The metric's name, like the label flowcon.metric
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
-    /// `down` or `up`, as the label flowcon.direction
+    /// `down` or `up`, like the label flowcon.direction
     #[arg(long, value_name = "DIRECTION", value_parser = direction)]
     pub direction: Option<Direction>,
-    /// A regular expression with the group `value`, as the label flowcon.pattern
+    /// A regular expression with the group `value`, like the label flowcon.pattern
     #[arg(long, value_name = "REGEX")]
     pub pattern: Option<String>,
 }
@@ -42,11 +42,11 @@ fn direction(text: &str) -> Result<Direction, String> {
     match text {
         "down" => Ok(Direction::Down),
         "up" => Ok(Direction::Up),
-        other => Err(format!("{other} is neither down nor up")),
+        other => Err(format!("`{other}` is neither down nor up")),
     }
 }
 
-/// Reads the log and prints what was understood.
+/// Parses the log and prints the result.
 ///
 /// # Errors
 /// The log could not be found or read, or the output could not be written.
@@ -63,7 +63,7 @@ pub fn run(args: &CheckLogArgs, client: &Client, format: Format) -> Result<(), F
     Ok(written.and_then(|()| out.flush())?)
 }
 
-/// What is a path, or exists as one, is a file; any other word is a job's name.
+/// Reads a file if the argument is a path or an existing file, or else the log of a job.
 fn read(args: &CheckLogArgs, client: &Client) -> Result<LogReading, Failure> {
     let path = Path::new(&args.log);
     if path == Path::new("-") {
@@ -87,12 +87,12 @@ fn read(args: &CheckLogArgs, client: &Client) -> Result<LogReading, Failure> {
     })
 }
 
-/// Whether an argument is a file's name rather than a job's.
+/// Whether an argument names a file rather than a job.
 pub(super) fn is_path(argument: &str) -> bool {
     argument == "-" || argument.contains('/') || Path::new(argument).exists()
 }
 
-/// Reads once, or twice where the choice came too late to keep all its values the first time.
+/// Reads the log once, or twice if the metric was chosen too late to keep all its values.
 fn surveyed(
     directives: &Directives,
     mut feed: impl FnMut(&mut Survey) -> Result<(), Failure>,
@@ -107,7 +107,7 @@ fn surveyed(
 }
 
 impl CheckLogArgs {
-    /// The labels, less what the command line says otherwise.
+    /// The labels, overridden by the command line.
     fn over(&self, labels: Directives) -> Directives {
         Directives {
             metric: self.metric.clone().or(labels.metric),
@@ -133,8 +133,8 @@ fn feed_file(survey: &mut Survey, path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The file itself; of a directory all TensorBoard event files in order (a run writes one after another), else the file of
-/// metrics that was written last.
+/// The file itself. For a directory, all TensorBoard event files in order (a run writes one after another), or else the most recent
+/// file of metrics.
 fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -163,7 +163,7 @@ fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
         .ok_or_else(|| io::Error::new(ErrorKind::NotFound, "no event files, CSV, JSON or logs in this directory"))
 }
 
-/// JSON has no NaN: such values are printed as words.
+/// JSON has no NaN and infinity: they are printed as strings.
 fn number(value: f64) -> Value {
     match value {
         v if v.is_nan() => json!("nan"),
@@ -191,7 +191,7 @@ fn unit_word(unit: ProgressUnit) -> &'static str {
     }
 }
 
-/// The wire shape of `flowctl check-log --json`, written by hand.
+/// Prints the JSON of `flowctl check-log --json`, a format written by hand.
 fn print_json(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
     let metric = json!(reading.metric);
     let direction = json!(direction_word(reading.direction.unwrap_or(Direction::Down)));
@@ -235,14 +235,14 @@ fn print_text(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
     print_others(reading, out)
 }
 
-/// The next best readings, each as the label that chooses it.
+/// Prints the other candidates, each with the label that selects it.
 fn print_others(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
     let others: Vec<&_> =
         reading.candidates.iter().skip(usize::from(reading.metric.is_some())).take(OTHERS_SHOWN).collect();
     if others.is_empty() {
         return Ok(());
     }
-    writeln!(out, "others      a label on the container chooses another reading:")?;
+    writeln!(out, "others      a label on the container selects another metric:")?;
     for other in others {
         let label = format!("{LABEL_PREFIX}metric={}", other.metric);
         writeln!(out, "            {label} ({} values, score {})", other.count, other.score)?;
@@ -255,9 +255,9 @@ fn print_metric(metric: &str, reading: &LogReading, out: &mut impl Write) -> io:
         Some(Direction::Up) => "larger is better",
         _ => "smaller is better",
     };
-    let sure = (reading.confidence * 100.0).round();
+    let confidence = (reading.confidence * 100.0).round();
     let unsure = if reading.confidence < 0.5 { "unsure, " } else { "" };
-    writeln!(out, "metric      {metric} ({better}; {unsure}{sure} % sure)")?;
+    writeln!(out, "metric      {metric} ({better}; {unsure}confidence {confidence} %)")?;
     if let (Some(first), Some(last)) = (reading.observations.first(), reading.observations.last()) {
         let count = reading.observations.len();
         writeln!(out, "values      {count}, from {} to {}", first.value, last.value)?;

@@ -1,4 +1,4 @@
-//! The commands that ask the daemon: fetch, show, and say what was done. Imports: the API's client, host's scopes, pages.
+//! The commands that query or control the daemon. Imports: the API's client, host's scopes, pages.
 
 use super::{explain, history, ps, status};
 use crate::api::client::{Client, ClientError, segment};
@@ -18,13 +18,13 @@ use std::time::Duration;
 
 const DAY_MS: u64 = 86_400_000;
 
-/// Which jobs a command is about.
+/// The jobs that a command applies to.
 #[derive(Args, Debug)]
 pub struct Target {
     /// Name, id, or the beginning of an id; several may be given
     #[arg(required_unless_present = "all", conflicts_with = "all", value_hint = super::completion::JOB)]
     jobs: Vec<String>,
-    /// Every job, and those to come
+    /// All jobs, including those started later
     #[arg(long)]
     all: bool,
 }
@@ -35,10 +35,10 @@ pub struct PinArgs {
     /// Name, id, or the beginning of an id
     #[arg(value_hint = super::completion::JOB)]
     job: String,
-    /// Part of the node, `40%` or `0.4`; without it, the share that it has
+    /// Share of the node, `40%` or `0.4` [default: the current share]
     #[arg(value_parser = share, value_name = "SHARE")]
     share: Option<f64>,
-    /// The same
+    /// The same as SHARE
     #[arg(long = "share", short, value_parser = share, value_name = "SHARE", conflicts_with = "share", hide = true)]
     by_option: Option<f64>,
 }
@@ -49,12 +49,12 @@ pub struct AdoptArgs {
     /// Name, id, or the beginning of an id of a running container; several may be given
     #[arg(required = true, value_name = "CONTAINER")]
     containers: Vec<String>,
-    /// A label that it is taken to have; flowcon.enable=true goes without saying
+    /// A label to govern it with; flowcon.enable=true is implied
     #[arg(long = "label", short = 'l', value_name = "KEY=VALUE", value_parser = super::run::label)]
     labels: Vec<(String, String)>,
 }
 
-/// A share as `40%` or `0.4`.
+/// Parses a share: `40%` or `0.4`.
 pub(super) fn share(text: &str) -> Result<f64, String> {
     let text = text.trim();
     let share = match text.strip_suffix('%') {
@@ -63,42 +63,42 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
     };
     match share {
         Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
-        _ => Err("a share is more than 0% and at most 100%: `40%` or `0.4`".to_owned()),
+        _ => Err("a share must be above 0% and at most 100%, such as `40%` or `0.4`".to_owned()),
     }
 }
 
-/// The policies that there are.
+/// The policies that can be selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PolicyChoice {
     /// Algorithms 1 and 2 of the FlowCon paper
     Flowcon,
-    /// Watch, change nothing
+    /// Observe only, change no limits
     Fair,
-    /// Most CPU to the best credit per CPU-second
+    /// Most CPU to the job with the best credit per CPU-second
     Balanced,
-    /// Balanced, for good models soon: --objective 0
+    /// Balanced, favouring early quality: --objective 0
     Quality,
-    /// Balanced, for ends soon: --objective 1
+    /// Balanced, favouring early completion: --objective 1
     Completion,
 }
 
 /// Arguments of `flowctl policy`.
 #[derive(Args, Debug)]
 pub struct PolicyArgs {
-    /// Use this policy until the next reload; without it, show the one in force
+    /// Use this policy until the next reload; without it, show the current one
     #[arg(value_enum)]
     policy: Option<PolicyChoice>,
-    /// What `balanced` aims at: 0 = quality only … 1 = completion only
+    /// Objective of `balanced`: 0 = quality only … 1 = completion only
     #[arg(long, requires = "policy", value_name = "0…1")]
     objective: Option<f64>,
 }
 
 /// `flowctl status`.
 pub async fn status(client: &Client, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
-    again_and_again(every, screen, async || {
+    repeat(every, screen, async || {
         let status: Status = client.get("/v1/status").await?;
         let now = when::now_unix_ms();
-        show(screen, &status, |status| &status.containers, |status, look| status::page(status, look, now))
+        render(screen, &status, |status| &status.containers, |status, look| status::page(status, look, now))
     })
     .await
 }
@@ -106,7 +106,7 @@ pub async fn status(client: &Client, every: Option<Duration>, screen: &Screen) -
 /// Arguments of `flowctl ps`.
 #[derive(Args, Debug)]
 pub struct PsArgs {
-    /// Also the jobs that ended within the last day, where the history is kept
+    /// Include jobs that ended within the last day, if the daemon keeps a history
     #[arg(long, short)]
     all: bool,
     #[command(flatten)]
@@ -115,25 +115,25 @@ pub struct PsArgs {
 
 /// `flowctl ps`.
 pub async fn ps(client: &Client, args: &PsArgs, screen: &Screen) -> Result<(), Failure> {
-    again_and_again(args.repeat.watch, screen, async || {
+    repeat(args.repeat.watch, screen, async || {
         let list = match client.get::<ContainerList>("/v1/containers").await {
-            // Whoever may not read everything may read what is theirs.
+            // Users without read access can list their own jobs.
             Err(error) if is_denied(&error) => own_jobs(client.socket()).await.ok_or(error)?,
-            told => told?,
+            list => list?,
         };
         if !args.all {
-            return show(screen, &list, |list| &list.containers, |list, look| ps::page(&list.containers, &[], look));
+            return render(screen, &list, |list| &list.containers, |list, look| ps::page(&list.containers, &[], look));
         }
         let now = when::now_unix_ms();
         let mut ended = history::jobs(client, &history::span(now.saturating_sub(DAY_MS), now), None).await?;
         ended.retain(|job| job.ended_unix_ms.is_some());
         let all = AllJobs { containers: list.containers, ended };
-        show(screen, &all, |all| &all.containers, |all, look| ps::page(&all.containers, &all.ended, look))
+        render(screen, &all, |all| &all.containers, |all, look| ps::page(&all.containers, &all.ended, look))
     })
     .await
 }
 
-/// What `flowctl ps -a` prints as JSON.
+/// JSON document of `flowctl ps -a`.
 #[derive(Serialize)]
 struct AllJobs {
     containers: Vec<Container>,
@@ -144,7 +144,7 @@ fn is_denied(error: &ClientError) -> bool {
     matches!(error, ClientError::PermissionDenied { .. } | ClientError::Refused { status: 403, .. })
 }
 
-/// The commands of `flowctl run` that are this user's, as the socket for commands tells them to everybody.
+/// This user's `flowctl run` commands, from the registration socket that every user may open.
 async fn own_jobs(socket: &Path) -> Option<ContainerList> {
     let mut session = Session::open(&socket_of(socket)).await.ok()?;
     serde_json::from_value(session.jobs().await.ok()?).ok()
@@ -153,68 +153,68 @@ async fn own_jobs(socket: &Path) -> Option<ContainerList> {
 /// `flowctl explain`.
 pub async fn explain(client: &Client, job: &str, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
     let path = format!("/v1/containers/{}", segment(job));
-    again_and_again(every, screen, async || {
+    repeat(every, screen, async || {
         let detail: ContainerDetail = client.get(&path).await?;
-        show(screen, &detail, std::slice::from_ref, explain::page)
+        render(screen, &detail, std::slice::from_ref, explain::page)
     })
     .await
 }
 
-/// `flowctl release` and `flowctl govern`: each job that can be reached is, and the first refusal is the answer.
+/// `flowctl release` and `flowctl govern`: tries every job, and returns the first failure.
 pub async fn target(client: &Client, verb: &str, target: &Target, screen: &Screen) -> Result<(), Failure> {
     if target.all {
-        return give(client, &format!("/v1/{verb}"), screen).await;
+        return post(client, &format!("/v1/{verb}"), screen).await;
     }
-    let mut refusal = None;
+    let mut first_failure = None;
     for job in &target.jobs {
-        if let Err(failure) = give(client, &format!("/v1/containers/{}/{verb}", segment(job)), screen).await {
-            refusal = refusal.or(Some(failure));
+        if let Err(failure) = post(client, &format!("/v1/containers/{}/{verb}", segment(job)), screen).await {
+            first_failure = first_failure.or(Some(failure));
         }
     }
-    refusal.map_or(Ok(()), Err)
+    first_failure.map_or(Ok(()), Err)
 }
 
 /// `flowctl pin`.
 pub async fn pin(client: &Client, args: &PinArgs, screen: &Screen) -> Result<(), Failure> {
     let share = args.share.or(args.by_option).map_or_else(String::new, |share| format!("?share={share}"));
-    give(client, &format!("/v1/containers/{}/pin{share}", segment(&args.job)), screen).await
+    post(client, &format!("/v1/containers/{}/pin{share}", segment(&args.job)), screen).await
 }
 
-/// `flowctl adopt`: each container that can be adopted is, and the first refusal is the answer.
+/// `flowctl adopt`: tries every container, and returns the first failure.
 pub async fn adopt(client: &Client, args: &AdoptArgs, screen: &Screen) -> Result<(), Failure> {
     let request = AdoptionRequest { labels: args.labels.iter().cloned().collect() };
-    let mut refusal = None;
+    let mut first_failure = None;
     for name in &args.containers {
         match client.adopt(name, &request).await {
-            Ok(done) => tell(screen, &done, &done.done)?,
-            Err(error) => refusal = refusal.or(Some(error.into())),
+            Ok(done) => print(screen, &done, &done.done)?,
+            Err(error) => first_failure = first_failure.or(Some(error.into())),
         }
     }
-    refusal.map_or(Ok(()), Err)
+    first_failure.map_or(Ok(()), Err)
 }
 
 /// `flowctl disown`.
 pub async fn disown(client: &Client, containers: &[String], screen: &Screen) -> Result<(), Failure> {
-    let mut refusal = None;
+    let mut first_failure = None;
     for name in containers {
-        if let Err(failure) = give(client, &format!("/v1/containers/{}/disown", segment(name)), screen).await {
-            refusal = refusal.or(Some(failure));
+        if let Err(failure) = post(client, &format!("/v1/containers/{}/disown", segment(name)), screen).await {
+            first_failure = first_failure.or(Some(failure));
         }
     }
-    refusal.map_or(Ok(()), Err)
+    first_failure.map_or(Ok(()), Err)
 }
 
-/// Gives one command and tells what was done.
-pub async fn give(client: &Client, path: &str, screen: &Screen) -> Result<(), Failure> {
+/// Sends a command and prints the daemon's reply.
+pub async fn post(client: &Client, path: &str, screen: &Screen) -> Result<(), Failure> {
     let done = client.post(path).await?;
-    tell(screen, &done, &done.done)
+    print(screen, &done, &done.done)
 }
 
 /// `flowctl policy`.
 pub async fn policy(client: &Client, args: &PolicyArgs, screen: &Screen) -> Result<(), Failure> {
     let Some(choice) = args.policy else {
         let policy: Policy = client.get("/v1/policy").await?;
-        return tell(screen, &policy, policy_page(&policy).trim_end());
+        return print(screen, &policy, policy_page(&policy).trim_end());
     };
     let (policy, objective) = match choice {
         PolicyChoice::Flowcon => ("flowcon", args.objective),
@@ -225,7 +225,7 @@ pub async fn policy(client: &Client, args: &PolicyArgs, screen: &Screen) -> Resu
     };
     let change = PolicyChange { policy: policy.to_owned(), objective };
     let done = client.set_policy(&change).await?;
-    tell(screen, &done, &done.done)
+    print(screen, &done, &done.done)
 }
 
 fn policy_page(policy: &Policy) -> String {
@@ -255,7 +255,8 @@ fn yes_or_no(yes: bool) -> String {
     if yes { "yes" } else { "no" }.to_owned()
 }
 
-pub(super) fn tell<T: Serialize>(screen: &Screen, document: &T, words: &str) -> Result<(), Failure> {
+/// Prints `words`, or the document as JSON.
+pub(super) fn print<T: Serialize>(screen: &Screen, document: &T, words: &str) -> Result<(), Failure> {
     match screen.format {
         Format::Json | Format::Jsonl => Ok(screen.print_json(document)?),
         Format::Table | Format::Wide => {
@@ -265,14 +266,15 @@ pub(super) fn tell<T: Serialize>(screen: &Screen, document: &T, words: &str) -> 
     }
 }
 
-pub(super) fn show<T: Serialize, R: Serialize>(
+/// Formats the document in the requested format; `rows` are its `jsonl` lines.
+pub(super) fn render<T: Serialize, R: Serialize>(
     screen: &Screen,
     document: &T,
     rows: impl Fn(&T) -> &[R],
     page: impl Fn(&T, &Look) -> String,
 ) -> Result<String, Failure> {
     let unprintable = |error: serde_json::Error| {
-        Failure::new(Exit::Failed, format!("cannot print the answer as JSON: {error}"), "use -o table")
+        Failure::new(Exit::Failed, format!("cannot print the reply as JSON: {error}"), "use -o table")
     };
     let mut text = String::new();
     match screen.format {
@@ -291,35 +293,35 @@ pub(super) fn show<T: Serialize, R: Serialize>(
     Ok(text)
 }
 
-/// Once, or until interrupted. A daemon that goes away while one watches is waited for.
-pub(super) async fn again_and_again(
+/// Prints once, or every `every` until interrupted. A daemon that becomes unreachable in between is waited for.
+pub(super) async fn repeat(
     every: Option<Duration>,
     screen: &Screen,
-    look: impl AsyncFn() -> Result<String, Failure>,
+    render: impl AsyncFn() -> Result<String, Failure>,
 ) -> Result<(), Failure> {
-    let Some(every) = every else { return Ok(screen.print(&look().await?)?) };
-    let mut seen_once = false;
+    let Some(every) = every else { return Ok(screen.print(&render().await?)?) };
+    let mut printed_once = false;
     loop {
-        let page = match look().await {
+        let page = match render().await {
             Ok(page) => page,
-            Err(failure) if !seen_once || !passes(failure.exit) => return Err(failure),
+            Err(failure) if !printed_once || !is_transient(failure.exit) => return Err(failure),
             Err(failure) => format!("{}\nnext: {}\n", text::clean(&failure.message), text::clean(&failure.next)),
         };
-        seen_once = true;
-        screen.print(&on_a_clear_screen(&page, screen))?;
+        printed_once = true;
+        screen.print(&redrawn(&page, screen))?;
         tokio::time::sleep(every).await;
     }
 }
 
-fn passes(exit: Exit) -> bool {
+fn is_transient(exit: Exit) -> bool {
     matches!(exit, Exit::Unreachable | Exit::Timeout | Exit::Refused)
 }
 
-/// A person sees one page that changes; a pipe gets page after page.
-fn on_a_clear_screen(page: &str, screen: &Screen) -> String {
+/// On a terminal, redraws the page in place; elsewhere pages are appended.
+fn redrawn(page: &str, screen: &Screen) -> String {
     if !screen.is_terminal() || matches!(screen.format, Format::Json | Format::Jsonl) {
         return page.to_owned();
     }
-    let each_line_to_its_end = page.replace('\n', "\x1b[K\n");
-    format!("\x1b[H{each_line_to_its_end}\x1b[J")
+    let lines = page.replace('\n', "\x1b[K\n");
+    format!("\x1b[H{lines}\x1b[J")
 }

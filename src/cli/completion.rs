@@ -1,6 +1,6 @@
-//! `flowctl completion SHELL`: clap's script, taught the names of jobs and nodes that there are at the moment.
+//! `flowctl completion SHELL`: clap's script, extended to complete the names of current jobs and nodes.
 //!
-//! Where a command takes one, its argument has [`JOB`], [`CLUSTER_JOB`] or [`NODE`] as its hint, and the script asks `flowctl __jobs`.
+//! Arguments that take such a name have the hint [`JOB`], [`CLUSTER_JOB`] or [`NODE`]; the script calls `flowctl __jobs` for them.
 //! Imports: the API's client, screen.
 
 use crate::api::client::Client;
@@ -12,23 +12,23 @@ use clap_complete::Shell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The hint of an argument that is a job: no file, nothing else that a shell knows.
+/// The hint of an argument that is a job: not a file, nor anything else that a shell can complete.
 pub(super) const JOB: ValueHint = ValueHint::Other;
-/// The hint of an argument that is a job of the cluster. Nothing here takes a user's name, which it is elsewhere.
+/// The hint of an argument that is a job of the cluster. clap means user names by it, which no argument here takes.
 pub(super) const CLUSTER_JOB: ValueHint = ValueHint::Username;
 /// The hint of an argument that is a node of the cluster.
 pub(super) const NODE: ValueHint = ValueHint::Hostname;
 
-/// The hidden subcommand that the scripts ask.
+/// The hidden subcommand that the scripts call.
 pub(super) const JOBS: &str = "__jobs";
 
-/// The subcommand whose own subcommands are about the cluster.
+/// The subcommand with the cluster's subcommands.
 const CLUSTER: &str = "cluster";
 
-/// Nobody waits longer for a name.
-const AT_MOST: Duration = Duration::from_millis(700);
+/// Timeout of a completion: users do not wait longer.
+const TIMEOUT: Duration = Duration::from_millis(700);
 
-/// Whose names a script asks for.
+/// The kinds of names that can be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Names {
     /// The governed jobs.
@@ -49,7 +49,7 @@ impl Names {
         }
     }
 
-    /// As the scripts say it.
+    /// The argument of `flowctl __jobs`.
     fn word(self) -> &'static str {
         match self {
             Names::Jobs => "jobs",
@@ -63,17 +63,17 @@ impl Names {
     }
 }
 
-/// A verb after which names are offered: for each of its positional arguments which, the last for all further ones.
+/// A subcommand that takes names: the kind of each positional argument; the last kind applies to all further arguments.
 struct Named {
-    /// It is a subcommand of `flowctl cluster`.
+    /// Whether it is a subcommand of `flowctl cluster`.
     is_of_cluster: bool,
     verb: String,
     names: Vec<Names>,
 }
 
-/// Prints the script for a shell.
+/// Prints the completion script for a shell.
 pub(super) fn script(shell: Shell, mut command: Command, screen: &Screen) -> Result<(), Failure> {
-    let verbs = verbs_about_names(&command);
+    let verbs = verbs_with_names(&command);
     let mut plain = Vec::new();
     clap_complete::generate(shell, &mut command, "flowctl", &mut plain);
     let plain = String::from_utf8_lossy(&plain);
@@ -86,9 +86,9 @@ pub(super) fn script(shell: Shell, mut command: Command, screen: &Screen) -> Res
     Ok(screen.print(&script)?)
 }
 
-/// Prints names, one a line; nothing where nobody answers at once.
+/// Prints names, one per line; nothing if the daemon does not reply in time.
 pub(super) async fn names(client: &Client, of: Names, screen: &Screen) -> Result<(), Failure> {
-    let client = client.hurried(AT_MOST);
+    let client = client.hurried(TIMEOUT);
     let words: BTreeSet<String> = if of.is_of_the_cluster() {
         let Ok(cluster) = client.get::<Cluster>("/v1/cluster").await else { return Ok(()) };
         match of {
@@ -106,18 +106,18 @@ pub(super) async fn names(client: &Client, of: Names, screen: &Screen) -> Result
     Ok(screen.print(&lines)?)
 }
 
-/// The name, or the id where a shell could take the name for more.
+/// The name, or the id if the name is not safe in a shell.
 fn plain(name: String, id: &str) -> String {
     if is_plain(&name) { name } else { id.to_owned() }
 }
 
-/// A shell sees these: strangers name containers, and nothing of theirs may mean anything to it.
+/// Whether a name is safe in a shell: other users choose the names of containers, so a name must not contain shell syntax.
 fn is_plain(name: &str) -> bool {
     let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     begins && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
 }
 
-fn verbs_about_names(command: &Command) -> Vec<Named> {
+fn verbs_with_names(command: &Command) -> Vec<Named> {
     let named = |is_of_cluster: bool| {
         move |verb: &Command| {
             let names: Vec<Names> = verb.get_positionals().filter_map(Names::of).collect();
@@ -128,7 +128,7 @@ fn verbs_about_names(command: &Command) -> Vec<Named> {
     command.get_subcommands().filter_map(named(false)).chain(cluster.filter_map(named(true))).collect()
 }
 
-/// A function before clap's: after a verb about names, what is no option and follows none is a name.
+/// Adds a function in front of clap's: after a verb that takes names, a word that is no option and follows none is a name.
 fn for_bash(plain: &str, verbs: &[Named]) -> String {
     let own = plain.replace("complete -F _flowctl ", "complete -F _flowctl_or_names ");
     let arms: String = verbs
@@ -167,7 +167,7 @@ fn for_bash(plain: &str, verbs: &[Named]) -> String {
     )
 }
 
-/// clap writes no action for an argument with the hint [`JOB`], and its own for the others.
+/// Replaces clap's actions: it writes none for the hint [`JOB`], and its own for the other hints.
 fn for_zsh(plain: &str) -> String {
     let mut script = plain.to_owned();
     for (names, action) in [(Names::Jobs, ""), (Names::ClusterJobs, "_users"), (Names::Nodes, "_hosts")] {
@@ -201,9 +201,9 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn zsh_and_fish_ask_for_names_where_bash_does() {
+    fn zsh_and_fish_complete_names_where_bash_does() {
         let command = || super::super::Cli::command();
-        let verbs = verbs_about_names(&command());
+        let verbs = verbs_with_names(&command());
         let of = |cluster: bool| verbs.iter().filter(move |verb| verb.is_of_cluster == cluster);
         let words = |cluster: bool| of(cluster).map(|verb| verb.verb.as_str()).collect::<Vec<_>>();
         assert_eq!(words(false), ["explain", "history", "release", "govern", "pin", "unpin", "disown", "logs"]);
@@ -216,7 +216,7 @@ mod tests {
         let (zsh, fish) = (for_zsh(&plain(Shell::Zsh)), for_fish(&plain(Shell::Fish), &verbs));
         for names in [Names::Jobs, Names::ClusterJobs, Names::Nodes] {
             let takes = |verb: &&Named| verb.names.contains(&names);
-            // Once more for each other name of a verb.
+            // Each alias of a verb counts too.
             let spellings = |verb: &Named| {
                 let command = command();
                 let parent = if verb.is_of_cluster { command.find_subcommand(CLUSTER) } else { Some(&command) };
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_a_shell_could_take_for_more_is_not_offered() {
+    fn a_name_with_shell_syntax_is_not_offered() {
         for name in ["$(reboot)", "a b", "`x`", "a;b", "-rf", "a\nb", "", "é"] {
             assert!(!is_plain(name), "{name}");
         }

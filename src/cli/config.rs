@@ -1,4 +1,4 @@
-//! `flowctl config`: what the daemon has read, and what it would read, checked before it does.
+//! `flowctl config`: shows the daemon's configuration, or checks a file before the daemon loads it.
 //!
 //! Imports: the API's client, config, screen.
 
@@ -14,8 +14,8 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Where the daemon looks when nobody says otherwise.
-const USUAL_FILE: &str = "/etc/flowcon/flowcond.toml";
+/// Default configuration file of the daemon.
+const DEFAULT_FILE: &str = "/etc/flowcon/flowcond.toml";
 
 /// Arguments of `flowctl config`.
 #[derive(Args, Debug)]
@@ -32,13 +32,13 @@ enum Verb {
         #[arg(value_name = "FILE", env = "FLOWCON_CONFIG")]
         file: Option<PathBuf>,
     },
-    /// Show every setting of the daemon that runs; with --file as a daemon would read it now
+    /// Show every setting of the running daemon, or of a configuration file
     Show {
-        /// Show defaults, this main file with its folder FILE.d, and the environment, without asking a daemon
+        /// Show the settings from the defaults, this file with its folder FILE.d, and the environment, without a daemon
         #[arg(long, alias = "config", value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// List every key with its default and what it does
+    /// List every key with its default and description
     Keys,
 }
 
@@ -51,10 +51,10 @@ pub fn run(args: &ConfigArgs, client: &Client, screen: &Screen) -> Result<(), Fa
     }
 }
 
-/// What a daemon would read here.
+/// Loads the settings as a daemon would.
 pub(super) fn load(named: Option<&Path>) -> Result<Settings, Vec<ConfigError>> {
     config::load(&Sources {
-        file: named.unwrap_or(Path::new(USUAL_FILE)).to_owned(),
+        file: named.unwrap_or(Path::new(DEFAULT_FILE)).to_owned(),
         must_exist: named.is_some(),
         // Names and values that are not UTF-8 cannot be settings.
         environment: std::env::vars_os()
@@ -65,7 +65,7 @@ pub(super) fn load(named: Option<&Path>) -> Result<Settings, Vec<ConfigError>> {
 }
 
 fn check(named: Option<&Path>, screen: &Screen) -> Result<(), Failure> {
-    let file = named.unwrap_or(Path::new(USUAL_FILE)).display();
+    let file = named.unwrap_or(Path::new(DEFAULT_FILE)).display();
     match load(named) {
         Ok(_) if is_json(screen) => Ok(screen.print_json(&json!({ "ok": true, "mistakes": [] }))?),
         Ok(_) => Ok(screen.print(&text::clean(&format!("{file}: no mistakes"))).and_then(|()| screen.print("\n"))?),
@@ -74,19 +74,19 @@ fn check(named: Option<&Path>, screen: &Screen) -> Result<(), Failure> {
                 let words: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
                 screen.print_json(&json!({ "ok": false, "mistakes": words }))?;
             }
-            Err(refused(&mistakes))
+            Err(invalid(&mistakes))
         }
     }
 }
 
 fn show(named: Option<&Path>, client: &Client, screen: &Screen) -> Result<(), Failure> {
     let shown = match named {
-        Some(file) => config::shown(&load(Some(file)).map_err(|mistakes| refused(&mistakes))?),
+        Some(file) => config::shown(&load(Some(file)).map_err(|mistakes| invalid(&mistakes))?),
         None => {
-            let asked = block_on(client.get::<Configuration>("/v1/config"))?;
-            asked
+            let reply = block_on(client.get::<Configuration>("/v1/config"))?;
+            reply
                 .map_err(|error| Failure {
-                    next: "`flowctl config show --file /etc/flowcon/flowcond.toml` shows what a daemon would read"
+                    next: "`flowctl config show --file /etc/flowcon/flowcond.toml` shows what a daemon would load"
                         .to_owned(),
                     ..Failure::from(error)
                 })?
@@ -97,7 +97,7 @@ fn show(named: Option<&Path>, client: &Client, screen: &Screen) -> Result<(), Fa
         return Ok(screen.print(shown.trim_start())?);
     }
     let document: toml::Table = shown.parse().map_err(|error| {
-        Failure::new(Exit::Failed, format!("the settings cannot be shown as JSON: {error}"), "leave out -o json")
+        Failure::new(Exit::Failed, format!("cannot print the settings as JSON: {error}"), "omit -o json")
     })?;
     Ok(screen.print_json(&document)?)
 }
@@ -111,7 +111,7 @@ fn keys(screen: &Screen) -> Result<(), Failure> {
             .collect();
         return Ok(screen.print_json(&keys)?);
     }
-    let columns = [Column::left("KEY"), Column::elastic("DEFAULT", 8), Column::elastic("WHAT IT DOES", 20)];
+    let columns = [Column::left("KEY"), Column::elastic("DEFAULT", 8), Column::elastic("DESCRIPTION", 20)];
     let rows: Vec<Vec<Cell>> = KEYS
         .iter()
         .map(|key| vec![Cell::plain(key.name), Cell::plain(&(key.show)(&default)), Cell::plain(key.help)])
@@ -123,8 +123,12 @@ fn is_json(screen: &Screen) -> bool {
     matches!(screen.format, Format::Json | Format::Jsonl)
 }
 
-/// All mistakes at once, each on a line of its own.
-fn refused(mistakes: &[ConfigError]) -> Failure {
+/// All mistakes, one per line.
+fn invalid(mistakes: &[ConfigError]) -> Failure {
     let words: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-    Failure::new(Exit::Usage, words.join("\n"), "mend that; `flowctl config keys` lists every key with its default")
+    Failure::new(
+        Exit::Usage,
+        words.join("\n"),
+        "fix the configuration; `flowctl config keys` lists every key with its default",
+    )
 }

@@ -1,4 +1,4 @@
-//! `flowctl events`: what happens, as it happens, resumed by itself when the daemon comes back.
+//! `flowctl events`: follows the daemon's events, and resumes when the daemon comes back.
 //!
 //! Imports: the API's client, screen.
 
@@ -14,34 +14,34 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Between two attempts to find the daemon again.
-const RETRY: Duration = Duration::from_secs(1);
+/// Interval between attempts to reconnect.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
 
-/// As many as the daemon keeps for those who come late.
+/// Number of recent events that the daemon keeps.
 const RECENT_AT_MOST: usize = 10_000;
 
 /// Arguments of `flowctl events`.
 #[derive(Args, Debug)]
 pub struct EventsArgs {
-    /// Begin with so many events of the past
+    /// Begin with the last COUNT events
     #[arg(long, short = 'n', default_value_t = 10, value_name = "COUNT")]
     recent: usize,
-    /// Begin after this event id, as an earlier `-o json` line told it
+    /// Begin after the event with this id, from an earlier `-o json` line
     #[arg(long, value_name = "ID", conflicts_with_all = ["recent", "since"])]
     after: Option<String>,
-    /// Begin with the events since TIME that the history keeps: 10m or 2h or 3d (ago), 14:05, or RFC 3339
+    /// Begin with the recorded events since TIME: 10m or 2h or 3d (ago), 14:05, or RFC 3339
     #[arg(long, value_parser = when::instant, value_name = "TIME", conflicts_with = "recent")]
     since: Option<u64>,
-    /// End after the events of the past instead of waiting for more
+    /// Exit after the past events instead of waiting for new ones
     #[arg(long)]
     no_follow: bool,
 }
 
-/// Prints events until the reader goes away, or to the end of the past with `--no-follow`.
+/// Prints events until the reader goes away, or only past events with `--no-follow`.
 pub async fn events(client: &Client, args: &EventsArgs, screen: &Screen) -> Result<(), Failure> {
     tokio::select! {
         done = follow(client, args, screen) => done,
-        // Otherwise `flowctl events | head -1` would wait for one event more.
+        // Otherwise `flowctl events | head -1` would wait for one more event.
         () = screen.reader_gone() => Ok(()),
     }
 }
@@ -55,7 +55,7 @@ async fn follow(client: &Client, args: &EventsArgs, screen: &Screen) -> Result<(
         query = follow.trim_start_matches('&').to_owned();
     }
     let mut stream = client.events(&query, last_id.as_deref()).await?;
-    // The newest events are not in the history yet, and the older ones are no longer in the stream.
+    // The newest events are not in the history yet, and older ones are no longer in the stream.
     let mut shown = BTreeSet::new();
     if let Some(since) = args.since {
         for event in past_events(client, &span(since, when::now_unix_ms()), None).await? {
@@ -63,7 +63,7 @@ async fn follow(client: &Client, args: &EventsArgs, screen: &Screen) -> Result<(
             show(&Told::Event(event), None, screen)?;
         }
     }
-    let is_news = |told: &Told| match told {
+    let is_new = |message: &Told| match message {
         Told::Event(event) => {
             args.since.is_none_or(|since| event.unix_ms >= since)
                 && !shown.contains(&(event.unix_ms, event.text.clone()))
@@ -73,7 +73,7 @@ async fn follow(client: &Client, args: &EventsArgs, screen: &Screen) -> Result<(
     loop {
         let ended = loop {
             match stream.next().await {
-                Ok(Some(told)) if is_news(&told) => show(&told, stream.last_id(), screen)?,
+                Ok(Some(message)) if is_new(&message) => show(&message, stream.last_id(), screen)?,
                 Ok(Some(_)) => {}
                 Ok(None) => break None,
                 Err(error) => break Some(error),
@@ -84,32 +84,32 @@ async fn follow(client: &Client, args: &EventsArgs, screen: &Screen) -> Result<(
             return ended.map_or(Ok(()), |error| Err(error.into()));
         }
         eprintln!("flowctl: the daemon closed the stream; waiting for it to come back");
-        stream = found_again(client, last_id.as_deref()).await?;
+        stream = reconnect(client, last_id.as_deref()).await?;
     }
 }
 
-async fn found_again(client: &Client, last_id: Option<&str>) -> Result<crate::api::client::EventStream, Failure> {
+async fn reconnect(client: &Client, last_id: Option<&str>) -> Result<crate::api::client::EventStream, Failure> {
     loop {
-        tokio::time::sleep(RETRY).await;
+        tokio::time::sleep(RETRY_EVERY).await;
         match client.events("", last_id).await {
             Err(
                 ClientError::Unreachable { .. } | ClientError::InvalidResponse { .. } | ClientError::Timeout { .. },
             ) => {}
-            found => return found.map_err(Failure::from),
+            result => return result.map_err(Failure::from),
         }
     }
 }
 
-fn show(told: &Told, id: Option<&str>, screen: &Screen) -> Result<(), Failure> {
+fn show(message: &Told, id: Option<&str>, screen: &Screen) -> Result<(), Failure> {
     let text = match screen.format {
-        Format::Json | Format::Jsonl => format!("{}\n", document(told, id)?),
-        Format::Table | Format::Wide => line(told, &screen.look()),
+        Format::Json | Format::Jsonl => format!("{}\n", document(message, id)?),
+        Format::Table | Format::Wide => line(message, &screen.look()),
     };
     Ok(screen.print(&text)?)
 }
 
-fn document(told: &Told, id: Option<&str>) -> Result<String, Failure> {
-    let document = match told {
+fn document(message: &Told, id: Option<&str>) -> Result<String, Failure> {
+    let document = match message {
         Told::Event(event) => serde_json::to_value(event).map(|mut event| {
             event["id"] = json!(id);
             event
@@ -120,9 +120,9 @@ fn document(told: &Told, id: Option<&str>) -> Result<String, Failure> {
     text.map_err(|error| Failure::new(Exit::Failed, format!("cannot print an event: {error}"), "report this as a bug"))
 }
 
-/// One line: when, what kind, who, what.
-fn line(told: &Told, look: &Look) -> String {
-    match told {
+/// Formats a message of the stream as one line.
+fn line(message: &Told, look: &Look) -> String {
+    match message {
         Told::Event(event) => event_line(event, look),
         Told::Gap(gap) => {
             let lost = gap.lost.map_or_else(String::new, |lost| format!(" ({lost} lost)"));
@@ -131,7 +131,7 @@ fn line(told: &Told, look: &Look) -> String {
     }
 }
 
-/// One line about one event.
+/// Formats an event as one line: time, kind, job and text.
 pub(in crate::cli) fn event_line(event: &Event, look: &Look) -> String {
     let tone = match event.kind.as_str() {
         "started" | "ended" => Tone::Accent,
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_one_line_whatever_its_text_holds() {
+    fn an_event_is_one_line_without_control_characters() {
         let event = Event {
             sequence: 1,
             unix_ms: 1_700_000_000_000,

@@ -1,4 +1,4 @@
-//! The command line of `flowcond`: run the daemon, restore what it changed, check its configuration.
+//! The command line of `flowcond`: runs the daemon, restores limits, checks the configuration.
 //!
 //! Imports: config, daemon, host's freezer, service.
 
@@ -14,46 +14,46 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-const USUAL_FILE: &str = "/etc/flowcon/flowcond.toml";
+const DEFAULT_FILE: &str = "/etc/flowcon/flowcond.toml";
 
-/// Governs the training jobs of this machine: CPU follows learning
+/// Daemon that governs the training jobs of this machine: CPU follows learning
 #[derive(Parser, Debug)]
 #[command(name = "flowcond", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Arguments {
     #[command(subcommand)]
     verb: Option<Verb>,
-    /// Configuration file; the folder of the same name with .d for .toml is read too
+    /// Configuration file; the folder with the same name and .d instead of .toml is read too
     #[arg(long, env = "FLOWCON_CONFIG", value_name = "FILE", global = true)]
     config: Option<PathBuf>,
-    /// Where the API listens
+    /// Socket of the API
     #[arg(long, value_name = "PATH", global = true)]
     socket: Option<PathBuf>,
-    /// Where the journal of original limits is kept
+    /// State directory: the journal of original limits, and the history
     #[arg(long, value_name = "DIR", global = true)]
     state_dir: Option<PathBuf>,
-    /// Any other setting, such as policy.interval=5s (`flowctl config keys` lists them)
+    /// Any other setting, such as policy.interval=5s; `flowctl config keys` lists all keys
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair, global = true)]
     set: Vec<(String, String)>,
-    /// How much to log: error, warn, info, debug
+    /// Log level: error, warn, info, debug
     #[arg(long, env = "FLOWCON_LOG", default_value = "info", value_name = "LEVEL", global = true)]
     log: String,
 }
 
 const AFTER_HELP: &str = "\
 Every setting can also be an environment variable: policy.interval is FLOWCON_POLICY_INTERVAL.
-Signals: HUP reads the configuration again, TERM and INT restore the original limits and end.";
+Signals: HUP reloads the configuration, TERM and INT restore the original limits and exit.";
 
 #[derive(Subcommand, Debug)]
 enum Verb {
-    /// Put every original limit back, without a running daemon
+    /// Restore all original limits, without a running daemon
     Restore {
-        /// Only where the setting on-exit asks for it; for a service that has ended
+        /// Only if the setting on-exit says so; for the unit, after the daemon has ended
         #[arg(long)]
         as_configured: bool,
     },
-    /// Say what is wrong with the configuration: file, line and key
+    /// Check the configuration and name file, line and key of each mistake
     CheckConfig,
-    /// Freeze and thaw as the daemon says, and thaw everything when it is gone; the daemon starts it
+    /// Freeze and thaw on request of the daemon, and thaw everything when it is gone; started by the daemon
     #[command(hide = true)]
     Freezer,
 }
@@ -67,9 +67,9 @@ pub fn command() -> clap::Command {
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
-        Err(refusal) => {
-            let _ = refusal.print(); // nobody reads: the exit code tells
-            return if refusal.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+        Err(rejection) => {
+            let _ = rejection.print(); // if the output is closed, the exit code remains
+            return if rejection.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
         }
     };
     if let Some(Verb::Freezer) = arguments.verb {
@@ -77,20 +77,20 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let settings = match config::load(&sources(&arguments)) {
         Ok(settings) => settings,
-        Err(mistakes) => return refused(&mistakes),
+        Err(mistakes) => return invalid(&mistakes),
     };
     match arguments.verb {
         None => govern(&arguments, settings),
         Some(Verb::Restore { as_configured: true }) if settings.on_exit == OnExit::Keep => {
-            println!("on-exit = \"keep\": the limits stay for the next daemon");
+            println!("on-exit = \"keep\": the limits are kept for the next daemon");
             thaw(&settings)
         }
         Some(Verb::Restore { .. }) => restore(&settings),
         Some(Verb::CheckConfig) => {
-            println!("{}: no mistakes", arguments.config.as_deref().unwrap_or(Path::new(USUAL_FILE)).display());
+            println!("{}: no mistakes", arguments.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE)).display());
             ExitCode::SUCCESS
         }
-        Some(Verb::Freezer) => ExitCode::SUCCESS, // it has run
+        Some(Verb::Freezer) => ExitCode::SUCCESS, // handled above
     }
 }
 
@@ -102,7 +102,7 @@ fn sources(arguments: &Arguments) -> Sources {
         [path("socket", &arguments.socket), path("state-dir", &arguments.state_dir)].into_iter().flatten().collect();
     flags.extend(arguments.set.iter().map(|(key, value)| (key.clone(), value.clone(), "--set".to_owned())));
     Sources {
-        file: arguments.config.clone().unwrap_or_else(|| USUAL_FILE.into()),
+        file: arguments.config.clone().unwrap_or_else(|| DEFAULT_FILE.into()),
         must_exist: arguments.config.is_some(),
         // Names and values that are not UTF-8 cannot be settings.
         environment: std::env::vars_os()
@@ -117,11 +117,11 @@ fn pair(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-fn refused(mistakes: &[ConfigError]) -> ExitCode {
+fn invalid(mistakes: &[ConfigError]) -> ExitCode {
     for mistake in mistakes {
         eprintln!("flowcond: {mistake}");
     }
-    eprintln!("next: mend that; `flowctl config keys` lists every key with its default");
+    eprintln!("next: fix the configuration; `flowctl config keys` lists every key with its default");
     ExitCode::from(2)
 }
 
@@ -131,15 +131,15 @@ fn govern(arguments: &Arguments, settings: Settings) -> ExitCode {
         return ExitCode::from(2);
     }
     let value = |name: &str| config::KEYS.iter().find(|key| key.name == name).map(|key| (key.show)(&settings));
-    let told = ["socket", "state-dir", "engine.address", "engine.label", "policy.name", "policy.interval"];
-    let told: Vec<String> = told.iter().filter_map(|name| Some(format!("{name} = {}", value(name)?))).collect();
-    tracing::info!("flowcond {} begins: {}", env!("CARGO_PKG_VERSION"), told.join(", "));
+    let logged = ["socket", "state-dir", "engine.address", "engine.label", "policy.name", "policy.interval"];
+    let logged: Vec<String> = logged.iter().filter_map(|name| Some(format!("{name} = {}", value(name)?))).collect();
+    tracing::info!("flowcond {} starts: {}", env!("CARGO_PKG_VERSION"), logged.join(", "));
     let sources = sources(arguments);
     let reread = Box::new(move || config::load(&sources));
     let ended = block_on(async move {
-        let (control, told) = mpsc::channel(4);
+        let (control, requests) = mpsc::channel(4);
         tokio::spawn(signals(control));
-        daemon::run(settings, reread, told, None).await.map_err(|error| error.to_string())
+        daemon::run(settings, reread, requests, None).await.map_err(|error| error.to_string())
     });
     finish(ended)
 }
@@ -149,7 +149,7 @@ fn restore(settings: &Settings) -> ExitCode {
     finish(restored.and_then(|restored| report(&restored)))
 }
 
-/// Nothing may stay frozen, whatever happens to the limits.
+/// Thaws all frozen jobs, even if the limits are kept.
 fn thaw(settings: &Settings) -> ExitCode {
     let failed = block_on(async { daemon::thaw(settings).await.map_err(|error| error.to_string()) });
     finish(failed.and_then(|failed| if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }))
@@ -158,7 +158,7 @@ fn thaw(settings: &Settings) -> ExitCode {
 fn report(restored: &Restored) -> Result<(), String> {
     let Restored { back, nothing_to_do, left, failed, .. } = restored;
     for name in back {
-        println!("{name}: original limits are back");
+        println!("{name}: original limits restored");
     }
     for text in left {
         println!("{text}: left alone");
@@ -180,16 +180,16 @@ fn finish(ended: Result<(), String>) -> ExitCode {
 async fn signals(control: mpsc::Sender<Control>) {
     let caught = (signal(SignalKind::hangup()), signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
     let (Ok(mut hangup), Ok(mut terminate), Ok(mut interrupt)) = caught else {
-        tracing::error!("signals cannot be caught; use `flowctl reload` and `flowcond restore`");
-        return std::future::pending().await; // keeps the channel open: its end would stop the daemon
+        tracing::error!("cannot handle signals; use `flowctl reload` and `flowcond restore` instead");
+        return std::future::pending().await; // keeps the channel open: closing it would stop the daemon
     };
     loop {
-        let told = tokio::select! {
+        let request = tokio::select! {
             _ = hangup.recv() => Control::Reload,
             _ = terminate.recv() => Control::Stop,
             _ = interrupt.recv() => Control::Stop,
         };
-        if control.send(told).await.is_err() {
+        if control.send(request).await.is_err() {
             return;
         }
     }

@@ -1,4 +1,4 @@
-//! The command line of `flowcoord`: coordinate, answer for a node, check the configuration. Imports: coordinator, lab, service.
+//! The command line of `flowcoord`: runs the coordinator or an agent, checks the configuration. Imports: coordinator, lab, service.
 
 use super::service::{block_on, log_to_journal_or_stderr};
 use crate::coordinator::{self, Control, Settings};
@@ -13,11 +13,11 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// The demo's nodes have a flowcond each, and this program is all that is sure to be there.
+/// Hidden subcommand that runs flowcond: the nodes of the demo need it, and only this program is certain to be installed.
 pub const FLOWCOND: &str = "__flowcond";
 
-/// Where the configuration lies unless told otherwise.
-pub(super) const USUAL_FILE: &str = "/etc/flowcon/flowcoord.toml";
+/// Default configuration file.
+pub(super) const DEFAULT_FILE: &str = "/etc/flowcon/flowcoord.toml";
 
 /// Places and moves training jobs on a Docker Swarm
 #[derive(Parser, Debug)]
@@ -28,33 +28,33 @@ struct Arguments {
     /// Configuration file
     #[arg(long, env = "FLOWCOORD_CONFIG", value_name = "FILE", global = true)]
     config: Option<PathBuf>,
-    /// The engine's socket, as unix:///var/run/docker.sock
+    /// The engine's socket, such as unix:///var/run/docker.sock
     #[arg(long, value_name = "ADDRESS", global = true)]
     engine: Option<String>,
-    /// Where the API listens
+    /// Socket of the API
     #[arg(long, value_name = "PATH", global = true)]
     socket: Option<PathBuf>,
-    /// Where this node's flowcond answers
+    /// Socket of this node's flowcond
     #[arg(long, value_name = "PATH", global = true)]
     flowcond: Option<PathBuf>,
-    /// How much to log: error, warn, info, debug
+    /// Log level: error, warn, info, debug
     #[arg(long, env = "FLOWCON_LOG", default_value = "info", value_name = "LEVEL", global = true)]
     log: String,
 }
 
 const AFTER_HELP: &str = "\
-Run `flowcoord run` on the managers of the Swarm and `flowcoord agent` on every node; `flowctl cluster status` asks it.
-Signals: HUP reads the configuration again, TERM and INT end it. Jobs go on; whoever coordinates next goes on from there.";
+Run `flowcoord run` on the managers of the Swarm and `flowcoord agent` on every node; `flowctl cluster status` shows the cluster.
+Signals: HUP reloads the configuration, TERM and INT stop the program. Jobs keep running; the next coordinator continues from there.";
 
 #[derive(Subcommand, Debug, Clone)]
 enum Verb {
-    /// Coordinate, on a manager of the Swarm; only the one on Swarm's leader acts
+    /// Run the coordinator, on a manager of the Swarm; only the one on Swarm's leader acts
     Run,
-    /// Answer the managers for this node
+    /// Run the agent of this node, which serves the managers
     Agent,
-    /// Say what is wrong with the configuration
+    /// Check the configuration for mistakes
     CheckConfig,
-    /// Make a small Swarm on this machine, run real trainings on it plainly, then governed, and compare; needs root and Docker
+    /// Create a small Swarm on this machine, run real trainings with plain sharing, then governed, and compare; needs root and Docker
     Demo(demo::ClusterDemoArgs),
     /// Run one of the built-in trainings
     #[command(hide = true)]
@@ -74,9 +74,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
-        Err(refusal) => {
-            let _ = refusal.print(); // nobody reads: the exit code tells
-            return if refusal.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+        Err(rejection) => {
+            let _ = rejection.print(); // if the output is closed, the exit code remains
+            return if rejection.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
         }
     };
     match &arguments.verb {
@@ -100,13 +100,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(2);
     }
     let ended = block_on(async move {
-        let (control, told) = mpsc::channel(4);
+        let (control, requests) = mpsc::channel(4);
         tokio::spawn(signals(control));
         let is_agent = matches!(arguments.verb, Verb::Agent);
         let reread = Box::new(move || self::settings(&arguments));
         let ended = match is_agent {
-            true => coordinator::agent::run(settings, told).await,
-            false => coordinator::run(settings, reread, told).await,
+            true => coordinator::agent::run(settings, requests).await,
+            false => coordinator::run(settings, reread, requests).await,
         };
         ended.map_err(|error| error.to_string())
     });
@@ -130,7 +130,7 @@ fn ended(done: Result<(), Failure>) -> ExitCode {
 }
 
 fn settings(arguments: &Arguments) -> Result<Settings, coordinator::SettingsError> {
-    let file = arguments.config.clone().unwrap_or_else(|| USUAL_FILE.into());
+    let file = arguments.config.clone().unwrap_or_else(|| DEFAULT_FILE.into());
     let mut settings = Settings::load(&file, arguments.config.is_some())?;
     if let Some(socket) = &arguments.socket {
         settings.socket.clone_from(socket);
@@ -145,16 +145,16 @@ fn settings(arguments: &Arguments) -> Result<Settings, coordinator::SettingsErro
 async fn signals(control: mpsc::Sender<Control>) {
     let caught = (signal(SignalKind::hangup()), signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
     let (Ok(mut hangup), Ok(mut terminate), Ok(mut interrupt)) = caught else {
-        tracing::error!("signals cannot be caught; a kill ends this without harm");
-        return std::future::pending().await; // keeps the channel open: its end would stop the coordinator
+        tracing::error!("cannot handle signals; killing this program is safe");
+        return std::future::pending().await; // keeps the channel open: closing it would stop the coordinator
     };
     loop {
-        let told = tokio::select! {
+        let request = tokio::select! {
             _ = hangup.recv() => Control::Reload,
             _ = terminate.recv() => Control::Stop,
             _ = interrupt.recv() => Control::Stop,
         };
-        if control.send(told).await.is_err() {
+        if control.send(request).await.is_err() {
             return;
         }
     }

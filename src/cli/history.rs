@@ -1,4 +1,4 @@
-//! `flowctl history`: the jobs that were, what one of them did and was given, and what happened.
+//! `flowctl history`: past jobs, the progress and resources of one job over time, and past events.
 //!
 //! Imports: the API's client, tables.
 
@@ -14,26 +14,26 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Write as _;
 
-/// Jobs and events of one answer at most; `--since` narrows what is more.
+/// Maximum number of jobs or events in one result; `--since` narrows it.
 const ROWS_AT_MOST: usize = 20_000;
-/// Rows of a table about one job, about; `-o jsonl` has them all.
+/// Approximate number of rows for one job; `-o jsonl` prints all samples.
 const TABLE_ROWS: u64 = 120;
-/// Without `--since`, the list of jobs goes back so far.
-const USUALLY_MS: u64 = 86_400_000;
+/// Default of `--since` for the list of jobs.
+const DEFAULT_SPAN_MS: u64 = 86_400_000;
 
 /// Arguments of `flowctl history`.
 #[derive(Args, Debug)]
 pub struct HistoryArgs {
-    /// Name, id, or the beginning of an id, of a job that runs or ended: the newest that fits
+    /// Name, id, or the beginning of an id of a running or ended job; the newest match is shown
     #[arg(value_hint = super::completion::JOB)]
     job: Option<String>,
-    /// Not before TIME: 10m or 2h or 3d (ago), 14:05, or RFC 3339; a day without JOB, else its start
+    /// Not before TIME: 10m or 2h or 3d (ago), 14:05, or RFC 3339 [default: the start of JOB, or one day ago]
     #[arg(long, value_parser = when::instant, value_name = "TIME")]
     since: Option<u64>,
     /// Not after TIME
     #[arg(long, value_parser = when::instant, value_name = "TIME")]
     until: Option<u64>,
-    /// Tell what happened instead: starts, ends, lists, holds, commands
+    /// Show events instead: starts, ends, lists, holds, commands
     #[arg(long)]
     events: bool,
 }
@@ -44,7 +44,7 @@ pub async fn history(client: &Client, args: &HistoryArgs, screen: &Screen) -> Re
     match &args.job {
         _ if args.events => events(client, args, until, screen).await,
         None => {
-            let since = args.since.unwrap_or(until.saturating_sub(USUALLY_MS));
+            let since = args.since.unwrap_or(until.saturating_sub(DEFAULT_SPAN_MS));
             let found = jobs(client, &span(since, until), None).await?;
             show(screen, &found, &found, |look| jobs_page(&found, since, look))
         }
@@ -52,10 +52,10 @@ pub async fn history(client: &Client, args: &HistoryArgs, screen: &Screen) -> Re
     }
 }
 
-async fn one(client: &Client, asked: &str, args: &HistoryArgs, until: u64, screen: &Screen) -> Result<(), Failure> {
-    let found = jobs(client, &span(args.since.unwrap_or(0), until), Some(asked)).await?;
+async fn one(client: &Client, name: &str, args: &HistoryArgs, until: u64, screen: &Screen) -> Result<(), Failure> {
+    let found = jobs(client, &span(args.since.unwrap_or(0), until), Some(name)).await?;
     let Some(job) = found.into_iter().max_by_key(|job| (job.started_unix_ms, job.number)) else {
-        let message = format!("{asked} did not run between {} and {}", since_text(args.since), when::clock(until));
+        let message = format!("no run of {name} found between {} and {}", since_text(args.since), when::clock(until));
         return Err(Failure::new(
             super::Exit::NotFound,
             message,
@@ -72,7 +72,7 @@ async fn one(client: &Client, asked: &str, args: &HistoryArgs, until: u64, scree
 }
 
 async fn events(client: &Client, args: &HistoryArgs, until: u64, screen: &Screen) -> Result<(), Failure> {
-    let since = args.since.unwrap_or(until.saturating_sub(USUALLY_MS));
+    let since = args.since.unwrap_or(until.saturating_sub(DEFAULT_SPAN_MS));
     let events = past_events(client, &span(since, until), args.job.as_deref()).await?;
     let page = |look: &Look| events.iter().map(|event| super::events::event_line(event, look)).collect();
     show(screen, &events, &events, page)
@@ -82,26 +82,26 @@ fn since_text(since: Option<u64>) -> String {
     since.map_or_else(|| "its beginning".to_owned(), when::clock)
 }
 
-/// One job with what is kept of it.
+/// A job and its samples.
 #[derive(Serialize)]
 struct JobHistory {
     job: JobRecord,
     samples: Vec<Sample>,
 }
 
-/// `since=…&until=…` of a query.
+/// The query parameters `since=…&until=…`.
 pub(in crate::cli) fn span(since: u64, until: u64) -> String {
     format!("since={since}&until={until}")
 }
 
-/// The jobs of a span, page by page.
+/// Fetches the jobs of a time span, page by page.
 pub(in crate::cli) async fn jobs(client: &Client, span: &str, job: Option<&str>) -> Result<Vec<JobRecord>, Failure> {
     let job = job.map_or_else(String::new, |job| format!("&job={}", segment(job)));
     let path = format!("/v1/history?{span}{job}&limit=2000");
     pages(client, &path, |page: JobRecords| (page.jobs, page.next)).await
 }
 
-/// The samples of a span, page by page, one for each `every_ms`.
+/// Fetches the samples of a time span, one for each `every_ms`, page by page.
 pub(in crate::cli) async fn samples(
     client: &Client,
     span: &str,
@@ -123,19 +123,19 @@ pub(in crate::cli) async fn samples(
     }
 }
 
-/// The events of a span, page by page.
+/// Fetches the events of a time span, page by page.
 pub(in crate::cli) async fn past_events(client: &Client, span: &str, job: Option<&str>) -> Result<Vec<Event>, Failure> {
     let job = job.map_or_else(String::new, |job| format!("&job={}", segment(job)));
     let path = format!("/v1/history/events?{span}{job}&limit=5000");
     pages(client, &path, |page: EventRecords| (page.events, page.next)).await
 }
 
-/// The blocks of time with a holdback that lie within a span, page by page.
+/// Fetches the blocks of the switchback experiment within a time span, page by page.
 pub(in crate::cli) async fn past_blocks(client: &Client, span: &str) -> Result<Vec<BlockRecord>, Failure> {
     pages(client, &format!("/v1/history/blocks?{span}"), |page: BlockRecords| (page.blocks, page.next)).await
 }
 
-/// All rows behind a path with a query; `parts` takes a page apart into its rows and where the next one begins.
+/// Fetches all rows of a path with a query; `parts` splits a page into its rows and the cursor of the next page.
 async fn pages<P: DeserializeOwned, T>(
     client: &Client,
     path: &str,
@@ -172,7 +172,7 @@ fn show<D: Serialize, R: Serialize>(
 
 fn jobs_page(jobs: &[JobRecord], since: u64, look: &Look) -> String {
     if jobs.is_empty() {
-        return format!("no job ran since {}; --since looks further back\n", when::clock(since));
+        return format!("no job ran since {}; use --since to look further back\n", when::clock(since));
     }
     let columns = [
         Column::elastic("NAME", 12),
@@ -188,7 +188,7 @@ fn jobs_page(jobs: &[JobRecord], since: u64, look: &Look) -> String {
     table(&columns, &rows, look)
 }
 
-/// `runs`, `exit 0`, or `ended` where nobody told how.
+/// `runs`, `exit 0`, or `ended` if the exit code is unknown.
 pub(in crate::cli) fn end(job: &JobRecord) -> String {
     match (job.ended_unix_ms, job.exit_code) {
         (None, _) => "runs".to_owned(),
@@ -258,10 +258,7 @@ fn job_page(history: &JobHistory, every_ms: u64, look: &Look) -> String {
             "{}",
             look.paint(
                 Tone::Dim,
-                &format!(
-                    "one row for each {}; -o jsonl has all that is kept",
-                    text::duration(every_ms as f64 / 1000.0)
-                )
+                &format!("one row per {}; -o jsonl prints all samples", text::duration(every_ms as f64 / 1000.0))
             )
         );
     }
@@ -292,7 +289,7 @@ fn sample_row(job: &JobRecord, sample: &Sample, before: Option<&Sample>, gpus: b
     row
 }
 
-/// Cores used on average between two samples of one job.
+/// Average number of cores used between two samples of one job.
 pub(in crate::cli) fn cores_between(before: &Sample, after: &Sample) -> Option<f64> {
     let seconds = after.unix_ms.saturating_sub(before.unix_ms) as f64 / 1000.0;
     (seconds > 0.0).then_some((after.cpu_s? - before.cpu_s?).max(0.0) / seconds)

@@ -1,6 +1,6 @@
-//! The log of a governed job, by name: the daemon says where it stands, and it is read there by whoever asks.
+//! Reads the log of a governed job: the daemon returns its address, and flowctl reads it there.
 //!
-//! The daemon gives out an address and no bytes: who may read a log is decided by the file's or the engine's own rights.
+//! The daemon returns no contents: the permissions of the file or the engine decide who may read a log.
 //! Imports: api, config, host, model.
 
 use super::block_on;
@@ -20,34 +20,34 @@ use std::pin::pin;
 use std::thread;
 use std::time::Duration;
 
-/// How often a log that is followed is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(300);
+/// Polling interval of a followed log.
+const POLL_EVERY: Duration = Duration::from_millis(300);
 
-/// A governed job's log, found but not read.
+/// Location of a governed job's log.
 pub(super) struct JobLog {
     id: ContainerId,
     name: String,
     address: LogAddress,
-    /// The engine wraps each line.
+    /// Whether the engine wraps each line in JSON.
     wrapped: bool,
-    /// What its labels ask of the reading.
+    /// The job's labels that control how the log is parsed.
     pub directives: Directives,
 }
 
-/// Asks the daemon where the log of `name` stands.
+/// Asks the daemon for the log of job `name`.
 ///
 /// # Errors
-/// No daemon answers, it knows no such job, or the job keeps no log.
+/// The daemon is unreachable, has no such job, or the job has no stored log.
 pub(super) fn find(client: &Client, name: &str) -> Result<JobLog, Failure> {
     let path = format!("/v1/containers/{}", segment(name));
-    let detail: ContainerDetail = block_on(client.get(&path))?.map_err(|error| neither(name, error))?;
+    let detail: ContainerDetail = block_on(client.get(&path))?.map_err(|error| not_found(name, error))?;
     let (name, reading) = (detail.container.name, detail.explanation.reading);
     let address = reading.log.ok_or_else(|| {
-        let why = format!("{name} keeps no log: {}", reading.source);
+        let why = format!("{name} has no stored log: {}", reading.source);
         Failure::new(
             Exit::NotFound,
             why,
-            "start it with a log driver that keeps something, or label it flowcon.log=PATH",
+            "start it with a log driver that stores logs, or with the label flowcon.log=PATH",
         )
     })?;
     let (directives, _) = config::directives(&reading.labels);
@@ -55,8 +55,8 @@ pub(super) fn find(client: &Client, name: &str) -> Result<JobLog, Failure> {
     Ok(JobLog { id: ContainerId::new(&detail.container.id), name, address, wrapped, directives })
 }
 
-/// Neither a file nor a job that the daemon told of.
-fn neither(name: &str, error: ClientError) -> Failure {
+/// The failure for a name that is neither a file nor a known job.
+fn not_found(name: &str, error: ClientError) -> Failure {
     let missing = matches!(&error, ClientError::Refused { status: 404, .. } | ClientError::Unreachable { .. });
     let failure = Failure::from(error);
     if !missing {
@@ -67,15 +67,15 @@ fn neither(name: &str, error: ClientError) -> Failure {
     Failure { message, next, ..failure }
 }
 
-/// Where the bytes come from.
+/// Source of the bytes.
 enum Input {
-    /// Oldest first, and never none.
+    /// Oldest first; never empty.
     Files(Vec<File>),
     Engine(Engine, LogFormat),
 }
 
 impl JobLog {
-    /// The log from its beginning to where it ends now, in pieces as they are kept.
+    /// Passes the log to `each`, from its beginning to its current end, as stored.
     ///
     /// # Errors
     /// The file or the engine cannot be read by this user, or `each` failed.
@@ -88,7 +88,7 @@ impl JobLog {
         }
     }
 
-    /// The log from its beginning, and what is added to it until the job ends.
+    /// Passes the log to `each`, from its beginning until the job ends.
     ///
     /// # Errors
     /// As [`JobLog::pour`].
@@ -102,13 +102,13 @@ impl JobLog {
                 if has_ended && files.is_empty() {
                     return Ok(());
                 }
-                // What was written to it before it was renamed.
+                // Read what was written before the file was renamed.
                 if let Some(newest) = &newest {
                     self.pour_file(newest, each)?;
                 }
                 if files.is_empty() {
                     files.extend(newest);
-                    thread::sleep(LOOK_EVERY);
+                    thread::sleep(POLL_EVERY);
                 }
             },
             Input::Engine(engine, format) => {
@@ -117,7 +117,7 @@ impl JobLog {
         }
     }
 
-    /// What takes away what the engine put around each line.
+    /// Decoder that removes the engine's wrapping of each line.
     pub fn decoder(&self) -> impl FnMut(&[u8]) -> Vec<u8> + use<> {
         let mut decoder = self.wrapped.then(JsonLog::default);
         move |bytes| match &mut decoder {
@@ -137,25 +137,24 @@ impl JobLog {
         }
     }
 
-    /// The files that hold the log, oldest first: all of them, or those that were begun after `known`. Engines rotate logs by
-    /// renaming them.
+    /// The files of the log, oldest first: all of them, or those created after `known`. Engines rotate logs by renaming them.
     fn files_since(&self, known: Option<&File>) -> Result<Vec<File>, Failure> {
         let path = Path::new(&self.address.path);
         let file = match (self.address.kind.as_str(), self.address.pid) {
             ("file", _) => {
                 return tail::files_since(path, known)
-                    .map_err(|error| self.closed(&error.to_string(), error.is_denied()));
+                    .map_err(|error| self.read_failure(&error.to_string(), error.is_denied()));
             }
             ("output", _) => output::open(path).map_err(|error| {
                 let denied = matches!(&error, ScopeError::Output { source, .. } if is_denied(source));
-                self.closed(&error.to_string(), denied)
+                self.read_failure(&error.to_string(), denied)
             })?,
             ("inside", Some(pid)) => ContainerFile::new(Some(pid), &[], path).open().map_err(|error| {
-                let next = format!("`sudo flowctl logs {}`: what lies inside a container is root's to read", self.name);
+                let next = format!("`sudo flowctl logs {}`: only root can read files inside a container", self.name);
                 Failure::new(Exit::Failed, error.to_string(), next)
             })?,
             (other, _) => {
-                let message = format!("the daemon says that the log of {} is at a place of kind `{other}`", self.name);
+                let message = format!("unknown kind `{other}` of the log of {}", self.name);
                 return Err(Failure::new(
                     Exit::Failed,
                     message,
@@ -183,7 +182,7 @@ impl JobLog {
         each: &mut impl FnMut(&[u8]) -> io::Result<()>,
     ) -> Result<(), Failure> {
         while let Some(piece) = pieces.next().await {
-            each(&piece.map_err(|error| self.refused(&error.to_string()))?.bytes)?;
+            each(&piece.map_err(|error| self.engine_failure(&error.to_string()))?.bytes)?;
         }
         Ok(())
     }
@@ -194,26 +193,28 @@ impl JobLog {
     }
 
     async fn engine(&self) -> Result<Input, Failure> {
-        let address = EngineAddress::parse(&self.address.path).map_err(|error| self.refused(&error.to_string()))?;
+        let address =
+            EngineAddress::parse(&self.address.path).map_err(|error| self.engine_failure(&error.to_string()))?;
         let engine = Engine::new(address);
-        let info = engine.info().await.map_err(|error| self.refused(&error.to_string()))?;
-        let container = engine.inspect(&self.id, info.name).await.map_err(|error| self.refused(&error.to_string()))?;
+        let info = engine.info().await.map_err(|error| self.engine_failure(&error.to_string()))?;
+        let container =
+            engine.inspect(&self.id, info.name).await.map_err(|error| self.engine_failure(&error.to_string()))?;
         Ok(Input::Engine(engine, container.log_format))
     }
 
-    fn refused(&self, why: &str) -> Failure {
-        let next = format!("`sudo flowctl logs {}`, or join the group that may use the engine", self.name);
+    fn engine_failure(&self, why: &str) -> Failure {
+        let next = format!("`sudo flowctl logs {}`, or join the group of the engine's socket", self.name);
         Failure::new(Exit::Failed, why, next)
     }
 
     fn unreadable(&self, error: &io::Error) -> Failure {
-        self.closed(&error.to_string(), is_denied(error))
+        self.read_failure(&error.to_string(), is_denied(error))
     }
 
-    fn closed(&self, why: &str, denied: bool) -> Failure {
+    fn read_failure(&self, why: &str, denied: bool) -> Failure {
         let message = format!("cannot read {}, the log of {}: {why}", self.address.path, self.name);
         let exit = if denied { Exit::Denied } else { Exit::Failed };
-        let next = format!("`sudo flowctl logs {0}`; `flowctl explain {0}` says what the daemon read", self.name);
+        let next = format!("`sudo flowctl logs {0}`; `flowctl explain {0}` shows what the daemon reads", self.name);
         Failure::new(exit, message, next)
     }
 }
@@ -222,7 +223,7 @@ fn is_denied(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
-/// Reads to the end, whatever grows meanwhile.
+/// Reads to the end, including data appended meanwhile.
 pub(super) fn read(mut input: impl Read, each: &mut impl FnMut(&[u8])) -> io::Result<()> {
     let mut chunk = vec![0; 256 * 1024];
     loop {

@@ -1,4 +1,4 @@
-//! `flowctl logs`: a governed job's log as it stands, and as it grows. Imports: the API's client, the log of a job by its name.
+//! `flowctl logs`: prints or follows the log of a governed job. Imports: the API's client, `job_log`.
 
 use super::check_log::{self, CheckLogArgs};
 use super::job_log;
@@ -11,18 +11,18 @@ use std::io::{self, IsTerminal, Write};
 /// Arguments of `flowctl logs`.
 #[derive(Args, Clone, Debug)]
 pub struct LogsArgs {
-    /// Name, id, or the beginning of an id. Of a file, and with `-o json`, it is told how the log is understood: see check-log
+    /// Name, id, or the beginning of an id; for a file, or with `-o json`, the log is parsed as by check-log
     #[arg(value_name = "JOB", value_hint = super::completion::JOB)]
     job: String,
-    /// Print what the job writes from now on too, until it ends
+    /// Keep printing new output until the job ends
     #[arg(long, short)]
     follow: bool,
-    /// What `logs` alone does.
+    /// Print the log itself, even for a file or with `-o json`.
     #[arg(long, hide = true)]
     raw: bool,
 }
 
-/// Prints the log.
+/// Prints the log of a job.
 ///
 /// # Errors
 /// There is no such job, its log cannot be read by this user, or the output could not be written.
@@ -33,11 +33,11 @@ pub fn run(args: &LogsArgs, client: &Client, format: Format) -> Result<(), Failu
     }
     let log = job_log::find(client, &args.job)?;
     let mut out = io::stdout().lock();
-    let for_a_person = out.is_terminal();
+    let is_terminal = out.is_terminal();
     let mut decode = log.decoder();
     let mut print = |bytes: &[u8]| -> io::Result<()> {
-        // What a job wrote is its owner's: a terminal gets no commands out of it.
-        let harmless = |byte: &u8| !for_a_person || !byte.is_ascii_control() || b"\n\r\t".contains(byte);
+        // The output of a job is untrusted: control characters must not reach a terminal.
+        let harmless = |byte: &u8| !is_terminal || !byte.is_ascii_control() || b"\n\r\t".contains(byte);
         let kept: Vec<u8> = decode(bytes).into_iter().filter(|byte| harmless(byte)).collect();
         out.write_all(&kept).and_then(|()| out.flush())
     };

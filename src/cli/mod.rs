@@ -1,6 +1,6 @@
-//! The command line `flowctl`: arguments in, pages or JSON out, and an exit code that scripts can rely on.
+//! The command line of `flowctl`: parses arguments, prints tables or JSON, returns a documented exit code.
 //!
-//! A page is made by a pure function of a wire document; only `screen` prints. Imports: api, chart, config, daemon, host, lab, progress, sim, term.
+//! Pure functions turn wire documents into pages; only `screen` prints. Imports: api, chart, config, daemon, host, lab, progress, sim, term.
 
 mod check_log;
 mod cluster;
@@ -53,26 +53,26 @@ struct Cli {
 }
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 ok, 1 failed, 2 usage, 3 no daemon answers, 4 not found, 5 denied, 6 refused, 7 timeout.
+Exit codes: 0 ok, 1 failed, 2 usage, 3 daemon unreachable, 4 not found, 5 denied, 6 refused, 7 timeout.
 Start with `flowctl status`; `flowctl doctor` finds problems and says how to fix them.
 How it works: `flowctl help labels`, `policy`, `limits`, `operations`, `cluster` and `security`.";
 
 #[derive(clap::Args, Debug)]
 struct Common {
     /// The daemon's socket [env: FLOWCON_SOCKET] [default: /run/flowcon/flowcond.sock]
-    // Not clap's own environment: its usage lines would show the option as required.
+    // Not clap's `env`: usage lines would then show the option as required.
     #[arg(long, value_name = "PATH", global = true)]
     socket: Option<PathBuf>,
-    /// Form of the output
-    #[arg(short, long, value_parser = Output::forms(), default_value = "table", value_name = "FORM", global = true)]
+    /// Output format
+    #[arg(short, long, value_parser = Output::forms(), default_value = "table", value_name = "FORMAT", global = true)]
     output: Output,
     /// The same as `-o json`
     #[arg(long, global = true)]
     json: bool,
-    /// When to colour (NO_COLOR is obeyed)
+    /// When to use colours; NO_COLOR is respected
     #[arg(long, value_enum, default_value_t, value_name = "WHEN", global = true)]
     color: ColorChoice,
-    /// How long to wait for the daemon's answer
+    /// How long to wait for the daemon's reply
     #[arg(long, default_value = "15", value_parser = seconds, value_name = "SECONDS", global = true)]
     timeout: Duration,
 }
@@ -103,20 +103,20 @@ enum Verb {
         /// Name, id, or the beginning of an id
         #[arg(value_hint = completion::JOB)]
         job: String,
-        /// The decision that was in force at TIME, also of a job that ended: 10m or 2h (ago), 14:05, or RFC 3339
+        /// Show the decision in force at TIME, also for a job that ended: 10m or 2h (ago), 14:05, or RFC 3339
         #[arg(long, value_parser = when::instant, value_name = "TIME", conflicts_with = "watch")]
         at: Option<u64>,
         #[command(flatten)]
         repeat: Repeat,
     },
-    /// Show past jobs, or what one job did and was given
+    /// Show past jobs, or the progress and resources of one job over time
     History(history::HistoryArgs),
-    /// Write an HTML report of what governing gained
+    /// Write an HTML report of the gain from governing
     Report(report::ReportArgs),
     /// Restore the original limits of jobs and leave them alone; they keep running
     #[command(alias = "pause")]
     Release(Target),
-    /// Govern released jobs again; also ends a hold after somebody else's change
+    /// Govern released jobs again; also ends a hold after an external change
     #[command(alias = "resume")]
     Govern(Target),
     /// Fix the share of a job until it is unpinned or ends, or the daemon restarts
@@ -137,9 +137,9 @@ enum Verb {
     },
     /// Restore every original limit and release all jobs
     Restore,
-    /// Show the policy, or set another until the next reload
+    /// Show the policy, or set another one until the next reload
     Policy(PolicyArgs),
-    /// Read the configuration again; if it has errors, the old one stays
+    /// Reload the configuration; if it has errors, the current one is kept
     Reload,
     /// Follow events: starts, ends, decisions, holds, notices
     #[command(alias = "watch")]
@@ -153,15 +153,15 @@ enum Verb {
     Enter(run::EnterArgs),
     /// Print the log of a job
     Logs(logs::LogsArgs),
-    /// Show how a training log is read: metric, values and progress
+    /// Show how a training log is parsed: metric, values and progress
     CheckLog(check_log::CheckLogArgs),
     /// Check this machine for problems and say how to fix them
     Doctor(doctor::DoctorArgs),
     /// Check or show the daemon's configuration
     Config(config::ConfigArgs),
-    /// Ask the coordinator of a Docker Swarm: place, move and drain
+    /// Manage jobs on a Docker Swarm: submit, move and drain
     Cluster(cluster::ClusterArgs),
-    /// Run real trainings with plain sharing, then governed, and compare; needs no daemon
+    /// Run real trainings, first with plain sharing, then governed, and compare; needs no daemon
     Demo(demo::DemoArgs),
     /// Compare policies on a list of real jobs
     Bench(bench::BenchArgs),
@@ -173,7 +173,7 @@ enum Verb {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the names of the governed jobs, or of what the cluster has, for completion scripts
+    /// Print the names of governed jobs, or of the cluster's jobs or nodes, for completion scripts
     #[command(name = completion::JOBS, hide = true)]
     Jobs {
         #[arg(default_value = "jobs")]
@@ -184,15 +184,15 @@ enum Verb {
     /// Write the manual pages into a folder, for packages
     #[command(name = "__manual", hide = true)]
     Manual {
-        /// The folder that gets `man1` and its like
+        /// The folder for `man1` and the other sections
         folder: PathBuf,
     },
 }
 
-/// Look again and again.
+/// The option to refresh the output periodically.
 #[derive(clap::Args, Clone, Copy, Debug)]
 struct Repeat {
-    /// Look again every SECONDS
+    /// Refresh every SECONDS
     #[arg(long, short = 'w', num_args = 0..=1, require_equals = true, default_missing_value = "2", value_parser = seconds, value_name = "SECONDS")]
     watch: Option<Duration>,
 }
@@ -201,26 +201,26 @@ fn seconds(text: &str) -> Result<Duration, String> {
     when::duration_within(text, Duration::from_millis(100), Duration::from_secs(86_400))
 }
 
-/// Runs one command line and says how it ended.
+/// Runs one command line and returns its exit code.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     when::use_local_time();
     let parsed = usage::command().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(refusal) => return misunderstood(&refusal),
+        Err(rejection) => return usage_error(&rejection),
     };
     let color = cli.common.color;
-    obey(cli).unwrap_or_else(|failure| report(&failure, color).into())
+    execute(cli).unwrap_or_else(|failure| report(&failure, color).into())
 }
 
-/// Help and version are answers; the rest is a usage error. Nobody listening is neither.
-fn misunderstood(refusal: &clap::Error) -> ExitCode {
-    if let Some(words) = usage::is_the_engines(refusal) {
+/// Prints help, version, or a usage error. A closed output is ignored.
+fn usage_error(rejection: &clap::Error) -> ExitCode {
+    if let Some(words) = usage::docker_hint(rejection) {
         let _ = writeln!(io::stderr(), "flowctl: {words}");
         return Exit::Usage.into();
     }
-    let _ = refusal.print();
-    if refusal.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() }
+    let _ = rejection.print();
+    if rejection.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() }
 }
 
 fn report(failure: &Failure, color: ColorChoice) -> Exit {
@@ -233,14 +233,14 @@ fn report(failure: &Failure, color: ColorChoice) -> Exit {
             look.paint(Tone::Dim, "next:"),
             text::clean(&failure.next)
         );
-        // Nobody reads the errors: the exit code still tells.
+        // If standard error is closed, the exit code still reports the failure.
         let _ = io::stderr().write_all(text.as_bytes());
     }
     failure.exit
 }
 
-/// Does what the verb says. The exit code of a command that was run is that command's own.
-fn obey(cli: Cli) -> Result<ExitCode, Failure> {
+/// Executes the subcommand. `flowctl run` returns the exit code of its command.
+fn execute(cli: Cli) -> Result<ExitCode, Failure> {
     let screen = Screen::new(cli.common.format(), cli.common.color);
     let socket = cli.common.socket();
     let client = Client::new(&socket, cli.common.timeout);
@@ -277,12 +277,12 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
         Verb::Pin(args) => block_on(commands::pin(&client, &args, &screen))?,
         Verb::Unpin { job } => {
             let path = format!("/v1/containers/{}/unpin", segment(&job));
-            block_on(commands::give(&client, &path, &screen))?
+            block_on(commands::post(&client, &path, &screen))?
         }
         Verb::Adopt(args) => block_on(commands::adopt(&client, &args, &screen))?,
         Verb::Disown { containers } => block_on(commands::disown(&client, &containers, &screen))?,
-        Verb::Restore => block_on(commands::give(&client, "/v1/restore", &screen))?,
-        Verb::Reload => block_on(commands::give(&client, "/v1/reload", &screen))?,
+        Verb::Restore => block_on(commands::post(&client, "/v1/restore", &screen))?,
+        Verb::Reload => block_on(commands::post(&client, "/v1/reload", &screen))?,
         Verb::Policy(args) => block_on(commands::policy(&client, &args, &screen))?,
         Verb::Events(args) => block_on(events::events(&client, &args, &screen))?,
         Verb::Metrics(args) => block_on(metrics::metrics(&client, &args, &screen))?,
@@ -291,10 +291,10 @@ fn obey(cli: Cli) -> Result<ExitCode, Failure> {
     done.map(|()| Exit::Ok.into())
 }
 
-/// One thread is enough for one question.
+/// Runs one request on a single-threaded runtime.
 pub(in crate::cli) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
-        Failure::new(Exit::Failed, format!("cannot start: {error}"), "check `ulimit -n` and free memory")
+        Failure::new(Exit::Failed, format!("cannot start the runtime: {error}"), "check `ulimit -n` and free memory")
     })?;
     Ok(runtime.block_on(work))
 }

@@ -1,4 +1,4 @@
-//! `flowctl explain JOB --at TIME`: the decision that was in force then, with its numbers and its reason.
+//! `flowctl explain JOB --at TIME`: the decision in force at that time, with its numbers and its reason.
 //!
 //! Imports: the API's client, wire types, text.
 
@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 /// Columns of the labels on the left.
 const LABEL: usize = 12;
 
-/// Asks and shows.
+/// Fetches and prints the decision in force at `at`, Unix time in milliseconds.
 pub async fn explain(client: &Client, job: &str, at: u64, screen: &Screen) -> Result<(), Failure> {
     let instant: JobSnapshot = client.get(&format!("/v1/history/at?job={}&at={at}", segment(job))).await?;
     match screen.format {
@@ -34,7 +34,7 @@ fn page(instant: &JobSnapshot, look: &Look) -> String {
         look.paint(Tone::Bold, "Decision in force"),
     );
     lines(&mut page, &decision(instant), look);
-    let _ = writeln!(page, "\n{}", look.paint(Tone::Bold, "What was known"));
+    let _ = writeln!(page, "\n{}", look.paint(Tone::Bold, "Observations at that time"));
     lines(&mut page, &known(instant, sample), look);
     page
 }
@@ -54,38 +54,37 @@ fn decision(instant: &JobSnapshot) -> Vec<(&'static str, String)> {
         lines.push(("held", hold.clone()));
     }
     let why = sample.decision.as_ref().map(|decision| decision.story.clone());
-    lines.push(("why", why.unwrap_or_else(|| "nothing was decided for it yet".to_owned())));
+    lines.push(("why", why.unwrap_or_else(|| "not decided yet".to_owned())));
     if let Some(node) = &instant.node {
         lines.push(("policy", node.policy.clone() + if node.paused { ", released by an operator" } else { "" }));
     }
     lines.extend(sample.list.as_ref().map(|list| ("list", list.clone())));
     if let (Some(share), Some(limit)) = (sample.share, sample.limit) {
-        let words = format!(
-            "{} of the node when everybody wanted more; limit L = {}",
-            text::percent(share),
-            text::number_text(limit)
-        );
+        let words =
+            format!("{} of the node under full load; limit L = {}", text::percent(share), text::number_text(limit));
         lines.push(("share", words));
     }
     if let Some(decision) = sample.decision.as_ref().filter(|decision| !decision.numbers.is_empty()) {
         let numbers = decision.numbers.iter().map(|(name, number)| format!("{name} = {}", text::number_text(*number)));
         lines.push(("numbers", numbers.collect::<Vec<_>>().join(", ")));
     }
-    lines.extend(sample.cpu_weight.map(|weight| ("CPU weight", stood(&instant.job, weight))));
+    lines.extend(sample.cpu_weight.map(|weight| ("CPU weight", weight_words(&instant.job, weight))));
     let until = match (&instant.later, instant.job.ended_unix_ms) {
         (Some(later), _) => format!("until {}", when::clock(later.unix_ms)),
         (None, Some(ended)) => format!("until its end at {}", when::clock(ended)),
-        (None, None) => "and nothing newer is kept".to_owned(),
+        (None, None) => "on; this is the latest record".to_owned(),
     };
-    lines
-        .push(("kept", format!("from {} {until}; changes within the noise are not kept", when::clock(sample.unix_ms))));
+    lines.push((
+        "recorded",
+        format!("from {} {until}; changes within noise are not recorded", when::clock(sample.unix_ms)),
+    ));
     lines
 }
 
-fn stood(job: &JobRecord, weight: u32) -> String {
+fn weight_words(job: &JobRecord, weight: u32) -> String {
     match job.original_weight {
-        Some(original) if original != weight => format!("{weight} stood; {original} before the first change"),
-        _ => format!("{weight} stood"),
+        Some(original) if original != weight => format!("{weight} (original: {original})"),
+        _ => weight.to_string(),
     }
 }
 
@@ -96,7 +95,7 @@ fn known(instant: &JobSnapshot, sample: &Sample) -> Vec<(&'static str, String)> 
         Some(value) => {
             ("metric", format!("{} = {}", job.metric.as_deref().unwrap_or("value"), text::number_text(value)))
         }
-        None => ("metric", "no evaluation had been read".to_owned()),
+        None => ("metric", "none read yet".to_owned()),
     });
     if let Some(growth) = sample.growth {
         let threshold = instant.node.as_ref().map_or(0.0, |node| node.growth_threshold);
@@ -117,7 +116,7 @@ fn known(instant: &JobSnapshot, sample: &Sample) -> Vec<(&'static str, String)> 
     lines.extend(
         sample
             .quality
-            .map(|quality| ("curve", format!("{} of the expected improvement was had", text::percent(quality)))),
+            .map(|quality| ("curve", format!("{} of the expected improvement reached", text::percent(quality)))),
     );
     let cores = match (&instant.earlier, &instant.later) {
         (_, Some(later)) => cores_between(sample, later),
@@ -125,7 +124,7 @@ fn known(instant: &JobSnapshot, sample: &Sample) -> Vec<(&'static str, String)> 
         (None, None) => None,
     };
     let mut cpu: Vec<String> = Vec::new();
-    cpu.extend(cores.map(|cores| format!("{cores:.2} cores about then")));
+    cpu.extend(cores.map(|cores| format!("{cores:.2} cores around that time")));
     cpu.extend(sample.cpu_s.map(|seconds| format!("{} CPU time in all", text::duration(seconds))));
     lines.push(("CPU", if cpu.is_empty() { "unknown".to_owned() } else { cpu.join(", ") }));
     lines.extend(sample.memory_bytes.map(|bytes| ("memory", format!("{} charged", text::bytes(bytes)))));
@@ -136,8 +135,8 @@ fn known(instant: &JobSnapshot, sample: &Sample) -> Vec<(&'static str, String)> 
     lines.push(("state", sample.state.clone()));
     if let Some(node) = &instant.node {
         let pressure = [("CPU", node.pressure.cpu), ("memory", node.pressure.memory), ("I/O", node.pressure.io)];
-        let told = pressure.iter().filter_map(|(name, part)| Some(format!("{name} {}", text::percent((*part)?))));
-        let words = told.collect::<Vec<_>>().join(", ");
+        let parts = pressure.iter().filter_map(|(name, part)| Some(format!("{name} {}", text::percent((*part)?))));
+        let words = parts.collect::<Vec<_>>().join(", ");
         lines.push((
             "node",
             format!(

@@ -1,4 +1,4 @@
-//! `flowctl ps`: the governed containers in the manner of `docker ps`. Pure. Imports: wire types, text, table.
+//! `flowctl ps`: the governed containers in a table like that of `docker ps`. Pure. Imports: wire types, text, table.
 
 use super::{history, status};
 use crate::api::wire::{Container, JobRecord};
@@ -6,7 +6,7 @@ use crate::term::screen::{Look, Tone};
 use crate::term::table::{Cell, Column, table};
 use crate::term::text;
 
-/// The page.
+/// Formats the page.
 pub fn page(containers: &[Container], ended: &[JobRecord], look: &Look) -> String {
     if containers.is_empty() && ended.is_empty() {
         return "No job is governed yet: docker run --label flowcon.enable=true IMAGE COMMAND\n".to_owned();
@@ -55,7 +55,7 @@ fn row(container: &Container, wide: bool) -> Vec<Cell> {
     row
 }
 
-/// What is kept of a job that ended: its name, how it ended, and how long it ran.
+/// The row of a job that ended: name, exit and duration; the rest is not recorded.
 fn ended_row(job: &JobRecord, wide: bool) -> Vec<Cell> {
     let lasted = job.ended_unix_ms.unwrap_or(job.last_unix_ms).saturating_sub(job.started_unix_ms);
     let dash = || Cell::or_dash(None::<String>);

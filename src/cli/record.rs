@@ -1,6 +1,6 @@
-//! `flowctl record`: the daemon's ticks, whole line by whole line, into a file that `flowsim replay` decides again.
+//! `flowctl record`: records the daemon's ticks, line by line, into a file for `flowsim replay`.
 //!
-//! A recording may end after any line, so nothing that was written is lost when either side stops. Imports: the API's client.
+//! A recording is valid up to any line, so nothing is lost when either side stops. Imports: the API's client.
 
 use crate::api::client::{Client, LineStream};
 use crate::term::exit::{Exit, Failure};
@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A week; what is longer is a mistake.
+/// Maximum duration: one week; a longer one is probably a mistake.
 const LONGEST: Duration = Duration::from_secs(604_800);
 
 /// Arguments of `flowctl record`.
 #[derive(Args, Debug)]
 pub struct RecordArgs {
-    /// Where the recording goes; `-` is standard output
+    /// The file to write; `-` is standard output
     #[arg(default_value = "-", value_name = "FILE")]
     file: PathBuf,
-    /// How long, as 90s, 10m, 2h; without it until Ctrl-C
+    /// Duration, such as 90s, 10m, 2h [default: until Ctrl-C]
     #[arg(long = "for", value_parser = duration, value_name = "DURATION")]
     within: Option<Duration>,
 }
@@ -32,15 +32,15 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// Why a recording ended.
 enum End {
-    /// The time is over, or Ctrl-C.
-    Asked,
-    /// The daemon let go.
+    /// The duration is over, or a signal was received.
+    Requested,
+    /// The daemon closed the stream.
     Daemon,
 }
 
-/// Records until the time is over or a signal says so.
+/// Records until the duration is over or a signal is received.
 pub async fn record(client: &Client, args: &RecordArgs) -> Result<(), Failure> {
-    // Opened before the file, so that without a daemon there is no file either.
+    // The stream is opened first, so that no file is created without a daemon.
     let mut recording = client.recording().await?;
     let mut out = open(&args.file)?;
     let unwritable = |error| unwritable(&args.file, error);
@@ -48,7 +48,7 @@ pub async fn record(client: &Client, args: &RecordArgs) -> Result<(), Failure> {
     let mut over = std::pin::pin!(over(args.within));
     let end = loop {
         let arrived = tokio::select! {
-            () = &mut over => break End::Asked,
+            () = &mut over => break End::Requested,
             arrived = next(&mut recording) => arrived?,
         };
         let Some(text) = arrived else { break End::Daemon };
@@ -57,16 +57,16 @@ pub async fn record(client: &Client, args: &RecordArgs) -> Result<(), Failure> {
     };
     let shown = args.file.display();
     match end {
-        End::Asked => {
-            eprintln!("flowctl: {lines} ticks recorded; `flowsim replay {shown}` decides them again");
+        End::Requested => {
+            eprintln!("flowctl: {lines} ticks recorded; `flowsim replay {shown}` replays them");
             Ok(())
         }
         End::Daemon => Err(Failure::new(
             Exit::Failed,
             format!(
-                "the daemon ended the recording after {lines} ticks: it stopped, or the lines were read too slowly"
+                "the daemon ended the recording after {lines} ticks: it stopped, or the recording was read too slowly"
             ),
-            format!("what was recorded is whole: `flowsim replay {shown}`; start another recording for the rest"),
+            format!("the recording is valid up to there: `flowsim replay {shown}`; start another one for the rest"),
         )),
     }
 }
@@ -87,10 +87,10 @@ fn unwritable(path: &Path, error: io::Error) -> Failure {
         return error.into();
     }
     let message = format!("cannot write the recording to {}: {error}", path.display());
-    Failure::new(Exit::Failed, message, "check the folder, its permissions and the free space")
+    Failure::new(Exit::Failed, message, "check that the folder exists, its permissions and the free space")
 }
 
-/// Ends with the time, or with Ctrl-C, SIGTERM or SIGHUP.
+/// Returns when the duration is over, or on SIGINT, SIGTERM or SIGHUP.
 async fn over(within: Option<Duration>) {
     let time = async {
         match within {
@@ -98,15 +98,15 @@ async fn over(within: Option<Duration>) {
             None => std::future::pending().await,
         }
     };
-    let told = async |kind| match signal(kind) {
+    let received = async |kind| match signal(kind) {
         Ok(mut signal) => drop(signal.recv().await),
         Err(_) => std::future::pending().await,
     };
     tokio::select! {
         () = time => {}
-        () = told(SignalKind::interrupt()) => {}
-        () = told(SignalKind::terminate()) => {}
-        () = told(SignalKind::hangup()) => {}
+        () = received(SignalKind::interrupt()) => {}
+        () = received(SignalKind::terminate()) => {}
+        () = received(SignalKind::hangup()) => {}
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_people_write_them() {
+    fn durations_with_and_without_a_unit_are_parsed() {
         for (text, seconds) in [("90", 90), ("90s", 90), ("10m", 600), ("2h", 7200)] {
             assert_eq!(duration(text), Ok(Duration::from_secs(seconds)));
         }

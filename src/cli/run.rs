@@ -1,4 +1,4 @@
-//! `flowctl run`: a command in a governed cgroup of its own, with its output shown, signals passed on and its exit code returned.
+//! `flowctl run`: runs a command in its own governed cgroup, shows its output, forwards signals and returns its exit code.
 //!
 //! Imports: config's labels, host (cgroup, GPU, scope, systemd, node).
 
@@ -25,25 +25,25 @@ use std::path::Path;
 use std::process::{ExitCode, ExitStatus, Stdio};
 use tokio::process::{Child, Command};
 
-/// Of a command's output, so much is kept in memory for the daemon and for `flowctl logs`.
+/// Bytes of a command's output kept in memory for the daemon and for `flowctl logs`.
 const OUTPUT_KEPT: u64 = 4 << 20;
 
-/// Run a command in a cgroup of its own, governed like a container.
+/// Run a command in its own cgroup, governed like a container.
 ///
-/// Its output is shown and read for its learning; signals go to it; its exit code is returned (128 + n after signal n). Python
-/// programs get PYTHONUNBUFFERED=1, or their log would come in blocks. Without a daemon it runs ungoverned until one starts.
+/// Its output is shown and parsed for training progress, signals are forwarded to it, and its exit code is returned (128 + n after
+/// signal n). PYTHONUNBUFFERED=1 is set, so that Python does not buffer its log. Without a daemon it runs ungoverned until one starts.
 #[derive(clap::Args, Debug)]
 pub struct RunArgs {
-    /// Name of the job in `flowctl ps`; the program's own and a number by default
+    /// Name of the job in `flowctl ps` [default: the program's name and a number]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Begin it in the background and print its name; `flowctl logs JOB` prints its output
+    /// Start it in the background and print its name; `flowctl logs JOB` prints its output
     #[arg(long, short = 'd')]
     detach: bool,
-    /// A label, as a container has them; flowcon.enable=true goes without saying
+    /// A label, as for a container; flowcon.enable=true is implied
     #[arg(long = "label", short = 'l', value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// Part of a GPU's processors that it may use, 40%, where NVIDIA's MPS divides the GPU; set at its start and for good
+    /// Share of a GPU's processors that it may use, such as 40%; needs NVIDIA's MPS, and is fixed when it starts
     #[arg(long, value_name = "SHARE", value_parser = gpu_share)]
     gpu_share: Option<GpuShare>,
     /// The command and its arguments
@@ -51,10 +51,10 @@ pub struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// The new process of `flowctl run`, on its way to becoming the command.
+/// Arguments of the exec wrapper: the new process of `flowctl run` before it becomes the command.
 #[derive(clap::Args, Debug)]
 pub struct EnterArgs {
-    /// The socket to report at
+    /// The handshake socket
     handshake: String,
     /// The command and its arguments
     #[arg(required = true, last = true)]
@@ -68,14 +68,14 @@ pub const ENTER: &str = "__enter";
 #[derive(Clone, Copy, Debug)]
 struct GpuShare(u8);
 
-/// `40%` or `0.4`, as MPS takes it: whole percents.
+/// Parses `40%` or `0.4`, rounded to whole percents as MPS requires.
 fn gpu_share(text: &str) -> Result<GpuShare, String> {
     let percent = match text.strip_suffix('%') {
         Some(number) => number.trim().parse::<f64>().ok(),
         None => text.parse::<f64>().ok().map(|part| part * 100.0),
     };
     let percent = percent.map(f64::round).filter(|percent| (1.0..=100.0).contains(percent));
-    percent.map(|percent| GpuShare(percent as u8)).ok_or_else(|| "expected a part from 1% to 100%".to_owned())
+    percent.map(|percent| GpuShare(percent as u8)).ok_or_else(|| "expected a share from 1% to 100%".to_owned())
 }
 
 pub(super) fn label(text: &str) -> Result<(String, String), String> {
@@ -85,15 +85,15 @@ pub(super) fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Becomes the command of `flowctl run`, or says with its exit code why not.
+/// Replaces this process by the command of `flowctl run`; returns an exit code only if that fails.
 pub fn enter(args: &EnterArgs) -> ExitCode {
     ExitCode::from(scope::enter(&args.handshake, &args.command))
 }
 
-/// Runs the command as a scope of the daemon at `socket`, running or not.
+/// Runs the command as a scope of the daemon at `socket`, which need not be running.
 ///
 /// # Errors
-/// When the command could not be given a cgroup and started; then it did not run at all.
+/// The command could not be started in its cgroup; it did not run at all.
 pub fn run(args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
     check(&args)?;
     if args.detach {
@@ -101,23 +101,24 @@ pub fn run(args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let code = runtime.block_on(run_scope(args, socket));
-    // A reader of our output that has stopped reading must not keep us.
+    // Do not wait for a reader of our output that has stopped reading.
     runtime.shutdown_background();
     code.map(ExitCode::from).map_err(|error| failure(&error))
 }
 
-/// Finds what was meant otherwise, before anything begins.
+/// Detects mistakes in the arguments before anything is started.
 fn check(args: &RunArgs) -> Result<(), Failure> {
     let usage = |message: String, next: &str| Err(Failure::new(Exit::Usage, message, next));
     if let Some(word) = args.command.first().filter(|word| word.as_encoded_bytes().starts_with(b"-")) {
-        let message = format!("{} is no option of `flowctl run -- COMMAND`, and no command", word.to_string_lossy());
-        return usage(message, "`flowctl run --help` lists the options; they stand before the command");
+        let message =
+            format!("{} is neither an option of `flowctl run -- COMMAND` nor a command", word.to_string_lossy());
+        return usage(message, "`flowctl run --help` lists the options; they go before the command");
     }
     if args.gpu_share.is_some() {
         let found = Mps::of_environment();
         if !matches!(found, Mps::Reachable(_)) {
             let next = format!(
-                "start it as the user of the jobs, nvidia-cuda-mps-control -d, or name its pipes with {}",
+                "start it as the user of the jobs with nvidia-cuda-mps-control -d, or set {} to the folder of its pipes",
                 mps::PIPES
             );
             return Err(Failure::new(Exit::Failed, format!("--gpu-share needs NVIDIA's MPS: {found}"), next));
@@ -129,7 +130,7 @@ fn check(args: &RunArgs) -> Result<(), Failure> {
     }
 }
 
-/// The exit code that says what kind of failure it was. The messages of the host end with what to do, after a semicolon.
+/// Chooses the exit code, and splits messages of the host at the semicolon before the next step.
 fn failure(error: &anyhow::Error) -> Failure {
     let exit = match (error.downcast_ref::<ScopeError>(), error.downcast_ref::<CgroupError>()) {
         (Some(ScopeError::BadName(_)), _) => Exit::Usage,
@@ -142,7 +143,7 @@ fn failure(error: &anyhow::Error) -> Failure {
     let text = format!("{error:#}");
     match text.rsplit_once("; ") {
         Some((message, next)) => Failure::new(exit, message, next),
-        None => Failure::new(exit, text, "`flowctl doctor` says what is missing and how to mend it"),
+        None => Failure::new(exit, text, "`flowctl doctor` shows what is missing and how to fix it"),
     }
 }
 
@@ -157,21 +158,21 @@ async fn run_scope(args: RunArgs, socket: &Path) -> anyhow::Result<u8> {
     if place.is_empty() {
         place.remove();
     } else {
-        eprintln!("flowctl: processes of {name} still run; flowcond clears up when they end");
+        eprintln!("flowctl: processes of {name} are still running; flowcond cleans up when they end");
     }
     outcome
 }
 
 async fn run_in(place: &Place, name: &ScopeName, args: &RunArgs, socket: &Path) -> anyhow::Result<u8> {
-    let output = Output::create(OUTPUT_KEPT).context("making room for the command's output")?;
+    let output = Output::create(OUTPUT_KEPT).context("cannot allocate memory for the command's output")?;
     let handshake = HandshakeSocket::open()?;
     let mut signals = Signals::listen()?;
-    let mut child = exec_wrapper(&handshake, args, &signals).context("starting a process")?;
+    let mut child = exec_wrapper(&handshake, args, &signals).context("cannot start a process")?;
     let pid = child.id().context("the new process ended at once; try `flowctl doctor`")?;
     let (admitted, registered) = match prepare(place, (name, args, socket), &output, handshake, pid).await {
         Ok(prepared) => prepared,
         Err(error) => {
-            let _ = child.kill().await; // it is not the command yet
+            let _ = child.kill().await; // it has not become the command yet
             return Err(error);
         }
     };
@@ -195,7 +196,7 @@ async fn run_in(place: &Place, name: &ScopeName, args: &RunArgs, socket: &Path) 
     Ok(code)
 }
 
-/// This program again, to become the command once it is in its cgroup.
+/// Starts this program again, as the process that becomes the command once it is in its cgroup.
 fn exec_wrapper(handshake: &HandshakeSocket, args: &RunArgs, signals: &Signals) -> io::Result<Child> {
     let mut wrapper = std::process::Command::new("/proc/self/exe");
     wrapper
@@ -210,7 +211,7 @@ fn exec_wrapper(handshake: &HandshakeSocket, args: &RunArgs, signals: &Signals) 
         wrapper.env("PYTHONUNBUFFERED", "1");
     }
     if let Some(GpuShare(percent)) = args.gpu_share {
-        // The pipes are found by the environment that it has from us, or in the usual place.
+        // MPS finds its pipes by the inherited environment, or at the default path.
         wrapper.env(mps::SHARE, percent.to_string());
     }
     if signals.own_group() {
@@ -219,7 +220,7 @@ fn exec_wrapper(handshake: &HandshakeSocket, args: &RunArgs, signals: &Signals) 
     Command::from(wrapper).spawn()
 }
 
-/// Puts the new process into its cgroup and makes the scope known, before the command begins.
+/// Moves the new process into its cgroup and registers the scope, before the command starts.
 async fn prepare(
     place: &Place,
     (name, args, socket): (&ScopeName, &RunArgs, &Path),
@@ -243,7 +244,7 @@ async fn prepare(
     Ok((admitted, registered))
 }
 
-/// Waits for the command and for the last of its output, and passes signals on meanwhile.
+/// Waits for the command and the end of its output, and forwards signals meanwhile.
 async fn wait(
     child: &mut Child,
     pid: u32,
@@ -254,7 +255,7 @@ async fn wait(
     let (mut status, mut shown) = (None, false);
     loop {
         tokio::select! {
-            ended = child.wait(), if status.is_none() => status = Some(ended.context("waiting for the command")?),
+            ended = child.wait(), if status.is_none() => status = Some(ended.context("cannot wait for the command")?),
             () = &mut output, if !shown => shown = true,
             signal = signals.next() => signals.pass_on(signal, pid),
         }
@@ -264,13 +265,13 @@ async fn wait(
     }
 }
 
-/// As shells say it.
+/// The exit code as in shells.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     u8::try_from(code).unwrap_or(1)
 }
 
-/// Where the command's cgroup is.
+/// The manager of the command's cgroup.
 enum Place {
     Cgroupfs(Home),
     Systemd(String),
@@ -282,7 +283,7 @@ impl Place {
             return Ok(Place::Systemd(name.unit()));
         }
         if cgroup::Version::of_host() == cgroup::Version::None {
-            bail!("no cgroups are mounted; mount them below /sys/fs/cgroup, or use a container engine");
+            bail!("no cgroups are mounted; mount them at /sys/fs/cgroup, or use a container engine");
         }
         Ok(Place::Cgroupfs(Home::create(&name.cgroup())?))
     }
@@ -290,7 +291,7 @@ impl Place {
     fn is_empty(&self) -> bool {
         match self {
             Place::Cgroupfs(home) => home.is_empty(),
-            // systemd looks after its own.
+            // systemd removes its units itself.
             Place::Systemd(_) => true,
         }
     }

@@ -1,6 +1,6 @@
-//! `flowctl status`: the node in two lines and each job in one, to be understood at a look.
+//! `flowctl status`: the node in two lines, and one line per job.
 //!
-//! Pure: a wire document and a look make a page. Imports: wire types, text, table.
+//! Pure. Imports: wire types, text, table.
 
 use crate::api::wire::{Container, GpuUse, Metric, Node, Notice, Status, Trend};
 use crate::term::screen::{Look, Tone};
@@ -9,18 +9,18 @@ use crate::term::text::{self, clean};
 use crate::term::when;
 use std::fmt::Write as _;
 
-/// A snapshot that is older than this is called old.
+/// An older snapshot is reported as outdated.
 const FRESH_FOR_MS: u64 = 30_000;
 
-/// Messages shown below the table.
+/// Maximum number of messages below the table.
 const NOTICES_AT_MOST: usize = 5;
 
-/// The page; `now_unix_ms` is the reader's clock.
+/// Formats the page; `now_unix_ms` is the local clock.
 pub fn page(status: &Status, look: &Look, now_unix_ms: u64) -> String {
     let mut page = header(&status.node, look, now_unix_ms);
     page.push('\n');
     if status.containers.is_empty() {
-        page.push_str(&nothing_yet(&status.node));
+        page.push_str(&no_jobs_hint(&status.node));
     } else {
         page.push_str(&jobs(&status.containers, look));
     }
@@ -57,7 +57,7 @@ fn header(node: &Node, look: &Look, now_unix_ms: u64) -> String {
     let age_ms = now_unix_ms.saturating_sub(node.unix_ms);
     if age_ms > FRESH_FOR_MS {
         let words = format!(
-            "the daemon last looked {} ago; `flowctl doctor` looks for the cause",
+            "the daemon last updated this {} ago; run `flowctl doctor` to find the cause",
             text::duration(age_ms as f64 / 1000.0)
         );
         let _ = writeln!(header, "{}", look.paint(Tone::Bad, &words));
@@ -65,7 +65,7 @@ fn header(node: &Node, look: &Look, now_unix_ms: u64) -> String {
     header
 }
 
-/// That nothing is governed for a while, on purpose.
+/// The notice of a control period, if one is in progress.
 pub(super) fn plain_words(node: &Node) -> Option<String> {
     let until = when::clock(node.plain_until_unix_ms?);
     let of_day = until.get(11..19)?;
@@ -74,33 +74,33 @@ pub(super) fn plain_words(node: &Node) -> Option<String> {
 
 fn pressures(node: &Node) -> String {
     let pressure = &node.pressure;
-    let told: Vec<String> = [("cpu", pressure.cpu), ("memory", pressure.memory), ("io", pressure.io)]
+    let known: Vec<String> = [("cpu", pressure.cpu), ("memory", pressure.memory), ("io", pressure.io)]
         .into_iter()
         .filter_map(|(name, part)| Some(format!("{name} {}", text::percent(part?))))
         .collect();
-    if told.is_empty() { "unknown (no PSI)".to_owned() } else { told.join(" ") }
+    if known.is_empty() { "unknown (no PSI)".to_owned() } else { known.join(" ") }
 }
 
-fn nothing_yet(node: &Node) -> String {
-    let mut page = String::from("No job is governed yet. A job is, once it was started with a label:\n\n");
+fn no_jobs_hint(node: &Node) -> String {
+    let mut page = String::from("No job is governed yet. Start one:\n\n");
     page.push_str("  docker run --label flowcon.enable=true IMAGE COMMAND\n");
     page.push_str("  flowctl run -- COMMAND              without a container engine\n");
     if node.runtimes.is_empty() {
-        page.push_str("\nNo container engine is connected: `flowctl doctor` says why.\n");
+        page.push_str("\nNo container engine is connected: `flowctl doctor` shows why.\n");
     }
     page
 }
 
-/// How much a row tells.
+/// Level of detail of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Detail {
-    /// Why in a word or two.
+    /// The reason in one or two words.
     Short,
-    /// Why as the daemon words it.
+    /// The reason as the daemon states it.
     Usual,
-    /// Every column; those about GPUs where a job has one.
+    /// Every column.
     Wide {
-        /// Whether one has.
+        /// Whether to include the GPU columns: a job uses a GPU.
         gpus: bool,
     },
 }
@@ -135,7 +135,7 @@ fn columns(detail: Detail) -> Vec<Column> {
         if gpus {
             columns.extend(["GPU", "GPU-MEM"].map(Column::right));
         }
-        columns.extend(["WEIGHT", "GROWTH", "SURE"].map(Column::right));
+        columns.extend(["WEIGHT", "GROWTH", "CONFIDENCE"].map(Column::right));
         columns.push(Column::left("ID"));
     }
     columns.push(Column::elastic("WHY", 9));
@@ -173,13 +173,13 @@ fn row(container: &Container, detail: Detail) -> Vec<Cell> {
     row
 }
 
-/// The name; an id where nothing printable is left of it.
+/// The name, or the id if the name has no printable character.
 pub(super) fn name(container: &Container) -> Cell {
     let name = clean(&container.name);
     Cell::plain(if name.trim().is_empty() { &container.short_id } else { &name })
 }
 
-/// The list in its colour: growing jobs stand out, converged ones step back.
+/// The list, coloured: growing jobs are highlighted, converged ones dimmed.
 pub(super) fn list(container: &Container) -> Cell {
     match container.list.as_deref() {
         Some("new") => Cell::new(Tone::Good, "new"),
@@ -203,7 +203,7 @@ fn metric_value(metric: Option<&Metric>) -> Cell {
     Cell::new(tone, &format!("{} {}", text::value(metric.value), arrow(metric)))
 }
 
-/// Where the value is moving: improving means down for a loss and up for an accuracy.
+/// The direction of the value: an improving loss goes down, an improving accuracy goes up.
 fn arrow(metric: &Metric) -> &'static str {
     match (metric.trend, metric.direction.as_deref()) {
         (Trend::Improving, Some("down")) | (Trend::Diverging, Some("up")) => "↓",
@@ -225,7 +225,7 @@ fn progress(container: &Container) -> Cell {
     }
 }
 
-/// 99.6 % is not done yet.
+/// Rounds down, since 99.6 % is not complete.
 fn floored_percent(fraction: f64) -> String {
     format!("{:.0}%", (fraction * 100.0).floor())
 }
@@ -235,19 +235,20 @@ fn remaining(container: &Container) -> Option<String> {
     Some(format!("~{}", text::duration(remaining.likely)))
 }
 
-/// `0 45%, 1 30%`; of many, how many and what they are on average.
+/// `0 45%, 1 30%`; for more than three GPUs, the mean and the number: `50% of 8`.
 fn gpu_shares(parts: &[GpuUse]) -> Option<String> {
-    let told = |share: Option<f64>| share.map_or_else(|| "?".to_owned(), text::percent);
+    let shown = |share: Option<f64>| share.map_or_else(|| "?".to_owned(), text::percent);
     match parts {
         [] => None,
         [_] | [_, _] | [_, _, _] => {
-            let each: Vec<String> = parts.iter().map(|part| format!("{} {}", part.place(), told(part.share))).collect();
+            let each: Vec<String> =
+                parts.iter().map(|part| format!("{} {}", part.place(), shown(part.share))).collect();
             Some(each.join(", "))
         }
         many => {
             let known: Vec<f64> = many.iter().filter_map(|part| part.share).collect();
             let mean = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
-            Some(format!("{} of {}", told(mean), many.len()))
+            Some(format!("{} of {}", shown(mean), many.len()))
         }
     }
 }
@@ -282,31 +283,31 @@ fn why(container: &Container, detail: Detail) -> Cell {
 fn hold_words(kind: &str) -> &str {
     match kind {
         "operator" => "released",
-        "foreign" => "not ours",
+        "foreign" => "external",
         other => other,
     }
 }
 
-/// The rule in a word or two; a rule of a newer daemon speaks for itself.
+/// The rule in one or two words; unknown rules show the beginning of the reason.
 fn rule_words(container: &Container) -> &str {
     match container.rule.as_deref() {
         _ if container.pinned_share.is_some() => "pinned",
         None => "undecided",
-        Some("observe-only") => "only watched",
-        Some("plain-block") => "plain",
-        // What stands before the colon is what the job does.
+        Some("observe-only") => "observing",
+        Some("plain-block") => "control",
+        // The text before the colon describes the job.
         Some(_) => container.why.split(':').next().unwrap_or(&container.why),
     }
 }
 
-/// Who is governed without the label.
+/// The containers that are governed without the label.
 fn adopted(containers: &[Container], look: &Look) -> String {
     let adopted = containers.iter().filter(|container| container.adopted.is_some());
     let names: Vec<String> = adopted.map(|container| clean(&container.name)).collect();
     if names.is_empty() {
         return String::new();
     }
-    let words = format!("adopted, without the label: {} (`flowctl disown NAME` ends that)", names.join(", "));
+    let words = format!("adopted without the label: {} (`flowctl disown NAME` undoes that)", names.join(", "));
     format!("\n{}\n", look.paint(Tone::Dim, &look.wrapped(&words, 0)))
 }
 
@@ -323,7 +324,7 @@ fn messages(status: &Status, look: &Look) -> String {
     }
     let more = all.len().saturating_sub(NOTICES_AT_MOST);
     if more > 0 {
-        let _ = writeln!(page, "! {more} more: `flowctl explain JOB` tells a job's own");
+        let _ = writeln!(page, "! {more} more: `flowctl explain JOB` shows those of a job");
     }
     page
 }
@@ -355,7 +356,7 @@ mod tests {
         let status = Status::of(&node, "ip-10-20-30-40.eu-central-1.compute.internal.example.org");
         assert!(
             !page(&status, &Look { columns: None, color: false }, 1_700_000_600_000).contains("CONTROL"),
-            "it is released"
+            "a released node shows no control period"
         );
         let shown = page(&status, &Look { columns: Some(80), color: false }, 1_700_000_600_000);
         let widest = shown.lines().map(text::width).max();
@@ -370,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn many_gpus_are_told_by_their_number_and_mean() {
+    fn many_gpus_are_summarized_by_mean_and_number() {
         let part = |gpu, share| GpuUse { gpu, share, memory_bytes: Some(1 << 30), ..GpuUse::default() };
         let shares = |parts: &[GpuUse]| gpu_shares(parts).unwrap_or_default();
         assert_eq!(gpu_shares(&[]), None);

@@ -1,28 +1,28 @@
-//! How the command line presents itself: its commands in groups, and an answer to verbs that are `docker`'s. Imports: clap.
+//! The top-level help, with commands in groups, and a hint for verbs of `docker`. Imports: clap.
 
 use super::Cli;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 use std::fmt::Write as _;
 
-/// The commands by what one wants; within a group the one that is needed first.
+/// The commands by purpose; within a group, the one needed first.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Look", &["status", "top", "ps", "explain", "history", "events", "logs", "report"]),
+    ("Observe", &["status", "top", "ps", "explain", "history", "events", "logs", "report"]),
     ("Control", &["release", "govern", "pin", "unpin", "adopt", "disown", "restore", "policy", "reload"]),
     ("Set up", &["run", "check-log", "doctor", "config", "metrics", "completion", "help"]),
     ("Several machines", &["cluster"]),
     ("Evaluate", &["demo", "bench", "record"]),
 ];
 
-/// What people type who know `docker` and `systemctl`.
-const NOT_OURS: [&str; 7] = ["stop", "start", "restart", "kill", "rm", "exec", "update"];
+/// Verbs of `docker` and `systemctl` that users may try.
+const DOCKER_VERBS: [&str; 7] = ["stop", "start", "restart", "kill", "rm", "exec", "update"];
 
 /// The whole command line, with grouped help.
 pub(super) fn command() -> Command {
     let command = Cli::command();
     let mut groups = String::new();
     for (group, names) in GROUPS {
-        let _ = writeln!(groups, "{group}:"); // a String takes everything
+        let _ = writeln!(groups, "{group}:"); // writing to a String cannot fail
         for name in names {
             let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
             let _ = writeln!(groups, "  {name:<11} {}", about.unwrap_or_default());
@@ -34,13 +34,13 @@ pub(super) fn command() -> Command {
     command.help_template(template)
 }
 
-/// What to say to a verb that is no command of ours but one of the engine's.
-pub(super) fn is_the_engines(refusal: &clap::Error) -> Option<String> {
-    let Some(ContextValue::String(verb)) = refusal.get(ContextKind::InvalidSubcommand) else { return None };
-    let theirs = refusal.kind() == ErrorKind::InvalidSubcommand && NOT_OURS.contains(&verb.as_str());
-    theirs.then(|| {
+/// A hint if the unknown subcommand is a verb of `docker`.
+pub(super) fn docker_hint(rejection: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(verb)) = rejection.get(ContextKind::InvalidSubcommand) else { return None };
+    let is_docker = rejection.kind() == ErrorKind::InvalidSubcommand && DOCKER_VERBS.contains(&verb.as_str());
+    is_docker.then(|| {
         format!(
-            "no such command: `docker {verb} JOB` does that; `flowctl release JOB` leaves a job alone, with its original limits"
+            "no such command: use `docker {verb} JOB`; `flowctl release JOB` restores a job's original limits and stops governing it"
         )
     })
 }
@@ -61,10 +61,10 @@ mod tests {
     }
 
     #[test]
-    fn a_verb_of_the_engine_is_answered() {
-        let refusal = command().try_get_matches_from(["flowctl", "stop", "vae"]).expect_err("no such command");
-        assert!(is_the_engines(&refusal).is_some_and(|words| words.contains("docker stop")));
-        let refusal = command().try_get_matches_from(["flowctl", "statsu"]).expect_err("no such command");
-        assert_eq!(is_the_engines(&refusal), None);
+    fn a_docker_verb_gets_a_hint() {
+        let rejection = command().try_get_matches_from(["flowctl", "stop", "vae"]).expect_err("no such command");
+        assert!(docker_hint(&rejection).is_some_and(|words| words.contains("docker stop")));
+        let rejection = command().try_get_matches_from(["flowctl", "statsu"]).expect_err("no such command");
+        assert_eq!(docker_hint(&rejection), None);
     }
 }

@@ -1,4 +1,4 @@
-//! How a command ends: eight exit codes, and failures that always say what to do next. Imports: the API's client.
+//! Exit codes, and failures that always name a next step. Imports: the API's client.
 
 use crate::api::client::ClientError;
 use std::fmt;
@@ -8,21 +8,21 @@ use std::process::ExitCode;
 /// The exit codes of `flowctl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Done.
+    /// Success.
     Ok = 0,
-    /// Tried and failed.
+    /// The command failed.
     Failed = 1,
-    /// The command line, or a file it names, cannot be understood.
+    /// The command line, or a file it names, is invalid.
     Usage = 2,
-    /// No daemon answers.
+    /// The daemon cannot be reached.
     Unreachable = 3,
     /// No such container.
     NotFound = 4,
-    /// This user may not.
+    /// Permission denied.
     Denied = 5,
-    /// The daemon refused: it makes no sense now, or is ambiguous.
+    /// The daemon rejected the request: invalid in the current state, or ambiguous.
     Refused = 6,
-    /// No answer in time.
+    /// The daemon did not reply in time.
     Timeout = 7,
 }
 
@@ -32,24 +32,24 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command failed and what to try next.
+/// Failure of a command, and the next step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     /// The exit code.
     pub exit: Exit,
-    /// What went wrong.
+    /// The error message.
     pub message: String,
-    /// The next thing to do, usually a command.
+    /// The next step, usually a command.
     pub next: String,
 }
 
 impl Failure {
-    /// A failure with its next step.
+    /// Creates a failure with its next step.
     pub fn new(exit: Exit, message: impl Into<String>, next: impl Into<String>) -> Failure {
         Failure { exit, message: message.into(), next: next.into() }
     }
 
-    /// Whether the output's reader went away, which is no failure: `flowctl ps | head -1`.
+    /// Whether the reader closed the output, which is no failure: `flowctl ps | head -1`.
     pub fn is_closed_pipe(&self) -> bool {
         self.exit == Exit::Ok
     }
@@ -67,14 +67,18 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::new(Exit::Ok, "", ""),
-            _ => Failure::new(Exit::Failed, format!("cannot write the output: {error}"), "check where the output goes"),
+            _ => Failure::new(
+                Exit::Failed,
+                format!("cannot write the output: {error}"),
+                "check the destination of the output",
+            ),
         }
     }
 }
 
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Failure {
-        Failure::new(Exit::Failed, format!("{error:#}"), "`flowctl doctor` looks for the cause")
+        Failure::new(Exit::Failed, format!("{error:#}"), "run `flowctl doctor` to find the cause")
     }
 }
 
@@ -85,23 +89,23 @@ impl From<ClientError> for Failure {
             ClientError::Unreachable { .. } => Failure::new(
                 Exit::Unreachable,
                 message,
-                "`sudo systemctl start flowcond` (or `sudo flowcond &`), another socket with --socket; `flowctl doctor` looks for the cause",
+                "start it with `sudo systemctl start flowcond` (or `sudo flowcond &`), or name its socket with --socket; `flowctl doctor` finds the cause",
             ),
             ClientError::PermissionDenied { .. } => Failure::new(
                 Exit::Denied,
                 message,
-                "`flowctl ps` tells about your own commands; for all: `sudo flowctl …`, or join the reading group: \
-                 `sudo usermod -aG flowcon $USER` and log in again",
+                "`flowctl ps` shows your own commands; to see all jobs, use `sudo flowctl …`, or join the group flowcon: \
+                 `sudo usermod -aG flowcon $USER`, then log in again",
             ),
             ClientError::Timeout { .. } => Failure::new(
                 Exit::Timeout,
                 message,
-                "wait longer with --timeout SECONDS; `journalctl -u flowcond` shows what it is doing",
+                "wait longer with --timeout SECONDS; `journalctl -u flowcond` shows what the daemon is doing",
             ),
             ClientError::InvalidResponse { .. } => Failure::new(
                 Exit::Failed,
                 message,
-                "compare `flowctl --version` with `flowcond --version`; --socket chooses another daemon",
+                "compare `flowctl --version` with `flowcond --version`, or name the daemon's socket with --socket",
             ),
             ClientError::Refused { status, problem } => {
                 Failure::new(exit_of(status, &problem.code), message, problem.next)

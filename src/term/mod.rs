@@ -1,4 +1,4 @@
-//! What a person at a terminal gets: words and numbers, tables, colours, and exit codes with a next step. Imports: the API's client.
+//! Terminal output: numbers as text, tables, colours, times, and exit codes with a next step. Imports: the API's client.
 
 pub mod exit;
 pub mod screen;

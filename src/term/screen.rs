@@ -1,4 +1,4 @@
-//! Where output goes: how wide, whether coloured, in which form, and whether anybody reads it. Imports: std, rustix, tokio.
+//! Standard output: its width, colours and format, and whether its reader is still there. Imports: std, rustix, tokio.
 
 use super::text;
 use clap::ValueEnum;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use tokio::io::Interest;
 use tokio::net::unix::pipe;
 
-/// The forms of output.
+/// Output formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// A table that fits the terminal.
@@ -19,33 +19,33 @@ pub enum Format {
     Table,
     /// Every column, nothing cut off.
     Wide,
-    /// One JSON document, as the daemon's API describes it.
+    /// One JSON document, as in the daemon's API.
     Json,
-    /// One JSON document a line: a container, an event, a check.
+    /// One JSON document per line: a container, an event, a check.
     Jsonl,
 }
 
-/// What `-o` says: a form, or for a command that makes one, a file.
+/// Value of `-o`: a format, or a file for commands that write one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// How to print.
+    /// The format to print.
     Form(Format),
-    /// Where to write.
+    /// The file to write.
     File(PathBuf),
 }
 
 impl Output {
-    /// Reads a form.
+    /// Parser of a format.
     pub fn forms() -> impl TypedValueParser<Value = Output> {
         EnumValueParser::<Format>::new().map(Output::Form)
     }
 
-    /// Reads a file's name.
+    /// Parser of a file name.
     pub fn files() -> impl TypedValueParser<Value = Output> {
         PathBufValueParser::new().map(Output::File)
     }
 
-    /// How to print; a command that writes a file prints the usual way.
+    /// The format to print; the default for a command that writes a file.
     pub fn form(&self) -> Format {
         match self {
             Output::Form(form) => *form,
@@ -54,7 +54,7 @@ impl Output {
     }
 }
 
-/// When to colour.
+/// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColorChoice {
     /// On a terminal, unless `NO_COLOR` is set.
@@ -66,7 +66,7 @@ pub enum ColorChoice {
     Never,
 }
 
-/// What a stretch of text means; colour only repeats what the words say.
+/// Meaning of a piece of text; colour only repeats what the words say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     /// Nothing special.
@@ -77,25 +77,25 @@ pub enum Tone {
     Bold,
     /// Good.
     Good,
-    /// Worth a look.
+    /// Needs attention.
     Warn,
     /// Bad.
     Bad,
-    /// The eye's anchor.
+    /// Highlighted.
     Accent,
 }
 
-/// What a page may look like.
+/// Width and colours of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Columns; `None` = nothing is cut off.
+    /// Columns; `None`: nothing is cut off.
     pub columns: Option<usize>,
-    /// Whether to colour.
+    /// Whether to use colours.
     pub color: bool,
 }
 
 impl Look {
-    /// The text in its tone.
+    /// Colours the text by its tone.
     pub fn paint(&self, tone: Tone, text: &str) -> String {
         let code = match tone {
             Tone::Plain => return text.to_owned(),
@@ -109,53 +109,53 @@ impl Look {
         if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// The text, cut to the page where it has a width.
+    /// Truncates the text to the width of the page, if it has one.
     pub fn fit(&self, text: &str) -> String {
         self.columns.map_or_else(|| text.to_owned(), |columns| text::fit(text, columns))
     }
 
-    /// The text in lines that fit the page, each after `indent` blanks except the first.
+    /// Wraps the text to the page; lines after the first are indented by `indent` spaces.
     pub fn wrapped(&self, text: &str, indent: usize) -> String {
         let Some(columns) = self.columns else { return text.to_owned() };
         text::wrap(text, columns.saturating_sub(indent).max(20)).join(&format!("\n{}", " ".repeat(indent)))
     }
 }
 
-/// The standard output with what the user asked for.
+/// Standard output with the requested format and colours.
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
-    /// The form.
+    /// The output format.
     pub format: Format,
     color: bool,
     terminal: bool,
 }
 
 impl Screen {
-    /// What the arguments and the environment ask for.
+    /// Standard output as configured by the arguments and the environment.
     pub fn new(format: Format, color: ColorChoice) -> Screen {
         let terminal = io::stdout().is_terminal();
-        Screen { format, color: wanted(color, terminal), terminal }
+        Screen { format, color: use_color(color, terminal), terminal }
     }
 
-    /// Whether JSON was asked for.
+    /// Whether the output is JSON.
     pub fn is_json(&self) -> bool {
         matches!(self.format, Format::Json | Format::Jsonl)
     }
 
-    /// Whether a person watches.
+    /// Whether the output is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// The page as it is now: a terminal's width changes.
+    /// The current width and colours; a terminal may be resized.
     pub fn look(&self) -> Look {
         let columns = (self.format != Format::Wide).then(|| columns().max(40));
         Look { columns, color: self.color }
     }
 
-    /// Waits until nobody reads the output any more; for ever where that cannot be told, as of a file.
+    /// Waits until the reader of the output is gone; never returns if that cannot be detected, as for a file.
     pub async fn reader_gone(&self) {
-        // The system reports a pipe without a reader as an error of its writing end. Unchecked, its mode stays as others share it.
+        // A pipe without a reader reports an error at its writing end. Unchecked: the mode of the pipe, which is shared, must not change.
         let output = io::stdout().as_fd().try_clone_to_owned().and_then(pipe::Sender::from_owned_fd_unchecked);
         if let Ok(output) = output
             && output.ready(Interest::ERROR).await.is_ok()
@@ -165,14 +165,14 @@ impl Screen {
         std::future::pending().await
     }
 
-    /// Prints the text as it stands.
+    /// Prints the text unchanged.
     pub fn print(&self, text: &str) -> io::Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes())?;
         out.flush()
     }
 
-    /// Prints a document: indented, or on one line.
+    /// Prints a document as JSON: on one line for `jsonl`, otherwise indented.
     pub fn print_json<T: Serialize>(&self, document: &T) -> io::Result<()> {
         let mut text = match self.format {
             Format::Jsonl => serde_json::to_string(document)?,
@@ -183,12 +183,12 @@ impl Screen {
     }
 }
 
-/// Whether messages to the standard error may be coloured.
+/// Colours of messages on standard error.
 pub fn error_look(color: ColorChoice) -> Look {
-    Look { columns: None, color: wanted(color, io::stderr().is_terminal()) }
+    Look { columns: None, color: use_color(color, io::stderr().is_terminal()) }
 }
 
-fn wanted(color: ColorChoice, terminal: bool) -> bool {
+fn use_color(color: ColorChoice, terminal: bool) -> bool {
     let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     match color {
         ColorChoice::Always => true,
@@ -198,7 +198,7 @@ fn wanted(color: ColorChoice, terminal: bool) -> bool {
 }
 
 fn columns() -> usize {
-    let told = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let seen = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
-    told.or_else(seen).filter(|columns| *columns > 0).unwrap_or(80)
+    let from_environment = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let from_terminal = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    from_environment.or_else(from_terminal).filter(|columns| *columns > 0).unwrap_or(80)
 }

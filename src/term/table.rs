@@ -1,14 +1,14 @@
-//! Tables in the manner of `docker ps`: columns as wide as their content, and cut only where the page is too narrow.
+//! Tables like those of `docker ps`: columns as wide as their content, truncated only if the page is too narrow.
 //!
 //! Imports: text and look.
 
 use super::screen::{Look, Tone};
 use super::text;
 
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
 
-/// One column.
+/// A column of a table.
 pub struct Column {
     title: &'static str,
     right: bool,
@@ -16,46 +16,46 @@ pub struct Column {
 }
 
 impl Column {
-    /// Text, never cut.
+    /// A left-aligned column that is never truncated.
     pub fn left(title: &'static str) -> Column {
         Column { title, right: false, least: None }
     }
 
-    /// Numbers, never cut.
+    /// A right-aligned column that is never truncated.
     pub fn right(title: &'static str) -> Column {
         Column { title, right: true, least: None }
     }
 
-    /// Text that may be cut to `least` columns.
+    /// A left-aligned column that may be truncated to a width of `least`.
     pub fn elastic(title: &'static str, least: usize) -> Column {
         Column { title, right: false, least: Some(least) }
     }
 }
 
-/// One cell: clean text and what it means.
+/// A cell: printable text and its tone.
 pub struct Cell {
     text: String,
     tone: Tone,
 }
 
 impl Cell {
-    /// A cell in a tone; the text is made safe to print.
+    /// Creates a cell; the text is made safe to print.
     pub fn new(tone: Tone, text: &str) -> Cell {
         Cell { text: text::clean(text), tone }
     }
 
-    /// A plain cell.
+    /// Creates a cell without colour.
     pub fn plain(text: &str) -> Cell {
         Cell::new(Tone::Plain, text)
     }
 
-    /// A plain cell, or a dash where there is nothing to tell.
+    /// Creates a cell without colour; a dash for `None`.
     pub fn or_dash(text: Option<String>) -> Cell {
         text.map_or_else(|| Cell::new(Tone::Dim, "–"), |text| Cell::plain(&text))
     }
 }
 
-/// The table, one line a row, each line ended.
+/// Formats the table, one line per row.
 pub fn table(columns: &[Column], rows: &[Vec<Cell>], look: &Look) -> String {
     let widths = widths(columns, rows, look.columns);
     let titles: Vec<Cell> = columns.iter().map(|column| Cell::new(Tone::Bold, column.title)).collect();
@@ -66,7 +66,7 @@ pub fn table(columns: &[Column], rows: &[Vec<Cell>], look: &Look) -> String {
     page
 }
 
-/// Whether nothing has to be cut off.
+/// Whether the table fits the page without truncation.
 pub fn fits(columns: &[Column], rows: &[Vec<Cell>], look: &Look) -> bool {
     let gaps = GAP * columns.len().saturating_sub(1);
     look.columns.is_none_or(|page| natural(columns, rows).iter().sum::<usize>() + gaps <= page)
@@ -94,19 +94,19 @@ fn widths(columns: &[Column], rows: &[Vec<Cell>], page: Option<usize>) -> Vec<us
 
 fn line(columns: &[Column], cells: &[Cell], widths: &[usize], look: &Look) -> String {
     let mut line = String::new();
-    let mut behind = 0;
+    let mut pending = 0;
     for ((column, cell), width) in columns.iter().zip(cells).zip(widths) {
         let shown = text::fit(&cell.text, *width);
         let blank = width.saturating_sub(text::width(&shown));
-        let before = behind + if column.right { blank } else { 0 };
+        let before = pending + if column.right { blank } else { 0 };
         if !shown.is_empty() {
             line.push_str(&" ".repeat(before));
             line.push_str(&look.paint(cell.tone, &shown));
-            behind = 0;
+            pending = 0;
         } else {
-            behind = before;
+            pending = before;
         }
-        behind += GAP + if column.right { 0 } else { blank };
+        pending += GAP + if column.right { 0 } else { blank };
     }
     line.push('\n');
     line

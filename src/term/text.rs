@@ -1,23 +1,23 @@
-//! Words and numbers as people read them, and text from elsewhere made safe to print. Imports: std, unicode-width.
+//! Numbers as readable text, and untrusted text made safe to print. Imports: std, unicode-width.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Text from elsewhere without anything that could drive a terminal or turn its reading direction around.
+/// Removes control characters, invisible characters and bidirectional overrides from untrusted text.
 pub fn clean(text: &str) -> String {
-    text.chars().filter(|c| !drives(*c)).collect()
+    text.chars().filter(|c| !is_unsafe(*c)).collect()
 }
 
-fn drives(c: char) -> bool {
+fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}')
 }
 
-/// Columns that the text takes on a terminal.
+/// Display width of the text in terminal columns.
 pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The text within `columns`, with `…` where something was cut off.
+/// Truncates the text to `columns`, ending in `…` if anything was cut off.
 pub fn fit(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -37,7 +37,7 @@ pub fn fit(text: &str, columns: usize) -> String {
     fitted
 }
 
-/// The text in lines of `columns` at most, broken at blanks where there are any.
+/// Wraps the text into lines of at most `columns`, at whitespace where possible.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
     let mut lines = vec![String::new()];
@@ -70,12 +70,12 @@ fn pieces(word: &str, columns: usize) -> Vec<String> {
     pieces
 }
 
-/// A metric's value with four significant digits, so that it keeps its width; null was not a number.
+/// A metric's value with four significant digits, at a stable width; `None` is NaN.
 pub fn value(number: Option<f64>) -> String {
     number.map_or_else(|| "NaN".to_owned(), four_digits)
 }
 
-/// A number with at most four significant digits: `4`, `0.63`, `1.2e-5`.
+/// Formats a number with at most four significant digits: `4`, `0.63`, `1.2e-5`.
 pub fn number_text(number: f64) -> String {
     let text = four_digits(number);
     let (digits, exponent) = text.split_at(text.find('e').unwrap_or(text.len()));
@@ -108,7 +108,7 @@ pub fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Where a counter ends: ` of 50` as the log says, ` of ~50` as the command claims, nothing where neither is known.
+/// The total of a counter: ` of 50` if the log reports it, ` of ~50` if only the command claims it, empty if unknown.
 pub fn of_total(total: Option<f64>, claimed: Option<f64>) -> String {
     match (total, claimed) {
         (Some(total), _) => format!(" of {}", number_text(total)),
@@ -165,12 +165,12 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_name_that_tries_to_drive_the_terminal_is_only_text() {
+    fn control_characters_are_removed() {
         assert_eq!(clean("a\u{1b}[2Jb\r\n\u{202e}c\u{9b}31m"), "a[2Jbc31m");
     }
 
     #[test]
-    fn wide_characters_are_cut_by_the_columns_they_take() {
+    fn text_is_cut_by_its_display_width() {
         assert_eq!(fit("模型训练", 5), "模型…");
         assert_eq!(width(&fit("模型训练", 4)), 3);
         assert_eq!(fit("abc", 3), "abc");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keep_four_digits() {
+    fn numbers_have_four_significant_digits() {
         assert_eq!(number_text(0.123_456), "0.1235");
         assert_eq!(number_text(12.345_6), "12.35");
         assert_eq!(number_text(1234.5), "1234");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_is_as_wide_as_asked_at_any_fraction() {
+    fn a_bar_has_the_requested_width_at_any_fraction() {
         for step in 0..=1000 {
             assert_eq!(width(&bar(f64::from(step) / 1000.0, 8)), 8);
         }
@@ -209,7 +209,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_printed_fits_and_drives_nothing(text in ".*", columns in 0usize..40) {
+        fn any_text_fits_its_width_and_has_no_control_characters(text in ".*", columns in 0usize..40) {
             let shown = fit(&clean(&text), columns);
             prop_assert!(width(&shown) <= columns);
             prop_assert!(!shown.chars().any(char::is_control));

@@ -1,9 +1,9 @@
-//! `flowctl cluster doctor`: asks the coordinator, the engine and every agent, and reads the certificates. Changes nothing.
+//! `flowctl cluster doctor`: checks the coordinator, the engine, every agent and the certificates. Changes nothing.
 //!
 //! Imports: coordinator, host, the API's client, health.
 
-use super::super::doctor::{Check, told};
-use super::super::flowcoord::USUAL_FILE;
+use super::super::doctor::{Check, print};
+use super::super::flowcoord::DEFAULT_FILE;
 use super::health::{self, Answer};
 use crate::api::client::Client;
 use crate::api::wire::Cluster;
@@ -19,10 +19,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Agents that are asked at once.
+/// Number of agents queried concurrently.
 const AT_ONCE: usize = 32;
-/// A node that is not well is not waited for.
-const WITHIN: Duration = Duration::from_secs(10);
+/// Timeout of one agent.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Arguments of `flowctl cluster doctor`.
 #[derive(clap::Args, Debug)]
@@ -30,14 +30,14 @@ pub(super) struct DoctorArgs {
     /// The coordinator's configuration [default: /etc/flowcon/flowcoord.toml]
     #[arg(long, env = "FLOWCOORD_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The engine's socket, as unix:///var/run/docker.sock
+    /// The engine's socket, such as unix:///var/run/docker.sock
     #[arg(long, value_name = "ADDRESS")]
     engine: Option<String>,
 }
 
-/// Looks at everything and prints it; fails when a check did.
+/// Runs and prints all checks; fails if one of them failed.
 pub(super) async fn doctor(client: &Client, args: &DoctorArgs, screen: &Screen) -> Result<Exit, Failure> {
-    let file = args.config.clone().unwrap_or_else(|| USUAL_FILE.into());
+    let file = args.config.clone().unwrap_or_else(|| DEFAULT_FILE.into());
     let mut settings = Settings::load(&file, args.config.is_some())
         .map_err(|error| Failure::new(Exit::Usage, error.to_string(), "`flowcoord check-config` checks it"))?;
     settings.engine = args.engine.clone().or(settings.engine);
@@ -56,10 +56,10 @@ pub(super) async fn doctor(client: &Client, args: &DoctorArgs, screen: &Screen) 
             checks.extend(agents(&engine, &info, identity, settings.agent.port).await);
         }
     }
-    told(&checks, screen)
+    print(&checks, screen)
 }
 
-/// The engine of this node, if it is in a Swarm.
+/// Checks the engine of this node; returns it if it is in a Swarm.
 async fn swarm(settings: &Settings, checks: &mut Vec<Check>) -> Option<(Engine, EngineInfo)> {
     let engine = Engine::at(settings.engine.as_deref());
     let info = match &engine {
@@ -70,30 +70,30 @@ async fn swarm(settings: &Settings, checks: &mut Vec<Check>) -> Option<(Engine, 
     Some((engine.ok()?, info.ok().filter(|info| info.node.is_some())?))
 }
 
-/// A worker may ask nobody: its own agent says so, and is there.
+/// Checks every agent. A worker may not query agents: its own agent is checked by its rejection.
 async fn agents(engine: &Engine, info: &EngineInfo, identity: Identity, port: u16) -> Vec<Check> {
     let identity = Arc::new(identity);
     if !info.is_manager {
         let Some(node) = info.node.clone() else { return Vec::new() };
-        let said = asked(agent::Client::new(identity, node, &info.address, port)).await;
-        return vec![health::own_agent(&said)];
+        let answer = query(agent::Client::new(identity, node, &info.address, port)).await;
+        return vec![health::own_agent(&answer)];
     }
     let nodes: Vec<SwarmNode> = match engine.look().await {
         Ok(swarm) => swarm.nodes,
-        Err(error) => return vec![Check::fail("nodes", error, "`docker node ls` asks the same")],
+        Err(error) => return vec![Check::fail("nodes", error, "`docker node ls` sends the same request")],
     };
     let answers = stream::iter(nodes).map(|node| {
         let client = agent::Client::new(identity.clone(), node.id.clone(), &node.address, port);
-        async move { health::agent(&node.hostname, node.is_up, &asked(client).await) }
+        async move { health::agent(&node.hostname, node.is_up, &query(client).await) }
     });
     answers.buffered(AT_ONCE).collect::<Vec<_>>().await.concat()
 }
 
-async fn asked(client: agent::Client) -> Answer {
+async fn query(client: agent::Client) -> Answer {
     let before = unix();
-    let report = match tokio::time::timeout(WITHIN, client.report(&[], Millis::from_secs(60))).await {
+    let report = match tokio::time::timeout(TIMEOUT, client.report(&[], Millis::from_secs(60))).await {
         Ok(report) => report,
-        Err(_elapsed) => Err(format!("no answer within {} s", WITHIN.as_secs())),
+        Err(_elapsed) => Err(format!("no reply within {} s", TIMEOUT.as_secs())),
     };
     Answer { before, report, after: unix() }
 }

@@ -1,11 +1,11 @@
-//! `flowctl cluster`: what the coordinator of a Docker Swarm is asked. Imports: the API's client, pages.
+//! `flowctl cluster`: queries and controls the coordinator of a Docker Swarm. Imports: the API's client, pages.
 
 mod doctor;
 mod health;
 mod pages;
 mod submit;
 
-use super::commands::{again_and_again, give, show, tell};
+use super::commands::{post, print, render, repeat};
 use super::completion::{CLUSTER_JOB, NODE};
 use super::{Common, Repeat};
 use crate::api::client::{Client, segment};
@@ -16,10 +16,10 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where the coordinator listens.
+/// Default socket of the coordinator.
 const SOCKET: &str = "/run/flowcon/flowcoord.sock";
-/// Between two looks while waiting.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// Polling interval.
+const POLL_EVERY: Duration = Duration::from_secs(2);
 
 /// Arguments of `flowctl cluster`.
 #[derive(Args, Debug)]
@@ -33,77 +33,77 @@ enum Verb {
     /// Show the nodes and the jobs
     #[command(visible_alias = "ls")]
     Status(Repeat),
-    /// Show the same, again and again
+    /// Show the same, refreshed continuously
     Top,
-    /// Show the jobs that wait, and what each waits for
+    /// Show the waiting jobs, and what each waits for
     Queue(Repeat),
-    /// Say why a job waits, why it is where it is, and what its last move cost
+    /// Show why a job waits, why it was placed on its node, and the cost of its last move
     #[command(visible_aliases = ["describe", "inspect"])]
     Explain {
-        /// The service's name, its id, or the gang
+        /// Name or id of the service, or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
     },
-    /// Queue a training
+    /// Submit a training to the queue
     Submit(Box<submit::SubmitArgs>),
     /// Move a job to another node
     Move {
-        /// The service's name, its id, or the gang
+        /// Name or id of the service, or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
-        /// Hostname or id
+        /// Hostname or id of the node
         #[arg(value_hint = NODE)]
         node: String,
     },
-    /// Empty a node for maintenance: its jobs move away, and it gets none
+    /// Empty a node for maintenance: its jobs are moved away, and it gets no new ones
     Drain {
-        /// Hostname or id
+        /// Hostname or id of the node
         #[arg(value_hint = NODE)]
         node: String,
-        /// Return when no job is left there
+        /// Wait until no job is left on the node
         #[arg(long)]
         wait: bool,
     },
-    /// Give a drained node jobs again
+    /// Allow jobs on a drained node again
     Undrain {
-        /// Hostname or id
+        /// Hostname or id of the node
         #[arg(value_hint = NODE)]
         node: String,
     },
     /// Stop a job until it is resumed; it saves its state first
     Pause {
-        /// The service's name, its id, or the gang
+        /// Name or id of the service, or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
     },
-    /// Let a paused job go on, or one that was given up
+    /// Resume a job that was paused or given up
     Resume {
-        /// The service's name, its id, or the gang
+        /// Name or id of the service, or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
     },
-    /// Say that a node is switched off for good, so that its job may start elsewhere
+    /// Declare a node switched off for good, so that its job may start elsewhere
     NodeIsOff {
-        /// The service's name, its id, or the gang
+        /// Name or id of the service, or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
-        /// Hostname or id
+        /// Hostname or id of the node
         #[arg(value_hint = NODE)]
         node: String,
     },
-    /// Show what the coordinator did and noticed
+    /// Show the events of the coordinator
     Events {
-        /// Go on with what happens
+        /// Keep printing new events
         #[arg(long, short)]
         follow: bool,
     },
     /// Show the jobs that ended
     History,
-    /// Check coordinator, certificates, agents and clocks, and say how to fix them; on a manager, as root
+    /// Check coordinator, certificates, agents and clocks, and say how to fix problems; on a manager, as root
     Doctor(doctor::DoctorArgs),
 }
 
-/// The socket that was named, or the usual one.
+/// The coordinator's socket: from the arguments, the environment, or the default.
 pub(super) fn socket(common: &Common) -> PathBuf {
     let named = common.socket.clone().or_else(|| std::env::var_os("FLOWCOORD_SOCKET").map(PathBuf::from));
     named.unwrap_or_else(|| PathBuf::from(SOCKET))
@@ -111,100 +111,99 @@ pub(super) fn socket(common: &Common) -> PathBuf {
 
 /// `flowctl cluster`.
 pub async fn cluster(client: &Client, args: &ClusterArgs, screen: &Screen) -> Result<Exit, Failure> {
-    let jobs = |job: &str, deed: &str| format!("/v1/cluster/jobs/{}/{deed}", segment(job));
-    let nodes = |node: &str, deed: &str| format!("/v1/cluster/nodes/{}/{deed}", segment(node));
+    let jobs = |job: &str, action: &str| format!("/v1/cluster/jobs/{}/{action}", segment(job));
+    let nodes = |node: &str, action: &str| format!("/v1/cluster/nodes/{}/{action}", segment(node));
     let done = match &args.verb {
         Verb::Status(repeat) => status(client, repeat.watch, screen).await,
-        Verb::Top => status(client, Some(LOOK_AGAIN), screen).await,
+        Verb::Top => status(client, Some(POLL_EVERY), screen).await,
         Verb::Queue(repeat) => queue(client, repeat.watch, screen).await,
         Verb::Explain { job } => explain(client, job, screen).await,
         Verb::Submit(args) => submit::submit(client, args, screen).await,
         Verb::Move { job, node } => {
-            give(client, &format!("{}?node={}", jobs(job, "move"), segment(node)), screen).await
+            post(client, &format!("{}?node={}", jobs(job, "move"), segment(node)), screen).await
         }
         Verb::Drain { node, wait } => drain(client, node, &nodes(node, "drain"), *wait, screen).await,
-        Verb::Undrain { node } => give(client, &nodes(node, "undrain"), screen).await,
-        Verb::Pause { job } => give(client, &jobs(job, "pause"), screen).await,
-        Verb::Resume { job } => give(client, &jobs(job, "resume"), screen).await,
+        Verb::Undrain { node } => post(client, &nodes(node, "undrain"), screen).await,
+        Verb::Pause { job } => post(client, &jobs(job, "pause"), screen).await,
+        Verb::Resume { job } => post(client, &jobs(job, "resume"), screen).await,
         Verb::NodeIsOff { job, node } => {
-            give(client, &format!("{}?node={}", jobs(job, "node-is-off"), segment(node)), screen).await
+            post(client, &format!("{}?node={}", jobs(job, "node-is-off"), segment(node)), screen).await
         }
         Verb::Events { follow } => events(client, *follow, screen).await,
         Verb::History => history(client, screen).await,
         Verb::Doctor(args) => return doctor::doctor(client, args, screen).await,
     };
-    done.map(|()| Exit::Ok).map_err(of_a_cluster)
+    done.map(|()| Exit::Ok).map_err(for_coordinator)
 }
 
-/// Where no coordinator answers, the next step is not the node's daemon.
-fn of_a_cluster(failure: Failure) -> Failure {
+/// Rewords an unreachable daemon: here, it is the coordinator.
+fn for_coordinator(failure: Failure) -> Failure {
     match failure.exit {
         Exit::Unreachable => Failure::new(
             Exit::Unreachable,
             failure.message.replace("no daemon answers", "no coordinator answers"),
-            "run it on a manager of the Swarm; `systemctl start flowcoord`, `flowctl help cluster`",
+            "start it on a manager of the Swarm: `systemctl start flowcoord`; see `flowctl help cluster`",
         ),
         _ => failure,
     }
 }
 
-async fn seen(client: &Client) -> Result<Cluster, Failure> {
+async fn fetch(client: &Client) -> Result<Cluster, Failure> {
     Ok(client.get("/v1/cluster").await?)
 }
 
 async fn status(client: &Client, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
-    again_and_again(every, screen, async || show(screen, &seen(client).await?, |cluster| &cluster.jobs, pages::status))
-        .await
+    repeat(every, screen, async || render(screen, &fetch(client).await?, |cluster| &cluster.jobs, pages::status)).await
 }
 
 async fn queue(client: &Client, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
-    again_and_again(every, screen, async || {
-        let mut cluster = seen(client).await?;
+    repeat(every, screen, async || {
+        let mut cluster = fetch(client).await?;
         cluster.jobs.retain(|job| matches!(job.state.as_str(), "waiting" | "paused" | "refused"));
-        show(screen, &cluster.jobs, Vec::as_slice, |jobs, look| pages::queue(jobs, look))
+        render(screen, &cluster.jobs, Vec::as_slice, |jobs, look| pages::queue(jobs, look))
     })
     .await
 }
 
 async fn history(client: &Client, screen: &Screen) -> Result<(), Failure> {
-    let mut cluster = seen(client).await?;
+    let mut cluster = fetch(client).await?;
     cluster.jobs.retain(|job| matches!(job.state.as_str(), "done" | "failed"));
-    let page = show(screen, &cluster.jobs, Vec::as_slice, |jobs, look| pages::ended(jobs, look))?;
+    let page = render(screen, &cluster.jobs, Vec::as_slice, |jobs, look| pages::ended(jobs, look))?;
     Ok(screen.print(&page)?)
 }
 
 async fn explain(client: &Client, job: &str, screen: &Screen) -> Result<(), Failure> {
-    let cluster = seen(client).await?;
+    let cluster = fetch(client).await?;
     let is_meant =
         |known: &&ClusterJob| known.name == job || known.id.starts_with(job) || known.gang.as_deref() == Some(job);
     let meant: Vec<ClusterJob> = cluster.jobs.iter().filter(is_meant).cloned().collect();
     if job.is_empty() || meant.is_empty() {
         return Err(Failure::new(
             Exit::NotFound,
-            format!("no job of the cluster is called {job}"),
+            format!("the cluster has no job called {job}"),
             "`flowctl cluster status` lists them",
         ));
     }
-    let page = show(screen, &meant, Vec::as_slice, |jobs, look| pages::explain(jobs, look))?;
+    let page = render(screen, &meant, Vec::as_slice, |jobs, look| pages::explain(jobs, look))?;
     Ok(screen.print(&page)?)
 }
 
-/// With `wait`, until no job is on the node or on its way away from it.
+/// `flowctl cluster drain`; with `wait`, returns when no job is left on the node or moving away from it.
 async fn drain(client: &Client, node: &str, path: &str, wait: bool, screen: &Screen) -> Result<(), Failure> {
     let done = client.post(path).await?;
-    tell(screen, &done, &done.done)?;
+    print(screen, &done, &done.done)?;
     if !wait {
         return Ok(());
     }
     let mut left_before = None;
     loop {
-        tokio::time::sleep(LOOK_AGAIN).await;
-        let cluster = seen(client).await?;
+        tokio::time::sleep(POLL_EVERY).await;
+        let cluster = fetch(client).await?;
         let Some(emptied) = cluster.nodes.iter().find(|known| known.name == node || known.id == node) else {
             return Err(Failure::new(Exit::NotFound, format!("{node} has left the cluster"), "`docker node ls`"));
         };
         if emptied.state == "ready" {
-            let message = format!("{node} is not drained any more: somebody undrained it");
+            let message = format!("{node} is no longer drained: another user undrained it");
             return Err(Failure::new(
                 Exit::Refused,
                 message,
@@ -212,7 +211,7 @@ async fn drain(client: &Client, node: &str, path: &str, wait: bool, screen: &Scr
             ));
         }
         if emptied.workers == 0 {
-            return tell(screen, &done, &format!("{node} is empty"));
+            return print(screen, &done, &format!("{node} is empty"));
         }
         if left_before != Some(emptied.workers) && !screen.is_json() {
             screen.print(&pages::left_on(&cluster, &emptied.name))?;
@@ -224,22 +223,22 @@ async fn drain(client: &Client, node: &str, path: &str, wait: bool, screen: &Scr
 async fn events(client: &Client, follow: bool, screen: &Screen) -> Result<(), Failure> {
     let mut after = 0;
     loop {
-        let told: ClusterEvents = client.get(&format!("/v1/cluster/events?after={after}")).await?;
-        // A coordinator that began again counts from 1.
-        after = if told.events.is_empty() && after > 0 { newest(client).await?.min(after) } else { after };
-        after = told.events.last().map_or(after, |event| event.number);
-        let page = show(screen, &told, |told| &told.events, |told, _| pages::events(&told.events))?;
-        if !told.events.is_empty() || !follow {
+        let new: ClusterEvents = client.get(&format!("/v1/cluster/events?after={after}")).await?;
+        // A restarted coordinator numbers its events from 1 again.
+        after = if new.events.is_empty() && after > 0 { newest(client).await?.min(after) } else { after };
+        after = new.events.last().map_or(after, |event| event.number);
+        let page = render(screen, &new, |new| &new.events, |new, _| pages::events(&new.events))?;
+        if !new.events.is_empty() || !follow {
             screen.print(&page)?;
         }
         if !follow {
             return Ok(());
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(POLL_EVERY).await;
     }
 }
 
 async fn newest(client: &Client) -> Result<u64, Failure> {
-    let told: ClusterEvents = client.get("/v1/cluster/events").await?;
-    Ok(told.events.last().map_or(0, |event| event.number))
+    let new: ClusterEvents = client.get("/v1/cluster/events").await?;
+    Ok(new.events.last().map_or(0, |event| event.number))
 }

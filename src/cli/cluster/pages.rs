@@ -5,7 +5,7 @@ use crate::term::screen::{Look, Tone};
 use crate::term::table::{Cell, Column, table};
 use crate::term::{text, when};
 
-/// Nodes, then jobs.
+/// The nodes, then the jobs.
 pub(super) fn status(cluster: &Cluster, look: &Look) -> String {
     let mut page = String::new();
     if let Some(why) = cluster.why.as_deref().filter(|_| !cluster.acts) {
@@ -49,10 +49,10 @@ fn node(node: &ClusterNode) -> Vec<Cell> {
     ]
 }
 
-/// One line a worker.
+/// One line per worker.
 fn jobs(jobs: &[ClusterJob], look: &Look) -> String {
     if jobs.is_empty() {
-        return "No job yet: `flowctl cluster submit --name NAME --image IMAGE -- COMMAND`\n".to_owned();
+        return "No jobs yet. Submit one: `flowctl cluster submit --name NAME --image IMAGE -- COMMAND`\n".to_owned();
     }
     let columns = [
         Column::elastic("JOB", 8),
@@ -95,7 +95,7 @@ fn progress(job: &ClusterJob) -> Option<String> {
     Some(job.total.map_or(units.clone(), |total| format!("{units} of {}", text::number_text(total))))
 }
 
-/// What keeps it, or else why it is where it is.
+/// The exit code, or what the job waits for, or the reason for its placement.
 fn why(job: &ClusterJob) -> Option<String> {
     match job.exit_code {
         Some(code) => Some(format!("exit code {code}")),
@@ -103,10 +103,10 @@ fn why(job: &ClusterJob) -> Option<String> {
     }
 }
 
-/// The jobs that wait.
+/// The waiting jobs.
 pub(super) fn queue(jobs: &[ClusterJob], look: &Look) -> String {
     if jobs.is_empty() {
-        return "No job waits\n".to_owned();
+        return "No jobs are waiting\n".to_owned();
     }
     let columns = [Column::elastic("JOB", 8), Column::left("STATE"), Column::elastic("WAITS FOR", 30)];
     let rows: Vec<Vec<Cell>> = jobs
@@ -119,7 +119,7 @@ pub(super) fn queue(jobs: &[ClusterJob], look: &Look) -> String {
 /// The jobs that ended.
 pub(super) fn ended(jobs: &[ClusterJob], look: &Look) -> String {
     if jobs.is_empty() {
-        return "No job has ended yet\n".to_owned();
+        return "No jobs have ended yet\n".to_owned();
     }
     let columns = [
         Column::elastic("JOB", 8),
@@ -145,7 +145,7 @@ pub(super) fn ended(jobs: &[ClusterJob], look: &Look) -> String {
     table(&columns, &rows, look)
 }
 
-/// All that is known of some workers.
+/// All details of the given workers.
 pub(super) fn explain(jobs: &[ClusterJob], look: &Look) -> String {
     jobs.iter().map(|job| explained(job, look)).collect::<Vec<_>>().join("\n")
 }
@@ -157,15 +157,15 @@ fn explained(job: &ClusterJob, look: &Look) -> String {
             page.push_str(&format!("  {name:<11}{}\n", look.wrapped(&text::clean(&value), 13)));
         }
     };
-    line("job", job.gang.clone());
+    line("gang", job.gang.clone());
     line("state", Some(job.state.clone()));
     line("node", job.node.clone());
-    line("going to", job.to.clone());
+    line("moving to", job.to.clone());
     line("why", job.why.as_ref().map(|why| why.text.clone()));
-    line("decided", job.reason.clone());
-    line("went wrong", job.mark.clone());
+    line("decision", job.reason.clone());
+    line("problem", job.mark.clone());
     line("deadline", job.deadline_unix_ms.map(when::clock));
-    line("ends", job.expected_end_unix_ms.map(|end| format!("{}, as foreseen", when::clock(end))));
+    line("ends", job.expected_end_unix_ms.map(|end| format!("{} (estimate)", when::clock(end))));
     line("in time", job.late.map(|late| in_time(job, late)));
     line("progress", progress(job));
     line("moves", Some(job.moves.to_string()));
@@ -194,7 +194,7 @@ pub(super) fn left_on(cluster: &Cluster, node: &str) -> String {
     there.map(each).collect()
 }
 
-/// One line an event.
+/// One line per event.
 pub(super) fn events(events: &[ClusterEvent]) -> String {
     let line = |event: &ClusterEvent| {
         let job = event.job.as_deref().map_or_else(String::new, |job| format!("{}: ", text::clean(job)));

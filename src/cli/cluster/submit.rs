@@ -1,10 +1,10 @@
-//! `flowctl cluster submit`: a training becomes a service with 0 replicas, which the coordinator starts when there is room.
+//! `flowctl cluster submit`: creates a service with 0 replicas, which the coordinator starts when resources are available.
 //!
 //! Imports: the API's client.
 
 use crate::api::client::Client;
 use crate::api::wire::Submission;
-use crate::cli::commands::tell;
+use crate::cli::commands::print;
 use crate::config::{bytes as size, obeyable};
 use crate::model::time::{duration, utc};
 use crate::term::exit::{Exit, Failure};
@@ -29,77 +29,79 @@ pub struct SubmitArgs {
     /// Cores that it reserves
     #[arg(long, default_value_t = 0.0)]
     cpus: f64,
-    /// Memory that it reserves, as 8GiB
+    /// Memory that it reserves, such as 8GiB
     #[arg(long, value_parser = bytes, default_value = "0")]
     memory: u64,
-    /// How important it is, 1 to 100; or with the part that is lost with time, as 50/0.5
+    /// Priority, 1 to 100; optionally with the part that is lost over time, such as 50/0.5
     #[arg(long)]
     priority: Option<String>,
-    /// When it should have ended: 2h from now, or a local time as 2026-01-31T18:00; counts with queue = "deadlines"
+    /// When it should end: 2h from now, or a local time such as 2026-01-31T18:00; used with queue = "deadlines"
     #[arg(long, value_name = "TIME", value_parser = deadline)]
     deadline: Option<String>,
-    /// How long it takes on what it reserves, as you believe, as 90m
-    #[arg(long, value_name = "DURATION", value_parser = takes)]
+    /// Your estimate of its duration on the resources that it reserves, such as 90m
+    #[arg(long, value_name = "DURATION", value_parser = estimate)]
     duration: Option<String>,
-    /// The volume that it saves its state in, and where it sees it: NAME:PATH
+    /// The volume for its saved state, and its path in the container
     #[arg(long, value_name = "VOLUME:PATH", value_parser = volume)]
     checkpoint: Option<(String, String)>,
-    /// Another volume
+    /// Another volume, and its path in the container
     #[arg(long, value_name = "VOLUME:PATH", value_parser = volume)]
     volume: Vec<(String, String)>,
-    /// It waits until this job is done with exit code 0; may be given several times
+    /// Wait until this job has ended with exit code 0; may be given several times
     #[arg(long, value_name = "JOB")]
     after: Vec<String>,
-    /// The job that it is a worker of: all workers of a gang start together or not at all
+    /// The gang that it is a worker of: all workers of a gang start together or not at all
     #[arg(long)]
     gang: Option<String>,
     /// How long it may take to save and stop
     #[arg(long, value_parser = grace, value_name = "DURATION")]
     stop_grace: Option<Duration>,
-    /// What becomes of it when its node is lost
+    /// What happens to it when its node is lost
     #[arg(long, value_parser = ["wait", "restart"])]
     on_node_loss: Option<String>,
-    /// Where it may run, in Swarm's words, as node.labels.gpu==a100
+    /// A placement constraint of Swarm, such as node.labels.gpu==a100
     #[arg(long, value_name = "CONSTRAINT")]
     constraint: Vec<String>,
-    /// A network by name
+    /// Name of a network
     #[arg(long)]
     network: Vec<String>,
-    /// NAME=VALUE for its process
+    /// An environment variable of its process
     #[arg(long, short, value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// A label of its container, for flowcond, as flowcon.weight=2
+    /// A label of its container, for flowcond, such as flowcon.weight=2
     #[arg(long, short, value_name = "KEY=VALUE", value_parser = crate::cli::run::label)]
     label: Vec<(String, String)>,
-    /// How often it is started again after a failure
+    /// Maximum number of restarts after a failure
     #[arg(long, value_name = "NUMBER")]
     restarts: Option<u64>,
-    /// The command; without it, the image's own
+    /// The command [default: the command of the image]
     #[arg(last = true)]
     command: Vec<String>,
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
-    size(text).map(|size| size.0).ok_or_else(|| "expected a size, as 512MiB or 8GiB".to_owned())
+    size(text).map(|size| size.0).ok_or_else(|| "expected a size, such as 512MiB or 8GiB".to_owned())
 }
 
 fn grace(text: &str) -> Result<Duration, String> {
     when::duration_within(text, Duration::ZERO, Duration::from_secs(86_400))
 }
 
-fn takes(text: &str) -> Result<String, String> {
+fn estimate(text: &str) -> Result<String, String> {
     let longest = Duration::from_secs(31_536_000);
     when::duration_within(text, Duration::from_secs(1), longest).map(|_| text.trim().to_owned())
 }
 
-/// The label's value: a duration as it is, a local time in UTC.
+/// The value of the label: durations are unchanged, local times are converted to UTC.
 fn deadline(text: &str) -> Result<String, String> {
     if duration(text).is_some() {
-        return takes(text);
+        return estimate(text);
     }
     match when::instant(text)? {
         at if at > when::now_unix_ms() => Ok(utc(at)),
-        _ => Err(format!("`{text}` is past: give 2h, or a time to come as 2026-01-31T18:00")),
+        _ => Err(format!(
+            "`{text}` is in the past: use a duration such as 2h, or a future time such as 2026-01-31T18:00"
+        )),
     }
 }
 
@@ -108,15 +110,17 @@ fn volume(text: &str) -> Result<(String, String), String> {
         Some((name, path)) if !name.is_empty() && !name.contains('/') && path.starts_with('/') => {
             Ok((name.to_owned(), path.to_owned()))
         }
-        _ => Err("expected VOLUME:PATH, a volume's name and where the container sees it, as saved:/saved".to_owned()),
+        _ => {
+            Err("expected VOLUME:PATH, a volume's name and its path in the container, such as saved:/saved".to_owned())
+        }
     }
 }
 
-/// Queues the training.
+/// Submits the training.
 pub(super) async fn submit(client: &Client, args: &SubmitArgs, screen: &Screen) -> Result<(), Failure> {
     let container_labels: BTreeMap<String, String> = args.label.iter().cloned().collect();
-    if let Err(odd) = obeyable(&container_labels) {
-        return Err(Failure::new(Exit::Usage, odd.join("\n"), "`flowctl help labels` lists them"));
+    if let Err(problems) = obeyable(&container_labels) {
+        return Err(Failure::new(Exit::Usage, problems.join("\n"), "`flowctl help labels` lists the labels"));
     }
     let mut labels = BTreeMap::new();
     let mut label = |name: &str, value: Option<String>| {
@@ -149,5 +153,5 @@ pub(super) async fn submit(client: &Client, args: &SubmitArgs, screen: &Screen) 
         restarts: args.restarts,
     };
     let done = client.submit(&submission).await?;
-    tell(screen, &done, &done.done)
+    print(screen, &done, &done.done)
 }

@@ -1,4 +1,4 @@
-//! Looks at the machine: asks the daemon and the engine, reads `/proc` and `/sys`. Changes nothing.
+//! Gathers facts: queries the daemon and the engine, reads `/proc` and `/sys`. Changes nothing.
 
 use super::Check;
 use super::judge::{self, Inotify, Socket, StateDir};
@@ -16,19 +16,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// The group whose members may read.
+/// The group with read-only access.
 const READERS: &str = "flowcon";
 
-/// A driver that is well answers in a second or two.
-const DRIVER_ANSWERS_IN: Duration = Duration::from_secs(10);
+/// Timeout of the GPU driver; a healthy driver responds within a second or two.
+const DRIVER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a container must carry to be governed.
+/// The label of governed containers.
 const LABEL: &str = "flowcon.enable=true";
 
-/// Governed containers that are asked about GPUs: enough to find the hazard on any machine.
+/// Maximum number of containers inspected for GPUs: enough to find the hazard on any machine.
 const CONTAINERS_AT_MOST: usize = 200;
 
-/// Every check, in the order in which one would mend.
+/// All checks, in the order in which problems should be fixed.
 pub(super) async fn checks(client: &Client, state_dir: Option<&Path>) -> Vec<Check> {
     let daemon = client.get::<Status>("/v1/status").await;
     let settings = settings(client).await;
@@ -43,15 +43,15 @@ pub(super) async fn checks(client: &Client, state_dir: Option<&Path>) -> Vec<Che
     checks.push(judge::pressure(&node_pressure()));
     checks.push(judge::inotify(&inotify()));
     checks.push(judge::permissions(&socket(&daemon)));
-    checks.push(judge::state_dir(state_dir, &look_at(state_dir)));
+    checks.push(judge::state_dir(state_dir, &inspect(state_dir)));
     checks
 }
 
-/// The settings of the daemon that answers; else what one would read here.
+/// The settings of the running daemon, or else those that a daemon would load here.
 async fn settings(client: &Client) -> Settings {
-    let told = client.get::<Configuration>("/v1/config").await.ok();
-    let told = told.and_then(|told| config::from_text(&told.toml).ok());
-    told.unwrap_or_else(|| super::super::config::load(None).unwrap_or_default())
+    let configuration = client.get::<Configuration>("/v1/config").await.ok();
+    let current = configuration.and_then(|configuration| config::from_text(&configuration.toml).ok());
+    current.unwrap_or_else(|| super::super::config::load(None).unwrap_or_default())
 }
 
 async fn engine(choice: &EngineChoice) -> Vec<Check> {
@@ -76,21 +76,21 @@ async fn engine(choice: &EngineChoice) -> Vec<Check> {
     }
 }
 
-/// Whether the engine's socket is there and this user may not open it.
+/// Whether the engine's socket exists but this user may not open it.
 fn is_closed(address: &EngineAddress) -> bool {
     let socket = address.socket();
     socket.exists() && rustix::fs::access(socket, Access::READ_OK | Access::WRITE_OK).is_err()
 }
 
-/// Looks whether the driver answers. Only by the loader's own name: a path that a socket tells is not loaded by whoever runs this.
+/// Checks whether the driver responds. Loads the library only by its default name: a path from the daemon's socket is not trusted.
 async fn nvidia(settings: &Settings) -> judge::Driver {
     let is_wanted = settings.gpu_library.is_some();
     let is_usual = settings.gpu_library.as_deref() == Some(Path::new(gpu::DEFAULT));
     let is_loaded = has_nvidia();
     let mut library = None;
     if is_loaded && is_usual {
-        let asked = tokio::task::spawn_blocking(|| gpu::Library::open(Path::new(gpu::DEFAULT)).map(drop));
-        library = tokio::time::timeout(DRIVER_ANSWERS_IN, asked).await.ok().and_then(Result::ok);
+        let opened = tokio::task::spawn_blocking(|| gpu::Library::open(Path::new(gpu::DEFAULT)).map(drop));
+        library = tokio::time::timeout(DRIVER_TIMEOUT, opened).await.ok().and_then(Result::ok);
     }
     judge::Driver { is_loaded, library, is_wanted }
 }
@@ -99,7 +99,7 @@ fn has_nvidia() -> bool {
     Path::new("/dev/nvidiactl").exists() || Path::new("/proc/driver/nvidia").exists()
 }
 
-/// Names of governed containers whose GPUs come through the legacy hook. One that ends meanwhile is skipped.
+/// Names of governed containers that get their GPUs through the legacy hook. A container that ends meanwhile is skipped.
 async fn gpu_containers(engine: &Engine, info: &EngineInfo) -> Result<Vec<String>, EngineError> {
     let mut names = Vec::new();
     for listed in engine.list(LABEL).await?.into_iter().take(CONTAINERS_AT_MOST) {
@@ -154,7 +154,7 @@ fn socket(daemon: &Result<Status, ClientError>) -> Socket {
     }
 }
 
-fn look_at(folder: &Path) -> StateDir {
+fn inspect(folder: &Path) -> StateDir {
     let Ok(metadata) = fs::metadata(folder) else { return StateDir::Missing };
     if !metadata.is_dir() {
         return StateDir::NotAFolder;

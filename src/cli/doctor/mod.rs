@@ -1,6 +1,6 @@
-//! `flowctl doctor`: what this machine has, what it lacks, and how to mend each.
+//! `flowctl doctor`: checks this machine for problems and says how to fix each.
 //!
-//! `gather` looks and changes nothing, `judge` is pure. Imports: host, the API's client, screen.
+//! `gather` reads and changes nothing, `judge` is pure. Imports: host, the API's client, screen.
 
 mod gather;
 mod judge;
@@ -16,44 +16,44 @@ use std::path::PathBuf;
 /// Arguments of `flowctl doctor`.
 #[derive(clap::Args, Debug)]
 pub struct DoctorArgs {
-    /// Where the daemon keeps its journal [default: what the daemon says, else /var/lib/flowcon]
+    /// The daemon's state directory [default: the one of the running daemon, else /var/lib/flowcon]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
 }
 
-/// How a check came out.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::cli) enum Verdict {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// Works, with less than there could be.
+    /// Works, with a limitation.
     Warn,
     /// Does not work.
     Fail,
 }
 
-/// One thing looked at.
+/// A check with its result and, if needed, its fix.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(in crate::cli) struct Check {
     pub(in crate::cli) name: &'static str,
     pub(in crate::cli) verdict: Verdict,
     pub(in crate::cli) found: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::cli) mend: Option<String>,
+    #[serde(rename = "mend", skip_serializing_if = "Option::is_none")]
+    pub(in crate::cli) fix: Option<String>,
 }
 
 impl Check {
     pub(in crate::cli) fn ok(name: &'static str, found: impl Into<String>) -> Check {
-        Check { name, verdict: Verdict::Ok, found: found.into(), mend: None }
+        Check { name, verdict: Verdict::Ok, found: found.into(), fix: None }
     }
 
-    pub(in crate::cli) fn warn(name: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Check {
-        Check { name, verdict: Verdict::Warn, found: found.into(), mend: Some(mend.into()) }
+    pub(in crate::cli) fn warn(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Check {
+        Check { name, verdict: Verdict::Warn, found: found.into(), fix: Some(fix.into()) }
     }
 
-    pub(in crate::cli) fn fail(name: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Check {
-        Check { name, verdict: Verdict::Fail, found: found.into(), mend: Some(mend.into()) }
+    pub(in crate::cli) fn fail(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Check {
+        Check { name, verdict: Verdict::Fail, found: found.into(), fix: Some(fix.into()) }
     }
 }
 
@@ -62,13 +62,13 @@ struct Report<'a> {
     checks: &'a [Check],
 }
 
-/// Looks at everything and prints it; fails when a check did.
+/// Runs and prints all checks; fails if one of them failed.
 pub async fn doctor(client: &Client, args: &DoctorArgs, screen: &Screen) -> Result<Exit, Failure> {
-    told(&gather::checks(client, args.state_dir.as_deref()).await, screen)
+    print(&gather::checks(client, args.state_dir.as_deref()).await, screen)
 }
 
-/// Prints what was found; fails when a check did.
-pub(in crate::cli) fn told(checks: &[Check], screen: &Screen) -> Result<Exit, Failure> {
+/// Prints the checks; returns [`Exit::Failed`] if one of them failed.
+pub(in crate::cli) fn print(checks: &[Check], screen: &Screen) -> Result<Exit, Failure> {
     match screen.format {
         Format::Json => screen.print_json(&Report { checks })?,
         Format::Jsonl => checks.iter().try_for_each(|check| screen.print_json(check))?,
@@ -78,7 +78,7 @@ pub(in crate::cli) fn told(checks: &[Check], screen: &Screen) -> Result<Exit, Fa
     Ok(if failed { Exit::Failed } else { Exit::Ok })
 }
 
-/// Columns before the words.
+/// Columns before the text.
 const INDENT: usize = 19;
 
 fn page(checks: &[Check], look: &Look) -> String {
@@ -92,9 +92,9 @@ fn page(checks: &[Check], look: &Look) -> String {
         let found = look.wrapped(&clean(&check.found), INDENT);
         // Writing to a string cannot fail.
         let _ = writeln!(page, "{}  {:<13}{found}", look.paint(tone, word), check.name);
-        if let Some(mend) = &check.mend {
-            let mend = look.wrapped(&clean(mend), INDENT + 3);
-            let _ = writeln!(page, "{}{} {mend}", " ".repeat(INDENT), look.paint(Tone::Accent, "→ "));
+        if let Some(fix) = &check.fix {
+            let fix = look.wrapped(&clean(fix), INDENT + 3);
+            let _ = writeln!(page, "{}{} {fix}", " ".repeat(INDENT), look.paint(Tone::Accent, "→ "));
         }
     }
     let _ = writeln!(page, "\n{}", summary(checks));
@@ -104,11 +104,11 @@ fn page(checks: &[Check], look: &Look) -> String {
 fn summary(checks: &[Check]) -> String {
     let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
     match (count(Verdict::Fail), count(Verdict::Warn)) {
-        (0, 0) => "Everything is as it should be.".to_owned(),
-        (0, warnings) => format!("It works; {} could be better.", text::count(warnings, "thing")),
-        (failures, 0) => format!("{} must be mended.", text::count(failures, "thing")),
+        (0, 0) => "No problems found.".to_owned(),
+        (0, warnings) => format!("No problems, {}.", text::count(warnings, "warning")),
+        (failures, 0) => format!("{} to fix.", text::count(failures, "problem")),
         (failures, warnings) => {
-            format!("{} must be mended, {warnings} could be better.", text::count(failures, "thing"))
+            format!("{} to fix, {}.", text::count(failures, "problem"), text::count(warnings, "warning"))
         }
     }
 }
@@ -118,10 +118,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_check_tells_its_verdict_and_how_to_mend_it() {
+    fn each_check_shows_its_verdict_and_its_fix() {
         let checks = [
             Check::ok("cgroups", "version 2"),
-            Check::warn("psi", "the kernel keeps no pressure", "boot with psi=1"),
+            Check::warn("psi", "the kernel has no pressure data", "boot with psi=1"),
             Check::fail("daemon", "no daemon answers at /run/flowcon/flowcond.sock", "sudo systemctl start flowcond"),
         ];
         let shown = page(&checks, &Look { columns: Some(60), color: false });
@@ -129,13 +129,13 @@ mod tests {
             shown,
             "\
 ok    cgroups      version 2
-warn  psi          the kernel keeps no pressure
+warn  psi          the kernel has no pressure data
                    →  boot with psi=1
 FAIL  daemon       no daemon answers at
                    /run/flowcon/flowcond.sock
                    →  sudo systemctl start flowcond
 
-1 thing must be mended, 1 could be better.
+1 problem to fix, 1 warning.
 "
         );
     }

@@ -1,4 +1,4 @@
-//! `flowctl explain JOB`: every number behind a decision, in the order in which one asks.
+//! `flowctl explain JOB`: every number behind the decision about a job.
 //!
 //! Pure. Imports: wire types, text, table.
 
@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 /// Columns of the labels on the left.
 const LABEL: usize = 12;
 
-/// The page.
+/// Formats the page.
 pub fn page(detail: &ContainerDetail, look: &Look) -> String {
     let (container, explanation) = (&detail.container, &detail.explanation);
     let mut page = Page { text: title(container, look), look };
@@ -71,7 +71,7 @@ fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanatio
     }
     match &explanation.decision {
         Some(decision) => page.line("why", &decision.story),
-        None => page.line("why", "nothing was decided for it yet"),
+        None => page.line("why", "not decided yet"),
     }
     if let Some(words) = gpu::limited_by(container, explanation) {
         page.line("limited by", words);
@@ -80,10 +80,10 @@ fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanatio
     page.line("list", container.list.as_deref().unwrap_or("none"));
     if let (Some(share), Some(limit)) = (container.share, container.limit) {
         let words = format!(
-            "{} of the node when everybody wants more; limit L = {} ({})",
+            "{} of the node under full load; limit L = {} ({})",
             text::percent(share),
             text::number_text(limit),
-            if limit >= 1.0 { "free competition" } else { "soft: what others leave idle comes on top" }
+            if limit >= 1.0 { "free competition" } else { "soft: unused CPU of other jobs comes on top" }
         );
         page.line("share", &words);
     }
@@ -92,7 +92,7 @@ fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanatio
     }
     if let Some(pin) = container.pinned_share {
         let words = format!(
-            "to {} of the node by an operator; ends: `flowctl unpin {}`",
+            "to {} of the node by an operator; undo: `flowctl unpin {}`",
             text::percent(pin),
             container.short_id
         );
@@ -102,7 +102,7 @@ fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanatio
         let given: Vec<String> = adoption.labels.iter().map(|(label, value)| format!("{label}={value}")).collect();
         let labels = if given.is_empty() { String::new() } else { format!(" with {}", given.join(", ")) };
         let when = when::clock(adoption.unix_ms);
-        let words = format!("by an operator at {when}{labels}; ends: `flowctl disown {}`", container.short_id);
+        let words = format!("by an operator at {when}{labels}; undo: `flowctl disown {}`", container.short_id);
         page.line("adopted", &words);
     }
     page.line("bounds", &bounds(explanation));
@@ -123,7 +123,7 @@ fn competition(domain: &Domain) -> String {
     let cores = text::number_text((domain.cores * 100.0).round() / 100.0);
     let cores = if cores == "1" { "1 core".to_owned() } else { format!("{cores} cores") };
     let mut words = match domain.containers - 1 {
-        0 => format!("with no other job; it can have {cores}"),
+        0 => format!("with no other job; {cores} available"),
         others => format!("with {} for {cores}", text::count(others, "other job")),
     };
     if domain.most_cores + 0.005 < domain.cores {
@@ -132,7 +132,7 @@ fn competition(domain: &Domain) -> String {
     let details: Vec<String> = [
         domain.processors.as_ref().map(|processors| format!("processors {processors}")),
         domain.memory_nodes.as_ref().map(|nodes| format!("memory nodes {nodes}")),
-        domain.parent.as_ref().map(|parent| format!("below {parent}")),
+        domain.parent.as_ref().map(|parent| format!("under {parent}")),
     ]
     .into_iter()
     .flatten()
@@ -199,12 +199,12 @@ fn growth(page: &mut Page<'_>, explanation: &Explanation) {
 
 fn reading(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
     let reading = &explanation.reading;
-    page.section("What its log says");
+    page.section("Log");
     page.line("read from", &reading.source);
     match &container.metric {
         Some(metric) => {
             let words = format!(
-                "{} = {}, {} is better, {} · {} sure · {} read",
+                "{} = {}, {} is better, {} · confidence {} · {} evaluations",
                 metric.name.as_deref().unwrap_or("value"),
                 text::value(metric.value),
                 metric.direction.as_deref().unwrap_or("an unknown direction"),
@@ -234,7 +234,7 @@ fn reading(page: &mut Page<'_>, container: &Container, explanation: &Explanation
     if let Some(progress) = &container.progress {
         let of = text::of_total(progress.total, progress.claimed_total);
         let rate =
-            progress.units_per_s.map_or_else(String::new, |rate| format!(", {} a second", text::number_text(rate)));
+            progress.units_per_s.map_or_else(String::new, |rate| format!(", {} per second", text::number_text(rate)));
         page.line("progress", &format!("{} {}{of}{rate}", progress.unit, text::value(progress.current)));
         if let Some(remaining) = &progress.remaining_s {
             page.line("remaining", &span(remaining));
@@ -248,27 +248,27 @@ fn reading(page: &mut Page<'_>, container: &Container, explanation: &Explanation
     }
     if reading.earlier_runs > 0 {
         let runs = if reading.earlier_runs == 1 { "run" } else { "runs" };
-        page.line("leans on", &format!("{} earlier {runs} of the same training", reading.earlier_runs));
+        page.line("prior runs", &format!("{} {runs} of the same training", reading.earlier_runs));
     }
 }
 
-/// `50 epochs, from `--epochs` of its command · 95% sure`.
+/// `50 epochs, from `--epochs` of its command · confidence 95%`.
 fn claimed(claim: &Claim) -> String {
     let place = match claim.origin.as_str() {
         "command" => "of its command",
         "environment" => "in its environment",
         "config-file" => "in a configuration file that its command names",
-        _ => "outside of its log",
+        _ => "outside its log",
     };
     let unit = claim.unit.as_deref().unwrap_or("evaluation");
     let plural = if claim.total == 1.0 { "" } else { "s" };
     let total = text::number_text(claim.total);
-    format!("{total} {unit}{plural}, from `{}` {place} · {} sure", claim.key, text::percent(claim.confidence))
+    format!("{total} {unit}{plural}, from `{}` {place} · confidence {}", claim.key, text::percent(claim.confidence))
 }
 
 fn curve(quality: f64, phase: Option<&str>, to_quality: Option<&Estimate>) -> String {
     let ahead = to_quality.map_or_else(String::new, |estimate| format!(", 95% of it in {}", span(estimate)));
-    format!("{}: {} of the expected improvement is had{ahead}", phase.unwrap_or("unknown"), text::percent(quality))
+    format!("{}: {} of the expected improvement reached{ahead}", phase.unwrap_or("unknown"), text::percent(quality))
 }
 
 fn span(estimate: &Estimate) -> String {
@@ -300,15 +300,15 @@ fn limits(page: &mut Page<'_>, explanation: &Explanation) {
     .collect();
     let columns = [
         Column::left("  LIMIT"),
-        Column::right("BEFORE"),
-        Column::right("STANDS"),
+        Column::right("ORIGINAL"),
+        Column::right("CURRENT"),
         Column::right("PLANNED"),
         Column::left(""),
     ];
     page.text.push_str(&table(&columns, &rows, page.look));
 }
 
-/// Who changed them besides us.
+/// Changes of limits that were not made by flowcon.
 fn drifts(page: &mut Page<'_>, explanation: &Explanation) {
     for drift in &explanation.drifts {
         let tone = if drift.by == "system" { Tone::Plain } else { Tone::Warn };
@@ -321,7 +321,7 @@ fn drifts(page: &mut Page<'_>, explanation: &Explanation) {
 }
 
 fn limit_row(name: &str, limit: &Limit, words: fn(f64) -> String) -> Vec<Cell> {
-    let told = |number: Option<f64>| {
+    let shown = |number: Option<f64>| {
         Cell::or_dash(number.map(|number| if number < 0.0 { "none".to_owned() } else { words(number) }))
     };
     let remark = match (limit.standing, limit.planned) {
@@ -332,9 +332,9 @@ fn limit_row(name: &str, limit: &Limit, words: fn(f64) -> String) -> Vec<Cell> {
     };
     vec![
         Cell::plain(name),
-        told(limit.original),
-        told(limit.standing),
-        told(limit.planned),
+        shown(limit.original),
+        shown(limit.standing),
+        shown(limit.planned),
         Cell::new(Tone::Dim, remark),
     ]
 }
@@ -345,7 +345,7 @@ fn size(number: f64) -> String {
 
 fn used(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
     let used = &explanation.used;
-    page.section("Use");
+    page.section("Usage");
     let mut cpu: Vec<String> = Vec::new();
     cpu.extend(container.cpu_used.map(|part| format!("{} of the node now", text::percent(part))));
     cpu.extend(used.cpu_s.map(|seconds| format!("{} CPU time in all", text::duration(seconds))));
@@ -375,7 +375,7 @@ fn used(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
     if let Some(frozen) = container.frozen_share {
         page.line(
             "frozen",
-            &format!("{} of the time, so that another job on its GPU keeps its speed", text::percent(frozen)),
+            &format!("{} of the time, to keep another job on its GPU at full speed", text::percent(frozen)),
         );
     }
 }

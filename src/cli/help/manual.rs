@@ -1,4 +1,4 @@
-//! The manual: each program and subcommand as clap describes it, the configuration as its registry describes it, and the topics.
+//! Man pages: programs and subcommands from clap, the configuration from its registry of keys, and the help topics.
 
 use super::{Part, Topic};
 use crate::cli::{flowcond, flowcoord};
@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Every page names the others.
+/// The SEE ALSO section of every page.
 const SEE_ALSO: &[(&str, &str)] = &[
     ("flowctl", "1"),
     ("flowsim", "1"),
@@ -35,7 +35,7 @@ pub(super) fn write(folder: &Path, flowctl: Command, topics: &[Topic]) -> io::Re
     topics.iter().try_for_each(|topic| save(folder, &format!("flowcon-{}", topic.name), "7", &prose(topic)))
 }
 
-/// A program's page and one for each of its subcommands, `flowctl-config-check(1)`.
+/// Writes the page of a program and of each subcommand, such as `flowctl-config-check(1)`.
 fn write_command(folder: &Path, program: Command, section: &str) -> io::Result<()> {
     let name = program.get_name().to_owned();
     let mut built = program.disable_help_subcommand(true);
@@ -60,7 +60,7 @@ fn save(folder: &Path, name: &str, section: &str, text: &[u8]) -> io::Result<()>
     fs::write(folder.join(format!("{name}.{section}")), text)
 }
 
-fn begin(name: &str, section: &str, about: &str) -> Roff {
+fn start_page(name: &str, section: &str, about: &str) -> Roff {
     let mut page = Roff::new();
     let source = concat!("flowcon ", env!("CARGO_PKG_VERSION"));
     page.control("TH", [name.to_uppercase().as_str(), section, "", source, "flowcon"]);
@@ -79,7 +79,7 @@ fn see_also(but: &str) -> Roff {
 
 fn prose(topic: &Topic) -> Vec<u8> {
     let name = format!("flowcon-{}", topic.name);
-    let mut page = begin(&name, "7", topic.about);
+    let mut page = start_page(&name, "7", topic.about);
     for section in &topic.sections {
         page.control("SH", [section.heading]);
         for part in &section.parts {
@@ -98,15 +98,15 @@ fn prose(topic: &Topic) -> Vec<u8> {
 
 fn configuration() -> Vec<u8> {
     let default = Settings::default();
-    let mut page = begin("flowcond.toml", "5", "the configuration of flowcond");
+    let mut page = start_page("flowcond.toml", "5", "the configuration of flowcond");
     page.control("SH", ["FILES"]);
     page.text([roman(
-        "/etc/flowcon/flowcond.toml, then /etc/flowcon/flowcond.d/*.toml in order of their names, then environment variables \
-         (policy.interval is FLOWCON_POLICY_INTERVAL), then flags; the last one counts. `flowcond check-config` names file, line and \
-         key of a mistake; `systemctl reload flowcond` takes changes over, and keeps the old settings on a mistake.",
+        "/etc/flowcon/flowcond.toml, then /etc/flowcon/flowcond.d/*.toml in the order of their names, then environment variables \
+         (policy.interval is FLOWCON_POLICY_INTERVAL), then flags; later ones take precedence. `flowcond check-config` names file, line and \
+         key of each mistake; `systemctl reload flowcond` applies changes, and keeps the current settings if there is a mistake.",
     )]);
     page.control("SH", ["KEYS"]);
-    page.text([roman("A dot is a section: policy.interval is the key interval under [policy].")]);
+    page.text([roman("A dot separates section and key: policy.interval is the key interval under [policy].")]);
     for key in KEYS {
         let shown = (key.show)(&default);
         page.control("TP", []).text([bold(key.name), roman(" = "), italic(shown)]).text([roman(key.help)]);

@@ -1,6 +1,6 @@
-//! `flowctl help`: the commands as clap describes them, and pages about what is no command: labels, policies, limits.
+//! `flowctl help`: help on commands, from clap, and on topics: labels, policies, limits and others.
 //!
-//! The same text is the manual (`manual`), so that a page and a help never differ. Imports: config, clap, siblings.
+//! `manual` turns the same text into man pages. Imports: config, clap, siblings.
 
 mod manual;
 mod topics;
@@ -14,11 +14,11 @@ use std::path::Path;
 
 const COLUMNS: usize = 100;
 
-/// One page of prose.
+/// A help page that is not about a command.
 struct Topic {
-    /// `labels`: what is asked for, and `flowcon-labels(7)`.
+    /// Name for `flowctl help`; the man page is `flowcon-NAME(7)`.
     name: &'static str,
-    /// One line.
+    /// One-line description.
     about: &'static str,
     sections: Vec<Section>,
 }
@@ -30,9 +30,9 @@ struct Section {
 
 enum Part {
     Paragraph(String),
-    /// A term with its meaning.
+    /// A term and its meaning.
     Item(String, String),
-    /// As it stands.
+    /// Preformatted text.
     Code(&'static str),
 }
 
@@ -44,7 +44,7 @@ pub struct HelpArgs {
     topic: Vec<String>,
 }
 
-/// Prints the help that was asked for. `flowctl` is the whole command line.
+/// Prints the requested help; `flowctl` is the complete command line.
 pub fn run(args: &HelpArgs, flowctl: Command, screen: &Screen) -> Result<(), Failure> {
     let topics = topics::all();
     if let [name] = args.topic.as_slice()
@@ -57,15 +57,15 @@ pub fn run(args: &HelpArgs, flowctl: Command, screen: &Screen) -> Result<(), Fai
     for name in &args.topic {
         command = command.find_subcommand(name).cloned().ok_or_else(|| {
             let known: Vec<&str> = topics.iter().map(|topic| topic.name).collect();
-            let message = format!("nothing is called `{}`", text::clean(name));
-            let next = format!("`flowctl help` lists the commands; other pages: {}", known.join(", "));
+            let message = format!("no command or topic is called `{}`", text::clean(name));
+            let next = format!("`flowctl help` lists the commands; topics: {}", known.join(", "));
             Failure::new(Exit::Usage, message, next)
         })?;
     }
     Ok(screen.print(&command.render_long_help().to_string())?)
 }
 
-/// Writes the manual pages of all programs into `folder`, as `man1/flowctl.1` and so on.
+/// Writes the man pages of all programs into `folder`, as `man1/flowctl.1` and so on.
 pub fn write_manual(folder: &Path, flowctl: Command) -> Result<(), Failure> {
     Ok(manual::write(folder, flowctl, &topics::all())?)
 }
@@ -73,7 +73,7 @@ pub fn write_manual(folder: &Path, flowctl: Command) -> Result<(), Failure> {
 fn page(topic: &Topic) -> String {
     let mut page = format!("{}\n", topic.about);
     for section in &topic.sections {
-        let _ = write!(page, "\n{}\n", section.heading); // a String takes everything
+        let _ = write!(page, "\n{}\n", section.heading); // writing to a String cannot fail
         for part in &section.parts {
             match part {
                 Part::Paragraph(words) => indented(&mut page, words, 2),
@@ -100,7 +100,7 @@ mod tests {
     use crate::config::LABELS;
 
     #[test]
-    fn the_page_about_labels_has_each_of_them() {
+    fn the_labels_page_lists_every_label() {
         let topics = topics::all();
         let labels = page(topics.iter().find(|topic| topic.name == "labels").expect("a topic"));
         assert!(LABELS.iter().all(|label| labels.contains(&format!("flowcon.{}={}", label.name, label.example))));

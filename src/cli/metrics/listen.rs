@@ -1,7 +1,7 @@
-//! HTTP for whoever reaches a port: everything that a client can use up is bounded, so that none keeps the others out.
+//! HTTP server for untrusted clients: all resources are bounded, so that no client can lock out the others.
 //!
-//! A connection is good for one request, and has a time for its head and for all of it. Where all places are taken, the newcomer gets the
-//! place of whoever has been there longest without asking; where all have asked, it waits until one has its answer. Imports: nothing.
+//! A connection serves one request, with a timeout for its head and one for the whole. If all slots are taken, a new connection replaces
+//! the oldest one that has not sent a request; if all have, it waits until one is finished. Imports: nothing.
 
 use axum::Router;
 use axum::extract::Request;
@@ -17,64 +17,65 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tower::ServiceExt;
 
-/// Connections at once.
-const PLACES: usize = 16;
-/// Time for a request's head.
-const HEAD_TIME: Duration = Duration::from_secs(5);
-/// Time for a connection, from its beginning to the end of the answer.
-const WHOLE_TIME: Duration = Duration::from_secs(30);
-/// Bytes of a request's head, the least that hyper takes.
-const HEAD: usize = 8 << 10;
-/// Out of file descriptors: accepting again at once would spin until one is free.
-const REST: Duration = Duration::from_millis(100);
+/// Maximum number of concurrent connections.
+const MAX_CONNECTIONS: usize = 16;
+/// Timeout of a request's head.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout of a connection, from its beginning to the end of the response.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum size of a request's head in bytes: the minimum that hyper accepts.
+const HEAD_BYTES: usize = 8 << 10;
+/// Pause after a failed accept: if file descriptors are exhausted, retrying at once would spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-struct Place {
-    has_asked: Arc<AtomicBool>,
+struct Slot {
+    has_request: Arc<AtomicBool>,
     connection: AbortHandle,
 }
 
-/// Serves for ever.
+/// Serves forever.
 pub(super) async fn serve(listener: TcpListener, router: Router) {
     let mut open = JoinSet::new();
-    let mut places: VecDeque<Place> = VecDeque::new();
+    let mut slots: VecDeque<Slot> = VecDeque::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(REST).await;
+            tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        make_room(&mut places, &mut open).await;
-        let has_asked = Arc::new(AtomicBool::new(false));
-        let connection = open.spawn(answer(stream, router.clone(), has_asked.clone()));
-        places.push_back(Place { has_asked, connection });
+        free_slot(&mut slots, &mut open).await;
+        let has_request = Arc::new(AtomicBool::new(false));
+        let connection = open.spawn(respond(stream, router.clone(), has_request.clone()));
+        slots.push_back(Slot { has_request, connection });
     }
 }
 
-async fn make_room(places: &mut VecDeque<Place>, open: &mut JoinSet<()>) {
+/// Waits until a slot is free, or closes the oldest idle connection.
+async fn free_slot(slots: &mut VecDeque<Slot>, open: &mut JoinSet<()>) {
     loop {
         while open.try_join_next().is_some() {}
-        places.retain(|place| !place.connection.is_finished());
-        if places.len() < PLACES {
+        slots.retain(|slot| !slot.connection.is_finished());
+        if slots.len() < MAX_CONNECTIONS {
             return;
         }
-        let silent = places.iter().position(|place| !place.has_asked.load(Ordering::Relaxed));
-        match silent.and_then(|oldest| places.remove(oldest)) {
-            Some(place) => place.connection.abort(),
+        let idle = slots.iter().position(|slot| !slot.has_request.load(Ordering::Relaxed));
+        match idle.and_then(|oldest| slots.remove(oldest)) {
+            Some(slot) => slot.connection.abort(),
             None => drop(open.join_next().await),
         }
     }
 }
 
-async fn answer(stream: TcpStream, router: Router, has_asked: Arc<AtomicBool>) {
+async fn respond(stream: TcpStream, router: Router, has_request: Arc<AtomicBool>) {
     let service = service_fn(move |request: Request<Incoming>| {
-        has_asked.store(true, Ordering::Relaxed);
+        has_request.store(true, Ordering::Relaxed);
         router.clone().oneshot(request)
     });
     let connection = http1::Builder::new()
         .keep_alive(false)
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
-        .max_buf_size(HEAD)
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
-    // What goes wrong is the client's: it went away, was too slow, or did not speak HTTP and was told so by hyper.
-    let _ = tokio::time::timeout(WHOLE_TIME, connection).await;
+    // Errors are the client's fault: it went away, was too slow, or did not speak HTTP, which hyper has reported to it.
+    let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
 }

@@ -1,6 +1,6 @@
-//! `flowctl metrics`: the daemon's metrics on standard output, or over HTTP for Prometheus, which cannot ask a Unix socket.
+//! `flowctl metrics`: prints the daemon's metrics, or serves them over HTTP for Prometheus, which cannot scrape a Unix socket.
 //!
-//! The daemon itself never listens on a network: this is a process of its own that needs no right but to read. Imports: the API's client.
+//! The daemon itself never listens on a network: this separate process needs only read access. Imports: the API's client.
 
 mod listen;
 
@@ -23,8 +23,8 @@ const SCRAPES_AT_ONCE: usize = 4;
 /// Arguments of `flowctl metrics`.
 #[derive(clap::Args, Debug)]
 pub struct MetricsArgs {
-    /// Serve them at http://ADDRESS/metrics until told to stop, for Prometheus. Everybody who can reach the port can read them: names of
-    /// jobs, and their numbers
+    /// Serve them for Prometheus at http://ADDRESS/metrics until stopped. Every client that can reach the port can read the names and
+    /// numbers of all jobs
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
 }
@@ -39,11 +39,11 @@ pub async fn metrics(client: &Client, args: &MetricsArgs, screen: &Screen) -> Re
 
 async fn serve(client: Client, address: SocketAddr) -> Result<(), Failure> {
     let failed = |what: &str, error: std::io::Error| {
-        let next = "choose a free port of this machine: `flowctl metrics --listen 127.0.0.1:9713`";
+        let next = "choose an address and a free port of this machine: `flowctl metrics --listen 127.0.0.1:9713`";
         Failure::new(Exit::Failed, format!("cannot {what} {address}: {error}"), next)
     };
-    let listener = TcpListener::bind(address).await.map_err(|error| failed("listen at", error))?;
-    let address = listener.local_addr().map_err(|error| failed("listen at", error))?;
+    let listener = TcpListener::bind(address).await.map_err(|error| failed("listen on", error))?;
+    let address = listener.local_addr().map_err(|error| failed("listen on", error))?;
     eprintln!("flowctl: metrics at http://{address}/metrics");
     let router = Router::new()
         .route("/metrics", get(scrape))
@@ -54,7 +54,7 @@ async fn serve(client: Client, address: SocketAddr) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Without a daemon there are no numbers, and Prometheus shall say `up == 0`.
+/// Fails without a daemon, so that Prometheus reports `up == 0`.
 async fn scrape(State(client): State<Client>) -> Response {
     match client.text("/metrics").await {
         Ok(text) => ([(header::CONTENT_TYPE, TEXT_FORMAT)], text).into_response(),

@@ -1,5 +1,5 @@
-//! `flowctl run -d`: this program once more, in a session of its own, which tells on its error output how beginning went and then
-//! closes it.
+//! `flowctl run -d`: starts this program again in a new session. That process reports on its standard error whether the command
+//! started, and then closes it.
 
 use super::{GpuShare, RunArgs};
 use crate::cli::{Exit, Failure};
@@ -9,16 +9,16 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Set for the program in the background.
+/// Environment variable of the background process.
 pub(super) const IN_BACKGROUND: &str = "FLOWCON_RUN_IN_BACKGROUND";
 
-/// The last that the program in the background says.
-const BEGUN: &str = "\u{6}";
+/// Written by the background process when the command has started.
+const STARTED: &str = "\u{6}";
 
-/// Begins the command in the background and prints its name.
+/// Starts the command in the background and prints its name.
 pub(super) fn begin(args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
     let failed = |what: &str, error: std::io::Error| {
-        Failure::new(Exit::Failed, format!("{what}: {error}"), "run it without -d to see more")
+        Failure::new(Exit::Failed, format!("cannot {what}: {error}"), "run it without -d to see more")
     };
     let name = args.name.unwrap_or_else(|| {
         ScopeName::of_command(&args.command[0].to_string_lossy(), std::process::id()).as_str().to_owned()
@@ -33,35 +33,35 @@ pub(super) fn begin(args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
     }
     command.arg("--").args(&args.command).env(IN_BACKGROUND, "1");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| failed("starting a process", error))?;
-    // Ends when it has begun or has failed.
-    let mut told = String::new();
+    let mut child = command.spawn().map_err(|error| failed("start a process", error))?;
+    // The stream ends when the command has started or failed.
+    let mut messages = String::new();
     if let Some(mut errors) = child.stderr.take() {
-        errors.read_to_string(&mut told).map_err(|error| failed("waiting for it to begin", error))?;
+        errors.read_to_string(&mut messages).map_err(|error| failed("wait for the command to start", error))?;
     }
-    if let Some(said) = told.strip_suffix(BEGUN) {
-        eprint!("{said}");
+    if let Some(warnings) = messages.strip_suffix(STARTED) {
+        eprint!("{warnings}");
         println!("{name}");
         return Ok(ExitCode::SUCCESS);
     }
-    eprint!("{told}");
-    let status = child.wait().map_err(|error| failed("waiting for it to begin", error))?;
+    eprint!("{messages}");
+    let status = child.wait().map_err(|error| failed("wait for the command to start", error))?;
     Ok(ExitCode::from(super::exit_code(status)))
 }
 
-/// Leaves the session of whoever started it, if this is the program in the background.
+/// Starts a new session, if this is the background process.
 pub(super) fn leave() {
     if std::env::var_os(IN_BACKGROUND).is_some() {
-        let _ = rustix::process::setsid(); // it leads one already
+        let _ = rustix::process::setsid(); // fails only if it already leads one
     }
 }
 
-/// Tells whoever waits that the command has begun.
+/// Reports that the command has started, if this is the background process.
 pub(super) fn has_begun() {
     if std::env::var_os(IN_BACKGROUND).is_some()
         && let Ok(nowhere) = File::options().write(true).open("/dev/null")
     {
-        eprint!("{BEGUN}");
+        eprint!("{STARTED}");
         let _ = rustix::stdio::dup2_stderr(nowhere);
     }
 }

@@ -1,4 +1,4 @@
-//! Keeping a command registered with the daemon: before it begins, and again whenever a daemon comes (back).
+//! Registers a command with the daemon before it starts, and again whenever the daemon is restarted.
 
 use crate::host::scope::protocol::Registration;
 use crate::host::scope::{Output, ScopeError, Session};
@@ -11,18 +11,18 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// How often a daemon is looked for that does not answer.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A daemon that takes longer to hear of the end will see it.
-const GOODBYE_AT_MOST: Duration = Duration::from_secs(1);
+/// Interval between attempts to reach the daemon.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
+/// Timeout for reporting the end of the command; afterwards the daemon detects the end itself.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A command that is registered, or will be once a daemon answers, as long as its task runs.
+/// Handle of the task that keeps a command registered.
 pub(super) struct Registered {
     end: oneshot::Sender<u8>,
     task: JoinHandle<()>,
 }
 
-/// What is registered, as often as need be.
+/// The data of a registration, reused for each daemon.
 struct Command {
     socket: PathBuf,
     registration: Registration,
@@ -30,24 +30,24 @@ struct Command {
     output: OwnedFd,
 }
 
-/// Registers process `pid` with the daemon at `socket`. Without one the command begins all the same.
+/// Registers process `pid` with the daemon at `socket`. If no daemon is running, the command starts nevertheless.
 ///
 /// # Errors
-/// [`ScopeError::Refused`].
+/// The daemon rejected the registration: [`ScopeError::Refused`].
 pub(super) async fn begin(
     socket: &Path,
     registration: Registration,
     pid: u32,
     output: &Output,
 ) -> anyhow::Result<Registered> {
-    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("the new process has no number")?;
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("the new process has no valid pid")?;
     let (end, ended) = oneshot::channel();
     let descriptors = pidfd_open(process, PidfdFlags::empty()).map_err(io::Error::from);
     let (process, output) = match descriptors.and_then(|process| Ok((process, output.handle()?))) {
         Ok(descriptors) => descriptors,
         Err(error) => {
             eprintln!(
-                "flowctl: the command is not managed, which needs a pidfd (Linux 5.3) and a free descriptor: {error}"
+                "flowctl: the command is not governed: this needs a pidfd (Linux 5.3) and a free file descriptor: {error}"
             );
             return Ok(Registered { end, task: tokio::spawn(async {}) });
         }
@@ -58,7 +58,7 @@ pub(super) async fn begin(
         Ok(session) => Some(session),
         Err(ScopeError::NoDaemon { path, source }) => {
             eprintln!(
-                "flowctl: no flowcond answers at {} ({source}): the command is not managed until one runs",
+                "flowctl: no flowcond answers at {} ({source}): the command is not governed until flowcond runs",
                 path.display()
             );
             None
@@ -69,10 +69,10 @@ pub(super) async fn begin(
 }
 
 impl Registered {
-    /// Tells the daemon, if one is there, that the command has ended.
+    /// Reports the end of the command to the daemon, if one is running.
     pub async fn end(self, exit_code: u8) {
         if self.end.send(exit_code).is_ok() {
-            let _ = tokio::time::timeout(GOODBYE_AT_MOST, self.task).await;
+            let _ = tokio::time::timeout(END_TIMEOUT, self.task).await;
         }
     }
 }
@@ -84,7 +84,7 @@ impl Command {
         Ok(session)
     }
 
-    /// Stays registered until the command ends, across restarts of the daemon.
+    /// Keeps the command registered until it ends, across restarts of the daemon.
     async fn keep(self, mut session: Option<Session>, mut ended: oneshot::Receiver<u8>) {
         loop {
             let exit_code = match &mut session {
@@ -92,7 +92,7 @@ impl Command {
                     code = &mut ended => Some(code),
                     () = session.lost() => None,
                 },
-                None => tokio::time::timeout(LOOK_EVERY, &mut ended).await.ok(),
+                None => tokio::time::timeout(RETRY_EVERY, &mut ended).await.ok(),
             };
             if let Some(code) = exit_code {
                 if let (Some(session), Ok(code)) = (&mut session, code) {
@@ -104,7 +104,7 @@ impl Command {
                 Ok(session) => Some(session),
                 Err(ScopeError::NoDaemon { .. }) => None,
                 Err(error) => {
-                    eprintln!("flowctl: the command runs on, but is not managed any more: {error}");
+                    eprintln!("flowctl: the command keeps running, but is no longer governed: {error}");
                     return;
                 }
             };

@@ -1,6 +1,6 @@
-//! The command's output on its way: kept for the daemon first, then to whoever reads ours.
+//! Relays the command's output: stores it for the daemon, then writes it to our own output.
 //!
-//! When our reader goes away the command's output is still taken and kept: the command neither stops nor sees a broken pipe.
+//! If the reader of our output goes away, the command's output is still read and stored: the command neither stops nor gets a broken pipe.
 
 use crate::host::scope::Output;
 use crate::host::tail::{Budget, ContainerFile, Source, Start, Tailer};
@@ -14,26 +14,26 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::process::Child;
 
 const PIECE: usize = 32 << 10;
-/// A log that is not there yet is no news at once.
-const TOLD_AFTER: Duration = Duration::from_secs(10);
+/// A problem with the log is reported after this time: the file may not exist yet.
+const REPORT_AFTER: Duration = Duration::from_secs(10);
 
-/// Takes the child's output until both streams have ended, wherever they were passed on to; keeps it in `kept`, where given.
+/// Reads the child's output until both streams have ended, even if other processes inherited them; stores it in `kept`, if given.
 pub(super) fn output_of(child: &mut Child, kept: Option<Output>) -> impl Future<Output = ()> + use<> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let kept = RefCell::new(Kept { output: kept, complained: false });
+    let kept = RefCell::new(Kept { output: kept, has_warned: false });
     async move {
         tokio::join!(relay(stdout, 0, &kept, tokio::io::stdout()), relay(stderr, 1, &kept, tokio::io::stderr()));
     }
 }
 
-/// Reads the file of `flowcon.log` in the command's place, with the rights of this user, into what the daemon reads: the daemon opens
-/// no path that a user names. `pid`: the command. Ends with this program.
+/// Reads the file of `flowcon.log` with the permissions of this user and stores it for the daemon, which opens no path that a user
+/// names. `pid` is the command. The thread ends with this program.
 pub(super) fn log_of_file(path: &str, pid: u32, output: Output) {
     let file = ContainerFile::new(Some(pid), &[], Path::new(path));
     let name = path.to_owned();
     let reading = move || {
-        let mut kept = Kept { output: Some(output), complained: false };
-        let (mut said, mut seen) = (None, None);
+        let mut kept = Kept { output: Some(output), has_warned: false };
+        let (mut reported, mut seen) = (None, None);
         let id = ContainerId::new("log");
         let mut tailer = Tailer::new(Budget::default());
         tailer.follow(id.clone(), Source::Inside(file), Start::Beginning);
@@ -43,43 +43,43 @@ pub(super) fn log_of_file(path: &str, pid: u32, output: Output) {
             if seen.as_ref().is_none_or(|(known, _)| *known != problem) {
                 seen = Some((problem.clone(), Instant::now()));
             }
-            let lasts = seen.as_ref().is_some_and(|(_, since)| since.elapsed() >= TOLD_AFTER);
-            if lasts && said != problem {
+            let lasts = seen.as_ref().is_some_and(|(_, since)| since.elapsed() >= REPORT_AFTER);
+            if lasts && reported != problem {
                 if let Some(problem) = &problem {
-                    eprintln!("flowctl: the command's log {name} is not read: {problem}");
+                    eprintln!("flowctl: cannot read the command's log {name}: {problem}");
                 }
-                said = problem;
+                reported = problem;
             }
             thread::sleep(rest);
         }
     };
     if let Err(error) = thread::Builder::new().name("log".to_owned()).spawn(reading) {
-        eprintln!("flowctl: no thread to read {path}: {error}");
+        eprintln!("flowctl: cannot start a thread to read {path}: {error}");
     }
 }
 
-/// The output that is kept, and whether trouble with it has been told.
+/// The stored output, and whether a failure to store it was reported.
 struct Kept {
     output: Option<Output>,
-    complained: bool,
+    has_warned: bool,
 }
 
 impl Kept {
     fn append(&mut self, stream: usize, piece: &[u8]) {
         let written = self.output.as_mut().map_or(Ok(()), |output| output.append(stream, piece));
-        self.note(written);
+        self.warn(written);
     }
 
     fn finish(&mut self, stream: usize) {
         let written = self.output.as_mut().map_or(Ok(()), |output| output.finish(stream));
-        self.note(written);
+        self.warn(written);
     }
 
-    fn note(&mut self, written: io::Result<()>) {
+    fn warn(&mut self, written: io::Result<()>) {
         if let Err(error) = written
-            && !std::mem::replace(&mut self.complained, true)
+            && !std::mem::replace(&mut self.has_warned, true)
         {
-            eprintln!("flowctl: the command runs on, but its output cannot be kept, so it is not managed: {error}");
+            eprintln!("flowctl: the command keeps running, but is not governed: cannot store its output: {error}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Signals on their way to the command.
+//! Forwards signals to the command.
 //!
-//! In the foreground of a terminal the command shares our process group, so that the terminal's keys and job control reach it as
-//! they would without us: those signals are not sent twice. Elsewhere it has a group of its own, which gets everything. A signal
-//! that we were started to ignore (`nohup`) is left ignored, for us and for the command.
+//! In the foreground of a terminal, the command shares our process group: the terminal's keys and job control reach it directly, and
+//! those signals are not forwarded. Otherwise the command has its own process group, which gets every signal. Signals that were
+//! ignored when we were started (`nohup`) remain ignored, for us and for the command.
 
 use rustix::process::{Pid, Signal};
 use std::fs;
@@ -10,7 +10,7 @@ use std::io;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// What is passed on, and whether a terminal sends it to the whole foreground group by itself.
+/// The forwarded signals, and whether a terminal sends them to the whole foreground group.
 const PASSED_ON: &[(Signal, bool)] = &[
     (Signal::INT, true),
     (Signal::QUIT, true),
@@ -21,17 +21,17 @@ const PASSED_ON: &[(Signal, bool)] = &[
     (Signal::USR2, false),
 ];
 
-/// Passed on only to a group of its own: in ours, stopping and going on is between the shell and the kernel.
+/// Forwarded only to a separate process group: in our own group, the shell and the kernel stop and continue the command.
 const JOB_CONTROL: &[Signal] = &[Signal::TSTP, Signal::CONT];
 
-/// The signals that come in.
+/// The incoming signals.
 pub(super) struct Signals {
     incoming: mpsc::Receiver<Signal>,
     foreground: bool,
 }
 
 impl Signals {
-    /// Begins to catch them; call it inside a tokio runtime, before the command is started.
+    /// Installs the signal handlers; call it inside a tokio runtime, before the command is started.
     pub(super) fn listen() -> io::Result<Signals> {
         let foreground = in_foreground();
         let ignored = ignored_signals();
@@ -43,12 +43,12 @@ impl Signals {
             let outgoing = outgoing.clone();
             tokio::spawn(async move { while stream.recv().await.is_some() && outgoing.send(caught).await.is_ok() {} });
         }
-        // So that the channel stays open where everything is ignored.
+        // Keeps the channel open if every signal is ignored.
         tokio::spawn(async move { outgoing.closed().await });
         Ok(Signals { incoming, foreground })
     }
 
-    /// Whether the command gets a process group of its own.
+    /// Whether the command gets its own process group.
     pub(super) fn own_group(&self) -> bool {
         !self.foreground
     }
@@ -66,13 +66,13 @@ impl Signals {
         if self.foreground {
             let by_terminal = PASSED_ON.iter().any(|(passed, by_terminal)| *passed == signal && *by_terminal);
             if !by_terminal {
-                let _ = rustix::process::kill_process(pid, signal); // it may have just ended
+                let _ = rustix::process::kill_process(pid, signal); // it may just have ended
             }
             return;
         }
         let _ = rustix::process::kill_process_group(pid, signal);
         if signal == Signal::TSTP {
-            // As the shell expects of a job that it stops. We go on with the CONT that is passed on next.
+            // The shell expects the job that it stops to stop. The next CONT, also forwarded, continues us.
             let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
         }
     }
@@ -84,7 +84,7 @@ fn in_foreground() -> bool {
     rustix::termios::tcgetpgrp(terminal).is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
-/// The set of ignored signals, bit n − 1 for signal n.
+/// The set of ignored signals: bit n − 1 for signal n.
 fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

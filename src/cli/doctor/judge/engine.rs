@@ -1,10 +1,10 @@
-//! Verdicts on the engine: its age, cgroup driver, log driver, and GPUs. Pure.
+//! Verdicts on the engine: version, cgroup driver, log driver and GPUs. Pure.
 
 use super::super::Check;
 use crate::host::docker::{EngineError, EngineInfo, EngineName};
 use crate::term::text;
 
-/// The oldest engine that is supported.
+/// The oldest supported version of Docker.
 const OLDEST_DOCKER: (u32, u32) = (20, 10);
 
 const ENGINE: &str = "engine";
@@ -21,7 +21,7 @@ pub(in crate::cli::doctor) fn no_engine(error: &EngineError, closed: bool) -> Ch
     if closed {
         return Check::warn(
             ENGINE,
-            "this user may not ask the engine; the daemon, which is root, may",
+            "this user may not access the engine; the daemon runs as root and may",
             "`sudo flowctl doctor` checks it",
         );
     }
@@ -40,7 +40,7 @@ pub(in crate::cli::doctor) fn engine(info: &EngineInfo) -> Check {
             Check::warn(ENGINE, found, "update the engine to 20.10 or newer")
         }
         _ if !info.live_restore && info.name == EngineName::Docker => {
-            Check::ok(ENGINE, format!("{found} (its restart ends containers: live-restore is off)"))
+            Check::ok(ENGINE, format!("{found} (live-restore is off: an engine restart stops containers)"))
         }
         _ => Check::ok(ENGINE, found),
     }
@@ -58,10 +58,10 @@ pub(in crate::cli::doctor) fn driver(info: &EngineInfo) -> Check {
         "cgroupfs" | "systemd" => Check::ok(NAME, found),
         "none" => Check::fail(
             NAME,
-            format!("{found}: a rootless engine without delegation, whose limits nobody can set"),
+            format!("{found}: a rootless engine without delegation, whose limits cannot be set"),
             "delegate controllers: `systemctl edit user@.service`, Delegate=cpu cpuset io memory pids; or run the engine as root",
         ),
-        _ => Check::warn(NAME, found, "native.cgroupdriver=systemd or cgroupfs in the engine's configuration"),
+        _ => Check::warn(NAME, found, "set native.cgroupdriver=systemd or cgroupfs in the engine's configuration"),
     }
 }
 
@@ -69,19 +69,19 @@ pub(in crate::cli::doctor) fn log_driver(info: &EngineInfo) -> Check {
     const NAME: &str = "logs";
     match info.log_driver.as_str() {
         "json-file" | "k8s-file" => {
-            Check::ok(NAME, format!("driver {}: files are followed as they are written", info.log_driver))
+            Check::ok(NAME, format!("driver {}: log files are followed directly", info.log_driver))
         }
         "local" | "journald" => {
             Check::ok(NAME, format!("driver {}: read through the engine's logs API", info.log_driver))
         }
         "none" | "passthrough" => Check::fail(
             NAME,
-            format!("driver {}: jobs' output is not kept, so nothing can be learned from it", info.log_driver),
+            format!("driver {}: the output of jobs is not stored, so their progress is unknown", info.log_driver),
             "start jobs with `--log-driver json-file`, or name a file with `--label flowcon.log=/path/in/container`",
         ),
         other => Check::warn(
             NAME,
-            format!("driver {other}: readable only where the engine keeps a local copy (dual logging)"),
+            format!("driver {other}: readable only if the engine keeps a local copy (dual logging)"),
             "start jobs with `--log-driver json-file` if `docker logs JOB` shows nothing",
         ),
     }
@@ -93,9 +93,9 @@ pub(in crate::cli::doctor) fn gpus(
     info: &EngineInfo,
 ) -> Check {
     const NAME: &str = "gpu";
-    const MEND: &str = "use CDI devices: `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`, then `--device nvidia.com/gpu=all` instead of `--gpus all`";
+    const FIX: &str = "use CDI devices: `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`, then `--device nvidia.com/gpu=all` instead of `--gpus all`";
     match hooked {
-        Err(error) => Check::warn(NAME, format!("containers could not be looked at: {error}"), "`sudo flowctl doctor`"),
+        Err(error) => Check::warn(NAME, format!("cannot inspect the containers: {error}"), "run `sudo flowctl doctor`"),
         Ok(names) if !names.is_empty() => Check::warn(
             NAME,
             format!(
@@ -104,13 +104,13 @@ pub(in crate::cli::doctor) fn gpus(
                 text::count(names.len(), "job"),
                 names.join(", ")
             ),
-            MEND,
+            FIX,
         ),
         Ok(_) if nvidia && info.cgroup_driver == "systemd" => Check::ok(
             NAME,
-            "NVIDIA GPUs, no job uses the legacy hook now; with it `systemctl daemon-reload` takes GPUs away: prefer CDI",
+            "NVIDIA GPUs; no job uses the legacy hook, with which `systemctl daemon-reload` takes GPUs away: prefer CDI",
         ),
-        Ok(_) if nvidia => Check::ok(NAME, "NVIDIA GPUs, and no job that uses the legacy hook"),
+        Ok(_) if nvidia => Check::ok(NAME, "NVIDIA GPUs; no job uses the legacy hook"),
         Ok(_) => Check::ok(NAME, "no NVIDIA GPU"),
     }
 }
@@ -137,23 +137,23 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_older_than_twenty_ten_is_told() {
+    fn docker_older_than_20_10_is_a_warning() {
         assert_eq!(engine(&docker("19.03.15", "cgroupfs", "json-file")).verdict, Verdict::Warn);
         assert_eq!(engine(&docker("20.10.0", "cgroupfs", "json-file")).verdict, Verdict::Ok);
         assert_eq!(engine(&docker("29.0.1-rc1", "cgroupfs", "json-file")).verdict, Verdict::Ok);
     }
 
     #[test]
-    fn a_log_driver_that_keeps_nothing_fails_and_an_unknown_one_warns() {
+    fn a_log_driver_that_stores_nothing_fails_and_an_unknown_one_warns() {
         assert_eq!(log_driver(&docker("28.0", "systemd", "none")).verdict, Verdict::Fail);
         assert_eq!(log_driver(&docker("28.0", "systemd", "fluentd")).verdict, Verdict::Warn);
         assert_eq!(log_driver(&docker("28.0", "systemd", "journald")).verdict, Verdict::Ok);
     }
 
     #[test]
-    fn a_job_behind_the_legacy_hook_is_named() {
+    fn a_job_that_uses_the_legacy_hook_is_named() {
         let check = gpus(true, &Ok(vec!["bert".to_owned()]), &docker("28.0", "systemd", "json-file"));
         assert_eq!(check.verdict, Verdict::Warn);
-        assert!(check.found.contains("bert") && check.mend.is_some_and(|mend| mend.contains("cdi")));
+        assert!(check.found.contains("bert") && check.fix.is_some_and(|fix| fix.contains("cdi")));
     }
 }

@@ -1,4 +1,4 @@
-//! Whether the daemon sees the GPUs of this machine.
+//! Verdicts on GPUs: whether the daemon sees them, and whether MPS is available.
 
 use super::super::Check;
 use crate::api::wire::Status;
@@ -8,17 +8,17 @@ use crate::term::text;
 
 const NAME: &str = "gpu driver";
 
-/// What this machine has of NVIDIA's, as far as was looked.
+/// What was found of NVIDIA's driver.
 pub(in crate::cli::doctor) struct Driver {
-    /// The kernel has the driver.
+    /// Whether the kernel driver is loaded.
     pub(in crate::cli::doctor) is_loaded: bool,
-    /// Whether the library works for `flowctl`; `None` = it was not tried, or did not answer in time.
+    /// Whether the library works for `flowctl`; `None`: not tried, or no response in time.
     pub(in crate::cli::doctor) library: Option<Result<(), NoGpu>>,
-    /// The daemon looks at GPUs.
+    /// Whether the daemon monitors GPUs.
     pub(in crate::cli::doctor) is_wanted: bool,
 }
 
-/// Nothing where there is neither a driver nor a GPU.
+/// Checks the driver; `None` if there is neither a driver nor a GPU.
 pub(in crate::cli::doctor) fn driver_of_gpus(daemon: Option<&Status>, driver: &Driver) -> Option<Check> {
     let seen = daemon.map_or(&[][..], |status| &status.node.gpus);
     if !seen.is_empty() {
@@ -31,44 +31,44 @@ pub(in crate::cli::doctor) fn driver_of_gpus(daemon: Option<&Status>, driver: &D
         return None;
     }
     if !driver.is_wanted {
-        return Some(Check::ok(NAME, "loaded; the daemon does not look at GPUs: gpu.library = \"off\""));
+        return Some(Check::ok(NAME, "loaded; the daemon does not monitor GPUs: gpu.library = \"off\""));
     }
     Some(match &driver.library {
         Some(Err(error @ NoGpu::NoLibrary { .. })) => Check::warn(
             NAME,
-            format!("loaded, but {error}: jobs' use of GPUs is not seen"),
+            format!("loaded, but {error}: the GPU use of jobs is unknown"),
             "install the driver's library (Debian: libnvidia-ml1, Ubuntu: libnvidia-compute-VERSION), then `sudo systemctl restart flowcond`",
         ),
         Some(Err(error)) => {
-            Check::warn(NAME, format!("{error}: jobs' use of GPUs is not seen"), "`nvidia-smi` says more")
+            Check::warn(NAME, format!("{error}: the GPU use of jobs is unknown"), "`nvidia-smi` shows details")
         }
         Some(Ok(())) if daemon.is_some() => Check::warn(
             NAME,
-            "its library works here and the daemon sees no GPU: the unit keeps devices from it",
-            "give it the GPUs by a drop-in: `flowctl help operations`, UNIT",
+            "the library works here, but the daemon sees no GPU: the unit denies it the devices",
+            "allow the devices with a drop-in: `flowctl help operations`, UNIT",
         ),
         Some(Ok(())) => Check::ok(NAME, "loaded, and its library works"),
         None => Check::warn(
             NAME,
-            "loaded, and no answer from it: jobs' use of GPUs is not seen",
-            "look at `dmesg`, try `nvidia-smi`",
+            "loaded, but it does not respond: the GPU use of jobs is unknown",
+            "check `dmesg` and `nvidia-smi`",
         ),
     })
 }
 
-/// Whether what `gpu.control = "mps"` counts on is there.
+/// Checks the control daemon that `gpu.control = "mps"` needs.
 pub(in crate::cli::doctor) fn mps(found: &Mps) -> Check {
     const NAME: &str = "gpu sharing";
     match found {
         Mps::Reachable(_) => Check::ok(NAME, found.to_string()),
         Mps::Closed(_) => Check::warn(
             NAME,
-            format!("{found}: `flowctl run --gpu-share` of this user finds none"),
+            format!("{found}: `flowctl run --gpu-share` of this user cannot use it"),
             "run the control daemon as the user of the jobs: on most GPUs MPS serves one user at a time",
         ),
         Mps::Ended(_) | Mps::Missing(_) => Check::warn(
             NAME,
-            format!("gpu.control = \"mps\", but {found}: jobs share their GPU by turns, each with all of it"),
+            format!("gpu.control = \"mps\", but {found}: jobs take turns on the whole GPU"),
             "start it as the user of the jobs: nvidia-cuda-mps-control -d",
         ),
     }
@@ -107,15 +107,15 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_a_driver_is_told_nothing() {
+    fn a_machine_without_a_driver_gets_no_check() {
         assert_eq!(judged(&status(Vec::new()), false, None), None);
     }
 
     #[test]
-    fn a_library_that_works_for_us_and_not_for_the_daemon_is_a_matter_of_its_unit() {
+    fn a_library_that_works_only_outside_the_daemon_points_to_its_unit() {
         let check = judged(&status(Vec::new()), true, Some(Ok(()))).unwrap();
         assert_eq!(check.verdict, Verdict::Warn);
-        assert!(check.mend.unwrap().contains("drop-in"));
+        assert!(check.fix.unwrap().contains("drop-in"));
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_that_the_daemon_sees_are_well_whatever_is_seen_from_here() {
+    fn gpus_that_the_daemon_sees_are_ok_even_if_the_library_was_not_tried() {
         let gpu = |index| Gpu { index, name: "NVIDIA T4".to_owned(), ..Gpu::default() };
         let check = judged(&status(vec![gpu(0), gpu(1)]), true, None).unwrap();
         assert_eq!((check.verdict, check.found.as_str()), (Verdict::Ok, "the daemon sees 2 GPUs: NVIDIA T4"));

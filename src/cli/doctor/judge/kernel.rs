@@ -1,14 +1,14 @@
-//! Verdicts on the kernel: cgroups, pressure, inotify. Pure.
+//! Verdicts on the kernel: cgroups, pressure and inotify. Pure.
 
 use super::super::Check;
 use crate::host::cgroup::Version;
 use crate::model::Pressure;
 use crate::term::text;
 
-/// One watch per log folder, and some for everything else on the machine.
+/// Minimum number of inotify watches: one per log folder, and some for other programs.
 const WATCHES_AT_LEAST: u64 = 8192;
 
-/// Desktops and engines take dozens.
+/// Minimum number of inotify instances: desktops and engines take dozens.
 const INSTANCES_AT_LEAST: u64 = 128;
 
 const CGROUPS: &str = "cgroups";
@@ -36,15 +36,15 @@ pub(in crate::cli::doctor) fn controllers(listed: &str) -> Check {
         .filter(|name| !listed.split_whitespace().any(|found| found == *name))
         .collect();
     match missing.as_slice() {
-        [] => Check::ok(NAME, "cpu, memory and io are there"),
+        [] => Check::ok(NAME, "cpu, memory and io are available"),
         missing if missing.contains(&"cpu") => Check::fail(
             NAME,
             format!("{} missing: shares cannot be set", missing.join(", ")),
-            "look for cgroup_disable= and version 1 mounts that hold it: `mount | grep cgroup`",
+            "look for cgroup_disable= in /proc/cmdline and version 1 mounts: `mount | grep cgroup`",
         ),
         missing => Check::warn(
             NAME,
-            format!("{} missing: such limits are left alone", missing.join(", ")),
+            format!("{} missing: these limits are not changed", missing.join(", ")),
             "look for cgroup_disable= in /proc/cmdline and version 1 mounts: `mount | grep cgroup`",
         ),
     }
@@ -61,19 +61,19 @@ pub(in crate::cli::doctor) fn read_only_cgroups() -> Check {
 pub(in crate::cli::doctor) fn pressure(pressure: &Pressure) -> Check {
     const NAME: &str = "pressure";
     let each = [("cpu", pressure.cpu), ("memory", pressure.memory), ("io", pressure.io)];
-    let told: Vec<String> =
+    let known: Vec<String> =
         each.iter().filter_map(|(name, part)| Some(format!("{name} {}", text::percent((*part)?)))).collect();
-    if told.is_empty() {
+    if known.is_empty() {
         return Check::warn(
             NAME,
-            "the kernel keeps no pressure (PSI): memory is never squeezed, back-off ends only by events",
+            "the kernel has no pressure data (PSI): memory is never squeezed, and only events end the back-off",
             "boot with psi=1",
         );
     }
-    Check::ok(NAME, told.join(", "))
+    Check::ok(NAME, known.join(", "))
 }
 
-/// The kernel's limits on watching files.
+/// The kernel's inotify limits.
 pub(in crate::cli::doctor) struct Inotify {
     pub(in crate::cli::doctor) watches: Option<u64>,
     pub(in crate::cli::doctor) instances: Option<u64>,
@@ -82,15 +82,15 @@ pub(in crate::cli::doctor) struct Inotify {
 
 pub(in crate::cli::doctor) fn inotify(limits: &Inotify) -> Check {
     const NAME: &str = "inotify";
-    const MEND: &str = "`printf 'fs.inotify.max_user_watches=65536\\nfs.inotify.max_user_instances=512\\n' | sudo tee /etc/sysctl.d/60-flowcon.conf && sudo sysctl --system`; until then logs are looked at every second or two";
-    let told = |limit: Option<u64>| limit.map_or_else(|| "?".to_owned(), |limit| limit.to_string());
-    let found = format!("{} watches, {} instances a user", told(limits.watches), told(limits.instances));
+    const FIX: &str = "`printf 'fs.inotify.max_user_watches=65536\\nfs.inotify.max_user_instances=512\\n' | sudo tee /etc/sysctl.d/60-flowcon.conf && sudo sysctl --system`; until then logs are polled every second or two";
+    let shown = |limit: Option<u64>| limit.map_or_else(|| "?".to_owned(), |limit| limit.to_string());
+    let found = format!("{} watches, {} instances per user", shown(limits.watches), shown(limits.instances));
     if let Some(error) = &limits.refused {
-        return Check::warn(NAME, format!("{found}, and none is left: {error}"), MEND);
+        return Check::warn(NAME, format!("{found}; all are in use: {error}"), FIX);
     }
     let few = limits.watches.is_some_and(|watches| watches < WATCHES_AT_LEAST)
         || limits.instances.is_some_and(|instances| instances < INSTANCES_AT_LEAST);
-    if few { Check::warn(NAME, format!("{found}: few"), MEND) } else { Check::ok(NAME, found) }
+    if few { Check::warn(NAME, format!("{found}: too few"), FIX) } else { Check::ok(NAME, found) }
 }
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn few_inotify_instances_and_used_up_ones_are_told() {
+    fn few_or_exhausted_inotify_instances_are_a_warning() {
         let limits = |instances, refused: Option<&str>| Inotify {
             watches: Some(65_536),
             instances: Some(instances),

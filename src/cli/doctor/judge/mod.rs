@@ -1,4 +1,4 @@
-//! From what was found to a verdict and a way to mend it. Pure.
+//! Turns the gathered facts into verdicts and fixes. Pure.
 
 mod engine;
 mod gpu;
@@ -14,7 +14,7 @@ use crate::api::client::ClientError;
 use crate::api::wire::Status;
 use std::path::Path;
 
-/// Below this the journal may soon not be writable.
+/// Minimum free space of the state directory, in bytes; below it, writes to the journal may soon fail.
 const FREE_AT_LEAST: u64 = 64 * 1024 * 1024;
 
 pub(super) fn daemon(asked: &Result<Status, ClientError>) -> Check {
@@ -22,18 +22,18 @@ pub(super) fn daemon(asked: &Result<Status, ClientError>) -> Check {
     match asked {
         Ok(status) if status.version != env!("CARGO_PKG_VERSION") => Check::warn(
             NAME,
-            format!("answers, version {}; this flowctl is {}", status.version, env!("CARGO_PKG_VERSION")),
+            format!("running, version {}; this flowctl is version {}", status.version, env!("CARGO_PKG_VERSION")),
             "install both from one release, then `sudo systemctl restart flowcond`",
         ),
         Ok(status) if status.node.paused => Check::warn(
             NAME,
-            format!("answers, version {}, but everything is released by an operator", status.version),
+            format!("running, version {}, but an operator released all jobs", status.version),
             "`flowctl govern --all` governs again",
         ),
         Ok(status) => Check::ok(
             NAME,
             format!(
-                "answers, version {}, up {}, policy {}, {} governed; {}",
+                "running, version {}, up {}, policy {}, {} governed; {}",
                 status.version,
                 text::duration(status.node.uptime_s),
                 status.node.policy.policy,
@@ -44,16 +44,16 @@ pub(super) fn daemon(asked: &Result<Status, ClientError>) -> Check {
         Err(error @ ClientError::Unreachable { .. }) => Check::fail(
             NAME,
             error.to_string(),
-            "`sudo systemctl start flowcond`, or `sudo flowcond` by hand; `journalctl -u flowcond` says why it stopped",
+            "`sudo systemctl start flowcond`, or `sudo flowcond` by hand; `journalctl -u flowcond` shows why it stopped",
         ),
         Err(error @ ClientError::PermissionDenied { .. }) => {
-            Check::fail(NAME, error.to_string(), "see permissions below; `sudo flowctl doctor` sees everything")
+            Check::fail(NAME, error.to_string(), "see permissions below; `sudo flowctl doctor` checks everything")
         }
         Err(ClientError::Refused { problem, .. }) => Check::fail(NAME, problem.message.clone(), problem.next.clone()),
         Err(error @ ClientError::Timeout { .. }) => Check::fail(
             NAME,
             error.to_string(),
-            "`journalctl -u flowcond` says what it is doing; `sudo systemctl restart flowcond`",
+            "`journalctl -u flowcond` shows what it is doing; `sudo systemctl restart flowcond` restarts it",
         ),
         Err(error @ ClientError::InvalidResponse { .. }) => {
             Check::fail(NAME, error.to_string(), "name the daemon's socket with --socket or FLOWCON_SOCKET")
@@ -61,7 +61,7 @@ pub(super) fn daemon(asked: &Result<Status, ClientError>) -> Check {
     }
 }
 
-/// Who asks, and who may.
+/// The user's rights to the daemon's socket.
 pub(super) struct Socket {
     pub(super) root: bool,
     pub(super) group_exists: bool,
@@ -75,23 +75,25 @@ pub(super) fn permissions(socket: &Socket) -> Check {
     match socket {
         Socket { group_exists: false, .. } => Check::warn(
             NAME,
-            "there is no group flowcon, so only root can look",
+            "the group flowcon does not exist, so only root has access",
             "`sudo groupadd --system flowcon`, then restart flowcond",
         ),
-        Socket { root: true, .. } => Check::ok(NAME, "root: may look and change; the group flowcon may look"),
+        Socket { root: true, .. } => {
+            Check::ok(NAME, "root: full control; members of the group flowcon have read-only access")
+        }
         Socket { member: false, .. } => {
-            Check::warn(NAME, "this user is not in the group flowcon and may not look", JOIN)
+            Check::warn(NAME, "this user is not in the group flowcon and has no access", JOIN)
         }
         Socket { permission_denied: true, .. } => Check::fail(
             NAME,
-            "this user is in the group flowcon, and the daemon does not let it in",
+            "this user is in the group flowcon, but the daemon denies access",
             "`sudo systemctl restart flowcond`: the group may be newer than the socket",
         ),
-        _ => Check::ok(NAME, "a member of the group flowcon: may look; changes need root"),
+        _ => Check::ok(NAME, "member of the group flowcon: read-only access; changes need root"),
     }
 }
 
-/// The folder of the journal.
+/// State of the state directory.
 pub(super) enum StateDir {
     Missing,
     NotAFolder,
@@ -104,19 +106,19 @@ pub(super) fn state_dir(path: &Path, found: &StateDir) -> Check {
     match found {
         StateDir::Missing => Check::warn(
             NAME,
-            format!("{path} is not there; the daemon makes it when it first starts"),
-            "start the daemon, or name its folder with --state-dir",
+            format!("{path} does not exist; the daemon creates it at its first start"),
+            "start the daemon, or name its state directory with --state-dir",
         ),
-        StateDir::NotAFolder => Check::fail(NAME, format!("{path} is not a folder"), "move it away"),
+        StateDir::NotAFolder => Check::fail(NAME, format!("{path} is not a directory"), "move it away"),
         StateDir::There { read_only: true, .. } => Check::fail(
             NAME,
-            format!("{path} is on a read-only file system: no limit is changed, as originals cannot be kept"),
-            "remount it writable, or choose another with --state-dir; under the unit a folder elsewhere needs ReadWritePaths= in a drop-in",
+            format!("{path} is on a read-only file system: no limit is changed, as originals cannot be saved"),
+            "remount it writable, or choose another one with --state-dir; the unit then needs ReadWritePaths= in a drop-in",
         ),
         StateDir::There { mode, owner, .. } if mode & 0o022 != 0 || (*owner != 0 && !is_own(*owner)) => Check::fail(
             NAME,
             format!(
-                "{path} can be written by others (mode {:04o}, owner {owner}), who could plant limits",
+                "{path} can be written by other users (mode {:04o}, owner {owner}), who could forge limits",
                 mode & 0o7777
             ),
             format!("`sudo chown root: {path} && sudo chmod 0750 {path}`"),
@@ -124,7 +126,7 @@ pub(super) fn state_dir(path: &Path, found: &StateDir) -> Check {
         StateDir::There { free_bytes: Some(free), .. } if *free < FREE_AT_LEAST => Check::warn(
             NAME,
             format!("{path} has only {} left", text::bytes(*free)),
-            "make room: without it originals cannot be kept and no limit is changed",
+            "free some space: without it originals cannot be saved and no limit is changed",
         ),
         StateDir::There { free_bytes, .. } => {
             let free = free_bytes.map_or_else(String::new, |free| format!(", {} free", text::bytes(free)));
@@ -143,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_folder_that_others_can_write_fails() {
+    fn a_state_directory_that_others_can_write_fails() {
         let found = |mode, read_only, free| StateDir::There { mode, owner: 0, read_only, free_bytes: Some(free) };
         let verdict = |found| state_dir(Path::new("/var/lib/flowcon"), &found).verdict;
         assert_eq!(verdict(found(0o40_777, false, 1 << 40)), Verdict::Fail);
@@ -154,12 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_is_told_how_to_join() {
+    fn a_user_outside_the_group_is_told_how_to_join() {
         let asks =
             |root, group_exists, member, permission_denied| Socket { root, group_exists, member, permission_denied };
         assert_eq!(permissions(&asks(false, true, false, true)).verdict, Verdict::Warn);
         assert_eq!(permissions(&asks(false, true, true, true)).verdict, Verdict::Fail);
         assert_eq!(permissions(&asks(true, true, false, false)).verdict, Verdict::Ok);
-        assert!(permissions(&asks(false, false, false, true)).mend.is_some_and(|mend| mend.contains("groupadd")));
+        assert!(permissions(&asks(false, false, false, true)).fix.is_some_and(|fix| fix.contains("groupadd")));
     }
 }
