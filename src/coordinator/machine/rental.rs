@@ -5,7 +5,7 @@ use super::labels::{RENTED, STAGE};
 use crate::model::Millis;
 use crate::model::cluster::NodeState;
 use crate::model::swarm::{Availability, SwarmNode};
-use crate::policy::cluster::Tenancy;
+use crate::policy::cluster::RentalState;
 
 /// How a rented node goes from open to closed and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,14 +66,14 @@ impl Rental {
     }
 
     /// What a node is to whoever rents it.
-    pub(super) fn tenancy(
+    pub(super) fn rental(
         &mut self,
         node: &SwarmNode,
         state: NodeState,
         is_used: bool,
         comes_within: Millis,
         at: At,
-    ) -> Tenancy {
+    ) -> RentalState {
         if state == NodeState::Ready && !is_used {
             self.idle_since.get_or_insert(at.now);
         } else {
@@ -86,14 +86,14 @@ impl Rental {
         let is_coming = self.opened.is_some_and(|opened| at.now.since(opened) < comes_within);
         let (has_failed, is_asked) = (self.hook.failures > 0, self.asked == Some(node.version));
         match stage(node) {
-            _ if !is_rented(node) => Tenancy::Kept,
-            Some(Stage::Closed) if is_asked => Tenancy::Coming,
-            Some(Stage::Closed) => Tenancy::Closed,
-            Some(Stage::Opening) if !has_failed => Tenancy::Coming,
-            Some(_) => Tenancy::Kept,
-            None if is_asked => Tenancy::Kept,
-            None if is_coming => Tenancy::Coming,
-            None => Tenancy::Open { idle },
+            _ if !is_rented(node) => RentalState::Ineligible,
+            Some(Stage::Closed) if is_asked => RentalState::Opening,
+            Some(Stage::Closed) => RentalState::Closed,
+            Some(Stage::Opening) if !has_failed => RentalState::Opening,
+            Some(_) => RentalState::Ineligible,
+            None if is_asked => RentalState::Ineligible,
+            None if is_coming => RentalState::Opening,
+            None => RentalState::Open { idle },
         }
     }
 

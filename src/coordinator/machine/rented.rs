@@ -16,7 +16,7 @@ use super::rental::{STAGES, Stage, stage};
 use super::state::{Machine, SeenNode};
 use crate::model::cluster::{ClusterPlan, NodeState};
 use crate::model::swarm::{Availability, ChangeOutcome, NodeChange, NodeId};
-use crate::policy::cluster::{Tenancy, rent};
+use crate::policy::cluster::{RentalState, rent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -26,17 +26,17 @@ impl Machine {
         let Some(settings) = self.settings.rent.clone() else { return };
         let used = self.used_nodes();
         let states: Vec<NodeState> = observed.observation.nodes.iter().map(|node| node.state).collect();
-        let mut tenancies = Vec::new();
+        let mut rentals = Vec::new();
         for (id, state) in observed.nodes.iter().zip(states) {
-            let tenancy = match self.nodes.get_mut(id) {
+            let rental = match self.nodes.get_mut(id) {
                 Some(SeenNode { node, rental, .. }) => {
-                    rental.tenancy(node, state, used.contains(id), self.settings.start_within, at)
+                    rental.rental(node, state, used.contains(id), self.settings.start_within, at)
                 }
-                None => Tenancy::Kept,
+                None => RentalState::Ineligible,
             };
-            tenancies.push(tenancy);
+            rentals.push(rental);
         }
-        let decided = rent(&observed.observation, plan, &tenancies, settings.close_after);
+        let decided = rent(&observed.observation, plan, &rentals, settings.close_after);
         for (node, job) in decided.opens {
             let text = format!("opening: {} waits for it", observed.observation.jobs[job].name);
             self.write_stage(&observed.nodes[node], Some(Stage::Opening), None, &text);

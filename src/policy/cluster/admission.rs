@@ -1,16 +1,17 @@
-//! OASIS: a job is let in if it is worth more than its resources cost at the present load.
+//! OASIS: a job is admitted if its utility exceeds the cost of its resources at the current load.
 //!
-//! Source: "Online Job Scheduling in Distributed Machine Learning Clusters" (OASIS), as weighted DRAGON takes it up: the price of a resource
-//! rises exponentially with the part of it that is in use, from a least price L at which every job is let in to a greatest price U at which
-//! none is: `p(part) = L · (U / L)^part`. Utility is the job's weight. Prices are per the whole cluster's amount of a resource. Imports: model.
+//! Source: "Online Job Scheduling in Distributed Machine Learning Clusters" (OASIS), as adopted by weighted DRAGON: the price of a resource
+//! rises exponentially with its used fraction, from a lowest price L at which every job is admitted to a highest price U at which none is:
+//! `p(fraction) = L · (U / L)^fraction`. Utility is the job's weight. A price is for the cluster's entire capacity of a resource.
+//! Imports: model.
 
 use super::queue::weight;
 use crate::model::cluster::{ClusterJob, ClusterObservation, NodeState, Resources};
 
-/// At the least price the dearest job costs this part of its utility, at the greatest price the cheapest costs so many times it.
+/// L is the lowest utility per demand divided by this, U is the highest multiplied by it.
 const MARGIN: f64 = 2.0;
 
-/// The present prices.
+/// Prices at the current load.
 pub(super) struct Prices {
     whole: Resources,
     used: Resources,
@@ -19,7 +20,7 @@ pub(super) struct Prices {
 }
 
 impl Prices {
-    /// `None` where no job reserves anything: nothing has a price.
+    /// Returns `None` if no job requests any resource: there are no prices then.
     pub(super) fn of(observation: &ClusterObservation) -> Option<Prices> {
         let mut whole = Resources::default();
         for node in observation.nodes.iter().filter(|node| node.state == NodeState::Ready) {
@@ -35,7 +36,7 @@ impl Prices {
         least.is_finite().then(|| Prices { whole, used, least: least / MARGIN, greatest: greatest * MARGIN })
     }
 
-    /// What the job is worth, and what its resources cost now.
+    /// Returns the utility of the job and the current cost of its resources.
     pub(super) fn judge(&self, job: &ClusterJob) -> (f64, f64) {
         let price = |part: f64| self.least * (self.greatest / self.least).powf(part.clamp(0.0, 1.0));
         let used = parts(self.used, self.whole);
@@ -43,7 +44,7 @@ impl Prices {
         (weight(job.priority), cost)
     }
 
-    /// A job is let in.
+    /// Adds an admitted job to the load.
     pub(super) fn admit(&mut self, job: &ClusterJob) {
         add(&mut self.used, job.request, job.workers.min.max(1));
     }
@@ -61,7 +62,7 @@ fn add(sum: &mut Resources, request: Resources, times: u32) {
     sum.gpus = sum.gpus.saturating_add(request.gpus.saturating_mul(times));
 }
 
-/// Parts of the whole, of what there is any.
+/// Returns the fraction of each resource: cores, memory, GPUs; 0 where the cluster has none.
 fn parts(of: Resources, whole: Resources) -> [f64; 3] {
     let part = |of: f64, whole: f64| if whole > 0.0 { of / whole } else { 0.0 };
     [
@@ -77,7 +78,7 @@ mod tests {
     use crate::policy::cluster::testing::{cluster, waiting, worker};
 
     #[test]
-    fn an_empty_cluster_lets_everybody_in_and_a_full_one_nobody() {
+    fn an_empty_cluster_admits_every_job_and_a_full_one_none() {
         let mut observation = cluster(4, 8.0);
         observation.jobs = [1.0, 100.0]
             .into_iter()
@@ -95,7 +96,7 @@ mod tests {
         let mut large = worker(0, |_| {});
         large.request.cores = 16.0;
         observation.jobs.push(large.clone());
-        assert_eq!(admits(&observation), [false, true], "half full: only what is worth more");
+        assert_eq!(admits(&observation), [false, true], "half full: only the job of higher utility");
         observation.jobs.push(large);
         assert_eq!(admits(&observation), [false, false]);
     }

@@ -1,61 +1,61 @@
-//! Whether a plan may be carried out: what every plan must keep to, whatever rule made it.
+//! Validation of plans: the invariants of every plan, independent of the rules that produced it.
 //!
-//! A pure validator, run on every plan before the first act. Imports: model.
+//! Run on every plan before it is executed. Imports: model.
 
-use super::rooms::{allows, holds};
+use super::capacity::{allows, holds};
 use crate::model::Bytes;
 use crate::model::cluster::{ClusterObservation, ClusterPlan, ClusterSettings, NodeState, Phase, Resources};
 use std::collections::BTreeMap;
 
-/// What a plan does wrong. Nodes and jobs are named by their places in the observation.
+/// A violated invariant. Nodes and jobs are indexes into the observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterViolation {
-    /// It names a job, a worker or a node that is not there.
+    /// The plan names a job, worker or node that does not exist.
     Unknown,
-    /// More would be reserved on a node than it has.
+    /// Reservations would exceed the capacity of a node.
     Overfull {
-        /// Which.
+        /// The node.
         node: usize,
     },
-    /// A job would run with fewer workers than it needs.
+    /// A job would run with fewer workers than its minimum.
     HalfGang {
-        /// Which.
+        /// The job.
         job: usize,
     },
-    /// A job would have more workers than it may.
+    /// A job would have more workers than its maximum.
     TooManyWorkers {
-        /// Which.
+        /// The job.
         job: usize,
     },
-    /// A worker would go to a node that is drained, unreachable or not governed.
+    /// A worker would be placed on a node that is not ready.
     UnusableNode {
-        /// Which.
+        /// The node.
         node: usize,
     },
-    /// A worker would go where its job's constraints do not allow it.
+    /// A worker would be placed on a node that the job's constraints exclude.
     Constraint {
-        /// Whose.
+        /// The job.
         job: usize,
-        /// Where.
+        /// The node.
         node: usize,
     },
-    /// Two acts for one worker, or an act for one that is in the midst of another.
+    /// Two actions for one worker, a start of a placed worker, or an action for a worker that is stopping or moving.
     Twice {
-        /// Whose.
+        /// The job.
         job: usize,
-        /// Which.
+        /// The worker's number.
         worker: u32,
     },
-    /// A job that must not be moved would be.
+    /// A job that must not move would be moved.
     Unmovable {
-        /// Which.
+        /// The job.
         job: usize,
     },
-    /// More moves in flight than allowed, at a node or in all.
+    /// More moves in flight than allowed, on a node or in total.
     TooManyMoves,
 }
 
-/// All that a plan does wrong.
+/// Returns all violations of a plan; empty if it may be executed.
 pub fn check(
     observation: &ClusterObservation,
     settings: &ClusterSettings,
@@ -96,7 +96,7 @@ fn acts_are_single(observation: &ClusterObservation, plan: &ClusterPlan, violati
     let phase = |(job, worker): (usize, u32)| {
         observation.jobs[job].placed.iter().find(|placed| placed.number == worker).map(|placed| placed.phase)
     };
-    // A start of a worker that is somewhere would be a second writer.
+    // Starting a worker that is already placed would run it twice.
     let wrong = |act: &(usize, u32)| phase(*act).is_some();
     let busy = |act: &(usize, u32)| phase(*act).is_some_and(|phase| !matches!(phase, Phase::Running | Phase::Starting));
     let twice = acts.iter().filter(|(_, count)| **count > 1).map(|(act, _)| *act);
@@ -117,8 +117,8 @@ fn targets_are_allowed(observation: &ClusterObservation, plan: &ClusterPlan, vio
     }
     for moved in &plan.moves {
         let job = &observation.jobs[moved.job];
-        let stands = job.placed.iter().any(|worker| worker.number == moved.worker && worker.node == moved.from);
-        if !job.movable || !stands || moved.from == moved.to {
+        let is_there = job.placed.iter().any(|worker| worker.number == moved.worker && worker.node == moved.from);
+        if !job.movable || !is_there || moved.from == moved.to {
             violations.push(ClusterViolation::Unmovable { job: moved.job });
         }
     }
@@ -143,7 +143,7 @@ fn nodes_have_room(observation: &ClusterObservation, plan: &ClusterPlan, violati
     }
     plan.starts.iter().for_each(|start| add(start.node, observation.jobs[start.job].request));
     plan.moves.iter().for_each(|moved| add(moved.to, observation.jobs[moved.job].request));
-    // What is overfull already is not the plan's doing.
+    // Nodes that are overfull already do not count against the plan.
     let mut filled: Vec<(usize, usize)> = plan.starts.iter().map(|start| (start.node, start.job)).collect();
     filled.extend(plan.moves.iter().map(|moved| (moved.to, moved.job)));
     filled.retain(|(_, job)| observation.jobs[*job].request != Resources::default());
@@ -182,11 +182,11 @@ fn moves_are_few(
     }
     let mut a_node = vec![0; observation.nodes.len()];
     let mut in_all = 0;
-    let flying = observation.jobs.iter().flat_map(|job| &job.placed).filter_map(|worker| match worker.phase {
+    let in_flight = observation.jobs.iter().flat_map(|job| &job.placed).filter_map(|worker| match worker.phase {
         Phase::MovingTo(to) => Some((worker.node, to)),
         _ => None,
     });
-    for (from, to) in flying.chain(plan.moves.iter().map(|moved| (moved.from, moved.to))) {
+    for (from, to) in in_flight.chain(plan.moves.iter().map(|moved| (moved.from, moved.to))) {
         in_all += 1;
         a_node[from] += 1;
         a_node[to] += 1;

@@ -1,71 +1,70 @@
-//! Jobs with more workers than they need: who gives workers up, and who gets more.
+//! Scaling of elastic jobs: which jobs give up workers for a waiting job, and which get more.
 //!
-//! Source: weighted DRAGON, sections III-C and III-D. Workers are stopped only if the job that waits then fits; if not even all of them
-//! would make enough room, none is stopped. Where the operator allows it, whole jobs are stopped for one that is more important: all workers
-//! of a gang, or none. Imports: model.
+//! Source: weighted DRAGON, sections III-C and III-D. Workers are stopped only if the waiting job fits afterwards. Where the operator allows
+//! it, whole jobs are stopped for a more important one: all workers of a gang, or none. Imports: model.
 
+use super::capacity::{FreeCapacity, When};
 use super::gang::seat;
 use super::placement::Placer;
 use super::queue::{is_urgent, weight};
-use super::rooms::{Rooms, When};
 use crate::model::Millis;
 use crate::model::cluster::{
     ClusterJob, ClusterObservation, ClusterReason, ClusterSettings, Phase, PlacementRule, QueueRule, Start, Stop,
 };
 
-/// DRAGON: a job that has waited so long may have others scaled down.
+/// DRAGON: a job that has waited this long may cause others to be scaled down.
 const DRAGON_WAITS: Millis = Millis::from_secs(30);
 
-/// DRAGON: jobs are scaled up after so long a time in which nothing happened.
+/// DRAGON: jobs are scaled up once the cluster has been quiet for this long.
 const DRAGON_IDLES: Millis = Millis::from_secs(60);
 
-/// Jobs that are tried at once for being stopped as a whole.
+/// Maximum number of candidates for being stopped as a whole, per waiting job.
 const RECLAIMED_MOST: usize = 64;
 
-/// What making room for a job comes to.
+/// Result of [`make_room`].
 pub(super) enum MakingRoom {
-    /// It cannot be made, or must not.
+    /// Room cannot be made, or must not be.
     No,
-    /// These workers stop; none, if enough of them are stopping already. The room is taken.
+    /// The workers to stop; empty if enough workers are stopping already. The room is reserved.
     Yes(Vec<Stop>),
 }
 
-/// Workers of one job that stop together: a surplus one, or all of the job.
+/// Workers of one job that stop together: one surplus worker, or all workers of the job.
 #[derive(Clone)]
 struct Leaving {
     job: usize,
-    /// Number and node of each.
+    /// Number and node of each worker.
     workers: Vec<(u32, usize)>,
 }
 
-/// Makes room for a waiting job that fits nowhere. `stopped` and `stops`: how many workers of each job the plan stops already, and which.
+/// Makes room for a waiting job that fits nowhere. `stopped`: workers that the plan already stops, by job; `stops`: those stops.
 pub(super) fn make_room(
     observation: &ClusterObservation,
     waiting: usize,
     settings: &ClusterSettings,
-    rooms: &mut Rooms<'_>,
+    free: &mut FreeCapacity<'_>,
     stopped: &mut [u32],
     stops: &[Stop],
     open: &impl Fn(usize) -> bool,
 ) -> MakingRoom {
     let job = &observation.jobs[waiting];
-    // Which node is best is seen again when there is room; here it is enough that there is one.
+    // The best node is chosen once there is room; here any node will do.
     let mut placer = Placer::new(observation, PlacementRule::Spread);
     let workers = job.workers.min.max(1);
     if matches!(settings.queue, QueueRule::FirstFit | QueueRule::Deadlines) {
         return MakingRoom::No;
     }
-    if seat(job, workers, rooms, &mut placer, open, When::Soon).is_some() {
+    if seat(job, workers, free, &mut placer, open, When::Soon).is_some() {
         return MakingRoom::Yes(Vec::new());
     }
-    let mut trial = rooms.clone();
+    let mut trial = free.clone();
     let mut leaving: Vec<Leaving> = Vec::new();
     let mut candidates = surplus_for(observation, job, settings.queue, stopped, stops);
     if settings.reclaim && settings.queue == QueueRule::Weighted {
-        candidates.extend(reclaimable_for(observation, job, rooms, stopped));
+        candidates.extend(reclaimable_for(observation, job, free, stopped));
     }
     for candidate in candidates {
-        // Of a job that stops as a whole some may be leaving already.
+        // Some workers of a job that stops as a whole may be leaving already.
         let is_leaving = |worker: &(u32, usize)| {
             leaving.iter().any(|other| other.job == candidate.job && other.workers.contains(worker))
         };
@@ -79,12 +78,12 @@ pub(super) fn make_room(
         if seat(job, workers, &mut trial, &mut placer, open, When::Soon).is_none() {
             continue;
         }
-        let leaving = needed(observation, job, workers, rooms, leaving, &mut placer, open);
+        let leaving = needed(observation, job, workers, free, leaving, &mut placer, open);
         for Leaving { job, workers } in &leaving {
-            workers.iter().for_each(|(_, node)| rooms.will_leave(*node, observation.jobs[*job].request));
+            workers.iter().for_each(|(_, node)| free.will_leave(*node, observation.jobs[*job].request));
             stopped[*job] += workers.len() as u32;
         }
-        seat(job, workers, rooms, &mut placer, open, When::Soon);
+        seat(job, workers, free, &mut placer, open, When::Soon);
         let reason = |job: usize| match stopped[job] as usize == observation.jobs[job].placed.len() {
             true => ClusterReason::Reclaimed { waiting },
             false => ClusterReason::ScaledDown { waiting },
@@ -98,12 +97,12 @@ pub(super) fn make_room(
     MakingRoom::No
 }
 
-/// Leaves out what need not stop: stops on other nodes than the one that is large enough in the end.
+/// Drops the candidates that need not stop: the job still fits without stopping them.
 fn needed(
     observation: &ClusterObservation,
     job: &ClusterJob,
     workers: u32,
-    rooms: &Rooms<'_>,
+    free: &FreeCapacity<'_>,
     leaving: Vec<Leaving>,
     placer: &mut Placer,
     open: &impl Fn(usize) -> bool,
@@ -111,7 +110,7 @@ fn needed(
     let mut kept = leaving;
     let mut at = 0;
     while at < kept.len() {
-        let mut without = rooms.clone();
+        let mut without = free.clone();
         for (_, other) in kept.iter().enumerate().filter(|(other, _)| *other != at) {
             let request = observation.jobs[other.job].request;
             other.workers.iter().for_each(|(_, node)| without.will_leave(*node, request));
@@ -125,19 +124,19 @@ fn needed(
     kept
 }
 
-/// Jobs of less weight that save their state, each as a whole: the least important first, on one node after another, the youngest first.
+/// Returns the jobs of less weight that save their state, each as a whole: by ascending weight, then by node, then the youngest first.
 fn reclaimable_for(
     observation: &ClusterObservation,
     waiting: &ClusterJob,
-    rooms: &Rooms<'_>,
+    free: &FreeCapacity<'_>,
     stopped: &[u32],
 ) -> Vec<Leaving> {
-    // Half a gang is completed or stopped already.
+    // An incomplete gang is completed or stopped elsewhere.
     let is_up = |job: &ClusterJob| {
         let is_whole = job.placed.len() >= job.workers.min.max(1) as usize;
         is_whole && job.placed.iter().all(|worker| worker.phase == Phase::Running)
     };
-    let helps = |job: &ClusterJob| job.placed.iter().any(|worker| rooms.admits(worker.node, waiting));
+    let helps = |job: &ClusterJob| job.placed.iter().any(|worker| free.admits(worker.node, waiting));
     let may = |(at, job): &(usize, &ClusterJob)| {
         job.movable && stopped[*at] == 0 && weight(job.priority) < weight(waiting.priority) && is_up(job) && helps(job)
     };
@@ -154,7 +153,7 @@ fn reclaimable_for(
     jobs.into_iter().take(RECLAIMED_MOST).map(whole).collect()
 }
 
-/// Workers that could stop for this job one by one, the first to stop first.
+/// Returns the workers that could stop one by one for the waiting job, in the order in which they should stop.
 fn surplus_for(
     observation: &ClusterObservation,
     waiting: &ClusterJob,
@@ -168,7 +167,7 @@ fn surplus_for(
         QueueRule::Dragon if waited >= DRAGON_WAITS => job.workers.min,
         QueueRule::Dragon => u32::MAX,
         QueueRule::Weighted if weight(job.priority) < weight(waiting.priority) => job.workers.min,
-        // What it got because nobody wanted it.
+        // Workers beyond `initial` were added only because resources were unused.
         QueueRule::Weighted if weight(job.priority) == weight(waiting.priority) => job.workers.initial,
         QueueRule::Weighted => u32::MAX,
     };
@@ -178,20 +177,20 @@ fn surplus_for(
         let there = (running.len() as u32).saturating_sub(stopped[at]);
         let spare = there.saturating_sub(keeps(job).max(1)) as usize;
         let stops = |number: u32| stops.iter().any(|stop| stop.job == at && stop.worker == number);
-        // The last that came goes first.
-        let stay = running.iter().rev().filter(|worker| stopped[at] == 0 || !stops(worker.number));
-        let last_first = stay.take(spare);
+        // The most recently started worker stops first.
+        let remaining = running.iter().rev().filter(|worker| stopped[at] == 0 || !stops(worker.number));
+        let last_first = remaining.take(spare);
         surplus.extend(last_first.map(|worker| (weight(job.priority), at, worker.number, worker.node)));
     }
     surplus.sort_by(|a, b| a.0.total_cmp(&b.0));
     surplus.into_iter().map(|(_, job, worker, node)| Leaving { job, workers: vec![(worker, node)] }).collect()
 }
 
-/// Gives running jobs another worker each, while resources last, the most important first.
+/// Adds workers to running jobs, one per job and round, by descending weight, as long as resources last.
 pub(super) fn scale_up(
     observation: &ClusterObservation,
     rule: QueueRule,
-    rooms: &mut Rooms<'_>,
+    free: &mut FreeCapacity<'_>,
     placer: &mut Placer,
     open: &impl Fn(usize) -> bool,
 ) -> Vec<Start> {
@@ -202,7 +201,7 @@ pub(super) fn scale_up(
     };
     let is_settled = |job: &ClusterJob| {
         let count = job.placed.len() as u32;
-        // Half a gang is completed or stopped, not scaled.
+        // An incomplete gang is completed or stopped, not scaled.
         count >= job.workers.min.max(1)
             && count < job.workers.max
             && job.placed.iter().all(|worker| worker.phase == Phase::Running)
@@ -221,7 +220,7 @@ pub(super) fn scale_up(
             if job.placed.len() as u32 + *more >= job.workers.max {
                 continue;
             }
-            let Some(seats) = seat(job, 1, rooms, placer, open, When::Now) else { continue };
+            let Some(seats) = seat(job, 1, free, placer, open, When::Now) else { continue };
             let worker = free_number(job, *more);
             *more += 1;
             starts.extend(seats.into_iter().map(|(node, _)| Start {
@@ -237,13 +236,13 @@ pub(super) fn scale_up(
     }
 }
 
-/// The least number that no worker of the job has, after `skip` others.
+/// Returns the smallest unused worker number of the job, after skipping `skip` unused ones.
 pub(super) fn free_number(job: &ClusterJob, skip: u32) -> u32 {
     let taken = |number: &u32| job.placed.iter().any(|worker| worker.number == *number);
     (0..).filter(|number| !taken(number)).nth(skip as usize).unwrap_or(u32::MAX)
 }
 
-/// Whether a waiting job may have others stopped now; others would only waste the search.
+/// Whether workers may be stopped for this waiting job now. Saves a futile search.
 pub(super) fn may_ask(observation: &ClusterObservation, job: &ClusterJob, rule: QueueRule, is_stuck: bool) -> bool {
     match rule {
         QueueRule::FirstFit | QueueRule::Deadlines => false,
@@ -279,12 +278,12 @@ mod tests {
     }
 
     #[test]
-    fn no_worker_is_stopped_for_two_jobs() {
+    fn a_worker_is_stopped_only_once_for_two_waiting_jobs() {
         let mut observation = cluster(2, 6.0);
         observation.nodes[1].state = NodeState::Draining;
         let mut elastic = gang("elastic", 1, 2.0);
         elastic.workers = WorkerRange { min: 1, initial: 1, max: 4 };
-        // The last that came is on the node that nobody may use: it stays, and the others make room.
+        // The most recently started worker is on the draining node: stopping it would not help, so the others make room.
         let place = |(number, node)| worker(node, |worker| worker.number = number).placed.remove(0);
         elastic.placed = [(0, 0), (1, 0), (2, 0), (3, 1)].map(place).into();
         elastic.movable = false;
@@ -306,15 +305,15 @@ mod tests {
         let mut urgent = gang("urgent", 2, 4.0);
         urgent.priority.level = 50.0;
         observation.jobs = vec![place("low", &[0, 1], 1.0), place("middle", &[2, 3], 20.0), urgent];
-        assert_eq!(stops(&observation, false), [], "not unless it is allowed");
+        assert_eq!(stops(&observation, false), [], "not allowed by default");
         assert_eq!(stops(&observation, true), [(0, 0), (0, 1)]);
         observation.jobs[0].movable = false;
-        assert_eq!(stops(&observation, true), [(1, 0), (1, 1)], "what does not save its state is not stopped");
+        assert_eq!(stops(&observation, true), [(1, 0), (1, 1)], "a job that does not save its state is not stopped");
         observation.jobs[2].priority.level = 20.0;
-        assert_eq!(stops(&observation, true), [], "not for an equal");
+        assert_eq!(stops(&observation, true), [], "not for a job of equal weight");
         observation.jobs[0].movable = true;
         (observation.jobs[2].workers, observation.jobs[2].priority.level) =
             (WorkerRange { min: 5, initial: 5, max: 5 }, 100.0);
-        assert_eq!(stops(&observation, true), [], "not in vain");
+        assert_eq!(stops(&observation, true), [], "the waiting job would not fit anyway");
     }
 }

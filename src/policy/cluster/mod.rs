@@ -1,12 +1,13 @@
-//! Decisions that need several nodes: which job runs where, on how much of it.
+//! Decisions for a whole cluster: which job runs on which nodes, and with how many workers.
 //!
-//! [`plan`] decides for a cluster: which waiting jobs start where, which running ones move, and how many workers elastic ones have;
-//! [`check`] says whether a plan may be carried out. [`deadlines`] decides for jobs with deadlines on nodes that are rented.
+//! [`plan`] decides where waiting jobs start, which running jobs move and how many workers elastic jobs have. [`check`] validates a plan.
+//! [`deadlines`] plans jobs with deadlines on rented nodes.
 //!
-//! Pure like the rest of this room: no clock, no files, no hidden randomness; what is random is drawn from a seed that is an
-//! argument. The coordinator and the simulator call the same functions. Imports: model.
+//! Pure: no clock, no files; random numbers come from a seed that is an argument. The coordinator and the simulator call the same
+//! functions. Imports: model.
 
 mod admission;
+mod capacity;
 mod check;
 pub mod deadlines;
 mod due;
@@ -20,7 +21,6 @@ mod queue;
 mod ranked;
 mod rebalance;
 mod renting;
-mod rooms;
 mod specon;
 #[cfg(test)]
 mod testing;
@@ -28,5 +28,5 @@ mod testing;
 pub use check::{ClusterViolation, check};
 pub use plan::plan;
 pub use queue::weight;
-pub use renting::{Renting, Tenancy, rent};
+pub use renting::{RentalState, Renting, rent};
 pub use specon::Monitor;

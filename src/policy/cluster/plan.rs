@@ -1,16 +1,17 @@
-//! One decision about a cluster: observation in, plan out.
+//! The planner: observation in, plan out.
 //!
 //! ```text
-//! complete    gangs of which too few workers run        gang
-//! drain       workers leave nodes that are emptied      (here)
+//! complete    gangs with too few running workers        gang
+//! drain       moves workers off draining nodes          (here)
 //! start       waiting jobs, in order                    queue, due, admission, gang, placement; elastic makes room
-//! scale       running jobs get what nobody else can use elastic
+//! scale       running jobs up into unused resources     elastic
 //! move        running jobs, where it pays               rebalance, specon
 //! ```
 //!
-//! Nothing is remembered between two plans: what must be known is in the observation. Imports: model.
+//! The planner keeps no state between plans: all input is in the observation. Imports: model.
 
 use super::admission::Prices;
+use super::capacity::{FreeCapacity, When};
 use super::due;
 use super::elastic::{self, MakingRoom, free_number, make_room};
 use super::gang::{Seats, seat, seat_most};
@@ -18,22 +19,21 @@ use super::placement::Placer;
 use super::queue;
 use super::rebalance::{self, Allowance};
 use super::renting::price;
-use super::rooms::{Rooms, When};
 use super::specon;
 use crate::model::cluster::{
     Admission, ClusterJob, ClusterObservation, ClusterPlan, ClusterReason, ClusterSettings, Move, MoveRule, NodeState,
     Phase, QueueRule, Start, Stop, Wait, Worker,
 };
 
-/// Decides for the whole cluster.
+/// Plans the whole cluster.
 pub fn plan(observation: &ClusterObservation, settings: &ClusterSettings) -> ClusterPlan {
     let mut planner = Planner {
         observation,
         settings,
-        rooms: Rooms::of(observation),
+        free: FreeCapacity::of(observation),
         placer: Placer::new(observation, settings.placement),
         allowance: Allowance::of(observation, settings),
-        closed: vec![false; observation.nodes.len()],
+        reserved: vec![false; observation.nodes.len()],
         stopped: vec![0; observation.jobs.len()],
         plan: ClusterPlan { at: observation.now, ..ClusterPlan::default() },
     };
@@ -48,19 +48,19 @@ pub fn plan(observation: &ClusterObservation, settings: &ClusterSettings) -> Clu
 struct Planner<'a> {
     observation: &'a ClusterObservation,
     settings: &'a ClusterSettings,
-    rooms: Rooms<'a>,
+    free: FreeCapacity<'a>,
     placer: Placer,
     allowance: Allowance,
-    /// Nodes that are kept for a job that has waited for long.
-    closed: Vec<bool>,
-    /// Workers of each job that this plan stops; all of them, where it moves one.
+    /// Nodes reserved for a job that has waited too long.
+    reserved: Vec<bool>,
+    /// Number of workers of each job that this plan stops; all workers of a job that it moves.
     stopped: Vec<u32>,
     plan: ClusterPlan,
 }
 
 impl Planner<'_> {
-    /// A gang that lacks workers gets the others, or is stopped as a whole: half a gang trains nothing and holds room. Workers that are
-    /// stopping or moving are waited for, unless nobody can tell when they are gone.
+    /// Completes each gang that lacks workers, or stops all of it: an incomplete gang holds resources without training. Waits for workers
+    /// that are stopping or moving, unless a stopping one is on an unreachable node.
     fn complete_gangs(&mut self) {
         for (at, job) in self.observation.jobs.iter().enumerate() {
             let there: Vec<_> = job.placed.iter().filter(|worker| worker.phase != Phase::Stopping).collect();
@@ -75,9 +75,9 @@ impl Planner<'_> {
             let seats = match stopping().next() {
                 Some(_) if !stopping().any(|worker| is_out_of_reach(&worker)) => continue,
                 Some(_) => None,
-                // Some of its workers may be unable to start at all.
+                // Some of its workers cannot start.
                 None if job.workers.max < job.workers.min => None,
-                None => seat(job, missing, &mut self.rooms, &mut self.placer, &|_| true, When::Now),
+                None => seat(job, missing, &mut self.free, &mut self.placer, &|_| true, When::Now),
             };
             match seats {
                 Some(seats) => self.start(at, job, seats),
@@ -86,7 +86,7 @@ impl Planner<'_> {
                     let stop = |worker: u32| Stop { job: at, worker, reason: reason.clone() };
                     self.plan.stops.extend(there.iter().map(|worker| stop(worker.number)));
                     self.stopped[at] += there.len() as u32;
-                    there.iter().for_each(|worker| self.rooms.will_leave(worker.node, job.request));
+                    there.iter().for_each(|worker| self.free.will_leave(worker.node, job.request));
                 }
             }
         }
@@ -100,15 +100,15 @@ impl Planner<'_> {
         for (at, job) in self.observation.jobs.iter().enumerate().filter(|(_, job)| job.movable) {
             let leaving = |phase: Phase, node: usize| phase == Phase::Running && is_draining(node);
             for worker in job.placed.iter().filter(|worker| leaving(worker.phase, worker.node)) {
-                let Planner { rooms, placer, allowance, .. } = self;
+                let Planner { free, placer, allowance, .. } = self;
                 let work = worker.work_left.map(|work| work.likely);
                 let target = placer.choose(work, |to| {
                     allowance.allows(worker.node, to)
-                        && rooms.fits(to, job.request, 1, When::Now)
-                        && rooms.admits(to, job)
+                        && free.fits(to, job.request, 1, When::Now)
+                        && free.admits(to, job)
                 });
                 let Some((to, _)) = target.filter(|_| self.stopped[at] == 0) else { continue };
-                rooms.take(to, job.request);
+                free.take(to, job.request);
                 placer.place(to, work);
                 allowance.take(worker.node, to);
                 self.stopped[at] += job.placed.len() as u32;
@@ -126,14 +126,14 @@ impl Planner<'_> {
         let mut tiers = vec![f64::INFINITY];
         let order = match self.settings.queue {
             QueueRule::Deadlines => {
-                let foreseen = due::foresee(self.observation, &self.rooms, self.settings.overtaken_for);
-                self.plan.ends = foreseen.ends;
-                tiers = due::tiers(self.observation);
-                foreseen.order
+                let forecast = due::forecast(self.observation, &self.free, self.settings.overtaken_for);
+                self.plan.ends = forecast.ends;
+                tiers = due::price_tiers(self.observation);
+                forecast.order
             }
             rule => queue::order(self.observation, rule),
         };
-        // What found no room, and why: what needs no less finds none either.
+        // Jobs that found no room, with the reason; it also holds for jobs that need at least as much.
         let mut failed: Vec<(usize, ClusterReason)> = Vec::new();
         for at in order {
             let job = &self.observation.jobs[at];
@@ -149,11 +149,12 @@ impl Planner<'_> {
                 self.wait(at, reason);
                 continue;
             }
-            let Planner { observation, rooms, placer, closed, .. } = self;
-            let seats = tiers.iter().find_map(|dearest| {
-                let may =
-                    |node: usize| !closed[node] && (dearest.is_infinite() || price(observation, node) <= *dearest);
-                seat_most(job, rooms, placer, &may)
+            let Planner { observation, free, placer, reserved, .. } = self;
+            let seats = tiers.iter().find_map(|max_price| {
+                let may = |node: usize| {
+                    !reserved[node] && (max_price.is_infinite() || price(observation, node) <= *max_price)
+                };
+                seat_most(job, free, placer, &may)
             });
             match seats {
                 Some(seats) => {
@@ -172,17 +173,17 @@ impl Planner<'_> {
         }
     }
 
-    /// A job that fits nowhere now: room is made for it, or it waits. `None` if room is being made.
+    /// Makes room for a job that fits nowhere now. Returns `None` if room is being made, else the reason why the job waits.
     fn find_room_for(&mut self, at: usize, job: &ClusterJob) -> Option<ClusterReason> {
-        let Planner { observation, settings, rooms, stopped, closed, plan, .. } = self;
+        let Planner { observation, settings, free, stopped, reserved, plan, .. } = self;
         let is_stuck = match settings.queue {
             QueueRule::Weighted => queue::is_stuck(job, observation.now, settings.overtaken_for),
-            QueueRule::Deadlines => due::is_pressed(job, observation, settings.overtaken_for),
+            QueueRule::Deadlines => due::is_overdue(job, observation, settings.overtaken_for),
             QueueRule::FirstFit | QueueRule::Dragon => false,
         };
         if elastic::may_ask(observation, job, settings.queue, is_stuck) {
-            let open = |node: usize| !closed[node];
-            if let MakingRoom::Yes(stops) = make_room(observation, at, settings, rooms, stopped, &plan.stops, &open) {
+            let open = |node: usize| !reserved[node];
+            if let MakingRoom::Yes(stops) = make_room(observation, at, settings, free, stopped, &plan.stops, &open) {
                 self.plan.stops.extend(stops);
                 self.wait(at, ClusterReason::RoomBeingMade);
                 return None;
@@ -191,49 +192,49 @@ impl Planner<'_> {
         if let Some(ahead) = self.kept_for(job) {
             return Some(ClusterReason::NotOvertaking { ahead });
         }
-        let refusals = self.rooms.refusals(job);
+        let refusals = self.free.refusals(job);
         if is_stuck {
-            for node in 0..self.closed.len() {
-                self.closed[node] |= self.rooms.admits(node, job);
+            for node in 0..self.reserved.len() {
+                self.reserved[node] |= self.free.admits(node, job);
             }
         }
         Some(ClusterReason::NoRoom(refusals))
     }
 
-    /// The job for which nodes are kept that could take this one.
+    /// Returns the job for which nodes are reserved that could run this one.
     fn kept_for(&self, job: &ClusterJob) -> Option<usize> {
         let could = |node: usize| {
-            self.closed[node]
-                && self.rooms.admits(node, job)
-                && self.rooms.fits(node, job.request, job.workers.min.max(1), When::Now)
+            self.reserved[node]
+                && self.free.admits(node, job)
+                && self.free.fits(node, job.request, job.workers.min.max(1), When::Now)
         };
-        (0..self.closed.len()).any(could).then(|| {
+        (0..self.reserved.len()).any(could).then(|| {
             let stuck = |wait: &&Wait| matches!(wait.reason, ClusterReason::NoRoom(_));
             self.plan.waits.iter().find(stuck).map_or(0, |wait| wait.job)
         })
     }
 
     fn scale_up(&mut self) {
-        let Planner { observation, settings, rooms, placer, closed, .. } = self;
+        let Planner { observation, settings, free, placer, reserved, .. } = self;
         if self.plan.stops.is_empty() {
-            let open = |node: usize| !closed[node];
-            self.plan.starts.extend(elastic::scale_up(observation, settings.queue, rooms, placer, &open));
+            let open = |node: usize| !reserved[node];
+            self.plan.starts.extend(elastic::scale_up(observation, settings.queue, free, placer, &open));
         }
     }
 
     fn move_running(&mut self) {
-        let Planner { observation, settings, rooms, allowance, plan, closed, .. } = self;
+        let Planner { observation, settings, free, allowance, plan, reserved, .. } = self;
         let moves = match settings.moves {
             MoveRule::Never => return,
-            MoveRule::Forecast => rebalance::moves(observation, rooms, allowance, closed),
+            MoveRule::Forecast => rebalance::moves(observation, free, allowance, reserved),
             MoveRule::SpeCon => {
                 let (moves, settled) = specon::moves(observation, |job, to| {
                     let (seen, from) = (&observation.jobs[job], observation.jobs[job].placed[0].node);
                     let may = allowance.allows(from, to)
-                        && rooms.admits(to, seen)
-                        && rooms.fits(to, seen.request, 1, When::Now);
+                        && free.admits(to, seen)
+                        && free.fits(to, seen.request, 1, When::Now);
                     if may {
-                        rooms.take(to, seen.request);
+                        free.take(to, seen.request);
                         allowance.take(from, to);
                     }
                     may
@@ -242,7 +243,7 @@ impl Planner<'_> {
                 moves
             }
         };
-        // Who is on its way already, or stops, is not moved again.
+        // Jobs that already stop or move are not moved again.
         let moves = moves.into_iter().filter(|moved| self.stopped[moved.job] == 0);
         plan.moves.extend(moves);
     }

@@ -1,4 +1,4 @@
-//! What holds for every plan on every cluster, and the scenes that the rules were written for.
+//! Properties of all plans on random clusters, and the scenarios for which the rules were written.
 
 use super::testing::{cluster, waiting, worker};
 use super::{ClusterViolation, check, plan};
@@ -29,7 +29,7 @@ fn request() -> impl Strategy<Value = Resources> {
     })
 }
 
-/// A job before anybody placed it; where its workers are comes from a plan, so that nothing impossible is observed.
+/// A job that is not placed yet. Its workers are placed by a plan, so that only possible states are observed.
 fn job() -> impl Strategy<Value = ClusterJob> {
     let size = (1..4_u32, 0..3_u32, 0..4_u32);
     let rest = (0..2_000_u64, prop::sample::select(vec![1.0, 1.0, 1.0, 20.0, 100.0]), any::<bool>(), 0..3_u32);
@@ -39,7 +39,7 @@ fn job() -> impl Strategy<Value = ClusterJob> {
             job.arrived = Millis::from_secs(arrived);
             (job.priority.level, job.movable, job.moves, job.request) = (level, movable, moves, request);
             job.workers = WorkerRange { min, initial: min + more, max: min + more + most };
-            // Some have a deadline, of some it is known how long they take.
+            // Some jobs have a deadline, some a known run time.
             job.deadline = (constraint % 2 == 1).then(|| Millis::from_secs(arrived + 500));
             job.takes_s = (constraint > 3).then_some(100.0 * f64::from(min));
             if constraint == 0 {
@@ -68,7 +68,7 @@ fn facts() -> impl Strategy<Value = (Option<Estimate>, Option<Report>, Option<Co
     )
 }
 
-/// Any cluster in the midst of its life: jobs that an earlier plan placed, with any forecasts and phases, and new ones.
+/// A random cluster in operation: jobs placed by an earlier plan, with random forecasts and phases, and new jobs.
 fn clusters() -> impl Strategy<Value = ClusterObservation> {
     let states =
         vec![NodeState::Ready, NodeState::Ready, NodeState::Ready, NodeState::Draining, NodeState::Unreachable];
@@ -103,7 +103,7 @@ fn clusters() -> impl Strategy<Value = ClusterObservation> {
     })
 }
 
-/// What the next observation shows once everything in the plan is done.
+/// Applies a plan to the observation, as if all its actions had completed.
 fn carry_out(plan: &ClusterPlan, observation: &mut ClusterObservation) {
     for stop in &plan.stops {
         observation.jobs[stop.job].placed.retain(|worker| worker.number != stop.worker);
@@ -122,15 +122,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 400 } else { 4_000 }))]
 
     #[test]
-    fn every_plan_passes_the_check_and_is_the_same_again(observation in clusters(), settings in settings()) {
-        // SpeCon knows no bound on moves in flight; ours holds for it too.
+    fn every_plan_passes_the_check_and_is_deterministic(observation in clusters(), settings in settings()) {
+        // SpeCon has no limit on moves in flight; the limit of the settings applies to it too.
         let planned = plan(&observation, &settings);
         prop_assert_eq!(check(&observation, &settings, &planned), vec![]);
         prop_assert_eq!(plan(&observation, &settings), planned);
     }
 
     #[test]
-    fn no_gang_is_ever_half_placed_however_often_is_planned(mut observation in clusters(), settings in settings()) {
+    fn no_gang_is_incomplete_after_several_plans(mut observation in clusters(), settings in settings()) {
         for _ in 0..6 {
             let planned = plan(&observation, &settings);
             carry_out(&planned, &mut observation);
@@ -140,7 +140,7 @@ proptest! {
             }
             observation.now = observation.now.after(Millis::from_secs(60));
         }
-        // What was observed in halves has been completed or stopped by then; nobody else is in halves at any time.
+        // Gangs that were incomplete at first have been completed or stopped by then.
         for job in &observation.jobs {
             let placed = job.placed.len() as u32;
             prop_assert!(placed == 0 || placed >= job.workers.min, "{job:?}");
@@ -158,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn who_is_more_important_is_not_worse_off(observation in clusters(), at in any::<prop::sample::Index>()) {
+    fn a_job_that_starts_still_starts_with_the_highest_priority(observation in clusters(), at in any::<prop::sample::Index>()) {
         let settings = ClusterSettings::default();
         let waiting: Vec<usize> = (0..observation.jobs.len()).filter(|at| observation.jobs[*at].placed.is_empty()).collect();
         prop_assume!(!waiting.is_empty());
@@ -167,7 +167,7 @@ proptest! {
         let before = starts(&observation);
         let mut promoted = observation;
         promoted.jobs[at].priority.level = 100.0;
-        // Alone at the top: what the others got first cannot be in its way.
+        // It alone has the highest level, so no other job is placed before it.
         let others = promoted.jobs.iter_mut().enumerate().filter(|(other, _)| *other != at);
         others.for_each(|(_, job)| job.priority.level = job.priority.level.min(20.0));
         prop_assert!(!before || starts(&promoted));
@@ -202,7 +202,7 @@ fn two_gangs_that_each_want_more_than_half_take_turns() {
 }
 
 #[test]
-fn a_gang_has_one_node_where_one_is_large_enough() {
+fn a_gang_is_placed_on_one_node_if_one_is_large_enough() {
     let mut observation = cluster(3, 8.0);
     observation.jobs = vec![gang("large", 4, 2.0), gang("spread", 10, 1.0)];
     let plan = planned(&observation);
@@ -232,7 +232,7 @@ fn a_gang_of_three_fits_once_another_is_scaled_down() {
     assert_eq!(making.stops.iter().map(|stop| stop.worker).collect::<Vec<_>>(), [3, 2, 1]);
     assert_eq!(making.waits[0].reason, ClusterReason::RoomBeingMade);
     assert!(making.starts.is_empty(), "the room is not free yet");
-    // While they stop nothing more is stopped, and nobody else gets the room.
+    // While they stop, no further worker is stopped and no other job gets the room.
     for worker in &mut observation.jobs[0].placed[1..] {
         worker.phase = Phase::Stopping;
     }
@@ -244,14 +244,14 @@ fn a_gang_of_three_fits_once_another_is_scaled_down() {
 }
 
 #[test]
-fn nobody_is_scaled_down_in_vain_nor_for_an_equal() {
+fn no_job_is_scaled_down_in_vain_or_below_its_initial_size_for_a_job_of_equal_weight() {
     let mut observation = spread_out();
     let mut urgent = gang("too large", 4, 4.0);
     urgent.priority.level = 100.0;
     observation.jobs.push(urgent);
     assert!(planned(&observation).stops.is_empty(), "one worker must stay, so four do not fit");
     observation.jobs[1] = gang("equal", 2, 4.0);
-    assert_eq!(planned(&observation).stops.len(), 2, "what it had beyond its initial two");
+    assert_eq!(planned(&observation).stops.len(), 2, "the workers beyond its initial two");
     observation.jobs[1] = gang("equal", 3, 4.0);
     assert!(planned(&observation).stops.is_empty());
 }
@@ -275,7 +275,7 @@ fn dragon_waits_before_it_scales() {
 }
 
 #[test]
-fn half_a_gang_is_completed_or_stopped_as_a_whole() {
+fn an_incomplete_gang_is_completed_or_stopped_as_a_whole() {
     let mut observation = cluster(2, 4.0);
     let mut half = gang("half", 2, 4.0);
     half.placed = worker(0, |_| {}).placed;
@@ -290,7 +290,7 @@ fn half_a_gang_is_completed_or_stopped_as_a_whole() {
 }
 
 #[test]
-fn what_is_left_of_a_gang_stops_where_the_rest_cannot_start_or_nobody_can_tell_when_it_is_gone() {
+fn an_incomplete_gang_stops_if_the_rest_cannot_start_or_is_stopping_on_an_unreachable_node() {
     let mut observation = cluster(3, 4.0);
     let mut half = gang("half", 2, 4.0);
     half.placed = worker(0, |_| {}).placed;
@@ -300,15 +300,15 @@ fn what_is_left_of_a_gang_stops_where_the_rest_cannot_start_or_nobody_can_tell_w
     observation.jobs[0].workers.max = 2;
     let stopping = |worker: &mut Worker| (worker.number, worker.phase) = (1, Phase::Stopping);
     observation.jobs[0].placed.extend(worker(1, stopping).placed);
-    assert_eq!(planned(&observation).stops, [], "it is gone in a moment");
+    assert_eq!(planned(&observation).stops, [], "the stopping worker exits soon");
     observation.nodes[1].state = NodeState::Unreachable;
     assert_eq!(planned(&observation).stops.iter().map(|stop| stop.worker).collect::<Vec<_>>(), [0]);
     observation.jobs[0].placed[0].phase = Phase::MovingTo(2);
-    assert_eq!(planned(&observation).stops, [], "a move ends first");
+    assert_eq!(planned(&observation).stops, [], "the move completes first");
 }
 
 #[test]
-fn a_job_that_has_waited_for_long_keeps_its_nodes() {
+fn a_job_that_has_waited_too_long_reserves_its_nodes() {
     let mut observation = cluster(2, 8.0);
     let mut running = gang("running", 1, 4.0);
     running.placed = worker(0, |_| {}).placed;
@@ -326,7 +326,7 @@ fn exactly(work: f64) -> Option<Estimate> {
 }
 
 #[test]
-fn a_drained_node_is_emptied_one_job_after_another_and_gets_nothing() {
+fn jobs_leave_a_draining_node_one_after_another_and_none_is_placed_there() {
     let mut observation = cluster(3, 8.0);
     observation.nodes[0].state = NodeState::Draining;
     observation.jobs = (0..3).map(|_| worker(0, |_| {})).collect();
@@ -339,25 +339,25 @@ fn a_drained_node_is_emptied_one_job_after_another_and_gets_nothing() {
 }
 
 #[test]
-fn a_job_moves_where_it_gains_the_price_twice() {
+fn a_job_moves_if_it_saves_twice_the_cost_of_the_move() {
     let mut observation = cluster(2, 1.0);
     observation.jobs = (0..3).map(|_| worker(0, |worker| worker.work_left = exactly(100.0))).collect();
     let plan = planned(&observation);
-    // It spares 100 + 200 there and adds 100 here, less the price of 10.
+    // It saves 100 + 200 on its node and adds 100 on the other, less the cost of 10.
     assert_eq!(plan.moves.len(), 1);
     assert_eq!(plan.moves[0].reason, ClusterReason::Gains { seconds: 190.0, price_s: 10.0 });
     for (price, moves) in [(99.0, 1), (101.0, 0)] {
         let dear = |worker: &mut Worker| (worker.work_left, worker.move_s) = (exactly(100.0), price);
         observation.jobs = (0..3).map(|_| worker(0, dear)).collect();
-        assert_eq!(planned(&observation).moves.len(), moves, "at a price of {price} s for 200 s");
+        assert_eq!(planned(&observation).moves.len(), moves, "at a cost of {price} s for 200 s");
     }
     let vague = |worker: &mut Worker| worker.work_left = Some(Estimate { low: 2.0, likely: 100.0, high: 900.0 });
     observation.jobs = (0..3).map(|_| worker(0, vague)).collect();
-    assert!(planned(&observation).moves.is_empty(), "it may be done before it has arrived");
+    assert!(planned(&observation).moves.is_empty(), "it may end before the move completes");
 }
 
 #[test]
-fn the_check_finds_what_a_plan_must_not_do() {
+fn the_check_finds_violations() {
     let mut observation = cluster(2, 4.0);
     observation.nodes[1].state = NodeState::Unreachable;
     observation.jobs = vec![gang("a", 2, 3.0)];

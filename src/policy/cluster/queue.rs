@@ -1,25 +1,24 @@
-//! Which waiting job is next.
+//! The order of waiting jobs.
 //!
-//! Source: weighted DRAGON, equation 1: weight = γ1 / (1 + e^γ2). Jobs that weigh more than an ordinary one come first, the heaviest before
-//! the others, of equals the one that needs more. The others come in order of arrival, and the first that fits starts (adapted FCFS). So
-//! that a job that needs much is not overtaken for ever, one that has waited for long keeps the nodes that could take it
-//! from those behind it. Imports: model.
+//! Source: weighted DRAGON, equation 1: weight = γ1 / (1 + e^γ2). Jobs with more than the default weight come first, by descending weight,
+//! then by descending demand. The others follow in order of arrival, and the first that fits starts (adapted FCFS). To prevent starvation
+//! of large jobs, a job that has waited too long reserves the nodes that could run it. Imports: model.
 
 use crate::model::Millis;
 use crate::model::cluster::{ClusterJob, ClusterObservation, Priority, QueueRule, Resources};
 use std::cmp::Ordering;
 
-/// [f(γ1, γ2)] How much a job weighs.
+/// [f(γ1, γ2)] Returns the weight of a job.
 pub fn weight(priority: Priority) -> f64 {
     priority.level.clamp(1.0, 100.0) / (1.0 + priority.decay.clamp(0.0, 1.0).exp())
 }
 
-/// Whether it comes before jobs that were there earlier.
+/// Whether a job with this priority overtakes jobs that arrived earlier.
 pub(super) fn is_urgent(priority: Priority) -> bool {
     weight(priority) > weight(Priority::default())
 }
 
-/// The waiting jobs in the order in which they are looked at.
+/// Returns the waiting jobs in scheduling order.
 pub(super) fn order(observation: &ClusterObservation, rule: QueueRule) -> Vec<usize> {
     let waiting = |job: &usize| observation.jobs[*job].placed.is_empty();
     let mut order: Vec<usize> = (0..observation.jobs.len()).filter(waiting).collect();
@@ -38,18 +37,18 @@ fn by_weight(a: &ClusterJob, b: &ClusterJob) -> Ordering {
     }
 }
 
-/// What a job needs, for comparing: cores, with GPUs and memory in their usual proportion to a core.
+/// Demand of a job in cores, for comparison: one GPU counts as 4 cores, 4 GiB of memory as one core.
 fn need(job: &ClusterJob) -> f64 {
     let Resources { cores, memory, gpus } = job.request;
     f64::from(job.workers.min) * (cores + 4.0 * f64::from(gpus) + memory.0 as f64 / (4_u64 << 30) as f64)
 }
 
-/// Whether a job has waited for too long to be overtaken.
+/// Whether a job has waited so long that it may no longer be overtaken.
 pub(super) fn is_stuck(job: &ClusterJob, now: Millis, overtaken_for: Millis) -> bool {
     now.since(job.arrived) >= overtaken_for
 }
 
-/// Whether what did not fit for `before` cannot fit for `job` either, after no room has become free.
+/// Whether `job` cannot fit if `before` did not fit, provided that no resources were freed in between.
 pub(super) fn needs_no_less(job: &ClusterJob, before: &ClusterJob) -> bool {
     let (r, b) = (job.request, before.request);
     r.cores >= b.cores
@@ -72,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn urgent_jobs_come_first_and_the_others_as_they_arrived() {
+    fn urgent_jobs_come_first_and_the_others_in_order_of_arrival() {
         let mut observation = cluster(1, 8.0);
         let job = |name: &str, arrived, level, cores| {
             waiting(name, |job| {

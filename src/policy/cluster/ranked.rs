@@ -1,11 +1,11 @@
-//! Nodes in order of a score, so that the best one that can take a job is found without looking at all of them.
+//! Nodes ordered by a score, so that the best acceptable node is found without looking at all of them.
 //!
 //! Imports: nothing.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// A score that sorts; less is better.
+/// A score with a total order; lower is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Score(pub(super) f64);
 
@@ -23,7 +23,7 @@ impl PartialOrd for Score {
     }
 }
 
-/// Nodes by score; equal ones by number.
+/// Nodes ordered by score, then by number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranked {
     order: BTreeSet<(Score, usize)>,
@@ -31,19 +31,19 @@ pub(super) struct Ranked {
 }
 
 impl Ranked {
-    /// All nodes, by number; `None` = not in the list.
+    /// Ranks nodes by their scores, given in the order of their numbers; a node with `None` is not ranked.
     pub(super) fn new(scores: impl Iterator<Item = Option<f64>>) -> Ranked {
         let scores: Vec<Option<Score>> = scores.map(|score| score.map(Score)).collect();
         let order = scores.iter().enumerate().filter_map(|(node, score)| Some(((*score)?, node))).collect();
         Ranked { order, scores }
     }
 
-    /// The first of the `most` best nodes that is acceptable, with its score.
+    /// Returns the first acceptable node among the `most` best, with its score.
     pub(super) fn first(&self, most: usize, mut accepts: impl FnMut(usize) -> bool) -> Option<(usize, f64)> {
         self.order.iter().take(most).find(|(_, node)| accepts(*node)).map(|(score, node)| (*node, score.0))
     }
 
-    /// Gives a node another score, or takes it off the list.
+    /// Changes the score of a node; `None` removes it from the ranking.
     pub(super) fn set(&mut self, node: usize, score: Option<f64>) {
         let score = score.map(Score);
         if let Some(before) = std::mem::replace(&mut self.scores[node], score) {

@@ -1,4 +1,4 @@
-//! Clusters for tests: nodes without labels, jobs of one worker.
+//! Test clusters: nodes without labels, jobs of one worker.
 
 use crate::model::cluster::{
     ClusterJob, ClusterNode, ClusterObservation, NodeState, Phase, Priority, Resources, Worker, WorkerRange,
@@ -6,7 +6,7 @@ use crate::model::cluster::{
 use crate::model::{Bytes, Millis};
 use std::collections::BTreeMap;
 
-/// So many nodes of so many cores, without jobs.
+/// Returns a cluster without jobs.
 pub(super) fn cluster(nodes: usize, cores: f64) -> ClusterObservation {
     let node = |number: usize| ClusterNode {
         name: format!("node-{number}").into(),
@@ -18,7 +18,7 @@ pub(super) fn cluster(nodes: usize, cores: f64) -> ClusterObservation {
     ClusterObservation { now: Millis::from_secs(100), nodes: (0..nodes).map(node).collect(), ..Default::default() }
 }
 
-/// A job that waits.
+/// Returns a waiting job.
 pub(super) fn waiting(name: &str, change: impl FnOnce(&mut ClusterJob)) -> ClusterJob {
     let mut job = ClusterJob {
         name: name.into(),
@@ -38,7 +38,7 @@ pub(super) fn waiting(name: &str, change: impl FnOnce(&mut ClusterJob)) -> Clust
     job
 }
 
-/// A job of one worker that runs on a node.
+/// Returns a job of one worker that runs on `node`.
 pub(super) fn worker(node: usize, change: impl FnOnce(&mut Worker)) -> ClusterJob {
     let mut worker = Worker {
         number: 0,

@@ -1,14 +1,14 @@
-//! Methods without foresight, to measure the others against.
+//! Baseline methods that decide by queue order alone.
 //!
-//! FIFO, EDF and priority: thesis §4.2, with the semantics of the published simulator. One job a node, never preempted; the first that
-//! waits takes the first free node. Its setup is the cheapest (price of the node times run time) that ends before the deadline if
-//! started now, else the fastest. They share no node, so that a gain against them is mostly the gain of sharing; packed EDF is EDF on
-//! shared nodes. Imports: nothing of this crate but the plan.
+//! FIFO, EDF and priority: thesis §4.2, with the semantics of the published simulator. One job per node, never preempted; the first waiting
+//! job takes the first free node. Its setup is the cheapest (price of the node times run time) that ends before the deadline if started
+//! now, else the fastest. Since they do not share nodes, a gain over them is mostly the gain of sharing. Packed EDF is EDF on shared nodes.
+//! Imports: nothing of this crate but the plan.
 
 use super::catalogue::Catalogue;
 use super::plan::{Job, Place, Plan, Situation};
 
-/// Who is first.
+/// Queue order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
     /// First come, first served.
@@ -17,14 +17,14 @@ pub enum Queue {
     Edf,
     /// The largest weight of lateness first.
     Priority,
-    /// Earliest deadline first, on nodes that jobs share; never preempted.
+    /// Earliest deadline first, on shared nodes; never preempted.
     PackedEdf,
 }
 
-/// A way to run a job: type of GPU, GPUs, what it costs, seconds.
+/// One way to run a job: GPU type, number of GPUs, cost, seconds.
 type Setup = (usize, usize, f64, f64);
 
-/// The plan of a method without foresight.
+/// Returns the plan of a baseline method.
 pub fn baseline(situation: &Situation<'_>, queue: Queue) -> Plan {
     let mut order: Vec<usize> = (0..situation.jobs.len()).filter(|job| situation.jobs[*job].place.is_none()).collect();
     order.sort_by(|one, other| {
@@ -50,7 +50,7 @@ pub fn baseline(situation: &Situation<'_>, queue: Queue) -> Plan {
     plan
 }
 
-/// One job a node.
+/// Places one job per node.
 fn alone(situation: &Situation<'_>, order: &[usize], plan: &mut Plan) {
     let catalogue = situation.catalogue;
     for at in order {
@@ -66,7 +66,7 @@ fn alone(situation: &Situation<'_>, order: &[usize], plan: &mut Plan) {
     }
 }
 
-/// On shared nodes: the best setup for which there is room now, on the node where fewest GPUs stay idle, else on a new node.
+/// Places jobs on shared nodes: the best setup that fits now, on the node where fewest GPUs remain idle, else on a new node.
 fn packed(situation: &Situation<'_>, order: &[usize], plan: &mut Plan) {
     let catalogue = situation.catalogue;
     let mut gpu_of: Vec<Option<usize>> =
@@ -102,7 +102,7 @@ fn packed(situation: &Situation<'_>, order: &[usize], plan: &mut Plan) {
     }
 }
 
-/// How many GPUs a node can have: where a restart costs nothing it may become the largest of its type.
+/// Returns the number of GPUs that a node can have: if a restart costs nothing, it may become the largest of its type.
 fn size_of(situation: &Situation<'_>, gpu: usize, open: Option<usize>) -> usize {
     let largest = situation.catalogue.most_gpus(gpu);
     match open {
@@ -122,7 +122,7 @@ fn setups<'s>(
     })
 }
 
-/// The cheapest setup that ends before the deadline, else the fastest.
+/// Returns the cheapest setup that ends before the deadline, else the fastest.
 fn best(now_s: f64, job: &Job<'_>, setups: impl Iterator<Item = Setup>) -> Option<Setup> {
     let key = |(_, _, cost, seconds): &Setup| -> (f64, f64) {
         if now_s + seconds < job.deadline_s { (0.0, *cost) } else { (1.0, *seconds) }
@@ -133,7 +133,7 @@ fn best(now_s: f64, job: &Job<'_>, setups: impl Iterator<Item = Setup>) -> Optio
     })
 }
 
-/// The lower bound of a schedule's cost: each job on the setup that costs least, on a node without idle GPUs, and nobody late.
+/// Returns the lower bound of a schedule's cost: each job on its cheapest setup, without idle GPUs or lateness.
 pub fn lower_bound<'t>(catalogue: &Catalogue, jobs: impl Iterator<Item = &'t super::catalogue::RunTimes>) -> f64 {
     jobs.map(|times| catalogue.least_cost(times)).sum()
 }

@@ -1,11 +1,12 @@
-//! What every method needs of a situation, made once a step: the ways to run each job, what each costs, and who is pressed most.
+//! Input of all methods, prepared once per step: the ways to run each job, their costs, and the order of pressure.
 //!
-//! The cost of a plan is what it would cost to its end if nobody else came: for each job the node's price, divided by the GPUs that
-//! are used there, for as long as it runs, and its weight for each second that it ends after its deadline. (The thesis looks to the
-//! first completion only, and adds a hundred times the worst case for jobs that wait.) To this comes the scarcity price: see
-//! [`super::scarcity`]. A job that waits costs what it would cost alone now, and its weight for each second until the work that is there has drained: so
-//! nobody waits where there is room. An idle GPU costs the scarcity price for the same time: work left undone is in the way of later jobs.
-//! Imports: nothing of this crate but its neighbours here.
+//! The cost of a plan is what it would cost to its end without new arrivals: for each job the node's price, divided by the number of GPUs
+//! used there, for as long as it runs, and its weight for each second after its deadline. (The thesis looks to the first completion only,
+//! and adds a hundred times the worst case for waiting jobs.) The scarcity price is added: see [`super::scarcity`].
+//!
+//! A waiting job costs what it would cost alone now, plus its weight for each second until the present work has drained, so no job waits
+//! while there is room. An idle GPU costs the scarcity price for the same time, because unfinished work delays later jobs.
+//! Imports: nothing of this crate but its siblings.
 
 use super::draft::Draft;
 use super::plan::{Cell, Place, Plan, Situation};
@@ -14,14 +15,14 @@ use super::scarcity::{self, Bids, Way};
 /// Waiting costs more than running by at least this.
 const NO_TIE: f64 = 1e-6;
 
-/// The order in which a job prefers the ways to run it.
+/// Rule by which the ways to run a job are ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rule {
     /// Least cost first: price, lateness and scarcity together. Where GPUs are not scarce and a deadline can be met this is the
     /// thesis's rule.
     #[default]
     Scarcity,
-    /// The thesis's second assumption to the letter: the cheapest that meets the deadline, else the fastest; nobody waits by choice.
+    /// The thesis's second assumption as written: the cheapest that meets the deadline, else the fastest; no job waits by choice.
     Thesis,
 }
 
@@ -30,32 +31,32 @@ pub enum Rule {
 pub(super) struct Choice {
     pub gpu: usize,
     pub gpus: usize,
-    /// What it costs, scarcity included.
+    /// Cost, scarcity included.
     pub cost: f64,
 }
 
-/// A situation, prepared.
+/// A prepared situation.
 pub struct Board<'a> {
     pub(super) situation: &'a Situation<'a>,
-    /// The ways of all jobs, for each the preferred one first.
+    /// Ways to run all jobs, grouped by job, the preferred one first.
     choices: Vec<Choice>,
-    /// Where each job's ways end.
+    /// End of each job's group in `choices`.
     ends: Vec<usize>,
-    /// For each job what waiting costs; infinite where a rule knows no waiting by choice.
+    /// Cost up to which each job starts rather than waits; infinite if the rule has no waiting by choice.
     pub(super) patience: Vec<f64>,
-    /// For each job what waiting costs in a plan.
+    /// Cost of waiting in a plan, by job.
     waiting: Vec<f64>,
-    /// The jobs, the one with the greatest pressure first (eq. 3.1).
+    /// The jobs in descending order of pressure (eq. 3.1).
     pub(super) order: Vec<usize>,
     /// The largest weight ω among the jobs.
     pub(super) most_weight: f64,
-    /// Of a GPU-second.
+    /// Scarcity price of a GPU-second.
     scarcity: f64,
-    /// What a GPU costs that stays idle: its scarcity price until the work that is there has drained.
+    /// Cost of an idle GPU: its scarcity price until the present work has drained.
     idle_gpu: f64,
-    /// For each job, GPU type and number of GPUs: as started anew there.
+    /// Each job if started anew, by job, GPU type and number of GPUs.
     cells: Vec<Option<Cell>>,
-    /// For each job: as it stays.
+    /// Each job if it stays where it is.
     stays: Vec<Option<Cell>>,
     /// The longest row of `cells`.
     widest: usize,
@@ -96,7 +97,7 @@ impl<'a> Board<'a> {
         board
     }
 
-    /// Fills `cells` and `stays`, and says what each job may ask for.
+    /// Fills `cells` and `stays`, and returns the bids of all jobs.
     fn fill_cells(&mut self, drained_s: f64) -> Bids {
         let situation = self.situation;
         let mut bids = Bids::with_capacity(situation.jobs.len());
@@ -118,7 +119,7 @@ impl<'a> Board<'a> {
                 let later = rent + late + job.weight * drained_s;
                 ways.push(Way { now: rent + cell.lateness, later, gpu_s: cell.gpu_s, gpus });
             }
-            // The order is that of the whole job already, but for what a restart adds.
+            // Nearly sorted already: only the restart time can change the order.
             ways.sort_unstable_by_key(|way| way.gpu_s.to_bits());
             bids.push(&ways);
             if let (Some(place), Some(gpu)) = (job.place, situation.gpu_now(job)) {
@@ -129,7 +130,7 @@ impl<'a> Board<'a> {
         bids
     }
 
-    /// Cells of one job.
+    /// Number of cells per job.
     fn row(&self) -> usize {
         self.situation.catalogue.gpu_types().len() * self.widest
     }
@@ -138,18 +139,18 @@ impl<'a> Board<'a> {
         job * self.row() + gpu * self.widest + gpus - 1
     }
 
-    /// A job as started anew on so many GPUs; `None` where it cannot run.
+    /// Returns the cell of a job that is started anew on this number of GPUs; `None` if it cannot run there.
     pub(super) fn cell(&self, job: usize, gpu: usize, gpus: usize) -> Option<Cell> {
         if gpus == 0 || gpus > self.widest { None } else { self.cells[self.slot(job, gpu, gpus)] }
     }
 
-    /// The ways to run a job, the preferred one first.
+    /// Returns the ways to run a job, the preferred one first.
     pub(super) fn choices(&self, job: usize) -> &[Choice] {
         let start = if job == 0 { 0 } else { self.ends[job - 1] };
         &self.choices[start..self.ends[job]]
     }
 
-    /// Puts the ways of each job in order, and prices its waiting: by the least that it costs alone on a node, started now.
+    /// Sorts the ways to run each job, and sets its cost of waiting from its least cost alone on a node, started now.
     fn rank(&mut self, rule: Rule, drained_s: f64) {
         let catalogue = self.situation.catalogue;
         let gpu_types = 0..catalogue.gpu_types().len();
@@ -171,7 +172,7 @@ impl<'a> Board<'a> {
             }
             let choices = &mut self.choices[start..];
             match rule {
-                // Numbers that are not negative are in the order of their bits, and those are compared faster.
+                // Non-negative floats sort like their bits, which compare faster.
                 Rule::Scarcity => choices.sort_unstable_by_key(|choice| choice.cost.to_bits()),
                 Rule::Thesis => choices.sort_unstable_by(|one, other| {
                     let cell = |choice: &Choice| row[choice.gpu * self.widest + choice.gpus - 1];
@@ -189,12 +190,12 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// What one node costs to the end of its jobs, less what its GPUs would cost if they were idle: `jobs` are pairs of job and GPUs.
+    /// Returns the cost of one node to the end of its jobs, less the cost of its used GPUs if idle. `jobs` are pairs of job and GPUs.
     pub(super) fn node_cost(&self, node: usize, gpu: usize, jobs: &[(usize, usize)]) -> f64 {
         self.node_cost_of(node, gpu, jobs.iter().copied())
     }
 
-    /// [`Board::node_cost`] of jobs that stand in no list.
+    /// Like [`Board::node_cost`], for an iterator of jobs.
     pub(super) fn node_cost_of<Jobs: Iterator<Item = (usize, usize)> + Clone>(
         &self,
         node: usize,
@@ -216,8 +217,8 @@ impl<'a> Board<'a> {
         cost
     }
 
-    /// The node type that jobs need: the cheapest that is large enough; but where a restart costs something, what is open stays open
-    /// while somebody stays on it. `None` where nobody is there or no node is large enough.
+    /// Returns the cheapest node type that is large enough for the jobs. If a restart costs time, a large enough open node keeps its type
+    /// while a job stays on it. `None` if there are no jobs or no type is large enough.
     fn node_type(
         &self,
         node: usize,
@@ -237,18 +238,18 @@ impl<'a> Board<'a> {
         open.filter(|_| jobs.any(stays)).or_else(|| catalogue.cheapest_with(gpu, used))
     }
 
-    /// The node type that the jobs of a node need, see above.
+    /// Like [`Board::node_type`], for a list of jobs.
     pub(super) fn type_for(&self, node: usize, gpu: usize, jobs: &[(usize, usize)]) -> Option<usize> {
         let used = jobs.iter().map(|(_, gpus)| gpus).sum();
         self.node_type(node, gpu, used, jobs.iter().copied())
     }
 
-    /// What waiting costs a job in a plan.
+    /// Returns the cost of waiting of a job in a plan.
     pub(super) fn waiting_cost(&self, job: usize) -> f64 {
         self.waiting[job]
     }
 
-    /// What a draft costs.
+    /// Returns the cost of a draft.
     pub fn cost(&self, draft: &Draft) -> f64 {
         let seats = draft.seats(self.situation.nodes.len());
         let nodes: f64 = seats.iter().enumerate().map(|(node, jobs)| self.node_cost(node, draft.gpu[node], jobs)).sum();
@@ -257,7 +258,7 @@ impl<'a> Board<'a> {
         nodes + idle + waiting.map(|(job, _)| self.waiting_cost(job)).sum::<f64>()
     }
 
-    /// A draft as a plan: each node gets its type, or is closed.
+    /// Converts a draft to a plan: each node gets its type, or is closed.
     pub fn plan(&self, draft: &Draft) -> Plan {
         let seats = draft.seats(self.situation.nodes.len());
         let node_type = |(node, jobs): (usize, &Vec<(usize, usize)>)| self.type_for(node, draft.gpu[node], jobs);
@@ -265,7 +266,7 @@ impl<'a> Board<'a> {
     }
 }
 
-/// Δ = T_c + min t − d, the greatest first (eq. 3.1).
+/// Returns the jobs in descending order of Δ = T_c + min t − d (eq. 3.1).
 fn by_pressure(situation: &Situation<'_>) -> Vec<usize> {
     let pressure: Vec<f64> =
         situation.jobs.iter().map(|job| situation.now_s + job.times.fastest_s() * job.left - job.deadline_s).collect();

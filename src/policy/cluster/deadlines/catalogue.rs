@@ -1,4 +1,4 @@
-//! What can be rented and how long a job takes there.
+//! Node types that can be rented, and run times of jobs on them.
 //!
 //! Imports: nothing of this crate.
 
@@ -7,7 +7,7 @@ const SECONDS_AN_HOUR: f64 = 3600.0;
 /// A kind of node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeType {
-    /// As the list of prices spells it.
+    /// Name in the price list.
     pub name: String,
     /// The type of its GPUs: an index into [`Catalogue::gpu_types`].
     pub gpu: usize,
@@ -22,23 +22,23 @@ pub struct NodeType {
 pub struct Catalogue {
     gpu_types: Vec<String>,
     nodes: Vec<NodeType>,
-    /// For each GPU type and number of used GPUs the cheapest node that has so many.
+    /// The cheapest node type with enough GPUs, by GPU type and number of used GPUs.
     smallest: Vec<Vec<usize>>,
-    /// Price of one GPU for a second where it is cheapest.
+    /// Lowest price of one GPU per second, by GPU type.
     gpu_price: Vec<f64>,
 }
 
 impl Catalogue {
-    /// A catalogue from rows of name, GPU type, number of GPUs, price per hour.
+    /// Builds a catalogue from rows of name, GPU type, number of GPUs, price per hour.
     ///
     /// # Errors
-    /// No row, a node without GPUs, or a price that is negative or no number.
+    /// No row, a node without GPUs, or a price that is negative or not finite.
     pub fn new(rows: &[(&str, &str, usize, f64)]) -> Result<Catalogue, String> {
         let mut gpu_types: Vec<String> = Vec::new();
         let mut nodes = Vec::new();
         for (name, gpu_type, gpus, price_per_hour) in rows {
             if *gpus == 0 || !price_per_hour.is_finite() || *price_per_hour < 0.0 {
-                return Err(format!("node type {name}: expected at least one GPU and a price that is not negative"));
+                return Err(format!("node type {name}: expected at least one GPU and a non-negative price"));
             }
             let known = gpu_types.iter().position(|known| known == gpu_type);
             let gpu = known.unwrap_or_else(|| {
@@ -48,7 +48,7 @@ impl Catalogue {
             nodes.push(NodeType { name: (*name).to_owned(), gpu, gpus: *gpus, price_per_hour: *price_per_hour });
         }
         if nodes.is_empty() {
-            return Err("no node type can be opened; add one to the list of prices".to_owned());
+            return Err("the price list has no node types; add at least one".to_owned());
         }
         let mut catalogue = Catalogue { gpu_types, nodes, smallest: Vec::new(), gpu_price: Vec::new() };
         for gpu in 0..catalogue.gpu_types.len() {
@@ -81,27 +81,27 @@ impl Catalogue {
         &self.nodes
     }
 
-    /// GPUs of the largest node with this type of GPU.
+    /// Returns the number of GPUs of the largest node with this GPU type.
     pub fn most_gpus(&self, gpu: usize) -> usize {
         self.smallest[gpu].len() - 1
     }
 
-    /// The cheapest node type with this type of GPU and at least so many of them.
+    /// Returns the cheapest node type with at least `gpus` GPUs of this type.
     pub fn cheapest_with(&self, gpu: usize, gpus: usize) -> Option<usize> {
         self.smallest[gpu].get(gpus).copied()
     }
 
-    /// Price of a node type per second.
+    /// Returns the price of a node type per second.
     pub fn price_per_s(&self, node: usize) -> f64 {
         self.nodes[node].price_per_hour / SECONDS_AN_HOUR
     }
 
-    /// Price of one GPU of this type per second, on the node type where it is cheapest.
+    /// Returns the price of one GPU of this type per second, on the node type where it is cheapest.
     pub fn gpu_price_per_s(&self, gpu: usize) -> f64 {
         self.gpu_price[gpu]
     }
 
-    /// The least that a job costs that is alone in the world: Σ of these is the lower bound of a schedule's cost.
+    /// Returns the least cost of a job that runs alone. The sum over all jobs is the lower bound of a schedule's cost.
     pub fn least_cost(&self, times: &RunTimes) -> f64 {
         times
             .all()
@@ -110,23 +110,24 @@ impl Catalogue {
     }
 }
 
-/// t(job, GPU type, GPUs): seconds that a whole job takes.
+/// t(job, GPU type, GPUs): seconds of a whole job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunTimes {
     /// By GPU type, then by the number of GPUs less one.
     seconds: Vec<Vec<Option<f64>>>,
-    /// What stands in `seconds`: GPU type, number of GPUs, seconds; and the same with the fewest GPU-seconds first. Every step asks for them.
+    /// Entries of `seconds`: GPU type, number of GPUs, seconds. Cached because every step needs them.
     ways: Vec<(usize, usize, f64)>,
+    /// The same in ascending order of GPU-seconds.
     by_work: Vec<(usize, usize, f64)>,
     fastest_s: f64,
     least_gpu_s: f64,
 }
 
 impl RunTimes {
-    /// A table for the nodes of a catalogue; more GPUs than its nodes have are left out.
+    /// Builds the table for the nodes of a catalogue. Rows with more GPUs than its nodes have are ignored.
     ///
     /// # Errors
-    /// A time that is not positive, or a job that can run nowhere.
+    /// A time that is not positive and finite, or a job that cannot run on any node type.
     pub fn new(catalogue: &Catalogue, rows: &[(usize, usize, f64)]) -> Result<RunTimes, String> {
         let mut seconds: Vec<Vec<Option<f64>>> =
             (0..catalogue.gpu_types.len()).map(|gpu| vec![None; catalogue.most_gpus(gpu)]).collect();
@@ -144,7 +145,7 @@ impl RunTimes {
         };
         let ways: Vec<_> = seconds.iter().enumerate().flat_map(row).collect();
         if ways.is_empty() {
-            return Err("no run time on any node type; add the job to the table of run times".to_owned());
+            return Err("no run time for any node type; add the job to the table of run times".to_owned());
         }
         let gpu_s = |(_, gpus, seconds): &(usize, usize, f64)| *gpus as f64 * *seconds;
         let mut by_work = ways.clone();
@@ -154,27 +155,27 @@ impl RunTimes {
         Ok(RunTimes { seconds, ways, by_work, fastest_s, least_gpu_s })
     }
 
-    /// Seconds of the whole job on so many GPUs of a type; `None` where it cannot run.
+    /// Returns the seconds of the whole job on `gpus` GPUs of a type; `None` if it cannot run there.
     pub fn seconds(&self, gpu: usize, gpus: usize) -> Option<f64> {
         *self.seconds.get(gpu)?.get(gpus.checked_sub(1)?)?
     }
 
-    /// Each way to run the job: GPU type, number of GPUs, seconds.
+    /// Returns all ways to run the job: GPU type, number of GPUs, seconds.
     pub fn all(&self) -> impl Iterator<Item = (usize, usize, f64)> {
         self.ways.iter().copied()
     }
 
-    /// The same, the fewest GPU-seconds first.
+    /// Returns all ways to run the job in ascending order of GPU-seconds.
     pub(super) fn by_work(&self) -> &[(usize, usize, f64)] {
         &self.by_work
     }
 
-    /// min t: seconds of the fastest way.
+    /// min t: returns the seconds of the fastest way.
     pub fn fastest_s(&self) -> f64 {
         self.fastest_s
     }
 
-    /// The fewest GPU-seconds that the job can be done with.
+    /// Returns the least GPU-seconds of all ways.
     pub fn least_gpu_s(&self) -> f64 {
         self.least_gpu_s
     }
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_rows_are_rejected() {
         assert!(Catalogue::new(&[]).is_err() && Catalogue::new(&[("x", "K", 0, 1.0)]).is_err());
         let catalogue = Catalogue::new(&[("k", "K", 2, 7.2)]).unwrap();
         assert!(RunTimes::new(&catalogue, &[(0, 1, 0.0)]).is_err());

@@ -1,44 +1,44 @@
 //! The greedy construction and its randomised form.
 //!
 //! Source: thesis §3.1.3 (pre-processing, scheduling, post-processing) and §3.1.4 (jobs swapped in the order, restricted candidate
-//! lists for the configuration and the node). Each job in the order of pressure takes the way that it prefers on the open node that
-//! it fills best, else on a new node, else the next way that fits. Afterwards idle GPUs of rented nodes go to whom they help most.
-//! Imports: nothing of this crate but its neighbours here.
+//! lists for the configuration and the node). In the order of pressure, each job takes its preferred way on the open node that it fills
+//! best, else on a new node, else the next way that fits. Finally, idle GPUs of rented nodes go to the jobs that they help most.
+//! Imports: nothing of this crate but its siblings.
 
 use super::board::{Board, Choice};
 use super::draft::Draft;
 use super::draw::Draw;
 use super::plan::Place;
 
-/// The most probable swap of two neighbours in the order; heavier jobs are swapped less.
+/// Greatest probability of swapping two neighbours in the order; heavier jobs are swapped less often.
 const SWAP: f64 = 0.3;
 
-/// Ways that cost up to so much more than the best are candidates, and no more than [`CANDIDATES`].
+/// Ways that cost up to this factor more than the best are candidates, at most [`CANDIDATES`].
 const DEARER: f64 = 1.3;
 const CANDIDATES: usize = 4;
 
-/// How a construction differs from starting over.
+/// Variant of a construction; by default it starts over.
 #[derive(Clone, Copy, Default)]
 struct Style {
-    /// Who runs stays where it is.
+    /// Running jobs stay where they are.
     keeps: bool,
-    /// Nobody waits by choice.
+    /// No job waits by choice.
     hurries: bool,
 }
 
-/// Nodes with their free GPUs.
-struct Rooms {
+/// Free GPUs of the nodes.
+struct FreeGpus {
     gpu: Vec<usize>,
     free: Vec<usize>,
-    /// By type of GPU and number of free GPUs.
+    /// Open nodes by GPU type and number of free GPUs.
     open: Vec<Vec<Vec<usize>>>,
-    /// The first one is the last.
+    /// Closed nodes in descending order; the last one is opened first.
     closed: Vec<usize>,
-    free_gpus: usize,
+    total: usize,
 }
 
 impl Board<'_> {
-    /// The greedy plan. Where a restart costs something, the better one of starting over and of keeping who runs.
+    /// Returns the greedy plan. If a restart costs time: the cheaper of starting over and keeping running jobs in place.
     pub fn greedy(&self) -> Draft {
         let anew = self.build(&self.order, None, Style::default());
         if self.situation.restart_s <= 0.0 {
@@ -48,8 +48,8 @@ impl Board<'_> {
         if self.cost(&kept) < self.cost(&anew) { kept } else { anew }
     }
 
-    /// Randomised construction number `number` of a seed. Where a restart costs something, half of them keep
-    /// who runs; in half of them nobody waits by choice.
+    /// Returns randomised construction `number` of a seed. If a restart costs time, half of them keep running jobs in place; in half of
+    /// them no job waits by choice.
     pub fn construction(&self, seed: u64, number: u64) -> Draft {
         let mut draw = Draw::new(seed, number);
         let mut order = self.order.clone();
@@ -67,56 +67,56 @@ impl Board<'_> {
     }
 
     fn build(&self, order: &[usize], mut draw: Option<&mut Draw>, style: Style) -> Draft {
-        let mut rooms = Rooms::new(self);
+        let mut gpus_left = FreeGpus::new(self);
         let mut places = vec![None; order.len()];
         if style.keeps {
-            self.keep(&mut rooms, &mut places);
+            self.keep(&mut gpus_left, &mut places);
         }
         for job in order {
-            if rooms.free_gpus == 0 {
+            if gpus_left.total == 0 {
                 break;
             }
             if places[*job].is_none() {
-                places[*job] = self.seat(*job, &mut rooms, draw.as_deref_mut(), style);
+                places[*job] = self.seat(*job, &mut gpus_left, draw.as_deref_mut(), style);
             }
         }
-        // Nobody waits beside GPUs that would stay idle.
+        // No job waits while GPUs would remain idle.
         for job in order {
-            if rooms.free_gpus > 0 && places[*job].is_none() {
-                places[*job] = self.choices(*job).iter().find_map(|choice| rooms.take(*choice, None));
+            if gpus_left.total > 0 && places[*job].is_none() {
+                places[*job] = self.choices(*job).iter().find_map(|choice| gpus_left.take(*choice, None));
             }
         }
-        let mut draft = Draft { gpu: rooms.gpu, places };
+        let mut draft = Draft { gpu: gpus_left.gpu, places };
         self.fill_idle(&mut draft, style.keeps);
         draft
     }
 
-    fn keep(&self, rooms: &mut Rooms, places: &mut [Option<Place>]) {
+    fn keep(&self, gpus_left: &mut FreeGpus, places: &mut [Option<Place>]) {
         for (job, place) in self.situation.jobs.iter().zip(places) {
             let Some(now) = job.place else { continue };
             let Some(open) = self.situation.nodes.get(now.node).copied().flatten() else { continue };
             let open = &self.situation.catalogue.nodes()[open];
-            if rooms.take_at(now.node, open.gpu, now.gpus, open.gpus) {
+            if gpus_left.take_at(now.node, open.gpu, now.gpus, open.gpus) {
                 *place = Some(now);
             }
         }
     }
 
-    /// The place that a job takes; `None` if it would rather wait, or must.
-    fn seat(&self, job: usize, rooms: &mut Rooms, mut draw: Option<&mut Draw>, style: Style) -> Option<Place> {
+    /// Finds a place for a job; `None` if nothing fits or waiting costs less.
+    fn seat(&self, job: usize, gpus_left: &mut FreeGpus, mut draw: Option<&mut Draw>, style: Style) -> Option<Place> {
         let choices = self.choices(job);
         let patience = if style.hurries { f64::INFINITY } else { self.patience[job] };
         let first = draw.as_deref_mut().map_or(0, |draw| candidate(choices, draw));
         let order = std::iter::once(first).chain((0..choices.len()).filter(|at| *at != first));
         for choice in order.map(|at| choices[at]).take_while(|choice| choice.cost <= patience) {
-            if let Some(place) = rooms.take(choice, draw.as_deref_mut()) {
+            if let Some(place) = gpus_left.take(choice, draw.as_deref_mut()) {
                 return Some(place);
             }
         }
         None
     }
 
-    /// Post-processing: each idle GPU of a node goes to the job whose lateness, then whose time, it shortens most.
+    /// Post-processing: gives each idle GPU of a node to the job whose lateness, then whose run time, it reduces most.
     fn fill_idle(&self, draft: &mut Draft, keeps: bool) {
         for (node, mut jobs) in draft.seats(self.situation.nodes.len()).into_iter().enumerate() {
             let gpu = draft.gpu[node];
@@ -139,7 +139,7 @@ impl Board<'_> {
     }
 }
 
-/// One of the best ways, with a probability that is inverse to its cost.
+/// Draws one of the best ways with a probability inverse to its cost.
 fn candidate(choices: &[Choice], draw: &mut Draw) -> usize {
     let Some(best) = choices.first() else { return 0 };
     let mut weights = [0.0; CANDIDATES];
@@ -151,22 +151,22 @@ fn candidate(choices: &[Choice], draw: &mut Draw) -> usize {
     if count > 1 { draw.weighted(&weights[..count]) } else { 0 }
 }
 
-impl Rooms {
-    fn new(board: &Board<'_>) -> Rooms {
+impl FreeGpus {
+    fn new(board: &Board<'_>) -> FreeGpus {
         let catalogue = board.situation.catalogue;
         let nodes = board.situation.nodes.len();
         let types = 0..catalogue.gpu_types().len();
-        Rooms {
+        FreeGpus {
             gpu: vec![0; nodes],
             free: vec![0; nodes],
             open: types.map(|gpu| vec![Vec::new(); catalogue.most_gpus(gpu) + 1]).collect(),
             closed: (0..nodes).rev().collect(),
-            free_gpus: super::scarcity::gpus(board.situation),
+            total: super::scarcity::gpus(board.situation),
         }
     }
 
-    /// GPUs on the open node where fewest stay idle, else on a new node. With a draw: on one of the two best fits, with a
-    /// probability that is inverse to the GPUs that stay idle.
+    /// Takes GPUs on the open node where fewest remain idle, else on a new node. With `draw`: on one of the two best fits, with a
+    /// probability inverse to the GPUs that remain idle.
     fn take(&mut self, choice: Choice, draw: Option<&mut Draw>) -> Option<Place> {
         let levels = &self.open[choice.gpu];
         let fits = |from: usize| (from..levels.len()).find(|free| !levels[*free].is_empty());
@@ -190,7 +190,7 @@ impl Rooms {
         Some(Place { node, gpus: choice.gpus })
     }
 
-    /// GPUs of a certain node; false if it has not so many or is of another type.
+    /// Takes GPUs of a given node; false if it has too few or is of another type.
     fn take_at(&mut self, node: usize, gpu: usize, gpus: usize, size: usize) -> bool {
         if let Some(at) = self.closed.iter().position(|closed| *closed == node) {
             self.closed.remove(at);
@@ -207,7 +207,7 @@ impl Rooms {
 
     fn occupy(&mut self, node: usize, gpus: usize) {
         self.free[node] -= gpus;
-        self.free_gpus -= gpus;
+        self.total -= gpus;
         if self.free[node] > 0 {
             self.open[self.gpu[node]][self.free[node]].push(node);
         }

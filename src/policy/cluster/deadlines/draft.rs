@@ -1,20 +1,20 @@
-//! A plan in the making: which type of GPU each node has, and who is where.
+//! An unfinished plan: the GPU type of each node and the place of each job.
 //!
 //! Imports: nothing of this crate but the plan.
 
 use super::plan::Place;
 
-/// A plan whose node types are still open: they follow from who is there.
+/// A plan without node types: they follow from the jobs on each node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
-    /// For each node the type of its GPUs; it means nothing where nobody is.
+    /// GPU type of each node; meaningless for a node without jobs.
     pub gpu: Vec<usize>,
-    /// The place of each job; `None` waits.
+    /// Place of each job; `None` = it waits.
     pub places: Vec<Option<Place>>,
 }
 
 impl Draft {
-    /// For each node its jobs with their GPUs.
+    /// Returns the jobs of each node with their numbers of GPUs.
     pub(super) fn seats(&self, nodes: usize) -> Vec<Vec<(usize, usize)>> {
         let mut seats = vec![Vec::new(); nodes];
         for (job, place) in self.places.iter().enumerate() {

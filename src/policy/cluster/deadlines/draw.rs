@@ -1,13 +1,13 @@
-//! Random numbers that depend on a seed and a number only.
+//! Random numbers that depend only on a seed and a stream number.
 //!
 //! SplitMix64 (G. Steele, D. Lea, C. Flood, 2014), written out so that a seed gives the same plans with every version of every
 //! library. Imports: nothing.
 
-/// A stream of draws.
+/// A stream of random numbers.
 pub struct Draw(u64);
 
 impl Draw {
-    /// Stream `number` of `seed`.
+    /// Creates stream `number` of `seed`.
     pub fn new(seed: u64, number: u64) -> Draw {
         let mut draw = Draw(seed);
         let mixed = draw.next();
@@ -22,12 +22,12 @@ impl Draw {
         mixed ^ (mixed >> 31)
     }
 
-    /// Uniform in 0 … 1, without 1.
+    /// Draws a number uniformly from [0, 1).
     pub fn uniform(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// One of some positions, each with a probability in proportion to its weight (not negative).
+    /// Draws an index with a probability proportional to its weight. Weights must not be negative.
     pub fn weighted(&mut self, weights: &[f64]) -> usize {
         let mut left = self.uniform() * weights.iter().sum::<f64>();
         for (at, weight) in weights.iter().enumerate() {
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_proportions() {
+    fn indexes_are_drawn_in_proportion_to_their_weights() {
         let mut draw = Draw::new(5, 0);
         let mut counts = [0_u32; 3];
         for _ in 0..10_000 {

@@ -1,18 +1,18 @@
 //! The optimum of one step, for a few jobs.
 //!
-//! The cost of a plan is a sum over its nodes, and a node's cost depends on who is there and on how the GPUs are shared. So the best
-//! sharing of each set of jobs is found once, and dynamic programming over sets divides the jobs among the nodes: exact like the thesis's
-//! mixed integer program (§3.1.1), without a solver. Time grows as 3^jobs times nodes.
-//! Imports: nothing of this crate but its neighbours here.
+//! The cost of a plan is a sum over its nodes, and a node's cost depends only on its jobs and how they share its GPUs. The best sharing of
+//! each set of jobs is computed once; dynamic programming over sets then distributes the jobs among the nodes. This is as exact as the
+//! thesis's mixed integer program (§3.1.1), without a solver. Time grows as 3^jobs times nodes.
+//! Imports: nothing of this crate but its siblings.
 
 use super::board::Board;
 use super::draft::Draft;
 use super::plan::Place;
 
-/// Nobody waits for more jobs than this.
+/// Maximum number of jobs: more would take too long.
 pub const MOST_JOBS: usize = 10;
 
-/// The best way to run a set of jobs on one node: cost, type of GPU, jobs with their GPUs.
+/// The best way to run a set of jobs on one node: cost, GPU type, jobs with their numbers of GPUs.
 #[derive(Clone, Debug)]
 struct Together {
     cost: f64,
@@ -20,7 +20,7 @@ struct Together {
     jobs: Vec<(usize, usize)>,
 }
 
-/// The cheapest plan of all; `None` with more than [`MOST_JOBS`] jobs.
+/// Returns the cheapest of all plans; `None` for more than [`MOST_JOBS`] jobs.
 pub fn exact(board: &Board<'_>) -> Option<Draft> {
     let jobs = board.order.len();
     if jobs > MOST_JOBS {
@@ -28,7 +28,7 @@ pub fn exact(board: &Board<'_>) -> Option<Draft> {
     }
     let sets = 1_usize << jobs;
     let nodes = board.situation.nodes.len();
-    // Who waits pays for it; a set that runs saves that.
+    // The cost of waiting that running a set of jobs saves.
     let waiting: Vec<f64> = (0..sets).map(|set| members(set).map(|job| board.waiting_cost(job)).sum()).collect();
     let alike = board.situation.restart_s <= 0.0;
     let mut best = vec![0.0; sets];
@@ -41,7 +41,7 @@ pub fn exact(board: &Board<'_>) -> Option<Draft> {
         let here = &together[together.len() - 1];
         let mut next = best.clone();
         let mut taken_here = vec![0; sets];
-        // best[set]: the most that the nodes so far save when only `set` may run on them.
+        // best[set]: the greatest saving of the nodes so far if only jobs of `set` may run on them.
         for set in 1..sets {
             let mut part = set;
             while part > 0 {
@@ -101,7 +101,7 @@ fn cheapest_sharing(board: &Board<'_>, node: usize, set: usize) -> Option<Togeth
     best
 }
 
-/// The next sharing of at most `most` GPUs, at least one each; false after the last.
+/// Advances to the next sharing of at most `most` GPUs, at least one each; false after the last.
 fn count_up(gpus: &mut [usize], most: usize) -> bool {
     for at in 0..gpus.len() {
         gpus[at] += 1;

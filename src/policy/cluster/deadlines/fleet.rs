@@ -1,10 +1,9 @@
-//! Opening and closing nodes, with hysteresis.
+//! Opening and closing of nodes, with hysteresis.
 //!
-//! A plan says what it would have open now; renting and returning machines at every change of mind would cost more than it saves. So a
-//! node is opened when plans have wanted the same type for a while without a break, and closed when none has wanted what is open for a
-//! while and nobody is on it. Imports: nothing.
+//! Renting and returning machines whenever a plan changes would cost more than it saves. A node is opened once plans have wanted the same
+//! type without interruption for a while. It is closed once no plan has wanted its type for a while and no job is on it. Imports: nothing.
 
-/// How long a wish must last, in seconds.
+/// How long plans must agree before a node changes, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hysteresis {
     /// Before a closed node is opened.
@@ -13,7 +12,7 @@ pub struct Hysteresis {
     pub close_after_s: f64,
 }
 
-/// What is to be done with a node.
+/// Change of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Open it as this type.
@@ -23,14 +22,14 @@ pub enum Action {
         /// Its type.
         node_type: usize,
     },
-    /// Close it; nobody is on it.
+    /// Close it; no job is on it.
     Close {
         /// The node.
         node: usize,
     },
 }
 
-/// What is wanted of each node, and since when.
+/// The wanted type of each node, and since when it is wanted.
 #[derive(Clone, Debug)]
 pub struct Fleet {
     hysteresis: Hysteresis,
@@ -38,17 +37,17 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// A fleet of so many nodes, of which nothing has been wanted yet.
+    /// Creates a fleet of `nodes` nodes without any wanted types.
     pub fn new(nodes: usize, hysteresis: Hysteresis) -> Fleet {
         Fleet { hysteresis, wishes: vec![None; nodes] }
     }
 
-    /// What to do at `now_s`, given what is open, what a plan wants open, and where jobs are. A clock that went back begins each wait
-    /// anew. Nodes that the slices do not tell of are left alone.
+    /// Returns the changes to make at `now_s`, given the open types, the types that a plan wants, and which nodes have jobs. If the clock was
+    /// set back, all waits restart. Nodes beyond the end of the slices are left alone.
     pub fn step(&mut self, now_s: f64, open: &[Option<usize>], wanted: &[Option<usize>], busy: &[bool]) -> Vec<Action> {
         let mut actions = Vec::new();
-        let told = open.iter().zip(wanted).zip(busy);
-        for (node, (wish, ((open, wanted), busy))) in self.wishes.iter_mut().zip(told).enumerate() {
+        let states = open.iter().zip(wanted).zip(busy);
+        for (node, (wish, ((open, wanted), busy))) in self.wishes.iter_mut().zip(states).enumerate() {
             let since = match wish {
                 Some((what, since)) if what == wanted && *since <= now_s => *since,
                 _ => now_s,
@@ -80,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_opened_when_the_same_wish_has_lasted() {
+    fn a_node_is_opened_once_the_same_type_was_wanted_long_enough() {
         let mut fleet = fleet();
         assert_eq!(fleet.step(0.0, &[None], &[Some(2)], &[false]), []);
         assert_eq!(fleet.step(59.0, &[None], &[Some(2)], &[false]), []);
@@ -88,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn another_wish_begins_the_wait_anew() {
+    fn another_wanted_type_restarts_the_wait() {
         let mut fleet = fleet();
         fleet.step(0.0, &[None], &[Some(2)], &[false]);
         fleet.step(50.0, &[None], &[Some(1)], &[false]);
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_closed_late_and_never_with_somebody_on_it() {
+    fn a_node_is_closed_after_a_delay_and_never_with_jobs_on_it() {
         let mut fleet = fleet();
         fleet.step(0.0, &[Some(2)], &[None], &[true]);
         assert_eq!(fleet.step(299.0, &[Some(2)], &[None], &[false]), []);
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_that_flaps_changes_nothing() {
+    fn a_flapping_wanted_type_changes_nothing() {
         let mut fleet = fleet();
         let actions: Vec<_> = (0..1000)
             .flat_map(|step| {
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn another_type_closes_the_node_first() {
+    fn a_node_is_closed_before_it_is_opened_as_another_type() {
         let mut fleet = fleet();
         fleet.step(0.0, &[Some(2)], &[Some(1)], &[false]);
         assert_eq!(fleet.step(300.0, &[Some(2)], &[Some(1)], &[false]), [Action::Close { node: 0 }]);
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_opens_nothing() {
+    fn a_clock_that_is_set_back_restarts_the_wait() {
         let mut fleet = fleet();
         fleet.step(1e6, &[None], &[Some(2)], &[false]);
         assert_eq!(fleet.step(0.0, &[None], &[Some(2)], &[false]), []);

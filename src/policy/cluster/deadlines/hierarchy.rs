@@ -1,11 +1,11 @@
-//! The hierarchical method: K controllers, each with a part of the jobs and of the nodes.
+//! The hierarchical method: K controllers, each with a part of the jobs and nodes.
 //!
-//! Source: thesis §3.1.2. Jobs and nodes are dealt in turn (round robin), a job by its number, so that it keeps its controller.
+//! Source: thesis §3.1.2. Jobs and nodes are assigned round robin; a job is assigned by its number, so it keeps its controller.
 //! Imports: nothing of this crate but the plan.
 
 use super::plan::{Job, Place, Plan, Situation};
 
-/// What one controller sees, as numbers of the whole.
+/// The part of one controller, as indexes into the whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Its nodes, in order.
@@ -14,7 +14,7 @@ pub struct Part {
     pub jobs: Vec<usize>,
 }
 
-/// Deals jobs and nodes to `controllers`, but to no more than there are nodes.
+/// Splits jobs and nodes among `controllers`, but at most as many as there are nodes.
 pub fn split(situation: &Situation<'_>, controllers: usize) -> Vec<Part> {
     let controllers = controllers.clamp(1, situation.nodes.len().max(1));
     let part = |controller: usize| Part {
@@ -25,12 +25,12 @@ pub fn split(situation: &Situation<'_>, controllers: usize) -> Vec<Part> {
 }
 
 impl Part {
-    /// Its nodes as they are.
+    /// Returns the open types of its nodes.
     pub fn nodes_of(&self, situation: &Situation<'_>) -> Vec<Option<usize>> {
         self.nodes.iter().map(|node| situation.nodes[*node]).collect()
     }
 
-    /// Its jobs, with places in its own numbers.
+    /// Returns its jobs; their places are indexes into its own nodes.
     pub fn jobs_of<'a>(&self, situation: &Situation<'a>) -> Vec<Job<'a>> {
         let own = |place: Place| {
             let node = self.nodes.iter().position(|node| *node == place.node)?;
@@ -41,7 +41,7 @@ impl Part {
     }
 }
 
-/// The plans of the parts as one.
+/// Merges the plans of the parts.
 pub fn merge(situation: &Situation<'_>, parts: &[(Part, Plan)]) -> Plan {
     let mut plan = Plan { nodes: vec![None; situation.nodes.len()], places: vec![None; situation.jobs.len()] };
     for (part, own) in parts {

@@ -1,45 +1,45 @@
-//! Run times t(job, node type, GPUs) from what nodes have seen: the runs of a job's class there, as their histories have them.
+//! Run times t(job, node type, GPUs) learned from the nodes' histories: the runs of each class of jobs.
 //!
-//! Only what was seen is told: nothing is carried over to another number of GPUs or another type. Imports: nothing.
+//! Only observed times are returned: nothing is extrapolated to another number of GPUs or another type. Imports: nothing.
 
 use std::collections::BTreeMap;
 
-/// Runs that did less than this part of their units say too little about the whole.
+/// Runs that completed less than this fraction of the job are ignored.
 const LEAST_PART: f64 = 0.2;
-/// The latest runs of one kind count.
+/// Maximum number of runs per kind that are used; the latest count.
 const RUNS_MOST: usize = 32;
 
 /// One run of a job on one node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRecord {
-    /// What jobs of the same kind are called.
+    /// Class of the job.
     pub class: String,
-    /// The node's type of GPU.
+    /// GPU type of the node.
     pub gpu_type: String,
-    /// GPUs that it had.
+    /// Number of GPUs.
     pub gpus: usize,
-    /// Seconds from its start to its end, or to when it was last seen.
+    /// Seconds from the start to the end, or until it was last seen.
     pub seconds: f64,
-    /// The part of the whole job that it did, above 0 and at most 1; 1 = it came to its end.
+    /// Completed fraction of the whole job, above 0 and at most 1; 1 = it ran to its end.
     pub part: f64,
 }
 
-/// How long a job of a class takes on so many GPUs of a type.
+/// Run time of a class of jobs on a number of GPUs of one type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LearnedTime {
-    /// What jobs of the same kind are called.
+    /// Class of the jobs.
     pub class: String,
-    /// The type of GPU.
+    /// GPU type.
     pub gpu_type: String,
-    /// How many GPUs.
+    /// Number of GPUs.
     pub gpus: usize,
     /// Seconds of the whole job: the median of the runs.
     pub seconds: f64,
-    /// From so many runs.
+    /// Number of runs in the median.
     pub runs: usize,
 }
 
-/// The table of run times, from runs in the order of their starts. Runs that came to their end count alone where there are any.
+/// Returns the table of run times, from runs in the order of their starts. Partial runs count only where no run came to its end.
 pub fn learned(runs: &[RunRecord]) -> Vec<LearnedTime> {
     type Seconds = Vec<f64>;
     let mut kinds: BTreeMap<(&str, &str, usize), (Seconds, Seconds)> = BTreeMap::new();
@@ -78,14 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn whole_runs_count_before_parts_and_one_odd_run_does_not_matter() {
+    fn partial_runs_count_only_without_whole_ones_and_the_median_ignores_an_outlier() {
         let runs = [run("a", 1, 90.0, 1.0), run("a", 1, 100.0, 1.0), run("a", 1, 9000.0, 1.0), run("a", 1, 10.0, 0.5)];
         assert_eq!(seconds(&runs), [(1, 100.0, 3)]);
         assert_eq!(seconds(&runs[3..]), [(1, 20.0, 1)], "half of it took ten seconds");
     }
 
     #[test]
-    fn kinds_are_kept_apart_and_what_says_too_little_is_left_out() {
+    fn kinds_are_kept_apart_and_short_or_invalid_runs_are_ignored() {
         let mut other = run("a", 1, 50.0, 1.0);
         other.gpu_type = "M60".into();
         let runs =

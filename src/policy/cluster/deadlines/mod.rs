@@ -1,15 +1,15 @@
-//! Deadlines and cost: jobs with a deadline and a price for each second after it, on nodes that are rented by the hour.
+//! Deadlines and cost: jobs with a deadline and a cost for each second after it, on nodes that are rented by the hour.
 //!
 //! Source: the thesis "Analysis of Scheduling Algorithms for Deep Learning Training Jobs running on Virtualized GPU-based
 //! Clusters", Politecnico di Milano, chapter 3. At each arrival and each completion a [`Situation`] becomes a [`Plan`]:
 //!
-//! - [`Board`] holds what every method needs: the ways to run each job, what each costs, and the order of pressure (§3.1.3).
-//! - [`Board::greedy`] is one construction; [`Board::construction`] number k of a seed is a randomised one (§3.1.4), so that callers
-//!   may make them in parallel; [`Board::improve`] searches the seven neighbourhoods (§3.1.5).
-//! - [`split`] and [`merge`] are the controllers of the hierarchical method (§3.1.2), [`baseline`] the methods without foresight.
+//! - [`Board`] holds the input of every method: the ways to run each job, their costs, and the order of pressure (§3.1.3).
+//! - [`Board::greedy`] is the greedy construction (§3.1.3). [`Board::construction`] is a randomised one (§3.1.4); constructions are
+//!   independent and may run in parallel. [`Board::improve`] searches the seven neighbourhoods (§3.1.5).
+//! - [`split`] and [`merge`] implement the controllers of the hierarchical method (§3.1.2); [`baseline`] implements the baselines.
 //! - [`exact`] finds the optimum of one step for a few jobs; [`Fleet`] opens and closes nodes with hysteresis.
 //!
-//! Units: seconds, prices per hour where they are read and per second inside, costs in the currency of the prices.
+//! Units: seconds; prices per hour in the input and per second internally; costs in the currency of the prices.
 //! Imports: nothing of this crate.
 
 mod baseline;

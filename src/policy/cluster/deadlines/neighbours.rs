@@ -1,38 +1,37 @@
 //! Local search: the seven neighbourhoods of the thesis, and an eighth.
 //!
-//! Source: thesis §3.1.5. Candidates come from jobs that are expected to be late, the most expensive lateness first; where fewer than k
-//! are late, running jobs that cost most complete the list (the thesis stops there: a plan without lateness stays as it is). The
-//! eighth moves one job and shares the GPUs of the nodes concerned anew: without it no neighbourhood empties a node, opens one or lets a
-//! waiting job in, and small steps stay up to three times dearer than the optimum. In each round the best change of all is made, until
-//! none makes the plan cheaper.
-//! Imports: nothing of this crate but its neighbours here.
+//! Source: thesis §3.1.5. Candidates are jobs that are expected to be late, the most expensive lateness first. If fewer than k are late, the
+//! most expensive running jobs complete the list (in the thesis they do not: a plan without lateness is not changed). The eighth moves one
+//! job and redistributes the GPUs of the nodes concerned. Without it no neighbourhood empties a node, opens one or starts a waiting job, and
+//! plans cost up to three times the optimum. Each round makes the best change of all, until none makes the plan cheaper.
+//! Imports: nothing of this crate but its siblings.
 
 use super::board::Board;
 use super::draft::Draft;
 use super::plan::Place;
 
-/// k: how many jobs each list of candidates has.
+/// k: maximum number of jobs in each list of candidates.
 const CANDIDATES: usize = 10;
 
-/// No more changes than this; each makes the plan cheaper, so that a search ends by itself too.
+/// Maximum number of changes. A search also ends without it, as each change makes the plan cheaper.
 const ROUNDS: usize = 60;
 
-/// Cheaper by less is the same.
+/// Smaller gains do not count.
 const LEAST_GAIN: f64 = 1e-9;
 
-/// One node as it would be: node, type of its GPUs, its jobs with their GPUs.
+/// A changed node: node, GPU type, jobs with their numbers of GPUs.
 type Node = (usize, usize, Vec<(usize, usize)>);
 
-/// Another plan, told by what differs.
+/// Difference to the current plan.
 struct Change {
     nodes: Vec<Node>,
-    /// Who waits and would run.
+    /// A waiting job that would run.
     starts: Option<usize>,
-    /// Who runs and would wait.
+    /// A running job that would wait.
     stops: Option<usize>,
 }
 
-/// A plan under search.
+/// State of a search.
 struct Search<'b, 'a> {
     board: &'b Board<'a>,
     gpu: Vec<usize>,
@@ -45,7 +44,7 @@ struct Search<'b, 'a> {
 }
 
 impl Board<'_> {
-    /// A plan that costs no more: the draft, improved until no neighbourhood improves it.
+    /// Improves a draft until no neighbourhood improves it further. The result never costs more.
     pub fn improve(&self, draft: &Draft) -> Draft {
         let mut search = Search::new(self, draft);
         for _ in 0..ROUNDS {
@@ -75,11 +74,11 @@ impl<'b, 'a> Search<'b, 'a> {
         targets.extend(on_time.iter().copied());
         targets.truncate(CANDIDATES);
         for target in &targets {
-            // 1: the latest with those on time that cost most.
+            // 1: late jobs with the most expensive jobs that are on time.
             for other in on_time.iter().take(CANDIDATES) {
                 self.swap(*target, *other);
             }
-            // 2: the latest with each that runs, the most pressed first.
+            // 2: late jobs with all running ones, in order of pressure.
             for other in &running {
                 self.swap(*target, *other);
             }
@@ -105,7 +104,7 @@ impl<'b, 'a> Search<'b, 'a> {
         }
     }
 
-    /// Running jobs that will be late, and those that will not; the most expensive first.
+    /// Returns the running jobs that will be late, and those that will not; each the most expensive first.
     fn by_cost(&self, running: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let cell = |job: usize| {
             let place = self.places[job]?;
@@ -125,7 +124,7 @@ impl<'b, 'a> Search<'b, 'a> {
         if here.node == there.node {
             return;
         }
-        // Most swaps gain nothing: they are priced before they are written down.
+        // Most swaps gain nothing: their cost is computed before the change is built.
         let price = |node: usize, leaves: usize, comes: usize| {
             let seats = self.seats[node].iter().map(|(job, gpus)| (if *job == leaves { comes } else { *job }, *gpus));
             self.board.node_cost_of(node, self.gpu[node], seats)
@@ -137,7 +136,7 @@ impl<'b, 'a> Search<'b, 'a> {
         }
     }
 
-    /// Neighbourhood 3: a job that waits takes the place of one that is pressed less.
+    /// Neighbourhood 3: a waiting job takes the place of a running one with less pressure.
     fn postponed(&mut self, waits: usize, running: &[usize]) {
         for runs in running.iter().rev() {
             if self.rank[*runs] < self.rank[waits] {
@@ -149,7 +148,7 @@ impl<'b, 'a> Search<'b, 'a> {
         }
     }
 
-    /// Neighbourhood 4: the node with GPUs of another type, as many for each job.
+    /// Neighbourhood 4: the node gets another GPU type; the jobs keep their numbers of GPUs.
     fn other_types(&mut self, node: usize) {
         for gpu in 0..self.board.situation.catalogue.gpu_types().len() {
             if gpu != self.gpu[node] {
@@ -168,7 +167,7 @@ impl<'b, 'a> Search<'b, 'a> {
         }
     }
 
-    /// Neighbourhood 7: a GPU of the node goes from a job to another one, comes from the idle ones or goes to them.
+    /// Neighbourhood 7: one GPU of the node moves between two jobs, or between a job and the idle GPUs.
     fn shared_otherwise(&mut self, node: usize) {
         let jobs = self.seats[node].clone();
         for gives in 0..=jobs.len() {
@@ -187,8 +186,8 @@ impl<'b, 'a> Search<'b, 'a> {
         }
     }
 
-    /// Neighbourhood 8: a job, running or waiting, goes to one of the emptiest other nodes, or opens one; on the nodes concerned the
-    /// GPUs are shared anew.
+    /// Neighbourhood 8: a running or waiting job moves to one of the emptiest other nodes, or opens one. The GPUs of the nodes concerned are
+    /// redistributed.
     fn moved(&mut self, job: usize) {
         let from = self.places[job].map(|place| place.node);
         let left = from.map(|node| {
@@ -199,7 +198,7 @@ impl<'b, 'a> Search<'b, 'a> {
         let mut nodes: Vec<(usize, usize)> =
             (0..self.seats.len()).filter(|node| Some(*node) != from).map(|node| (used(node), node)).collect();
         nodes.sort_unstable();
-        // One closed node is like another one.
+        // Closed nodes are equivalent: one is enough.
         let closed = nodes.iter().take_while(|(used, _)| *used == 0).count().saturating_sub(1);
         for (used, node) in nodes.into_iter().skip(closed).take(CANDIDATES) {
             let jobs: Vec<usize> = self.jobs_of(node).chain([job]).collect();
@@ -212,7 +211,7 @@ impl<'b, 'a> Search<'b, 'a> {
         }
     }
 
-    /// Also 8: the node's GPUs shared anew, of any type, or among all but one of its jobs, which waits.
+    /// Also 8: the GPUs of the node are redistributed, for each GPU type or with one of its jobs waiting.
     fn relieved(&mut self, node: usize) {
         let jobs: Vec<usize> = self.jobs_of(node).collect();
         for gpu in 0..self.board.situation.catalogue.gpu_types().len() {
@@ -232,7 +231,8 @@ impl<'b, 'a> Search<'b, 'a> {
         self.seats[node].iter().map(|(job, _)| *job)
     }
 
-    /// Jobs of a node with a good share of its GPUs each: one each, then one more to whom it helps most; the best of all sums.
+    /// Distributes the GPUs of a node greedily: one to each job, then one at a time to the job that it helps most. Returns the cheapest
+    /// distribution on the way.
     fn shared_anew(&self, node: usize, gpu: usize, jobs: &[usize]) -> Vec<(usize, usize)> {
         let mut seats: Vec<(usize, usize)> = jobs.iter().map(|job| (*job, 1)).collect();
         let mut best = (self.board.node_cost(node, gpu, &seats), seats.clone());
@@ -255,7 +255,7 @@ impl<'b, 'a> Search<'b, 'a> {
         best.1
     }
 
-    /// A node where one job has the GPUs of another one.
+    /// Returns the node with one job in place of another.
     fn replaced(&self, node: usize, leaves: usize, comes: usize) -> Node {
         let jobs = self.seats[node].iter().map(|(job, gpus)| (if *job == leaves { comes } else { *job }, *gpus));
         (node, self.gpu[node], jobs.collect())

@@ -1,12 +1,12 @@
-//! What holds for every plan of every method, over drawn situations, and how far the methods are from the optimum.
+//! Properties of the plans of all methods on random situations, and the methods' distance from the optimum.
 //!
-//! Imports: nothing of this crate but its neighbours here.
+//! Imports: nothing of this crate but its siblings.
 
 use super::testing::World;
 use super::{Board, Draft, Place, Plan, Queue, Rule, Situation, baseline, check, exact, merge, split};
 use proptest::prelude::*;
 
-/// The three cheapest of the greedy and some randomised constructions.
+/// Returns the three cheapest of the greedy and `constructions` randomised constructions.
 fn elite(board: &Board<'_>, constructions: u64) -> Vec<Draft> {
     let mut drafts: Vec<Draft> = (0..constructions).map(|number| board.construction(7, number)).collect();
     drafts.push(board.greedy());
@@ -37,7 +37,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn every_plan_can_be_carried_out(seed: u64, nodes in 1_usize..6, jobs in 1_usize..25, running: bool, restarts: bool) {
+    fn every_plan_passes_the_check(seed: u64, nodes in 1_usize..6, jobs in 1_usize..25, running: bool, restarts: bool) {
         let world = World::drawn(seed, nodes, jobs, running, if restarts { 600.0 } else { 0.0 });
         let list = world.job_list();
         let situation = world.situation(&list);
@@ -47,7 +47,7 @@ proptest! {
     }
 
     #[test]
-    fn baselines_leave_everybody_where_they_are(seed: u64, jobs in 1_usize..25, restarts: bool) {
+    fn baselines_leave_running_jobs_in_place(seed: u64, jobs in 1_usize..25, restarts: bool) {
         let world = World::drawn(seed, 4, jobs, true, if restarts { 600.0 } else { 0.0 });
         let list = world.job_list();
         let situation = world.situation(&list);
@@ -63,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn searching_never_makes_a_plan_dearer(seed: u64, nodes in 1_usize..5, jobs in 1_usize..20, running: bool) {
+    fn local_search_never_increases_the_cost(seed: u64, nodes in 1_usize..5, jobs in 1_usize..20, running: bool) {
         let world = World::drawn(seed, nodes, jobs, running, 300.0);
         let list = world.job_list();
         let situation = world.situation(&list);
@@ -94,7 +94,7 @@ proptest! {
     }
 
     #[test]
-    fn controllers_get_everything_once_and_their_plans_fit_together(seed: u64, controllers in 1_usize..6, running: bool) {
+    fn each_job_has_one_controller_and_the_merged_plan_passes_the_check(seed: u64, controllers in 1_usize..6, running: bool) {
         let world = World::drawn(seed, 4, 15, false, 0.0);
         let mut list = world.job_list();
         let mut nodes = world.nodes.clone();
@@ -117,7 +117,7 @@ proptest! {
     }
 }
 
-/// The cheapest of all plans, by trying each.
+/// Returns the cost of the cheapest plan, by trying all.
 fn brute_force(board: &Board<'_>, draft: &mut Draft, job: usize) -> f64 {
     let situation = board.situation;
     if job == situation.jobs.len() {
@@ -143,7 +143,7 @@ fn brute_force(board: &Board<'_>, draft: &mut Draft, job: usize) -> f64 {
 }
 
 #[test]
-fn the_optimum_is_the_one_that_trying_everything_finds() {
+fn exact_finds_the_same_cost_as_brute_force() {
     for seed in 0..12 {
         let world = World::drawn(seed, 2, 3, seed % 2 == 1, if seed % 3 == 0 { 5_000.0 } else { 0.0 });
         let list = world.job_list();
@@ -156,7 +156,7 @@ fn the_optimum_is_the_one_that_trying_everything_finds() {
 }
 
 #[test]
-fn small_steps_are_within_five_percent_of_the_optimum() {
+fn local_search_is_within_five_percent_of_the_optimum() {
     let (mut random, mut local, mut worst, mut count) = (0.0, 0.0, 0.0_f64, 0.0);
     for seed in 0..40 {
         let (nodes, jobs) = (1 + seed as usize % 3, 3 + seed as usize % 8);
@@ -178,15 +178,15 @@ fn small_steps_are_within_five_percent_of_the_optimum() {
 }
 
 #[test]
-fn too_many_jobs_are_refused_by_the_optimum() {
+fn exact_rejects_too_many_jobs() {
     let world = World::drawn(1, 2, 11, false, 0.0);
     let list = world.job_list();
     assert!(exact(&Board::new(&world.situation(&list), Rule::Scarcity)).is_none());
 }
 
 #[test]
-fn scarce_gpus_are_shared_and_plenty_are_not_rationed() {
-    // One node, eight late jobs: the thesis's rule gives all GPUs to the first, the price one to nearly each.
+fn scarce_gpus_are_shared_and_plentiful_ones_are_not_rationed() {
+    // One node, eight late jobs: the thesis's rule gives all GPUs to the first job, the scarcity price one to nearly each.
     let crowded = World::drawn(6, 1, 8, false, 0.0);
     let list = crowded.job_list();
     let situation = crowded.situation(&list);
@@ -201,7 +201,7 @@ fn scarce_gpus_are_shared_and_plenty_are_not_rationed() {
         running(Rule::Thesis)
     );
 
-    // As many nodes as jobs: whoever can meet the deadline does.
+    // As many nodes as jobs: each job that can meet its deadline does.
     let roomy = World::drawn(5, 8, 8, false, 0.0);
     let list = roomy.job_list();
     let situation = roomy.situation(&list);
@@ -216,7 +216,7 @@ fn scarce_gpus_are_shared_and_plenty_are_not_rationed() {
 }
 
 #[test]
-fn a_restart_that_costs_more_than_it_gains_is_not_made() {
+fn no_job_is_restarted_if_that_costs_more_than_it_gains() {
     let mut world = World::drawn(11, 3, 9, true, 0.0);
     let moved = |world: &World| {
         let list = world.job_list();

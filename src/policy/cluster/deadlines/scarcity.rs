@@ -1,24 +1,24 @@
-//! The scarcity price: what a GPU-second must cost so that what the jobs want is what there is.
+//! The scarcity price: the price of a GPU-second at which the demand of all jobs matches the supply.
 //!
-//! A late job on all GPUs of a node ends a little sooner and takes the place of seven others. The thesis's rule (cheapest that meets
-//! the deadline, else the fastest) does not see the seven, and a cluster that is a little overloaded falls behind for ever. Here every
-//! way to run a job pays for its GPU-seconds, at the price at which the jobs together want no more GPUs than there are: zero where
-//! there are enough. It is the multiplier of the capacity in the step's relaxation, found by bisection.
+//! A late job on all GPUs of a node ends a little sooner and displaces seven others. The thesis's rule (cheapest that meets the deadline,
+//! else the fastest) ignores the seven, and a slightly overloaded cluster falls behind for ever. Here each way to run a job pays for its
+//! GPU-seconds, at the lowest price at which the jobs together want no more GPUs than there are: zero if there are enough. It is the
+//! Lagrange multiplier of the capacity constraint in the relaxed step, found by bisection.
 //! Imports: nothing of this crate but the plan.
 
 use super::plan::Situation;
 
-/// A job that waits pays this part of today's scarcity price when it starts: the price falls while work drains.
+/// A waiting job pays this fraction of the current scarcity price when it starts: the price falls while work drains.
 const LATER: f64 = 0.7;
 
-/// No price of a GPU-second is below or above these, in the currency of the prices.
+/// Bounds of a positive price of a GPU-second, in the currency of the prices.
 const LEAST: f64 = 1e-7;
 const MOST: f64 = 1.0;
 
-/// Halvings of the logarithm of the price: 1.6 % of it.
+/// Bisection steps on the logarithm of the price: precise to 1.6 %.
 const HALVINGS: u32 = 10;
 
-/// One way to run a job, as a line over the scarcity price.
+/// Cost of one way to run a job, as a linear function of the scarcity price.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     /// Cost at a price of zero.
@@ -27,22 +27,22 @@ struct Line {
     gpus: usize,
 }
 
-/// What the jobs may ask for: for each the lines of starting now, then those of starting when the work that is there has drained, and
-/// paying the job's weight until then: late or not, it is in the way of others.
+/// Bids of all jobs: for each job the lines of starting now, then those of starting once the present work has drained. Starting later
+/// includes the job's weight until then, also if it is not late, because it delays others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bids {
     lines: Vec<Line>,
-    /// For each job where its lines of now end, and where those of later end.
+    /// For each job the end of its lines of starting now, and the end of those of starting later.
     ends: Vec<(usize, usize)>,
 }
 
 impl Bids {
-    /// Room for the bids of so many jobs.
+    /// Creates an empty list with capacity for `jobs` jobs.
     pub fn with_capacity(jobs: usize) -> Bids {
         Bids { lines: Vec::with_capacity(jobs * 8), ends: Vec::with_capacity(jobs) }
     }
 
-    /// The next job, from its ways to start, the fewest GPU-seconds first.
+    /// Adds the next job, from its ways to start in ascending order of GPU-seconds.
     pub fn push(&mut self, ways: &[Way]) {
         envelope(&mut self.lines, ways.iter().map(|way| Line { cost: way.now, gpu_s: way.gpu_s, gpus: way.gpus }));
         let now = self.lines.len();
@@ -50,7 +50,7 @@ impl Bids {
         self.ends.push((now, self.lines.len()));
     }
 
-    /// Each job's lines of now and of later.
+    /// Returns each job's lines of starting now and of starting later.
     fn jobs(&self) -> impl Iterator<Item = (&[Line], &[Line])> {
         let mut start = 0;
         self.ends.iter().map(move |(now, end)| {
@@ -60,12 +60,12 @@ impl Bids {
         })
     }
 
-    /// What waiting costs each job at a price.
+    /// Returns the cost of waiting of each job at a price.
     pub fn waiting(&self, price: f64) -> impl Iterator<Item = f64> {
         self.jobs().map(move |(_, later)| waiting(later, price))
     }
 
-    /// Whether no more GPUs are wanted at a price than there are.
+    /// Whether the jobs want at most `gpus` GPUs at a price.
     fn fits(&self, price: f64, gpus: usize) -> bool {
         let mut left = gpus;
         self.jobs().all(|(now, later)| {
@@ -75,7 +75,7 @@ impl Bids {
         })
     }
 
-    /// The least price at which the bids fit on the GPUs; the highest price there is where they never fit.
+    /// Returns the lowest price at which the bids fit on the GPUs; [`MOST`] if they never fit.
     pub fn clearing(&self, gpus: usize) -> f64 {
         if self.fits(0.0, gpus) {
             return 0.0;
@@ -89,7 +89,7 @@ impl Bids {
     }
 }
 
-/// One way to start a job, and what it costs at a price of zero: now, or later.
+/// One way to run a job, with its cost at a price of zero if it starts now or later.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     pub now: f64,
@@ -98,12 +98,12 @@ pub(super) struct Way {
     pub gpus: usize,
 }
 
-/// What waiting costs a job at a price.
+/// Returns the cost of waiting of a job at a price.
 fn waiting(later: &[Line], price: f64) -> f64 {
     later.iter().map(|line| line.cost + LATER * price * line.gpu_s).fold(f64::INFINITY, f64::min)
 }
 
-/// How many GPUs a job wants at a price.
+/// Returns the number of GPUs that a job wants at a price.
 fn wanted(now: &[Line], later: &[Line], price: f64) -> usize {
     let mut best = (waiting(later, price), 0);
     for line in now {
@@ -115,19 +115,19 @@ fn wanted(now: &[Line], later: &[Line], price: f64) -> usize {
     best.1
 }
 
-/// All GPUs that could be open.
+/// Returns the greatest number of GPUs that could be open.
 pub(super) fn gpus(situation: &Situation<'_>) -> usize {
     let types = 0..situation.catalogue.gpu_types().len();
     situation.nodes.len() * types.map(|gpu| situation.catalogue.most_gpus(gpu)).max().unwrap_or(0)
 }
 
-/// Seconds until all GPUs together have done the work that is there.
+/// Returns the seconds until all GPUs together have drained the present work.
 pub(super) fn drained_s(situation: &Situation<'_>) -> f64 {
     let work: f64 = situation.jobs.iter().map(|job| job.left * job.times.least_gpu_s()).sum();
     work / gpus(situation).max(1) as f64
 }
 
-/// Adds the lines that cost least at some price: the lower convex hull of cost over GPU-seconds. Fewest GPU-seconds come first.
+/// Adds the lines that cost least at some price: the lower convex hull of cost over GPU-seconds. `lines` are in ascending order of GPU-seconds.
 fn envelope(hull: &mut Vec<Line>, lines: impl Iterator<Item = Line>) {
     let (start, mut least) = (hull.len(), f64::INFINITY);
     for line in lines {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_envelope_costs_what_all_lines_cost_at_every_price() {
+    fn the_envelope_has_the_same_least_cost_as_all_lines_at_every_price() {
         let all = [line(1.0, 10.0), line(2.0, 9.0), line(2.0, 8.0), line(3.0, 5.0), line(4.0, 4.9), line(5.0, 6.0)];
         let mut hull = vec![line(0.5, 0.1)];
         envelope(&mut hull, all.iter().copied());
@@ -173,8 +173,8 @@ mod tests {
     }
 
     #[test]
-    fn the_price_is_zero_with_room_and_clears_without() {
-        // On time with four GPUs at a rent of 4, with one GPU at a rent of 1 late by 9.
+    fn the_price_is_zero_if_the_bids_fit_and_clears_otherwise() {
+        // With four GPUs on time at a rent of 4; with one GPU a rent of 1 and lateness of 9.
         let way = |gpus: usize, now: f64| Way { now, later: 100.0, gpu_s: gpus as f64, gpus };
         let clearing = |ways: [Way; 2], gpus: usize| {
             let mut bids = Bids::default();
@@ -183,7 +183,7 @@ mod tests {
         };
         let dear = [way(1, 10.0), way(4, 4.0)];
         assert_eq!(clearing(dear, 8), 0.0);
-        // At 2 a GPU-second both ways cost the same; bounds stop at a price of 1, where both still want four.
+        // At 2 per GPU-second both ways cost the same; the price is limited to 1, where both jobs still want four.
         assert_eq!(clearing(dear, 5), MOST);
         let price = clearing([way(1, 1.0), way(4, 0.4)], 5);
         assert!((0.2..0.21).contains(&price), "{price}");

@@ -1,12 +1,12 @@
-//! Situations for the tests of this folder: drawn from a seed, or made by hand.
+//! Situations for tests: drawn from a seed, or built by hand.
 //!
-//! Imports: nothing of this crate but its neighbours here.
+//! Imports: nothing of this crate but its siblings.
 
 use super::catalogue::{Catalogue, RunTimes};
 use super::draw::Draw;
 use super::plan::{Job, Place, Situation};
 
-/// A situation that owns what it speaks of.
+/// Owned data of a situation.
 pub struct World {
     pub catalogue: Catalogue,
     pub times: Vec<RunTimes>,
@@ -15,7 +15,7 @@ pub struct World {
     pub restart_s: f64,
 }
 
-/// What a job is but for its times.
+/// A job without its run times.
 pub struct Drawn {
     pub left: f64,
     pub deadline_s: f64,
@@ -24,7 +24,7 @@ pub struct Drawn {
 }
 
 impl World {
-    /// Jobs in the order of their numbers, at time 0.
+    /// Returns the jobs in the order of their numbers.
     pub fn job_list(&self) -> Vec<Job<'_>> {
         let job = |(number, (drawn, times))| {
             let drawn: &Drawn = drawn;
@@ -46,8 +46,8 @@ impl World {
         Situation { now_s: 0.0, catalogue: &self.catalogue, nodes: &self.nodes, jobs, restart_s: self.restart_s }
     }
 
-    /// A world like those of the evaluation: two types of GPU on nodes of 1, 2, 4 and 8, speed-ups below linear, half of the
-    /// deadlines out of reach of one GPU. With `running`, nodes are open and some of the jobs are on them.
+    /// Draws a world like those of the evaluation: two GPU types on nodes of 1, 2, 4 and 8 GPUs, sublinear speed-ups, half of the deadlines
+    /// not feasible on one GPU. With `running`, nodes are open and run some of the jobs.
     pub fn drawn(seed: u64, nodes: usize, jobs: usize, running: bool, restart_s: f64) -> World {
         let mut draw = Draw::new(seed, 0);
         let rows: Vec<(String, &str, usize, f64)> = [("K", 0.56), ("M", 0.62)]

@@ -1,9 +1,9 @@
-//! The default: a new job goes where it adds least to the sum of all completion times.
+//! The default rule: a new job is placed where it adds least to the sum of all completion times.
 //!
-//! On a node whose governor favours short work, a job with `w` CPU-seconds ahead ends after its own work and that of the shorter ones, and
-//! delays the longer ones by its own: in all it adds `(w + Σ min(w, w_j)) / cores` seconds. How much a job has ahead is known only with an
-//! interval, and of a new one mostly nothing is known: then the expectation is taken, with the work of a new job distributed exponentially
-//! around what trainings here take as a rule. Where the CPU is not used up, a job delays nobody. Imports: model.
+//! The governor of a node favours short work. A job with `w` CPU-seconds left therefore ends after its own work and that of shorter jobs, and
+//! delays longer jobs by its own work: it adds `(w + Σ min(w, w_j)) / cores` seconds in total. The work left of a running job is an interval.
+//! That of a new job is mostly unknown: its expectation is used, with an exponential distribution around the usual work. On a node with
+//! spare CPU a job delays no other. Imports: model.
 
 use super::load::{Load, usual_work};
 use crate::model::Estimate;
@@ -11,26 +11,26 @@ use crate::model::cluster::{ClusterObservation, ClusterReason, Phase};
 use crate::policy::cluster::ranked::Ranked;
 use std::collections::BTreeMap;
 
-/// At least so much of a node's cores must be unused that it has CPU to spare, and at least as much as a job uses: a node that is full looks a
-/// little less than full as soon as a job on it starts, ends or waits for its disk.
+/// Fraction of a node's cores that must be unused for it to have spare CPU, besides as many cores as a job uses: a full node looks slightly
+/// less than full whenever one of its jobs starts, ends or waits for the disk.
 const SPARE_AT_LEAST: f64 = 0.1;
 
-/// Works within a factor of √2 are ranked alike.
+/// Number of work classes per doubling: jobs whose work is within a factor of √2 share a class.
 const CLASSES_A_DOUBLING: f64 = 2.0;
 
-/// One node, and what is ahead of its jobs.
+/// One node and the work left of its jobs.
 struct Loaded {
     cores: f64,
-    /// By the job's place in the observation; `None` for one that this plan starts.
+    /// By the job's index in the observation; `None` for a job that this plan starts.
     loads: Vec<(Option<usize>, Load)>,
     has_spare_cpu: bool,
 }
 
-/// The nodes by what a job would add there, for each class of work.
+/// Nodes ranked by the seconds that a job would add there, for each class of work.
 pub(in crate::policy::cluster) struct Added {
     nodes: Vec<Loaded>,
     usual: f64,
-    /// By class; `None` = nothing is known of the new job.
+    /// By class; `None` = the work of the new job is unknown.
     ranked: BTreeMap<Option<i32>, Ranked>,
 }
 
@@ -62,7 +62,7 @@ impl Added {
         Added { nodes, usual, ranked: BTreeMap::new() }
     }
 
-    /// The acceptable node on which a job with this work (CPU-seconds; `None` = unknown) adds least, of the `most` best.
+    /// Returns the first acceptable node among the `most` best for a job with this work (CPU-seconds; `None` = unknown).
     pub(in crate::policy::cluster) fn choose(
         &mut self,
         work: Option<f64>,
@@ -78,10 +78,10 @@ impl Added {
         Some((node, ClusterReason::LeastAdded { seconds }))
     }
 
-    /// Notes that a job with this work starts on the node.
+    /// Records that a job with this work starts on the node.
     pub(super) fn place(&mut self, node: usize, work: Option<f64>) {
         let load = match work {
-            Some(work) => Load::Foreseen(Estimate { low: work, likely: work, high: work }),
+            Some(work) => Load::Forecast(Estimate { low: work, likely: work, high: work }),
             None => Load::Expected(self.usual),
         };
         self.nodes[node].loads.push((None, load));
@@ -89,7 +89,7 @@ impl Added {
         self.rank(node);
     }
 
-    /// Notes that an observed job leaves one node for another.
+    /// Records that an observed job moves from one node to another.
     pub(in crate::policy::cluster) fn relocate(&mut self, job: usize, from: usize, to: usize) {
         let Some(at) = self.nodes[from].loads.iter().position(|(known, _)| *known == Some(job)) else { return };
         let load = self.nodes[from].loads.swap_remove(at);
@@ -99,12 +99,12 @@ impl Added {
         self.rank(to);
     }
 
-    /// Whether no job is in another's way on the node.
+    /// Whether the node has spare CPU, so that jobs there do not delay each other.
     pub(in crate::policy::cluster) fn has_spare_cpu(&self, node: usize) -> bool {
         self.nodes[node].has_spare_cpu
     }
 
-    /// Seconds that an observed job with this work adds, or would add, to the sum of completions on the node.
+    /// Returns the seconds that an observed job with this work adds, or would add, to the sum of completion times on the node.
     pub(in crate::policy::cluster) fn seconds(&self, node: usize, job: usize, work: f64) -> f64 {
         let Loaded { cores, loads, has_spare_cpu } = &self.nodes[node];
         let others = loads.iter().filter(|(other, _)| *other != Some(job) && !has_spare_cpu);
@@ -119,7 +119,7 @@ impl Added {
 }
 
 impl Loaded {
-    /// Seconds that a new job of this class adds to the sum of completions.
+    /// Returns the seconds that a new job of this class adds to the sum of completion times.
     fn added_by_one_of(&self, class: Option<i32>, usual: f64) -> f64 {
         let own = class.map_or(usual, work_in);
         if self.has_spare_cpu {
@@ -134,7 +134,8 @@ impl Loaded {
     }
 }
 
-/// Cores that must be unused on each node, so that one job more delays nobody there: what its largest job uses, and what jobs use on average.
+/// Returns, per node, the cores that must be unused so that one more job delays no other: the larger of what its largest job uses and what
+/// jobs use on average.
 fn wanted(observation: &ClusterObservation) -> Vec<f64> {
     let mut largest: Vec<f64> = observation.nodes.iter().map(|node| SPARE_AT_LEAST * node.capacity.cores).collect();
     let workers = observation.jobs.iter().flat_map(|job| &job.placed);

@@ -1,35 +1,35 @@
-//! How much work a job has ahead, as far as anybody knows, and how long two jobs are in each other's way.
+//! The work left of a job, and how long two jobs compete for the CPU.
 //!
 //! Imports: model.
 
 use crate::model::Estimate;
 use crate::model::cluster::{ClusterObservation, Worker};
 
-/// Work of a training where nothing at all is known, CPU-seconds: only its ratio to itself counts then.
+/// Assumed work of a training if no work is known at all, in CPU-seconds. The value does not matter then: all jobs share it.
 const UNKNOWN_WORK: f64 = 1000.0;
 
-/// Swanson's rule: the mean of a quantity by its quantiles of 10, 50 and 90 %.
+/// Swanson's rule: weights of the 10, 50 and 90 % quantiles in the mean.
 const SWANSON: [f64; 3] = [0.3, 0.4, 0.3];
 
-/// How much work a job has ahead, in CPU-seconds.
+/// Work left of a job, in CPU-seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Load {
-    /// Foreseen by its node, or known from earlier runs.
-    Foreseen(Estimate),
-    /// Distributed exponentially around this mean.
+    /// Forecast by its node, or known from earlier runs.
+    Forecast(Estimate),
+    /// Unknown: exponentially distributed with this mean.
     Expected(f64),
 }
 
 impl Load {
-    /// What is ahead of a worker that is somewhere.
+    /// Returns the work left of a placed worker.
     pub(super) fn of(worker: &Worker, usual: f64) -> Load {
-        worker.work_left.map_or(Load::Expected(usual), Load::Foreseen)
+        worker.work_left.map_or(Load::Expected(usual), Load::Forecast)
     }
 
-    /// Expected CPU-seconds for which this job and one with `work` ahead are in each other's way.
+    /// Returns the expected CPU-seconds for which this job and one with `work` left compete: the lesser of both.
     pub(super) fn shared_with(self, work: f64) -> f64 {
         match self {
-            Load::Foreseen(Estimate { low, likely, high }) => {
+            Load::Forecast(Estimate { low, likely, high }) => {
                 let [a, b, c] = SWANSON;
                 a * low.min(work) + b * likely.min(work) + c * high.min(work)
             }
@@ -37,10 +37,10 @@ impl Load {
         }
     }
 
-    /// The same with a job whose work is distributed exponentially around `mean`.
+    /// Like [`Load::shared_with`], for a job whose work is exponentially distributed with this mean.
     pub(super) fn shared_with_unknown(self, mean: f64) -> f64 {
         match self {
-            Load::Foreseen(Estimate { low, likely, high }) => {
+            Load::Forecast(Estimate { low, likely, high }) => {
                 let [a, b, c] = SWANSON;
                 a * least_of(mean, low) + b * least_of(mean, likely) + c * least_of(mean, high)
             }
@@ -49,12 +49,12 @@ impl Load {
     }
 }
 
-/// Expectation of the lesser of `work` and something distributed exponentially around `mean`.
+/// Returns the expectation of the lesser of `work` and an exponentially distributed quantity with this mean.
 fn least_of(mean: f64, work: f64) -> f64 {
     -mean * (-work / mean).exp_m1()
 }
 
-/// CPU-seconds of a whole training, as a rule: of those that ended, or else twice what is ahead of those that run.
+/// Returns the usual work of a whole training in CPU-seconds: that of ended ones, else twice the mean work left of running ones.
 pub(super) fn usual_work(observation: &ClusterObservation) -> f64 {
     let ahead = observation.jobs.iter().flat_map(|job| &job.placed).filter_map(|worker| worker.work_left);
     let (count, sum) = ahead.fold((0.0, 0.0), |(count, sum), work| (count + 1.0, sum + work.likely));

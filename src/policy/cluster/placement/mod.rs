@@ -1,7 +1,7 @@
-//! Where a job that waits goes: the rule's best node among those that have room.
+//! Placement of a waiting job: the best node with room, by one of several rules.
 //!
-//! A [`Placer`] knows the nodes' scores and keeps up with what is placed meanwhile. Choosing and placing cost O(log nodes) as long as the
-//! best nodes have room. Imports: model.
+//! A [`Placer`] keeps the nodes' scores and updates them as workers are placed. Choosing and placing take O(log nodes) as long as the best
+//! nodes have room. Imports: model.
 
 mod added;
 mod load;
@@ -33,7 +33,7 @@ impl Placer {
         }
     }
 
-    /// The best acceptable node for a worker that has this work ahead (CPU-seconds; `None` = unknown).
+    /// Returns the best acceptable node for a worker with this remaining work (CPU-seconds; `None` = unknown).
     pub(super) fn choose(
         &mut self,
         work: Option<f64>,
@@ -49,7 +49,7 @@ impl Placer {
         }
     }
 
-    /// Notes that a worker with this work ahead goes to the node.
+    /// Records that a worker with this remaining work is placed on the node.
     pub(super) fn place(&mut self, node: usize, work: Option<f64>) {
         match self {
             Placer::Spread { workers, ranked } => {
@@ -62,12 +62,12 @@ impl Placer {
     }
 }
 
-/// The work ahead of one worker of a job that starts now.
+/// Returns the work of one worker of a job that starts now.
 pub(super) fn work_of(job: &ClusterJob, workers: u32) -> Option<f64> {
     job.work.map(|work| work / f64::from(workers.max(1)))
 }
 
-/// Workers that each node has, or will have.
+/// Counts the workers that each node has, or will have after the moves in flight.
 fn workers(observation: &ClusterObservation) -> Vec<usize> {
     let mut counts = vec![0; observation.nodes.len()];
     for worker in observation.jobs.iter().flat_map(|job| &job.placed) {

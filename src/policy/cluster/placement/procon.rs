@@ -1,34 +1,33 @@
-//! ProCon: a new job goes to the node with the least contention rate.
+//! ProCon: a new job is placed on the node with the lowest contention rate.
 //!
 //! Source: "Progress-based Container Scheduling" (ProCon), equations 1 to 4, Algorithms 1 and 2. Each job's remaining-time indicator is
-//! `i = (f / u) · (MAX − P)` with f = seconds between its last two reports and u = its part of the CPU that all jobs of the node use.
-//! The contention rate c(W) is the sum over the seconds to come of the jobs still expected then, less one. With the jobs leaving one by
-//! one that sum is Σ i − max i: no second is stepped through. Nodes that have CPU to spare come first; when none has, the rate is
-//! computed again with u = 1 / (jobs + 1).
+//! `i = (f / u) · (MAX − P)` with f = seconds between its last two reports and u = its fraction of the CPU that all jobs of the node use.
+//! The contention rate c(W) is the sum, over all future seconds, of the number of remaining jobs less one. Its closed form is
+//! Σ i − max i. Nodes with spare CPU come first; if there is none, the rate is computed again with u = 1 / (jobs + 1).
 //!
-//! Where the source is silent: a job that has not reported twice counts with the mean indicator of those that have.
+//! Not specified by the source: a job that has not reported twice counts with the mean indicator of those that have.
 //! Imports: model.
 
 use crate::model::cluster::{ClusterObservation, ClusterReason, Phase, Report, Worker};
 use crate::policy::cluster::ranked::Ranked;
 
-/// [L(W)] A node that uses less of its cores than this has CPU to spare.
+/// [L(W)] A node that uses less than this fraction of its cores has spare CPU.
 const SPARE_BELOW: f64 = 0.95;
 
-/// What is known of one node.
+/// Jobs and load of one node.
 #[derive(Clone, Default)]
 struct Contention {
     /// Cores that its jobs use.
     used: f64,
-    /// [f, MAX − P], and the cores of each that has reported.
+    /// [f, MAX − P] and used cores of each job that has reported.
     reported: Vec<(Report, f64)>,
-    /// Those that have not.
+    /// Number of jobs that have not reported.
     silent: usize,
     /// `upper_limit` of the source.
     is_full: bool,
 }
 
-/// The nodes by their contention rates.
+/// Nodes ranked by their contention rates.
 pub(in crate::policy::cluster) struct ProCon {
     nodes: Vec<Contention>,
     /// The indicator of a job that has not reported.
@@ -81,7 +80,7 @@ fn take(nodes: &mut [Contention], worker: &Worker) {
     let node = &mut nodes[node];
     let cores = worker.cores.unwrap_or(0.0);
     node.used += cores;
-    // What it will use nobody knows yet.
+    // The CPU use of an arriving worker is not known yet.
     node.is_full |= arrives;
     match worker.report {
         Some(report) if !arrives => node.reported.push((report, cores)),
@@ -90,7 +89,7 @@ fn take(nodes: &mut [Contention], worker: &Worker) {
 }
 
 impl Contention {
-    /// [i] at the present shares of the CPU.
+    /// [i] at the current shares of the CPU.
     fn indicators(&self) -> impl Iterator<Item = f64> {
         let used: f64 = self.reported.iter().map(|(_, cores)| cores).sum();
         self.reported
@@ -104,7 +103,7 @@ impl Contention {
         contention(self.indicators().chain(std::iter::repeat_n(usual, self.silent)))
     }
 
-    /// [c(W)] as it would be with one more job and equal shares.
+    /// [c(W)] with one more job and equal shares.
     fn rate_with_one_more(&self, usual: f64) -> f64 {
         let jobs = (self.reported.len() + self.silent) as f64;
         let reported = self.reported.iter().map(|(report, _)| report.unit_s * (jobs + 1.0) * report.units_left);
@@ -112,7 +111,7 @@ impl Contention {
     }
 }
 
-/// Σ over the seconds to come of (jobs still there − 1).
+/// Σ over all future seconds of (remaining jobs − 1).
 fn contention(indicators: impl Iterator<Item = f64>) -> f64 {
     let (sum, longest) = indicators.fold((0.0, 0.0), |(sum, longest): (f64, f64), i| (sum + i, longest.max(i)));
     sum - longest
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_with_cpu_to_spare_comes_before_one_with_less_contention() {
+    fn a_node_with_spare_cpu_comes_before_one_with_less_contention() {
         // Two jobs use half of the first node; one job fills the second.
         let mut observation = cluster(2, 8.0);
         for (node, cores) in [(0, 2.0), (0, 2.0), (1, 8.0)] {
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn on_full_nodes_the_job_goes_where_jobs_end_soonest() {
+    fn if_all_nodes_are_full_the_job_is_placed_where_jobs_end_soonest() {
         let mut observation = cluster(2, 8.0);
         for (node, units_left) in [(0, 100.0), (0, 100.0), (1, 20.0), (1, 30.0)] {
             let report = Some(Report { unit_s: 1.0, units_left });

@@ -1,4 +1,4 @@
-//! Which node each rule chooses.
+//! Tests of the node that each rule chooses.
 
 use super::*;
 use crate::model::Estimate;
@@ -21,7 +21,7 @@ fn spread_counts_workers_and_nothing_else() {
 }
 
 #[test]
-fn a_long_job_goes_beside_short_ones_and_a_short_job_beside_long_ones() {
+fn a_long_job_is_placed_with_short_ones_and_a_short_job_with_long_ones() {
     // 4 jobs of 100 CPU-seconds on the first node, one of 1000 on the second.
     let mut observation = cluster(2, 1.0);
     observation.jobs = (0..4).map(|_| worker(0, |worker| worker.work_left = exactly(100.0))).collect();
@@ -32,7 +32,7 @@ fn a_long_job_goes_beside_short_ones_and_a_short_job_beside_long_ones() {
 }
 
 #[test]
-fn of_a_new_job_whose_work_nobody_knows_the_expectation_counts() {
+fn a_job_of_unknown_work_is_placed_by_its_expected_work() {
     let mut observation = cluster(2, 1.0);
     observation.usual_work = Some(500.0);
     observation.jobs = vec![
@@ -44,11 +44,11 @@ fn of_a_new_job_whose_work_nobody_knows_the_expectation_counts() {
     assert_eq!(chosen(&observation, PlacementRule::LeastAdded, None), Some(0));
     observation.jobs[1].placed[0].work_left = exactly(20.0);
     observation.jobs[2].placed[0].work_left = exactly(20.0);
-    assert_eq!(chosen(&observation, PlacementRule::LeastAdded, None), Some(1), "they are done soon");
+    assert_eq!(chosen(&observation, PlacementRule::LeastAdded, None), Some(1), "its jobs end soon");
 }
 
 #[test]
-fn a_node_with_cpu_to_spare_delays_nobody() {
+fn a_job_is_placed_on_a_node_with_spare_cpu_where_it_delays_no_other() {
     let mut observation = cluster(2, 8.0);
     observation.jobs = vec![worker(0, |worker| worker.work_left = exactly(9000.0))];
     observation.jobs.push(worker(1, |worker| worker.work_left = exactly(10.0)));
@@ -57,7 +57,7 @@ fn a_node_with_cpu_to_spare_delays_nobody() {
 }
 
 #[test]
-fn a_full_node_whose_jobs_pause_for_a_moment_has_no_cpu_to_spare() {
+fn a_full_node_whose_jobs_pause_briefly_has_no_spare_cpu() {
     let mut observation = cluster(2, 8.0);
     let with = |left: f64, cores: f64| {
         move |worker: &mut Worker| (worker.work_left, worker.cores) = (exactly(left), Some(cores))
@@ -71,7 +71,7 @@ fn a_full_node_whose_jobs_pause_for_a_moment_has_no_cpu_to_spare() {
 }
 
 #[test]
-fn a_faster_node_is_worth_more() {
+fn a_faster_node_is_preferred() {
     let mut observation = cluster(2, 8.0);
     observation.nodes[1].capacity.cores = 16.0;
     assert_eq!(chosen(&observation, PlacementRule::LeastAdded, Some(100.0)), Some(1));

@@ -1,20 +1,20 @@
-//! Algorithm 1: how a job's evaluation function puts it into a category.
+//! Algorithm 1: categorises a job by its evaluation function.
 //!
 //! E is normalised by the range of the values seen so far and averaged over the interval. An interval without a value changes nothing:
-//! unknown is not converged. Imports: model.
+//! missing data is not convergence. Imports: model.
 
 use crate::model::Millis;
 use crate::model::cluster::{Category, Convergence};
 use serde::{Deserialize, Serialize};
 
-/// Follows one job's evaluation function.
+/// Tracks the evaluation function of one job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Monitor {
     lowest: f64,
     highest: f64,
-    /// Sum and number of the values in the present interval.
+    /// Sum and number of the values in the current interval.
     interval: (f64, u32),
-    /// [E(t_{m−1})] Mean of the interval before.
+    /// [E(t_{m−1})] Mean of the previous interval.
     before: Option<f64>,
     /// [G(t_{m−1})]
     gain: Option<f64>,
@@ -24,7 +24,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// A job that starts: Progressing.
+    /// Returns the monitor of a job that starts: Progressing.
     pub fn new(now: Millis) -> Monitor {
         Monitor {
             lowest: f64::INFINITY,
@@ -38,7 +38,7 @@ impl Monitor {
         }
     }
 
-    /// A value was printed.
+    /// Records a value that the job printed.
     pub fn evaluate(&mut self, value: f64) {
         if value.is_finite() {
             self.lowest = self.lowest.min(value);
@@ -47,7 +47,7 @@ impl Monitor {
         }
     }
 
-    /// The end of a categorisation interval; `threshold` is α.
+    /// Ends a categorisation interval; `threshold` is α.
     pub fn categorise(&mut self, now: Millis, threshold: f64) {
         self.asks = false;
         let (sum, count) = std::mem::take(&mut self.interval);
@@ -71,7 +71,7 @@ impl Monitor {
             _ if gain > threshold => Category::Progressing,
             Category::Progressing if gain < last && gain < threshold => Category::Watching,
             Category::Watching if gain < last && gain < threshold => Category::Converged,
-            stays => stays,
+            unchanged => unchanged,
         };
         if next != self.category {
             (self.category, self.since) = (next, now);
@@ -80,7 +80,7 @@ impl Monitor {
         }
     }
 
-    /// Where the job is now.
+    /// Returns the current category of the job.
     pub fn convergence(&self) -> Convergence {
         Convergence { category: self.category, asks: self.asks, since: self.since }
     }
@@ -90,7 +90,7 @@ impl Monitor {
 mod tests {
     use super::*;
 
-    /// Categories after each interval, with one value in each; NaN = none.
+    /// Returns the category after each interval of one value; NaN = no value.
     fn categories(values: &[f64]) -> Vec<(Category, bool)> {
         let mut monitor = Monitor::new(Millis(0));
         let mut at = Millis(0);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_slows_down_is_watched_then_converged_then_asks() {
+    fn a_job_that_slows_down_is_watched_then_converged_then_asks_for_a_move() {
         use Category::{Converged, Progressing, Watching};
         let seen = categories(&[100.0, 50.0, 20.0, 16.0, 13.0, 11.0, 10.0]);
         let names: Vec<Category> = seen.iter().map(|(category, _)| *category).collect();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn who_grows_again_is_progressing_and_who_bounces_stays() {
+    fn a_job_that_grows_again_is_progressing_and_one_that_bounces_keeps_its_category() {
         use Category::{Progressing, Watching};
         let seen = categories(&[100.0, 50.0, 20.0, 16.0, 12.5, 40.0]);
         assert_eq!(seen[3].0, Watching);

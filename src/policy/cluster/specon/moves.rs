@@ -1,6 +1,6 @@
-//! Algorithms 2 and 3: where a converged job goes, and how unequal nodes are evened out.
+//! Algorithms 2 and 3: the target of a converged job, and the rebalancing of nodes.
 //!
-//! A job moves at most once because it converged and once more because nodes are unequal. Imports: model.
+//! A job moves at most once because it converged, and once more to rebalance nodes. Imports: model.
 
 use crate::model::Millis;
 use crate::model::cluster::{Category, ClusterObservation, ClusterReason, Move, NodeState, Phase, Worker};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// [w_pc, w_wc, w_cc]
 const WEIGHTS: [f64; 3] = [2.0, 1.5, 1.0];
 
-/// One node in the eyes of the manager.
+/// One node as the manager sees it.
 #[derive(Clone, Default)]
 struct Node {
     /// [S_w]
@@ -23,13 +23,13 @@ struct Node {
     growing: usize,
 }
 
-/// Moves, and the jobs that asked for one and stay: they are marked as moved all the same.
+/// Returns the moves, and the jobs that asked for a move but stay: these are also marked as moved.
 pub(in crate::policy::cluster) fn moves(
     observation: &ClusterObservation,
     mut accepts: impl FnMut(usize, usize) -> bool,
 ) -> (Vec<Move>, Vec<usize>) {
     let mut nodes = nodes(observation);
-    // The least score first, of equal ones the least used.
+    // By ascending score, then by ascending use.
     let key = |nodes: &[Node], node: usize| (Score(nodes[node].score), Score(nodes[node].used), node);
     let mut order: BTreeSet<(Score, Score, usize)> = usable(observation).map(|node| key(&nodes, node)).collect();
     let mut moves = Vec::new();
@@ -138,7 +138,7 @@ fn usable(observation: &ClusterObservation) -> impl Iterator<Item = usize> {
     observation.nodes.iter().enumerate().filter(|(_, node)| node.state == NodeState::Ready).map(|(at, _)| at)
 }
 
-/// Running jobs of one worker: the source knows no others.
+/// Returns the running jobs of one worker; the source has no others.
 fn single(observation: &ClusterObservation) -> impl Iterator<Item = (usize, &Worker)> {
     observation.jobs.iter().enumerate().filter_map(|(at, job)| match job.placed.as_slice() {
         [worker] if worker.phase == Phase::Running => Some((at, worker)),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_converged_job_goes_to_the_least_score() {
+    fn a_converged_job_moves_to_the_node_with_the_lowest_score() {
         use Category::{Converged, Progressing, Watching};
         // Scores 2 + 1 = 3, 1.5, 2.
         let jobs = vec![job(0, Progressing, 0), job(0, Converged, 5), job(1, Watching, 0), job(2, Progressing, 0)];
@@ -174,28 +174,28 @@ mod tests {
     }
 
     #[test]
-    fn who_is_where_the_score_is_least_stays_and_is_marked() {
+    fn a_job_on_the_node_with_the_lowest_score_stays_and_is_marked_as_moved() {
         use Category::{Converged, Progressing};
         let jobs = vec![job(0, Progressing, 0), job(0, Converged, 5), job(1, Progressing, 0), job(1, Progressing, 0)];
         assert_eq!(planned(jobs, 2), (vec![], vec![1]));
     }
 
     #[test]
-    fn on_a_node_where_nothing_grows_any_more_nobody_asks() {
+    fn no_job_moves_off_a_node_without_growing_jobs() {
         let jobs = vec![job(0, Category::Converged, 5), job(0, Category::Converged, 6), job(1, Category::Converged, 7)];
         assert_eq!(planned(jobs, 2), (vec![], vec![]));
     }
 
     #[test]
     fn an_idle_node_takes_the_job_that_converged_last() {
-        // Four jobs on two nodes: each may have two; the third node is idle, and 4/3 is one job a node.
+        // Four jobs on two of three nodes: the third is idle and takes 4 / 3 = 1 job.
         let jobs = (0..4).map(|n| job(n / 2, Category::Converged, 100 * n as u64)).collect();
         assert_eq!(planned(jobs, 3), (vec![(3, 2)], vec![]));
     }
 
     #[test]
-    fn without_idle_nodes_the_short_of_two_take_from_the_others() {
-        // 9 jobs on 3 nodes: the factor is 3, and who has fewer than 2 takes.
+    fn without_idle_nodes_a_node_with_two_jobs_fewer_than_average_takes_one() {
+        // 9 jobs on 3 nodes: the factor is 3, and nodes with fewer than 2 jobs take one.
         let jobs =
             (0..9).map(|n| job(if n == 0 { 0 } else { 1 + n % 2 }, Category::Converged, 100 * n as u64)).collect();
         assert_eq!(planned(jobs, 3), (vec![(8, 0)], vec![]));

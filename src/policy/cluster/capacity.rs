@@ -1,4 +1,4 @@
-//! How much of each node is free: now, and once the workers that are stopping are gone.
+//! Free resources of each node: now, and once the stopping workers have exited.
 //!
 //! Imports: model.
 
@@ -6,10 +6,10 @@ use crate::model::cluster::{
     ClusterJob, ClusterNode, ClusterObservation, Constraint, NodeState, Phase, Refusals, Resources,
 };
 
-/// Cores are sums of fractions.
+/// Tolerance in cores: they are sums of fractions.
 const ROUNDING: f64 = 1e-6;
 
-/// What is free on one node; less than nothing where room is promised that others still have.
+/// Free resources of one node. Negative where resources are reserved that a stopping worker still uses.
 #[derive(Clone, Copy)]
 struct Free {
     cores: f64,
@@ -23,7 +23,7 @@ impl Free {
         Free { cores, memory: i128::from(memory.0), gpus: i64::from(gpus) }
     }
 
-    /// With a worker of that size more (+1) or less (−1) room.
+    /// Adds (+1) or subtracts (−1) the resources of one worker.
     fn changed(self, request: Resources, sign: i8) -> Free {
         let request = Free::of(request);
         Free {
@@ -35,7 +35,7 @@ impl Free {
 
     fn holds(self, request: Resources, times: u32) -> bool {
         let request = Free::of(request);
-        // Who reserves nothing of a resource does not mind that there is none.
+        // A job that requests none of a resource fits even on a node that is overcommitted in it.
         let enough = |free: f64, wanted: f64| wanted == 0.0 || free + ROUNDING >= f64::from(times) * wanted;
         enough(self.cores, request.cores)
             && (request.memory == 0 || self.memory >= i128::from(times) * request.memory)
@@ -43,52 +43,52 @@ impl Free {
     }
 }
 
-/// What is free on each node.
+/// Free resources of all nodes.
 #[derive(Clone)]
-pub(super) struct Rooms<'a> {
+pub(super) struct FreeCapacity<'a> {
     nodes: &'a [ClusterNode],
     now: Vec<Free>,
-    /// Free now or soon.
+    /// Free once the stopping workers have exited.
     soon: Vec<Free>,
 }
 
-impl<'a> Rooms<'a> {
-    pub(super) fn of(observation: &'a ClusterObservation) -> Rooms<'a> {
+impl<'a> FreeCapacity<'a> {
+    pub(super) fn of(observation: &'a ClusterObservation) -> FreeCapacity<'a> {
         let capacity: Vec<Free> = observation.nodes.iter().map(|node| Free::of(node.capacity)).collect();
-        let mut rooms = Rooms { nodes: &observation.nodes, now: capacity.clone(), soon: capacity };
+        let mut free = FreeCapacity { nodes: &observation.nodes, now: capacity.clone(), soon: capacity };
         for job in &observation.jobs {
             for worker in &job.placed {
                 match worker.phase {
-                    Phase::Starting | Phase::Running => rooms.take(worker.node, job.request),
-                    Phase::Stopping => change(&mut rooms.now, worker.node, job.request, -1),
+                    Phase::Starting | Phase::Running => free.take(worker.node, job.request),
+                    Phase::Stopping => change(&mut free.now, worker.node, job.request, -1),
                     Phase::MovingTo(to) => {
-                        change(&mut rooms.now, worker.node, job.request, -1);
-                        rooms.take(to, job.request);
+                        change(&mut free.now, worker.node, job.request, -1);
+                        free.take(to, job.request);
                     }
                 }
             }
         }
-        rooms
+        free
     }
 
-    /// Reserves room for a worker.
+    /// Reserves the resources of one worker.
     pub(super) fn take(&mut self, node: usize, request: Resources) {
         change(&mut self.now, node, request, -1);
         change(&mut self.soon, node, request, -1);
     }
 
-    /// A worker is told to stop: its room will be free.
+    /// Records that a worker will stop: its resources become free soon.
     pub(super) fn will_leave(&mut self, node: usize, request: Resources) {
         change(&mut self.soon, node, request, 1);
     }
 
-    /// Takes back [`Rooms::take`].
+    /// Reverts [`FreeCapacity::take`].
     pub(super) fn give_back(&mut self, node: usize, request: Resources) {
         change(&mut self.now, node, request, 1);
         change(&mut self.soon, node, request, 1);
     }
 
-    /// Whether so many workers of that size have room there, now or soon.
+    /// Whether this many workers of that size fit on the node, now or soon.
     pub(super) fn fits(&self, node: usize, request: Resources, workers: u32, when: When) -> bool {
         let free = match when {
             When::Now => &self.now,
@@ -97,13 +97,13 @@ impl<'a> Rooms<'a> {
         free[node].holds(request, workers)
     }
 
-    /// Whether the node may take workers of this job at all, were it empty.
+    /// Whether the node could run a worker of this job if it were empty.
     pub(super) fn admits(&self, node: usize, job: &ClusterJob) -> bool {
         let node = &self.nodes[node];
         node.state == NodeState::Ready && allows(node, &job.constraints) && holds(node.capacity, job.request, 1)
     }
 
-    /// Why no node takes a worker of this job.
+    /// Counts, by reason, the nodes that cannot run a worker of this job.
     pub(super) fn refusals(&self, job: &ClusterJob) -> Refusals {
         let mut refusals = Refusals::default();
         for (at, node) in self.nodes.iter().enumerate() {
@@ -123,22 +123,22 @@ impl<'a> Rooms<'a> {
     }
 }
 
-/// Free when.
+/// Point in time for which free resources are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Now,
-    /// Once the workers that are stopping are gone.
+    /// Once the stopping workers have exited.
     Soon,
 }
 
-/// Whether the node's labels allow it.
+/// Whether the node's labels satisfy the constraints.
 pub(super) fn allows(node: &ClusterNode, constraints: &[Constraint]) -> bool {
     let holds =
         |constraint: &Constraint| (node.labels.get(&constraint.label) == Some(&constraint.value)) == constraint.equal;
     constraints.iter().all(holds)
 }
 
-/// Whether what a node has holds so many workers of that size.
+/// Whether this capacity holds `times` workers of that size.
 pub(super) fn holds(capacity: Resources, request: Resources, times: u32) -> bool {
     Free::of(capacity).holds(request, times)
 }
