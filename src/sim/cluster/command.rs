@@ -108,5 +108,7 @@ fn table(comparison: &ClusterComparison) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     let ClusterComparison { scenario, nodes, seeds, .. } = comparison;
-    format!("{scenario}, {nodes} nodes, means over {seeds} seeds, seconds; in brackets: against swarm\n{table}\n")
+    format!(
+        "{scenario}, {nodes} nodes, means over {seeds} seeds, seconds; in brackets: change against swarm\n{table}\n"
+    )
 }

@@ -297,7 +297,7 @@ pub(super) mod tests {
         let domain = domains(&node).remove(0);
         let capacity = |used: [Option<f64>; 3], idle: &[f64]| domain.capacity(&node, 20.0, &used, idle);
         assert_eq!(capacity([Some(0.75), Some(0.5), Some(2.0)], &[0.0, 0.25, 1.0, 1.0]), Some(1.5));
-        assert_eq!(capacity([Some(9.0), Some(0.5), None], &[0.0; 4]), Some(2.0), "never more than available are");
+        assert_eq!(capacity([Some(9.0), Some(0.5), None], &[0.0; 4]), Some(2.0), "never more than there are");
         assert_eq!(capacity([Some(0.0), Some(0.0), None], &[0.0; 4]), Some(0.1), "never nothing");
         assert_eq!(capacity([None, Some(0.5), Some(0.0)], &[0.0; 4]), None);
         assert_eq!(capacity([Some(0.5), Some(0.5), None], &[0.0]), None, "a processor that /proc/stat does not list");
