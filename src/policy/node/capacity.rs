@@ -1,6 +1,6 @@
 //! Capacity of each domain: the part of its processors that ungoverned neighbours do not use.
 //!
-//! Without it, a job that gets all that is available looks satisfied, and what it is offered beyond that goes to the next job by the
+//! Without it, a job that gets all that is available measured satisfied, and what it is offered beyond that goes to the next job by the
 //! kernel's choice instead of the plan's. Capacity is measured between two ticks as the CPU that the domain's containers used plus what was
 //! idle. It is smoothed, so that a neighbour's burst changes nothing.
 //!
@@ -99,10 +99,10 @@ mod tests {
 
     #[test]
     fn a_lasting_neighbour_reduces_the_capacity_within_a_few_ticks() {
-        let looks = capacities(&[Some(1.5), Some(1.5), Some(0.5), Some(0.5), Some(0.5), Some(0.5)]);
-        let cores: Vec<f64> = looks.iter().map(|look| look.0).collect();
+        let measured = capacities(&[Some(1.5), Some(1.5), Some(0.5), Some(0.5), Some(0.5), Some(0.5)]);
+        let cores: Vec<f64> = measured.iter().map(|look| look.0).collect();
         assert_eq!(cores, [2.0, 2.0, 1.5, 1.25, 1.125, 1.0625]);
-        assert_eq!(looks[2].1, 0.5, "half of what was offered was available");
+        assert_eq!(measured[2].1, 0.5, "half of what was offered was available");
     }
 
     #[test]
