@@ -106,10 +106,10 @@ fn complaints_say_what_there_is() {
         assert!(!output.status.success() && output.stdout.is_empty());
         String::from_utf8(output.stderr).unwrap()
     };
-    assert!(complaint(&["procon-99x9"]).contains("built in are procon-20x4, "));
-    assert!(complaint(&["procon-20x4-sideways"]).contains("unknown ending `-sideways`"));
+    assert!(complaint(&["procon-99x9"]).contains("expected one of procon-20x4, "));
+    assert!(complaint(&["procon-20x4-sideways"]).contains("unknown suffix `-sideways`"));
     assert!(complaint(&["procon-20x4", "--policy", "best"]).contains("unknown policy `best`; expected one of swarm"));
-    assert!(complaint(&["dragon-3", "--set", "node.cores=2"]).contains("wait for ever"));
+    assert!(complaint(&["dragon-3", "--set", "node.cores=2"]).contains("can never start"));
 }
 
 #[test]

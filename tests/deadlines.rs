@@ -280,7 +280,7 @@ fn complaints_say_where_and_what_to_do() {
     fs::write(folder.path().join("odd.csv"), JOBS.replace("1-1-4-hand", "unnamed")).unwrap();
     assert!(complaint(&["odd.csv", "--gpu-types", "all"]).contains("give --nodes"));
     fs::remove_file(folder.path().join("vm_costs.csv")).unwrap();
-    assert!(complaint(&all).contains("name the file with --prices"));
+    assert!(complaint(&all).contains("give the file with --prices"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! Pure decisions: on one node what each container may have, in a cluster what runs where; and why.
+//! Pure decisions, each with its reason: limits of the containers on one node, and placement of jobs in a cluster.
 //!
-//! No clock, no tokio, no files, no logging, no hidden randomness: `now` is in the observation, a generator is an argument.
+//! No clock, no tokio, no files, no logging, no hidden randomness: `now` is part of the observation, a random generator is an argument.
 //! Imports: model only.
 
 pub mod cluster;

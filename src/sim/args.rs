@@ -9,7 +9,7 @@ use super::trace::{Discipline, Gpus};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
-/// Simulates training jobs on virtual time with the product's own policy code.
+/// Simulates training jobs in virtual time with the product's own policy code.
 #[derive(Parser)]
 #[command(name = "flowsim", version)]
 pub struct Arguments {
@@ -31,9 +31,9 @@ pub enum Command {
     Deadlines(DeadlinesArguments),
     /// Repeats evaluations of papers: published figures beside simulated ones.
     Paper(PaperArguments),
-    /// Makes the decisions of a recording again and compares them bit for bit.
+    /// Repeats the decisions of a recording and compares them bit for bit.
     Replay(ReplayArguments),
-    /// Lists the built-in scenarios, their endings, and the policies.
+    /// Lists the built-in scenarios, their suffixes, and the policies.
     List,
 }
 
@@ -45,10 +45,10 @@ pub struct RunArguments {
     /// Policies to compare, separated by commas; by default fair,flowcon,las,srpt,balanced, and duty-cycle where jobs use a GPU.
     #[arg(long, short, value_delimiter = ',')]
     pub policy: Vec<String>,
-    /// Compares all policies there are.
+    /// Compares all policies.
     #[arg(long, conflicts_with = "policy")]
     pub compare: bool,
-    /// How many schedules to draw; figures are means over them.
+    /// Number of schedules to draw; results are means over them.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub seeds: u64,
     /// Sets a policy setting or `node.cores`, `node.memory`, `node.contention`.
@@ -57,13 +57,13 @@ pub struct RunArguments {
     /// Prints one JSON object instead of the table.
     #[arg(long)]
     pub json: bool,
-    /// Writes an HTML report with pictures of one seed.
+    /// Writes an HTML report with charts of one seed.
     #[arg(long, value_name = "PATH")]
     pub report: Option<PathBuf>,
-    /// The seed that the report's pictures show.
+    /// The seed that the report's charts show.
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     pub report_seed: u64,
-    /// Records the ticks of the first product policy among them on seed 0, for `flowsim replay FILE`.
+    /// Records the ticks of the first product policy in the list on seed 0, for `flowsim replay FILE`.
     #[arg(long, value_name = "PATH")]
     pub record: Option<PathBuf>,
 }
@@ -76,14 +76,14 @@ pub struct TraceArguments {
     /// GPUs of the cluster: `64` without placement, `64x8` for 64 nodes of 8, `16x4:v100,32x8:k80` for nodes of several types.
     #[arg(long)]
     pub gpus: Gpus,
-    /// A CSV file that says how fast each model is on each type: gpu_type, model, num_gpus, steps_per_s (or exec_time_s). The trace
-    /// then tells model and total_steps in place of duration_s.
+    /// A CSV file with the speed of each model on each type: gpu_type, model, num_gpus, steps_per_s (or exec_time_s). The trace then has
+    /// the columns model and total_steps in place of duration_s.
     #[arg(long, value_name = "FILE")]
     pub speeds: Option<PathBuf>,
     /// fifo, fjf, shortest (srpt), shortest-gpu, dlas, dlas-gpu (las).
     #[arg(long, short)]
     pub policy: Discipline,
-    /// Seconds that a preempted job runs longer.
+    /// Seconds by which a preempted job runs longer.
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub restart_cost: u64,
     /// Prints a CSV line job_id,start_s,end_s for each job instead of a summary.

@@ -1,4 +1,4 @@
-//! What each subcommand of `flowsim` does: read, run, print.
+//! The subcommands of `flowsim`: each reads its input, runs and returns the text to print.
 //!
 //! Imports: model.
 
@@ -19,15 +19,15 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What is compared unless the command line names others.
+/// The policies that are compared by default.
 const BY_DEFAULT: [&str; 5] = ["fair", "flowcon", "las", "srpt", "balanced"];
 
-/// The command line, for the manual.
+/// Returns the command line, for the manual.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Runs `flowsim` with the process's arguments. Exit codes: 0 done, 1 failed, 2 wrong usage.
+/// Runs `flowsim` with the process's arguments. Exit codes: 0 success, 1 failure, 2 wrong usage.
 pub fn run() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => run_scenario(&arguments),
@@ -47,7 +47,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// A reader that went away (`| head`) is no failure.
+/// A closed pipe (`| head`) is not an error.
 fn print(text: &str) -> Result<(), String> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -98,8 +98,8 @@ fn recording(scenario: &Scenario, variants: &[Variant]) -> Result<String, String
         Decider::Governor(settings) => Some((variant, settings)),
         Decider::Rule(_) => None,
     });
-    let (variant, settings) =
-        governed.ok_or("--record: only product policies make ticks; add flowcon, balanced, completion or quality")?;
+    let (variant, settings) = governed
+        .ok_or("--record: only product policies have ticks to record; add flowcon, balanced, completion or quality")?;
     let keep = Keep { recording: true, ..Keep::default() };
     replay::write(settings, simulate(&scenario.node, &scenario.draw(0), variant, keep).recording)
 }
@@ -112,7 +112,7 @@ fn run_replay(arguments: &ReplayArguments) -> Result<String, String> {
     match replay.difference {
         None => Ok(format!("{path}: {} ticks, all decided the same, bit for bit\n", replay.ticks)),
         Some(Difference { line, at_s, place, recorded, decided }) => Err(format!(
-            "{path}:{line}:1: the tick at {at_s} s is decided otherwise: {place} was {recorded} and is {decided}; \
+            "{path}:{line}:1: the tick at {at_s} s differs: {place} was {recorded} and is now {decided}; \
              replay it with the version that recorded it",
         )),
     }
@@ -136,7 +136,7 @@ fn run_trace(arguments: &TraceArguments) -> Result<String, String> {
     }
 }
 
-/// The file's name and its text.
+/// Returns the file's name and its text.
 fn read_text(file: &Path, what: &str) -> Result<(String, String), String> {
     let path = file.display().to_string();
     match std::fs::read_to_string(file) {
@@ -190,7 +190,7 @@ fn comparison_table(comparison: &Comparison) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     let (name, seeds) = (&comparison.scenario, comparison.seeds);
-    format!("{name}, means over {seeds} seeds, seconds; in brackets: against fair\n{table}\n")
+    format!("{name}, means over {seeds} seeds, seconds; in brackets: change against fair\n{table}\n")
 }
 
 fn with_change(seconds: f64, fair: Option<f64>) -> String {
@@ -205,15 +205,15 @@ fn list() -> String {
     for name in BUILT_IN {
         text += &format!("  {name}\n");
     }
-    text += "endings of a scenario's name; they combine\n";
-    for (ending, meaning) in VARIATIONS {
-        text += &format!("  {:<16} {meaning}\n", format!("-{ending}"));
+    text += "suffixes of a scenario's name, which can be combined\n";
+    for (suffix, meaning) in VARIATIONS {
+        text += &format!("  {:<16} {meaning}\n", format!("-{suffix}"));
     }
     text += "policies\n";
     for (name, meaning) in VARIANTS {
         text += &format!("  {name:<16} {meaning}\n");
     }
-    text += "scenarios of flowsim cluster; the same endings\n";
+    text += "scenarios of flowsim cluster, with the same suffixes\n";
     for name in cluster::CLUSTER_SCENARIOS {
         text += &format!("  {name}\n");
     }

@@ -1,7 +1,7 @@
-//! Policies side by side on the same schedules, summed up over seeds.
+//! Comparison of policies on the same schedules, averaged over seeds.
 //!
-//! Every policy meets the same jobs with the same noise, and plain sharing is always run beside them, because the worst
-//! loser and the number of winners are measured against it. Imports: nothing of this crate but the simulator's parts.
+//! Every policy runs the same jobs with the same noise. Plain sharing is always run too, as the baseline for the largest loss and the
+//! number of faster jobs. Imports: nothing of this crate but the simulator's parts.
 
 use super::node::{Keep, simulate};
 use super::outcome::{JobOutcome, Outcome};
@@ -11,49 +11,49 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What `flowsim run` reports of one policy: means over seeds.
+/// Result of one policy for `flowsim run`: means over seeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// Mean seconds from a job's start to its end.
     pub mean_completion_s: f64,
-    /// 95 % quantile (nearest rank) of the same within one schedule.
+    /// 95 % quantile (nearest rank) of the completion times within one schedule.
     pub p95_completion_s: f64,
     /// Mean seconds from a job's start to 95 % of its true final improvement.
     pub mean_t95_s: f64,
     /// Seconds from the first start to the last end.
     pub makespan_s: f64,
-    /// Largest ratio of a job's completion time to that under plain sharing, less 1.
+    /// Largest ratio of a job's completion time to that under plain sharing, minus 1.
     pub worst_vs_fair: f64,
-    /// Jobs that ended sooner than under plain sharing, by more than a thousandth.
+    /// Number of jobs that completed sooner than under plain sharing, by more than a thousandth.
     pub jobs_faster: f64,
 }
 
-/// All runs of one comparison; as JSON, what `flowsim run --json` prints.
+/// Results of one comparison; as JSON, the output of `flowsim run --json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// The scenario's name.
     pub scenario: String,
-    /// Schedules drawn: seeds 0 .. seeds.
+    /// Number of schedules drawn: seeds 0 .. seeds.
     pub seeds: u64,
-    /// In the order asked for.
+    /// In the requested order.
     #[serde(serialize_with = "as_map")]
     pub policies: Vec<PolicyRuns>,
-    /// Plain sharing, whether it was asked for or not.
+    /// Result under plain sharing, even if it was not requested.
     #[serde(skip)]
     pub fair: Summary,
-    /// Events handled in all runs, plain sharing's included.
+    /// Number of events in all runs, including plain sharing.
     #[serde(skip)]
     pub events: u64,
 }
 
-/// One policy's part of a comparison.
+/// Results of one policy.
 #[derive(Clone, Debug)]
 pub struct PolicyRuns {
     /// The policy's name.
     pub name: String,
     /// Means over seeds.
     pub summary: Summary,
-    /// For every job of every seed: completion time over that under plain sharing.
+    /// For every job of every seed: completion time divided by that under plain sharing.
     pub ratios: Vec<f64>,
 }
 
@@ -63,7 +63,7 @@ fn as_map<S: Serializer>(policies: &[PolicyRuns], serializer: S) -> Result<S::Ok
 
 const FASTER: f64 = 0.999;
 
-/// Runs every variant on seeds `0 .. seeds`; seeds are spread over the machine's cores, which changes no result.
+/// Runs every variant on seeds `0 .. seeds`. Seeds run in parallel on the machine's cores, which does not affect the results.
 pub fn compare(scenario: &Scenario, variants: &[Variant], seeds: u64) -> Comparison {
     let by_seed = each_seed(seeds, |seed| one_seed(scenario, variants, seed));
     let empty =
@@ -86,12 +86,12 @@ pub fn compare(scenario: &Scenario, variants: &[Variant], seeds: u64) -> Compari
     comparison
 }
 
-/// Plain sharing, the yardstick.
+/// Plain sharing, the baseline.
 pub fn plain_sharing() -> Variant {
     Variant { name: "fair".to_owned(), decider: Decider::Rule(Rule::Fair), duty_cycle: false }
 }
 
-/// Maps the seeds `0 .. seeds` in parallel; results in order.
+/// Maps the seeds `0 .. seeds` in parallel; the results are in order.
 pub fn each_seed<T: Send>(seeds: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(seeds as usize).max(1);
     let next = AtomicUsize::new(0);
@@ -116,7 +116,7 @@ pub fn each_seed<T: Send>(seeds: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> 
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// One schedule under every variant.
+/// Results of one schedule under every variant.
 struct SeedRuns {
     fair: Summary,
     policies: Vec<(Summary, Vec<f64>)>,
@@ -143,12 +143,12 @@ fn ratios(outcome: &Outcome, fair: &Outcome) -> Vec<f64> {
     outcome.jobs.iter().zip(&fair.jobs).map(|(job, fair)| job.completion_s() / fair.completion_s()).collect()
 }
 
-/// A relative change, shown as a percentage with its sign; nothing has none.
+/// A relative change, displayed as a percentage with a sign; zero has no sign.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change(pub f64);
 
 impl Change {
-    /// From `before` to `after`.
+    /// Returns the change from `before` to `after`.
     pub fn between(before: f64, after: f64) -> Change {
         Change(after / before - 1.0)
     }
@@ -162,7 +162,7 @@ impl fmt::Display for Change {
 }
 
 impl Summary {
-    /// One schedule's figures, against plain sharing of the same schedule.
+    /// Computes the results of one schedule, relative to plain sharing of the same schedule.
     pub fn of(outcome: &Outcome, fair: &Outcome) -> Summary {
         let count = outcome.jobs.len() as f64;
         let mean = |of: fn(&JobOutcome) -> f64| outcome.jobs.iter().map(of).sum::<f64>() / count;
@@ -206,20 +206,20 @@ mod tests {
     }
 
     #[test]
-    fn a_change_has_a_sign_unless_it_is_none() {
+    fn a_change_has_a_sign_unless_it_is_zero() {
         let shown = |after: f64| Change::between(100.0, after).to_string();
         assert_eq!([shown(123.42), shown(99.0), shown(99.999)], ["+23.4 %", "-1.0 %", "0.0 %"]);
     }
 
     #[test]
-    fn plain_sharing_neither_wins_nor_loses_against_itself() {
+    fn plain_sharing_compared_with_itself_shows_no_change() {
         let fair = comparison("random-5", &["fair"], 3).policies[0].summary;
         assert_eq!((fair.worst_vs_fair, fair.jobs_faster), (0.0, 0.0));
     }
 
     #[test]
-    fn perfect_knowledge_wins_what_the_fluid_model_promises() {
-        // Bounds around the table of the design: SRPT −41 % completion, quality first −50 … −60 % to 95 %, half and half −33/−33 %.
+    fn perfect_knowledge_gains_as_much_as_the_fluid_model_predicts() {
+        // Bounds around the figures of the design: SRPT −41 % completion; quality first −50 … −60 % to 95 %; half and half −33/−33 %.
         let runs = comparison("random-10", &["fair", "srpt", "oracle-balanced", "oracle-quality"], 20);
         let [fair, srpt, balanced, quality] = [0, 1, 2, 3].map(|n| runs.policies[n].summary);
         let completion = |of: Summary| of.mean_completion_s / fair.mean_completion_s - 1.0;

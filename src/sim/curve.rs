@@ -1,63 +1,63 @@
-//! True learning curves: the evaluation function against the work done, without and with the noise that a log shows.
+//! True learning curves: the evaluation function over the work done, without noise and with the noise of a log.
 //!
-//! Work is a fraction 0 ..= 1 of the job's whole work, improvement a fraction 0 ..= 1 of the final improvement, so that
-//! "95 % quality" has an exact place on each curve. Imports: nothing of this crate but the seeded draws.
+//! Work is a fraction 0 ..= 1 of the job's whole work, improvement a fraction 0 ..= 1 of the final improvement, so that "95 % quality" is
+//! an exact point on each curve. Imports: nothing of this crate but the seeded draws.
 
 use super::random::Stream;
 use crate::model::Direction;
 use std::sync::Arc;
 
-/// How the improvement goes with the work, normalised to 0 at the start and 1 at the end.
+/// The improvement as a function of work, normalised to 0 at the start and 1 at the end.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     /// `1 − e^(−rate·x)`.
     Exponential {
-        /// Time constants in the whole work.
+        /// Number of time constants in the whole work.
         rate: f64,
     },
     /// `1 − (1 + x/knee)^(−exponent)`.
     Power {
-        /// How steeply it falls.
+        /// Exponent of the power law.
         exponent: f64,
-        /// Part of the work after which the fall begins to bend.
+        /// Part of the work after which the curve flattens.
         knee: f64,
     },
-    /// Exponential approach to one plateau after another: what a drop of the learning rate does.
+    /// Exponential approach to a series of plateaus, as with drops of the learning rate.
     Plateaus(Vec<Stage>),
     /// Measured points (work, improvement) with linear interpolation; the first is (0, 0), the last (1, 1).
     Samples(Arc<[(f64, f64)]>),
 }
 
-/// One learning rate: the work at which it ends, the improvement reached by then, and its own time constants.
+/// A stage with one learning rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stage {
     /// Work at the end of the stage, 0 ..= 1; the last is 1.
     pub until: f64,
     /// Improvement at its end, 0 ..= 1; the last is 1.
     pub level: f64,
-    /// Time constants within the stage.
+    /// Number of time constants within the stage.
     pub rate: f64,
 }
 
-/// An evaluation function against work.
+/// An evaluation function over work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LearningCurve {
     /// Value before any work.
     pub from: f64,
     /// True value at the end of the work.
     pub to: f64,
-    /// Standard deviation of a printed value, as a part of `|to − from|` at the start; a third of it at the end.
+    /// Standard deviation of a printed value at the start, as a part of `|to − from|`; a third of it at the end.
     pub noise: f64,
-    /// The way between.
+    /// The shape of the curve between them.
     pub shape: Shape,
 }
 
-/// Chance that a printed value is an outlier, and how many deviations wider it then is.
+/// Probability that a printed value is an outlier, and the factor on its deviation.
 const OUTLIER_CHANCE: f64 = 0.01;
 const OUTLIER_WIDTH: f64 = 4.0;
 
 impl LearningCurve {
-    /// Improvement at `work`, both fractions.
+    /// Returns the improvement at `work`, both fractions.
     pub fn improvement(&self, work: f64) -> f64 {
         let x = work.clamp(0.0, 1.0);
         match &self.shape {
@@ -71,20 +71,20 @@ impl LearningCurve {
         }
     }
 
-    /// The true value at `work`.
+    /// Returns the true value at `work`.
     pub fn value(&self, work: f64) -> f64 {
         self.from + (self.to - self.from) * self.improvement(work)
     }
 
-    /// The value that the job prints at `work`: measurement noise is larger early, and now and then there is an outlier.
-    /// Measured curves carry their own noise already.
+    /// Draws the value that the job prints at `work`: noise is larger early, with occasional outliers. Measured curves contain their noise
+    /// already.
     pub fn printed(&self, work: f64, draws: &mut Stream) -> f64 {
         let outlier = if draws.uniform(0.0, 1.0) < OUTLIER_CHANCE { OUTLIER_WIDTH } else { 1.0 };
         let deviation = self.noise * (self.to - self.from).abs() * (1.0 - 2.0 / 3.0 * self.improvement(work)) * outlier;
         self.value(work) + deviation * draws.normal()
     }
 
-    /// The least work at which `improvement` is reached, both fractions.
+    /// Returns the least work at which `improvement` is reached, both fractions.
     pub fn work_to(&self, improvement: f64) -> f64 {
         match &self.shape {
             Shape::Samples(points) => first_crossing(points, improvement),
@@ -92,7 +92,7 @@ impl LearningCurve {
         }
     }
 
-    /// Which way the values go.
+    /// The direction in which the values improve.
     pub fn direction(&self) -> Direction {
         if self.to > self.from { Direction::Up } else { Direction::Down }
     }
@@ -135,7 +135,7 @@ fn first_crossing(points: &[(f64, f64)], improvement: f64) -> f64 {
     1.0
 }
 
-/// The least x in 0 ..= 1 at which a monotone `reached` holds; 1 if it never does.
+/// Returns the least x in 0 ..= 1 at which a monotone `reached` holds; 1 if it never does.
 fn bisect(reached: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..60 {
@@ -194,6 +194,6 @@ mod tests {
     fn a_plateau_ends_with_the_learning_rate_drop() {
         let curve = curve(shapes().remove(2));
         assert!(curve.improvement(0.59) - curve.improvement(0.4) < 0.01, "flat before the drop");
-        assert!(curve.improvement(0.7) - curve.improvement(0.6) > 0.2, "steep after it");
+        assert!(curve.improvement(0.7) - curve.improvement(0.6) > 0.2, "steep after the drop");
     }
 }

@@ -1,4 +1,4 @@
-//! One simulated training job, fully drawn: nothing about it is random any more, so every policy meets the same job.
+//! A simulated training job with all randomness drawn, so that every policy runs the same job.
 //!
 //! Imports: model.
 
@@ -6,10 +6,10 @@ use super::curve::LearningCurve;
 use super::random::Stream;
 use crate::model::{Bounds, Bytes, CpuWeight, Numbers, ProgressUnit};
 
-/// The quality whose time is measured: this part of the final improvement of the true curve.
+/// The quality to be reached, as a part of the final improvement of the true curve.
 pub const QUALITY: f64 = 0.95;
 
-/// What the log tells a reader, and how late.
+/// Contents and delay of a job's log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reports {
     /// The evaluation function is printed.
@@ -18,15 +18,15 @@ pub struct Reports {
     pub progress: bool,
     /// The counter's total is printed: `i of N`.
     pub total: bool,
-    /// The printed total is the true one times this.
+    /// Factor of the printed total on the true one.
     pub total_factor: f64,
-    /// Its command says the total, times this, where the log does not.
+    /// Where the log has no total: factor on the true total in the claim of the job's command.
     pub claimed: Option<f64>,
-    /// Seconds from the print to the reader: buffering.
+    /// Seconds between the print and the reader, by buffering.
     pub delay_s: f64,
-    /// What one count is.
+    /// The unit of the progress counter.
     pub unit: ProgressUnit,
-    /// The deadline is told, as the label `flowcon.deadline` does.
+    /// The governor knows the deadline, as with the label `flowcon.deadline`.
     pub deadline: bool,
 }
 
@@ -45,60 +45,60 @@ impl Default for Reports {
     }
 }
 
-/// Regular waits without CPU: reading data, writing a checkpoint.
+/// Regular waits without CPU, as for reading data or writing a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waits {
     /// Core-seconds of work between two waits.
     pub every: f64,
-    /// Seconds of each wait.
+    /// Length of each wait in seconds.
     pub seconds: f64,
 }
 
-/// Kernels that alternate with the work on the cores: the next one is queued when the last is done and its batch is made ready.
+/// Kernels that alternate with CPU work: the next one is queued when the last is done and its batch is ready.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GpuLoad {
-    /// Which of the node's GPUs.
+    /// Index of the GPU on the node.
     pub device: usize,
     /// Core-seconds of work between two kernels.
     pub every: f64,
-    /// GPU-seconds of what is queued at once.
+    /// GPU-seconds of a kernel.
     pub kernel_s: f64,
 }
 
-/// What a job is, before its noise is drawn.
+/// A job before its noise is drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobPlan {
-    /// Name in every table.
+    /// Name in tables.
     pub name: String,
-    /// When it starts, in seconds of the schedule.
+    /// Start time, in seconds of the schedule.
     pub start_s: f64,
     /// Core-seconds of training.
     pub work: f64,
-    /// Core-seconds before the training, without a print: imports, compiling.
+    /// Core-seconds before the training, without output: imports, compiling.
     pub startup_work: f64,
-    /// Cores that it can use at once.
+    /// Number of cores that it can use at once.
     pub parallelism: f64,
     /// Processors that it may run on; `None` = all.
     pub cpus: Option<Numbers>,
-    /// The cgroup that it is below; all of them have the same weight.
+    /// Its parent cgroup; all parents have the same weight.
     pub parent: Option<String>,
-    /// `cpu.weight` with which it was started.
+    /// The original `cpu.weight`.
     pub cpu_weight: CpuWeight,
     /// The owner's weight.
     pub weight: f64,
     /// The owner's bounds.
     pub bounds: Bounds,
-    /// Seconds after its start by which it should be done.
+    /// Seconds after its start by which it should be complete.
     pub deadline_s: Option<f64>,
     /// Working set.
     pub memory: Bytes,
-    /// Seconds at the start without CPU and without a print: loading.
+    /// Seconds at the start without CPU and without output: loading.
     pub startup_s: f64,
     /// Regular waits.
     pub waits: Option<Waits>,
-    /// What it does on a GPU.
+    /// Its load on a GPU.
     pub gpu: Option<GpuLoad>,
-    /// Progress units (epochs, steps) in the whole work; a line is printed at the end of each.
+    /// Number of progress units (epochs, steps) in the whole work; a line is printed at the end of each.
     pub units: usize,
     /// Standard deviation of one unit's work, as a part of the mean.
     pub unit_spread: f64,
@@ -106,15 +106,15 @@ pub struct JobPlan {
     pub curve: LearningCurve,
     /// The curve that the log shows, where it is not the true one.
     pub shown: Option<LearningCurve>,
-    /// The curve that an earlier run of the same training showed to its end, while the governor looked on.
+    /// The curve of an earlier run of the same training that the governor observed to its end.
     pub before: Option<LearningCurve>,
-    /// What the log tells.
+    /// Contents of its log.
     pub reports: Reports,
 }
 
 impl JobPlan {
-    /// The deadline, where the governor may know it: seconds after the start.
-    pub fn told_deadline_s(&self) -> Option<f64> {
+    /// The deadline in seconds after the start, if the governor knows it.
+    pub fn known_deadline_s(&self) -> Option<f64> {
         self.deadline_s.filter(|_| self.reports.deadline)
     }
 }
@@ -122,20 +122,20 @@ impl JobPlan {
 /// A job with its noise drawn.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What it is.
+    /// Its plan.
     pub plan: JobPlan,
     /// Core-seconds done at the end of each unit; the last is the whole work.
     pub marks: Vec<f64>,
     /// The value printed at the end of each unit.
     pub printed: Vec<f64>,
-    /// The same of the earlier run, if there was one.
+    /// The values that the earlier run printed, if there was one.
     pub printed_before: Option<Vec<f64>>,
     /// Core-seconds to [`QUALITY`] of the true final improvement.
     pub quality_work: f64,
 }
 
 impl Job {
-    /// Draws the noise.
+    /// Draws the noise of a job.
     pub fn draw(plan: JobPlan, draws: &mut Stream) -> Job {
         let marks = unit_ends(&plan, draws);
         let shown = plan.shown.as_ref().unwrap_or(&plan.curve);
@@ -146,7 +146,7 @@ impl Job {
         Job { plan, marks, printed, printed_before, quality_work }
     }
 
-    /// Core-seconds of all that it does.
+    /// Core-seconds of the start and the training.
     pub fn whole_work(&self) -> f64 {
         self.plan.startup_work + self.plan.work
     }
@@ -158,7 +158,7 @@ impl Job {
     }
 }
 
-/// Cumulative work at the end of each unit, after that of the start: spread around the mean, adding up to the whole.
+/// Cumulative work at the end of each unit, after the start: spread around the mean, adding up to the whole.
 fn unit_ends(plan: &JobPlan, draws: &mut Stream) -> Vec<f64> {
     let parts: Vec<f64> = (0..plan.units).map(|_| (1.0 + plan.unit_spread * draws.normal()).max(0.1)).collect();
     let scale = plan.work / parts.iter().sum::<f64>();

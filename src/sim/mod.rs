@@ -1,8 +1,8 @@
-//! The simulator: training jobs on virtual time, decided by the product's own policy code.
+//! The simulator: training jobs in virtual time, under the product's own policy code.
 //!
-//! Code map: `scenario` draws [`job`]s with [`curve`]s from a seed → `node` runs them under a [`variant`] → `compare` sums up
-//! over seeds → `report` shows it. [`policy::Governor::tick`](crate::policy::Governor::tick) and [`diff`](crate::policy::diff) are
-//! the daemon's; nothing here decides in their place. Imports: model, policy, progress.
+//! Code map: `scenario` draws [`job`]s with [`curve`]s from a seed → `node` runs them under a [`variant`] → `compare` averages over seeds →
+//! `report` shows the results. [`policy::Governor::tick`](crate::policy::Governor::tick) and [`diff`](crate::policy::diff) are the daemon's
+//! own code; the simulator makes no decisions of its own. Imports: model, policy, progress.
 
 mod args;
 pub mod cluster;

@@ -1,23 +1,23 @@
-//! What came out of one simulated schedule.
+//! Result of one simulated schedule.
 //!
 //! Imports: model (recorded ticks).
 
 use crate::model::RecordedTick;
 
-/// One job's fate.
+/// Result of one job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobOutcome {
     /// Its name.
     pub name: String,
-    /// When it started, in seconds of the schedule.
+    /// Start time, in seconds of the schedule.
     pub start_s: f64,
-    /// When it ended, in seconds of the schedule.
+    /// End time, in seconds of the schedule.
     pub end_s: f64,
     /// Seconds from its start to 95 % of the true final improvement.
     pub quality_s: f64,
     /// Core-seconds that it occupied.
     pub cpu_s: f64,
-    /// GPU-seconds that it had.
+    /// GPU-seconds used.
     pub gpu_s: f64,
 }
 
@@ -33,13 +33,13 @@ impl JobOutcome {
 pub struct Outcome {
     /// In the order of the schedule.
     pub jobs: Vec<JobOutcome>,
-    /// Discrete events that were handled.
+    /// Number of discrete events.
     pub events: u64,
-    /// Governor ticks among them.
+    /// Number of governor ticks.
     pub ticks: u64,
-    /// What a report draws, if it was asked for.
+    /// Data for a report's charts, if requested.
     pub history: Option<History>,
-    /// Each tick's observation and plan, if asked for.
+    /// Each tick's observation and plan, if requested.
     pub recording: Vec<RecordedTick>,
 }
 
@@ -52,10 +52,10 @@ impl Outcome {
     }
 }
 
-/// What happened when, for pictures.
+/// Shares and evaluations over time, for charts.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// From this second on, each job's cores; until the next entry.
+    /// Each job's cores from the given second on, until the next entry.
     pub shares: Vec<(f64, Vec<f64>)>,
     /// Printed evaluations: second, job, value.
     pub prints: Vec<(f64, usize, f64)>,

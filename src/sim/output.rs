@@ -1,4 +1,4 @@
-//! Writing a result file whole or not at all.
+//! Writes a result file atomically.
 //!
 //! Imports: nothing.
 
@@ -6,10 +6,10 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Writes `bytes` to a temporary file beside `path` and renames it there: a reader sees the old file or the new one.
+/// Writes `bytes` to a temporary file beside `path` and renames it: a reader sees the old file or the new one.
 ///
 /// # Errors
-/// Names the path and what failed; the temporary file is removed again.
+/// Names the path and the failure; the temporary file is removed.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let temporary = beside(path);
     let written = File::create(&temporary)
@@ -17,7 +17,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), String> {
         .and_then(|()| fs::rename(&temporary, path));
     written.map_err(|error| {
         let _ = fs::remove_file(&temporary);
-        format!("{}: cannot write: {error}; choose a path in a folder that exists and can be written", path.display())
+        format!("{}: cannot write: {error}; choose a path in an existing, writable folder", path.display())
     })
 }
 
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_and_nothing_is_left_beside_it() {
+    fn a_file_is_replaced_without_leaving_a_temporary_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.csv");
         write_whole(&path, b"old").unwrap();
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_names_the_path_and_leaves_nothing() {
+    fn a_failure_names_the_path_and_leaves_no_temporary_file() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("taken")).unwrap();
         let error = write_whole(&folder.path().join("taken"), b"x").unwrap_err();

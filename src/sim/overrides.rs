@@ -1,18 +1,18 @@
-//! `--set key=value`: any policy setting by its path, and the simulated node's shape.
+//! `--set key=value`: sets any policy setting by its path, or the simulated node's shape.
 //!
-//! The settings' own serde form is the list of keys, so that a new setting can be set without a change here. Imports: model.
+//! The keys are those of the settings' serde form, so a new setting needs no change here. Imports: model.
 
 use super::scenario::NodeShape;
 use crate::model::{Bytes, Objective, PolicySettings};
 use serde_json::Value;
 
-/// Keys whose numbers are durations and want a unit.
+/// Keys with durations, which need a unit.
 const DURATIONS: [&str; 3] = ["interval", "max_interval", "holdback_block"];
 
 /// Applies one `key=value` to the settings or the node.
 ///
 /// # Errors
-/// Names the keys there are, or what the value should look like.
+/// Lists the known keys, or describes the expected value.
 pub fn apply(assignment: &str, settings: &mut PolicySettings, node: &mut NodeShape) -> Result<(), String> {
     let (key, text) = assignment
         .split_once('=')
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_key_or_value_says_what_is_expected() {
+    fn an_error_about_a_wrong_key_or_value_says_what_is_expected() {
         assert!(set("flow=1").unwrap_err().contains("flowcon.growth_threshold"));
         assert!(set("interval=30").unwrap_err().contains("such as 20s"));
         assert!(set("enforcement=hard").unwrap_err().contains("quota"));

@@ -1,38 +1,37 @@
-//! Seeded draws. Every random number of the simulator comes from a [`Stream`], so that one seed gives one schedule.
+//! Seeded random numbers. All randomness of the simulator comes from a [`Stream`], so that one seed gives one schedule.
 //!
 //! Imports: nothing of this crate.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// A stream of random numbers that depends on its seed and its name only.
+/// A stream of random numbers that depends only on its seed and its number.
 pub struct Stream(ChaCha8Rng);
 
 impl Stream {
-    /// The stream of `seed` numbered `number`; streams of one seed are independent of each other, so that drawing more
-    /// from one does not move another.
+    /// Returns stream `number` of `seed`. Streams of one seed are independent of each other: drawing more from one does not change another.
     pub fn new(seed: u64, number: u64) -> Self {
         let mut generator = ChaCha8Rng::seed_from_u64(seed);
         generator.set_stream(number);
         Stream(generator)
     }
 
-    /// Uniform in `low ..= high`.
+    /// Draws uniformly from `low ..= high`.
     pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.0.random::<f64>()
     }
 
-    /// Log-uniform in `low ..= high`, both positive.
+    /// Draws log-uniformly from `low ..= high`, both positive.
     pub fn log_uniform(&mut self, low: f64, high: f64) -> f64 {
         self.uniform(low.ln(), high.ln()).exp()
     }
 
-    /// Uniform among the whole numbers `0 .. below`.
+    /// Draws uniformly from the integers `0 .. below`.
     pub fn below(&mut self, below: usize) -> usize {
         self.0.random_range(0..below)
     }
 
-    /// Normal with mean 0 and standard deviation 1 (Box–Muller).
+    /// Draws from the normal distribution with mean 0 and standard deviation 1 (Box–Muller).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.0.random::<f64>()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.0.random::<f64>()).cos()

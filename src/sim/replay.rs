@@ -1,7 +1,7 @@
-//! Makes recorded decisions again and compares them bit for bit: what the daemon decided, the same code decides here.
+//! Repeats recorded decisions and compares them bit for bit: given the same observations, this code must make the same plans as the daemon.
 //!
-//! The format is [`RecordingLine`]. Plans are compared as they are written down, so that equal means equal to the last digit, and
-//! NaN equals NaN. Imports: model, policy.
+//! The format is [`RecordingLine`]. Plans are compared in their serialized form, so that equality is exact and NaN equals NaN. Imports:
+//! model, policy.
 
 use crate::model::{PolicySettings, RECORDING_VERSION, RecordedTick, RecordingHeader, RecordingLine};
 use crate::policy::Governor;
@@ -9,34 +9,34 @@ use serde::Serialize;
 use serde_json::Value;
 use std::io::BufRead;
 
-/// What a replay found.
+/// Result of a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
-    /// Ticks that were decided again.
+    /// Number of repeated ticks.
     pub ticks: u64,
-    /// The first tick that came out otherwise.
+    /// The first tick with a different plan.
     pub difference: Option<Difference>,
 }
 
-/// A decision that came out otherwise.
+/// A difference between two plans.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// Line of the recording.
     pub line: usize,
-    /// The tick's instant in seconds.
+    /// Time of the tick in seconds.
     pub at_s: f64,
-    /// Where in the plan: `containers[2].share`.
+    /// Path in the plan: `containers[2].share`.
     pub place: String,
-    /// What was recorded there.
+    /// The recorded value.
     pub recorded: String,
-    /// What was decided here.
+    /// The value decided now.
     pub decided: String,
 }
 
 /// Replays a recording; `path` names it in errors.
 ///
 /// # Errors
-/// File, line and column of what cannot be read, and what is expected there.
+/// Names file, line and column of invalid input, and what is expected there.
 pub fn replay(path: &str, recording: impl BufRead) -> Result<Replay, String> {
     let mut lines = recording.lines().enumerate().map(|(number, line)| {
         let number = number + 1;
@@ -55,12 +55,12 @@ pub fn replay(path: &str, recording: impl BufRead) -> Result<Replay, String> {
         }
         match parse(path, number, &line)? {
             RecordingLine::Header(_) => {
-                return Err(format!("{path}:{number}:1: a second header; expected a tick or settings"));
+                return Err(format!("{path}:{number}:1: second header; expected a tick or settings"));
             }
             RecordingLine::Settings(settings) => governor.reconfigure(settings),
             RecordingLine::Tick(tick) => {
                 ticks += 1;
-                let difference = decide_again(&mut governor, &tick, number)?;
+                let difference = repeat_tick(&mut governor, &tick, number)?;
                 if difference.is_some() {
                     return Ok(Replay { ticks, difference });
                 }
@@ -81,7 +81,7 @@ fn parse(path: &str, number: usize, line: &str) -> Result<RecordingLine<Governor
     })
 }
 
-/// `None`: not a header.
+/// Returns the governor of a header; `None` if the line is not a header.
 fn begin(line: RecordingLine<Governor>) -> Option<Result<Governor, String>> {
     let RecordingLine::Header(header) = line else { return None };
     if header.version != RECORDING_VERSION {
@@ -94,7 +94,7 @@ fn begin(line: RecordingLine<Governor>) -> Option<Result<Governor, String>> {
     Some(Ok(header.governor.unwrap_or_else(|| Governor::new(header.settings))))
 }
 
-fn decide_again(governor: &mut Governor, tick: &RecordedTick, line: usize) -> Result<Option<Difference>, String> {
+fn repeat_tick(governor: &mut Governor, tick: &RecordedTick, line: usize) -> Result<Option<Difference>, String> {
     let plan = governor.tick(&tick.observation);
     let written =
         |plan| serde_json::to_value(plan).map_err(|error| format!("line {line}: cannot compare plans: {error}"));
@@ -121,10 +121,10 @@ fn first_difference(place: &str, recorded: &Value, decided: &Value) -> Option<(S
     }
 }
 
-/// Writes a recording of ticks that began with a governor that had seen nothing.
+/// Writes a recording of ticks, starting with a governor without any observations.
 ///
 /// # Errors
-/// When a tick has no JSON form.
+/// If a tick cannot be written as JSON.
 pub fn write(settings: &PolicySettings, ticks: Vec<RecordedTick>) -> Result<String, String> {
     let header = RecordingHeader::<Governor> { version: RECORDING_VERSION, settings: *settings, governor: None };
     let mut text = line(&RecordingLine::Header(header))?;
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_simulated_recording_is_decided_the_same_again() {
+    fn replaying_a_simulated_recording_finds_no_difference() {
         for policy in [PolicyName::Flowcon, PolicyName::Balanced, PolicyName::Fair] {
             let ticks = ticks(policy);
             let count = ticks.len() as u64;
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_may_begin_in_the_midst_of_a_governors_life() {
+    fn a_recording_may_start_with_the_state_of_a_running_governor() {
         let settings = settings(PolicyName::Flowcon);
         let mut ticks = ticks(PolicyName::Flowcon);
         let later = ticks.split_off(ticks.len() / 2);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn one_digit_of_difference_is_found_and_named() {
+    fn a_difference_in_one_digit_is_found_and_located() {
         let settings = settings(PolicyName::Flowcon);
         let mut ticks = ticks(PolicyName::Flowcon);
         let share = &mut ticks[7].plan.containers[1].share;
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn other_settings_in_the_midst_are_followed() {
+    fn changed_settings_within_a_recording_are_applied() {
         let (from, to) = (settings(PolicyName::Flowcon), settings(PolicyName::Fair));
         let mut governor = Governor::new(from);
         let mut text = write(&from, Vec::new()).unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_recording_is_refused_with_its_place() {
+    fn invalid_recordings_are_rejected_with_line_and_column() {
         assert!(replayed("").unwrap_err().starts_with("r.jsonl:1:1: expected a recording's header"));
         assert!(replayed("{\"tick\"").unwrap_err().starts_with("r.jsonl:1:7: "));
         let good = write(&settings(PolicyName::Fair), Vec::new()).unwrap();

@@ -1,19 +1,18 @@
-//! Who gets how much of a divisible resource: weighted max-min fairness with caps, as the kernel's scheduler shares CPU.
+//! Division of a resource: weighted max-min fairness with caps, as the kernel's scheduler shares CPU.
 //!
-//! Problem: `n` claims with weights w and caps l on a capacity C. Water-filling raises one level x until the shares
-//! min(l, w·x) add up to C or every claim is at its cap: what one claim cannot use flows on to the others.
-//! Imports: nothing.
+//! Given `n` claims with weights w and caps l on a capacity C, water-filling raises one level x until the shares min(l, w·x) add up to C or
+//! every claim is at its cap: what one claim cannot use flows to the others. Imports: nothing.
 
 /// One claim on the capacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Claim {
     /// Relative weight, positive.
     pub weight: f64,
-    /// The most that it can use, in the capacity's unit.
+    /// Upper limit of its share, in the capacity's unit.
     pub cap: f64,
 }
 
-/// Shares `capacity` out by weight; `shares` gets one entry for each claim.
+/// Divides `capacity` by weight; `shares` gets one entry per claim.
 pub fn water_fill(capacity: f64, claims: &[Claim], shares: &mut Vec<f64>) {
     shares.clear();
     shares.resize(claims.len(), -1.0);
@@ -43,7 +42,7 @@ pub fn water_fill(capacity: f64, claims: &[Claim], shares: &mut Vec<f64>) {
     }
 }
 
-/// Shares `capacity` out in the order given: each claim takes what it can use before the next one gets any.
+/// Divides `capacity` in the given order: each claim gets all that it can use before the next one gets any.
 pub fn in_order(capacity: f64, claims: &[Claim], order: &[usize], shares: &mut Vec<f64>) {
     shares.clear();
     shares.resize(claims.len(), 0.0);
@@ -72,12 +71,12 @@ mod tests {
     }
 
     #[test]
-    fn what_one_cannot_use_flows_to_the_others() {
+    fn unusable_capacity_flows_to_the_others() {
         assert_eq!(filled(4.0, &[(300.0, 1.0), (100.0, 4.0), (100.0, 4.0)]), [1.0, 1.5, 1.5]);
     }
 
     #[test]
-    fn nobody_gets_more_than_the_cap_when_there_is_plenty() {
+    fn no_claim_gets_more_than_its_cap() {
         assert_eq!(filled(8.0, &[(1.0, 1.0), (1.0, 2.0)]), [1.0, 2.0]);
     }
 
@@ -96,7 +95,7 @@ mod tests {
         }
 
         #[test]
-        fn the_water_stands_at_one_level(
+        fn all_claims_below_their_caps_have_the_same_level(
             capacity in 0.1f64..64.0,
             claims in prop::collection::vec((1.0f64..10_000.0, 0.01f64..64.0), 1..20),
         ) {

@@ -1,8 +1,8 @@
-//! Reading CSV files with a header line so that every complaint names file, line and column.
+//! Reads CSV files with a header line. Every error names file, line and column.
 //!
-//! Fields may be quoted; a quoted field may not contain a line break. Imports: nothing.
+//! Fields may be quoted; a quoted field must not contain a line break. Imports: nothing.
 
-/// Larger whole numbers are mistakes; below it, products with a number of GPUs do not overflow.
+/// Largest accepted integer; small enough that products with a number of GPUs do not overflow.
 pub const MOST: u64 = 1_000_000_000_000;
 
 /// A parsed CSV file. Line numbers count from 1, the header is line 1.
@@ -19,7 +19,7 @@ struct Field {
     column: usize,
 }
 
-/// One row, asked by column number.
+/// One row, accessed by column number.
 pub struct Row<'t, 'a> {
     table: &'t TableFile<'a>,
     line: usize,
@@ -55,10 +55,10 @@ impl<'a> TableFile<'a> {
         Ok(TableFile { path, header, rows })
     }
 
-    /// The number of the first column that has one of these names.
+    /// Returns the number of the first column that has one of these names.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     pub fn column(&self, names: &[&str]) -> Result<usize, String> {
         names.iter().find_map(|name| self.header.iter().position(|h| h == name)).ok_or_else(|| {
             let expected = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
@@ -73,24 +73,24 @@ impl<'a> TableFile<'a> {
 }
 
 impl Row<'_, '_> {
-    /// The field's text.
+    /// Returns the field's text.
     pub fn text(&self, column: usize) -> &str {
         &self.fields[column].text
     }
 
-    /// The field as a number.
+    /// Parses the field as a number.
     ///
     /// # Errors
-    /// When it is none, or not finite.
+    /// If it is not a finite number.
     pub fn number(&self, column: usize) -> Result<f64, String> {
         let number: Option<f64> = self.text(column).trim().parse().ok().filter(|number: &f64| number.is_finite());
         number.ok_or_else(|| self.error(column, "expected a number"))
     }
 
-    /// The field as a whole number of at least `least` and at most [`MOST`]; `6.000` is one.
+    /// Parses the field as an integer of at least `least` and at most [`MOST`]; `6.000` is accepted.
     ///
     /// # Errors
-    /// When it is none, too small or too large.
+    /// If it is not an integer, too small or too large.
     pub fn whole(&self, column: usize, least: u64) -> Result<u64, String> {
         let text = self.text(column).trim();
         let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
@@ -99,7 +99,7 @@ impl Row<'_, '_> {
         number.ok_or_else(|| self.error(column, &format!("expected a whole number from {least} to {MOST}")))
     }
 
-    /// A complaint about a field: file, line, column, the field, what was expected.
+    /// Returns an error about a field: file, line, column, the field, and what was expected.
     pub fn error(&self, column: usize, expected: &str) -> String {
         let field = &self.fields[column];
         let (path, line, name) = (self.table.path, self.line, &self.table.header[column]);
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_read_by_name_and_quotes_are_understood() {
+    fn fields_are_read_by_name_and_quotes_are_parsed() {
         let table = TableFile::parse("t.csv", "id,name\n7,\"a, \"\"b\"\"\"\n").unwrap();
         let (id, name) = (table.column(&["job_id", "id"]).unwrap(), table.column(&["name"]).unwrap());
         let rows: Vec<_> = table.rows().map(|row| (row.number(id).unwrap(), row.text(name).to_owned())).collect();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn complaints_name_line_column_and_what_is_expected() {
+    fn errors_name_line_column_and_what_is_expected() {
         let table = TableFile::parse("t.csv", "id,gpus\n1,2\n2,two\n").unwrap();
         let gpus = table.column(&["gpus"]).unwrap();
         let error = table.rows().nth(1).unwrap().whole(gpus, 1).unwrap_err();

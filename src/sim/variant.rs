@@ -1,4 +1,4 @@
-//! The policies that can be compared, by name: the product's own, and reference rules.
+//! The policies that can be compared, by name: the product's policies and reference rules.
 //!
 //! Imports: model.
 
@@ -9,18 +9,18 @@ use crate::model::{Objective, PolicyName, PolicySettings};
 pub struct Variant {
     /// Its name in tables.
     pub name: String,
-    /// What decides.
+    /// What decides its limits.
     pub decider: Decider,
-    /// Jobs that share a GPU are frozen in turn, as with `gpu.control = "duty-cycle"`.
+    /// Whether jobs that share a GPU are frozen in turn, as with `gpu.control = "duty-cycle"`.
     pub duty_cycle: bool,
 }
 
-/// What decides about the CPU.
+/// What divides the CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decider {
-    /// A reference rule with perfect knowledge of whatever it asks for.
+    /// A reference rule with perfect knowledge.
     Rule(Rule),
-    /// The product's governor, which knows only what the logs and counters say.
+    /// The product's governor, which knows only logs and counters.
     Governor(PolicySettings),
 }
 
@@ -37,12 +37,12 @@ pub enum Rule {
     Srpt,
     /// Earliest deadline first; jobs without a deadline come last.
     Edf,
-    /// Best credit per CPU-second over any milestone [λ = credit for completion], with perfect knowledge and a floor of 3 % for
-    /// everyone: what the default policy could do if its estimates were exact.
+    /// Best credit per CPU-second over any milestone [λ = credit for completion], with perfect knowledge and a floor of 3 % for every job:
+    /// the default policy with exact estimates.
     Oracle(f64),
 }
 
-/// Names of all variants with what they are.
+/// All variants: name and description.
 pub const VARIANTS: [(&str, &str); 12] = [
     ("fair", "plain sharing"),
     ("fifo", "first come, first served"),
@@ -59,10 +59,10 @@ pub const VARIANTS: [(&str, &str); 12] = [
 ];
 
 impl Variant {
-    /// The variant of that name; product policies start from `settings`.
+    /// Returns the variant of that name; product policies start from `settings`.
     ///
     /// # Errors
-    /// Lists the names.
+    /// Lists the known names.
     pub fn named(name: &str, settings: &PolicySettings) -> Result<Variant, String> {
         let governed = |policy, objective| Decider::Governor(PolicySettings { policy, objective, ..*settings });
         let decider = match name {

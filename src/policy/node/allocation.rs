@@ -1,29 +1,29 @@
-//! From limits to shares of a contention domain and integer weights.
+//! From limits to shares of a contention domain, and to integer weights.
 //!
 //! ## Problem
 //!
-//! A policy says in what proportion the governed containers shall share the CPU. The kernel takes an integer weight for each
-//! cgroup, and divides among *all* siblings that are hungry, governed or not. Owners set bounds. Some containers must be left alone.
+//! A policy decides in what proportion the governed containers share the CPU. The kernel takes an integer weight for each cgroup, and
+//! divides among *all* siblings that want CPU, governed or not. Owners set bounds. Some containers must be left alone.
 //!
 //! ## Units
 //!
-//! - *claim*: limit L times the owner's weight and the container's original one; only proportions matter.
-//! - *share*: part of the domain's CPU that the container gets when every governed container there wants more than that. Bounds, and what is
-//!   shown to people, are parts of the node: share × the domain's part of the node.
+//! - *claim*: limit L times the owner's weight and the container's original weight; only proportions matter.
+//! - *share*: part of the domain's CPU that the container gets when every governed container there wants more than its share. Bounds and
+//!   displayed shares are parts of the node: share × the domain's part of the node.
 //! - *weight*: `cpu.weight`; weight = share × scale, scale = sum of the weights of all governed containers of the domain that run.
 //!
 //! ## Approach
 //!
-//! The free containers of a domain divide the sum of their original weights; a held container keeps the weight that stands and counts
-//! in the scale. The budget is poured over the claims; a container that reaches a bound stays there and the rest flows to the
+//! The free containers of a domain divide the sum of their original weights; a held container keeps its current weight, which counts in the
+//! scale. The budget is distributed in proportion to the claims; a container that reaches a bound stays there and the rest flows to the
 //! others (water-filling). Integers by largest remainder.
 //!
 //! ## Properties
 //!
-//! - Σ weights of a domain is what it was unless owners' upper bounds leave something over: ungoverned neighbours neither gain nor lose.
+//! - Σ weights of a domain is kept, unless owners' upper bounds leave something over: ungoverned neighbours neither gain nor lose.
 //! - Every weight is in 1 ..= 10,000, and shares lie within the owner's bounds to the precision of one weight unit.
-//! - Lower bounds that add up to more than there is are scaled down together; a lower bound above the upper one wins.
-//! - What is not a number claims like everybody else.
+//! - Lower bounds that exceed the domain together are scaled down together; a lower bound above the upper one wins.
+//! - An invalid limit counts as 1.
 
 use super::domain::Domain;
 use super::importance;
@@ -31,23 +31,23 @@ use crate::model::{Bounds, ContainerObservation, CpuWeight, NodeObservation, Run
 
 const GREATEST_WEIGHT: f64 = 10_000.0;
 
-/// What fixed shares may take of a control period together.
+/// Maximum total of the fixed shares in a control period.
 const FIXED_AT_MOST: f64 = 0.95;
 
-/// What one container gets.
+/// The allocation of one container.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Allocation {
     /// Part of the node.
     pub(super) share: f64,
-    /// Part of the node that the claims alone would have given.
+    /// Part of the node by the claims alone, without bounds.
     pub(super) wanted: f64,
-    /// The weight to set; the standing one for a container that is held or frozen.
+    /// The weight to set; the current one for a container that is held or frozen.
     pub(super) weight: CpuWeight,
     /// `io.weight` in the same proportion.
     pub(super) io_weight: u16,
 }
 
-/// How a container takes part.
+/// How a container takes part in the division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Free,
@@ -63,10 +63,10 @@ struct Claim {
     most: f64,
 }
 
-/// A rule of division inside one domain.
+/// A rule for the division within one domain.
 type Division<'a> = &'a dyn Fn(&Domain, &[&ContainerObservation]) -> Vec<Allocation>;
 
-/// Divides each domain by itself; the answer is in the order of the node's containers.
+/// Divides each domain separately; the result is in the order of the node's containers.
 fn divide(node: &NodeObservation, domains: &[Domain], division: Division<'_>) -> Vec<Allocation> {
     let nothing = Allocation { share: 0.0, wanted: 0.0, weight: CpuWeight::DEFAULT, io_weight: 100 };
     let mut all = vec![nothing; node.containers.len()];
@@ -80,7 +80,7 @@ fn divide(node: &NodeObservation, domains: &[Domain], division: Division<'_>) ->
     all
 }
 
-/// Divides the node. `limits` are the policy's L, in the order of the containers.
+/// Divides the node. `limits` are the policy's L, in the order of the node's containers.
 pub(super) fn allocate(node: &NodeObservation, domains: &[Domain], limits: &[f64]) -> Vec<Allocation> {
     divide(node, domains, &|domain, containers| {
         let limits: Vec<f64> = domain.members.iter().map(|&index| limits[index]).collect();
@@ -88,17 +88,17 @@ pub(super) fn allocate(node: &NodeObservation, domains: &[Domain], limits: &[f64
     })
 }
 
-/// What each container gets from its original weight, when nothing is planned.
+/// The allocation by the original weights, when nothing is planned.
 pub(super) fn untouched(node: &NodeObservation, domains: &[Domain]) -> Vec<Allocation> {
     divide(node, domains, &|_, containers| untouched_inside(containers))
 }
 
-/// What each container gets in a control period: as [`untouched`], but a fixed share is what its owner or an operator said.
+/// The allocation in a control period: like [`untouched`], but fixed shares are kept.
 pub(super) fn plain(node: &NodeObservation, domains: &[Domain]) -> Vec<Allocation> {
     divide(node, domains, &|domain, containers| plain_inside(containers, domain.part))
 }
 
-/// `part` of the node is what the containers divide; bounds are parts of the node.
+/// `part` is the part of the node that the containers divide; bounds are parts of the node.
 fn allocate_inside(containers: &[&ContainerObservation], limits: &[f64], part: f64) -> Vec<Allocation> {
     let parts: Vec<Part> = containers.iter().map(|container| part_of(container)).collect();
     let scale = scale(containers.iter().copied());
@@ -121,8 +121,8 @@ fn allocate_inside(containers: &[&ContainerObservation], limits: &[f64], part: f
         .iter()
         .zip(&parts)
         .map(|(container, part)| {
-            let standing = standing_weight(container);
-            let io_standing = container.limits.io_weight.unwrap_or(100);
+            let current = current_weight(container);
+            let io_current = container.limits.io_weight.unwrap_or(100);
             match part {
                 Part::Free => {
                     let ((share, wanted), weight) = given.next().expect("one claim for each free container");
@@ -130,10 +130,10 @@ fn allocate_inside(containers: &[&ContainerObservation], limits: &[f64], part: f
                     Allocation { share, wanted, weight, io_weight }
                 }
                 Part::Held => {
-                    let share = f64::from(standing.number()) / scale;
-                    Allocation { share, wanted: share, weight: standing, io_weight: io_standing }
+                    let share = f64::from(current.number()) / scale;
+                    Allocation { share, wanted: share, weight: current, io_weight: io_current }
                 }
-                Part::Frozen => Allocation { share: 0.0, wanted: 0.0, weight: standing, io_weight: io_standing },
+                Part::Frozen => Allocation { share: 0.0, wanted: 0.0, weight: current, io_weight: io_current },
             }
         })
         .collect()
@@ -142,7 +142,7 @@ fn allocate_inside(containers: &[&ContainerObservation], limits: &[f64], part: f
 fn untouched_inside(containers: &[&ContainerObservation]) -> Vec<Allocation> {
     let weight = |c: &ContainerObservation| match part_of(c) {
         Part::Free => c.original.cpu_weight.unwrap_or(CpuWeight::DEFAULT),
-        Part::Held | Part::Frozen => standing_weight(c),
+        Part::Held | Part::Frozen => current_weight(c),
     };
     let runs = |c: &ContainerObservation| c.state == RunState::Running;
     let scale: f64 = containers.iter().filter(|c| runs(c)).map(|c| f64::from(weight(c).number())).sum();
@@ -155,7 +155,7 @@ fn untouched_inside(containers: &[&ContainerObservation]) -> Vec<Allocation> {
         .collect()
 }
 
-/// Fixed shares that leave nothing to the others are scaled down together, so that there is something to measure.
+/// Fixed shares that leave nothing to the others are scaled down together, so that the others can be measured.
 fn plain_inside(containers: &[&ContainerObservation], part: f64) -> Vec<Allocation> {
     let mut given = untouched_inside(containers);
     let fixed_share = |container: &&ContainerObservation| {
@@ -189,18 +189,18 @@ fn plain_inside(containers: &[&ContainerObservation], part: f64) -> Vec<Allocati
     given
 }
 
-/// The sum of the weights of a domain's containers that run: the original one of each free container, and what stands for each held one.
+/// The sum of the weights of a domain's running containers: the original ones of the free containers, the current ones of the held ones.
 pub(super) fn scale<'a>(containers: impl Iterator<Item = &'a ContainerObservation>) -> f64 {
     containers
         .map(|container| match part_of(container) {
             Part::Free => original_weight(container),
-            Part::Held => f64::from(standing_weight(container).number()),
+            Part::Held => f64::from(current_weight(container).number()),
             Part::Frozen => 0.0,
         })
         .sum()
 }
 
-/// The sum of the weights that the free ones among them divide.
+/// The sum of the original weights of the free containers.
 pub(super) fn free_weight<'a>(containers: impl Iterator<Item = &'a ContainerObservation>) -> f64 {
     containers.filter(|container| part_of(container) == Part::Free).map(original_weight).sum()
 }
@@ -217,7 +217,7 @@ fn part_of(container: &ContainerObservation) -> Part {
     }
 }
 
-fn standing_weight(container: &ContainerObservation) -> CpuWeight {
+fn current_weight(container: &ContainerObservation) -> CpuWeight {
     container.limits.cpu_weight.unwrap_or(CpuWeight::DEFAULT)
 }
 
@@ -230,14 +230,14 @@ fn claim(container: &ContainerObservation, limit: f64, scale: f64, part: f64) ->
     Claim { amount: limit * importance(container), least, most: most.max(least) }
 }
 
-/// Shares in proportion to the claims, without bounds.
+/// Shares in proportion to the claims, ignoring bounds.
 fn proportional(claims: &[Claim], budget: f64) -> Vec<f64> {
     let total: f64 = claims.iter().map(|claim| claim.amount).sum();
     claims.iter().map(|claim| budget * claim.amount / total).collect()
 }
 
-/// Shares in proportion to the claims, each within its bounds, adding up to the budget as far as the bounds allow. `wanted` are the shares
-/// without bounds; where they keep them there is nothing to do.
+/// Shares in proportion to the claims, each within its bounds, adding up to the budget if the bounds allow. `wanted` are the shares without
+/// bounds; if they are within the bounds, they are returned.
 ///
 /// The level λ with Σ clamp(λ·claim, least, most) = budget is found by bisection: the sum grows with λ.
 fn pour(claims: &[Claim], wanted: &[f64], budget: f64) -> Vec<f64> {
@@ -271,7 +271,7 @@ fn whole_weights(shares: &[f64], scale: f64) -> Vec<CpuWeight> {
         exact.iter().map(|weight| (weight + 1e-9).floor().clamp(1.0, GREATEST_WEIGHT)).collect();
     let left = exact.iter().sum::<f64>().round() - weights.iter().sum::<f64>();
     let mut order: Vec<usize> = (0..exact.len()).filter(|i| weights[*i] < GREATEST_WEIGHT).collect();
-    // Equal remainders differ by what the bisection left over; in millionths they are equal, and the order of ids decides.
+    // Equal remainders differ by the error of the bisection; rounded to millionths they are equal, and the order of ids decides.
     let remainder = |index: usize| ((exact[index] - weights[index]) * 1e6).round();
     order.sort_by(|a, b| remainder(*b).total_cmp(&remainder(*a)).then(a.cmp(b)));
     for index in order.into_iter().take(left.max(0.0) as usize) {

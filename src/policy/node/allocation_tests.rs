@@ -1,4 +1,4 @@
-//! Shares and weights: what stays, what flows, and what integers make of it.
+//! Tests of shares and weights: bounds, the flow of unused shares, and rounding to integers.
 
 use super::*;
 use crate::model::Hold;
@@ -15,17 +15,17 @@ fn weights(containers: &[ContainerObservation], limits: &[f64]) -> Vec<u32> {
 }
 
 #[test]
-fn the_sum_of_original_weights_is_kept_and_their_proportion_is_plain_sharing() {
+fn the_sum_of_original_weights_is_kept_and_equal_limits_give_the_original_weights() {
     let mut jobs = ["a", "b", "c"].map(container);
     jobs.iter_mut().for_each(|job| job.original.cpu_weight = Some(CpuWeight::clamped(400.0)));
-    assert_eq!(weights(&jobs, &[1.0, 1.0, 1.0]), [400, 400, 400], "against their neighbours nothing changes");
+    assert_eq!(weights(&jobs, &[1.0, 1.0, 1.0]), [400, 400, 400], "ungoverned neighbours are not affected");
     assert_eq!(weights(&jobs, &[3.0, 2.0, 1.0]), [600, 400, 200]);
     jobs[0].original.cpu_weight = Some(CpuWeight::DEFAULT);
-    assert_eq!(weights(&jobs, &[1.0, 1.0, 1.0]), [100, 400, 400], "free competition is what the owners set up");
+    assert_eq!(weights(&jobs, &[1.0, 1.0, 1.0]), [100, 400, 400], "free competition follows the original weights");
 }
 
 #[test]
-fn io_weights_keep_their_own_sum() {
+fn io_weights_keep_their_sum() {
     let mut jobs = ["a", "b"].map(container);
     jobs.iter_mut().for_each(|job| job.original.io_weight = Some(500));
     let io: Vec<u16> = allocated(&jobs, &[3.0, 1.0]).iter().map(|a| a.io_weight).collect();
@@ -44,7 +44,7 @@ fn each_parent_keeps_its_sum() {
 }
 
 #[test]
-fn a_bound_is_a_part_of_the_node_also_where_a_domain_is_less_of_it() {
+fn bounds_are_parts_of_the_node_even_if_the_domain_is_smaller() {
     let mut jobs = ["a", "b", "c"].map(container);
     for (job, cpus) in jobs.iter_mut().zip(["0", "0", "1"]) {
         std::sync::Arc::make_mut(&mut job.place).cpus = Some(cpus.parse().expect("a list"));
@@ -73,7 +73,7 @@ fn the_owners_weight_multiplies_the_limit() {
 }
 
 #[test]
-fn what_a_bounded_container_leaves_flows_to_the_others() {
+fn the_share_above_an_upper_bound_flows_to_the_others() {
     let mut jobs = ["a", "b", "c", "d"].map(container);
     jobs[0].bounds.max = Share::clamped(0.3);
     jobs[3].bounds.min = Share::clamped(0.2);
@@ -94,7 +94,7 @@ fn lower_bounds_that_do_not_fit_are_scaled_together() {
 }
 
 #[test]
-fn an_upper_bound_holds_when_nobody_else_is_there() {
+fn an_upper_bound_holds_for_a_single_container() {
     let mut job = container("a");
     job.bounds.max = Share::clamped(0.4);
     assert_eq!(weights(&[job], &[1.0]), [40]);

@@ -1,20 +1,20 @@
-//! How long to wait for the next decision: exponential back-off while everything has converged (Algorithm 1, line 17), and
-//! what ends it (Algorithm 2, lines 8 and 15).
+//! Time to the next decision: exponential back-off while everything has converged (Algorithm 1, line 17), and the events that end it
+//! (Algorithm 2, lines 8 and 15).
 //!
-//! The paper's back-off has neither a cap nor an end besides starts and ends of containers. Here it is capped, and it also ends
-//! when growth rises back over the threshold, a learning curve enters another phase, or CPU or memory pressure changes.
+//! The back-off in the paper has no cap and ends only when a container starts or ends. Here it is capped, and it also ends when growth
+//! rises back over the threshold, a learning curve enters another phase, or CPU or memory pressure changes.
 
 use crate::model::{Millis, PolicySettings, Pressure};
 use serde::{Deserialize, Serialize};
 
-/// A change of pressure by this much (of the time that tasks wait) is a change of the situation.
+/// Change of pressure (part of the time that tasks wait) that ends a back-off.
 const PRESSURE_CHANGE: f64 = 0.1;
 
-/// The present interval [itval].
+/// The current interval [itval].
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Backoff {
     interval: Millis,
-    /// Pressure when the interval last had its initial value.
+    /// Pressure when the interval was last reset.
     pressure: Pressure,
 }
 
@@ -23,7 +23,7 @@ impl Backoff {
         Backoff { interval: settings.interval, pressure: Pressure::default() }
     }
 
-    /// The interval to wait after a tick that found `all_converged`; `disturbed`: something ended the back-off before.
+    /// Returns the interval after a tick that found `all_converged`; `disturbed`: an event ended the back-off early.
     pub(super) fn next(&mut self, all_converged: bool, disturbed: bool, now: Pressure, s: &PolicySettings) -> Millis {
         if disturbed || !all_converged || self.interval < s.interval {
             self.interval = s.interval;
@@ -36,12 +36,12 @@ impl Backoff {
         self.interval
     }
 
-    /// Whether pressure has changed since the interval had its initial value. A reading that is missing changes nothing.
+    /// Whether pressure has changed since the interval was last reset. A missing reading is no change.
     pub(super) fn pressure_changed(&self, now: Pressure) -> bool {
         changed(self.pressure.cpu, now.cpu) || changed(self.pressure.memory, now.memory)
     }
 
-    /// Whether decisions come less often than configured.
+    /// Whether the interval is longer than configured.
     pub(super) fn is_backing_off(&self, settings: &PolicySettings) -> bool {
         self.interval > settings.interval
     }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_or_a_disturbance_ends_it() {
+    fn growth_or_a_disturbance_ends_the_back_off() {
         let (s, p) = (settings(), Pressure::default());
         let mut backoff = Backoff::new(&s);
         backoff.next(true, false, p, &s);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn pressure_is_compared_with_when_the_back_off_began() {
+    fn pressure_is_compared_with_its_value_at_the_last_reset() {
         let s = settings();
         let pressure = |cpu| Pressure { cpu, ..Pressure::default() };
         let mut backoff = Backoff::new(&s);

@@ -1,8 +1,8 @@
-//! What of each domain's processors is really there: the rest is used by neighbours whom nobody governs.
+//! Capacity of each domain: the part of its processors that ungoverned neighbours do not use.
 //!
-//! Without it a job that gets all that there is looks satisfied with it, and what it is offered beyond goes to whoever is next by the plan
-//! and not by the kernel. Measured between two ticks as what the domain's containers used and what was idle, and smoothed, so that a
-//! neighbour's burst moves nothing.
+//! Without it, a job that gets all that is available measured satisfied, and what it is offered beyond that goes to the next job by the
+//! kernel's choice instead of the plan's. Capacity is measured between two ticks as the CPU that the domain's containers used plus what was
+//! idle. It is smoothed, so that a neighbour's burst changes nothing.
 //!
 //! Imports: the domains.
 
@@ -11,34 +11,34 @@ use super::growth::risen;
 use crate::model::{CpuTime, Millis, NodeObservation};
 use serde::{Deserialize, Serialize};
 
-/// How much of the way to what was measured is believed at once.
-const BELIEF: f64 = 0.5;
+/// Weight of a new measurement against the previous estimate.
+const SMOOTHING: f64 = 0.5;
 
-/// The processors' idle time at the last tick.
+/// Idle time of the processors at the last tick.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct CapacityMeter {
     at: Millis,
     idle: Vec<CpuTime>,
 }
 
-/// What is remembered of one container between ticks.
+/// State of one container, kept between ticks.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct CapacityMemory {
-    /// CPU time that it had used.
+    /// CPU time used by the last tick.
     cpu: Option<CpuTime>,
-    /// Cores that were planned for its domain.
+    /// Capacity in cores that was planned for its domain.
     planned: Option<f64>,
 }
 
-/// The domains with the capacity to plan with.
+/// The domains with their measured capacity.
 pub(super) struct Capacities {
     pub(super) domains: Vec<Domain>,
-    /// For each container the part of the capacity last planned with that was there; 1 where that is not known.
+    /// For each container, the part of the last planned capacity that was available; 1 if unknown.
     pub(super) kept: Vec<f64>,
 }
 
 impl CapacityMeter {
-    /// Takes one tick's observation; `memories` in the order of its containers.
+    /// Takes one tick's observation; `memories` are in the order of its containers.
     pub(super) fn measure(&mut self, node: &NodeObservation, memories: &mut [&mut CapacityMemory]) -> Capacities {
         let seconds = node.now.since(self.at).as_secs_f64();
         let risen_by = |from, to| risen(from, to).map(|time| time.as_secs_f64() / seconds);
@@ -58,7 +58,7 @@ impl CapacityMeter {
             let capacity = match domain.capacity(node, seconds, &used, &idle) {
                 Some(measured) => {
                     domain.members.iter().for_each(|&index| kept[index] = (measured / before).min(1.0));
-                    before + BELIEF * (measured - before)
+                    before + SMOOTHING * (measured - before)
                 }
                 None => before,
             };
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::policy::node::testing::{container, node};
 
-    /// Two containers on two cores, of which each uses a quarter and `idle` is left idle, over intervals of 10 s.
+    /// Capacity and kept part of two containers on two cores; each uses a quarter core and `idle` is left idle, in intervals of 10 s.
     fn capacities(idle: &[Option<f64>]) -> Vec<(f64, f64)> {
         let mut meter = CapacityMeter::default();
         let mut memories = [CapacityMemory::default(); 2];
@@ -98,16 +98,16 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_that_stays_is_reckoned_with_after_a_few_looks() {
-        let looks = capacities(&[Some(1.5), Some(1.5), Some(0.5), Some(0.5), Some(0.5), Some(0.5)]);
-        let cores: Vec<f64> = looks.iter().map(|look| look.0).collect();
+    fn a_lasting_neighbour_reduces_the_capacity_within_a_few_ticks() {
+        let measured = capacities(&[Some(1.5), Some(1.5), Some(0.5), Some(0.5), Some(0.5), Some(0.5)]);
+        let cores: Vec<f64> = measured.iter().map(|look| look.0).collect();
         assert_eq!(cores, [2.0, 2.0, 1.5, 1.25, 1.125, 1.0625]);
-        assert_eq!(looks[2].1, 0.5, "half of what was offered was there");
+        assert_eq!(measured[2].1, 0.5, "half of what was offered was available");
     }
 
     #[test]
-    fn without_counters_all_processors_are_there() {
+    fn without_idle_counters_all_processors_count_as_available() {
         assert_eq!(capacities(&[None, None]), [(2.0, 1.0), (2.0, 1.0)]);
-        assert_eq!(capacities(&[Some(0.5), Some(0.5), None])[2], (1.5, 1.0), "what was known is kept");
+        assert_eq!(capacities(&[Some(0.5), Some(0.5), None])[2], (1.5, 1.0), "the last estimate is kept");
     }
 }

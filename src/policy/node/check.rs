@@ -1,6 +1,6 @@
-//! A linter over finished plans: what must hold whatever the policy and whatever was observed.
+//! A linter over finished plans: rules that hold for every policy and every observation.
 //!
-//! Property tests run it over random observations, and the daemon runs it over each plan in debug builds.
+//! Property tests run it over random observations. The daemon runs it over each plan.
 
 use super::allocation::{free_weight, scale};
 use super::domain::{Domain, domains};
@@ -10,20 +10,20 @@ use crate::model::{
 };
 use std::fmt;
 
-/// Something that no plan may contain.
+/// A rule that a plan breaks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Violation {
-    /// The plan does not speak of exactly the observed containers, in their order.
+    /// The plan's containers are not exactly the observed ones in the same order.
     OtherContainers,
-    /// The next decision lies not after this one.
+    /// The next tick is not after this one.
     NextTickNotLater,
     /// Shares add up to more than the node.
     SharesExceedNode(f64),
-    /// A held container's limits would be written.
+    /// The plan would write limits of a held container.
     HeldTouched(ContainerId),
-    /// A held or frozen container's reason does not say so.
+    /// The reason of a held or frozen container does not name the hold or the pause.
     ReasonMissing(ContainerId),
-    /// A running container would get nothing.
+    /// A running container would get no share.
     Starved(ContainerId),
     /// A frozen container holds a share that others could use.
     FrozenShare(ContainerId),
@@ -31,18 +31,18 @@ pub enum Violation {
     AboveBound(ContainerId, Share),
     /// Less than the owner's lower bound although all lower bounds fit.
     BelowBound(ContainerId, Share),
-    /// Something was planned in a control period, and not to keep a fixed share.
+    /// A limit was planned in a control period, other than for a fixed share.
     PlainTouched(ContainerId),
-    /// The weight does not say the same as the share.
+    /// The weight does not match the share.
     WeightNotShare(ContainerId),
-    /// `memory.high` without known and low pressure, or into the working set, or below the owner's floor.
+    /// `memory.high` although pressure is not known to be low, or below the working set with its margin, or below the owner's floor.
     UnsafeSqueeze(ContainerId),
     /// More memory protected than the node has.
     OverProtected,
 }
 
 impl Violation {
-    /// The container that alone breaks the rule; `None` = the plan does as a whole.
+    /// The container that breaks the rule; `None` if the plan as a whole does.
     fn container(&self) -> Option<&ContainerId> {
         match self {
             Violation::OtherContainers
@@ -62,8 +62,8 @@ impl Violation {
     }
 }
 
-/// Takes from a plan what breaks a rule: the limits of a container that does are left as they are, and nobody else pays for it. `None`
-/// where the plan as a whole breaks one; otherwise the containers that are left alone, with the rule.
+/// Removes the limits of the containers that break a rule, so that the rest of the plan can be applied. Returns these containers with the
+/// rule, or `None` if the plan as a whole breaks one.
 pub fn leave_out(plan: &mut NodePlan, violations: &[Violation]) -> Option<Vec<(ContainerId, String)>> {
     let broken: Option<Vec<_>> =
         violations.iter().map(|violation| Some((violation.container()?.clone(), violation.to_string()))).collect();
@@ -82,7 +82,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Every violation in `plan`, which was made from `observation`; none for a plan of [`super::Governor::tick`].
+/// Returns every violation in `plan`, which was made from `observation`; none for a plan of [`super::Governor::tick`].
 pub fn check(plan: &NodePlan, observation: &NodeObservation) -> Vec<Violation> {
     let ids = |a: &ContainerPlan, b: &ContainerObservation| a.id == b.id;
     let same = plan.containers.len() == observation.containers.len()
@@ -117,7 +117,7 @@ fn check_sums(plan: &NodePlan, observation: &NodeObservation, violations: &mut V
     }
 }
 
-/// What the owners' bounds of a domain's containers mean together.
+/// The combined bounds of a domain's containers.
 struct SharedBounds {
     scale: f64,
     /// The domain's part of the node.
@@ -146,12 +146,12 @@ fn check_one(
     if container.hold.is_some() && planned.limits.is_some() {
         violations.push(Violation::HeldTouched(id()));
     }
-    let says_so = match (&container.hold, container.state) {
+    let reason_matches = match (&container.hold, container.state) {
         (Some(_), _) => matches!(planned.reason, Reason::Held { .. }),
         (None, RunState::Paused) => matches!(planned.reason, Reason::Paused),
         (None, RunState::Running) => !matches!(planned.reason, Reason::Held { .. } | Reason::Paused),
     };
-    if !says_so {
+    if !reason_matches {
         violations.push(Violation::ReasonMissing(id()));
     }
     match container.state {
@@ -220,7 +220,7 @@ mod tests {
     use crate::policy::node::testing::{container, node};
     use crate::policy::{Governor, diff};
 
-    /// Two converged jobs that have a gibibyte each.
+    /// Two converged jobs with one GiB each.
     fn converged() -> NodeObservation {
         let job = |id| {
             let mut job = container(id);
@@ -231,7 +231,7 @@ mod tests {
         node(vec![job("a"), job("b")])
     }
 
-    /// The plan of a tick at which converged jobs are squeezed.
+    /// The plan of the first tick that squeezes converged jobs.
     fn squeezed(observation: &mut NodeObservation) -> NodePlan {
         let mut governor = Governor::new(PolicySettings { policy: PolicyName::Flowcon, ..PolicySettings::default() });
         for tick in 1..20 {
@@ -246,11 +246,11 @@ mod tests {
                 return plan;
             }
         }
-        panic!("nobody is squeezed");
+        panic!("no container is squeezed");
     }
 
     #[test]
-    fn an_absurd_memory_floor_costs_nobody_a_plan() {
+    fn an_absurd_memory_floor_does_not_invalidate_the_plan() {
         let mut observation = converged();
         observation.containers[0].memory_floor = Some(Bytes(u64::MAX));
         let plan = squeezed(&mut observation);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_breaks_a_rule_for_one_container_is_carried_out_for_the_others() {
+    fn a_violation_by_one_container_leaves_the_plan_of_the_others_in_force() {
         let mut observation = converged();
         let mut plan = squeezed(&mut observation);
         let limits = plan.containers[0].limits.as_mut().expect("it is governed");
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_plan_that_breaks_a_rule_as_a_whole_nothing_is_carried_out() {
+    fn a_plan_that_breaks_a_rule_as_a_whole_is_rejected() {
         let mut observation = converged();
         let mut plan = squeezed(&mut observation);
         plan.next_tick = plan.at;

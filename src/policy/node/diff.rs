@@ -1,28 +1,28 @@
-//! The writes that turn what stands into what is planned.
+//! The writes that turn the current limits into the planned ones.
 //!
-//! Compared with *observed* limits, not with what was planned before, so that a limit which the system reverted is written again.
-//! Kernels and engines round (v1 shares, Docker's conversion to `cpu.weight`, pages): what differs by no more than their rounding is
-//! equal, or every tick would write again. A setting that the kernel lacks is not written.
+//! The plan is compared with the *observed* limits, not with an earlier plan, so that a limit which the system reverted is written again.
+//! Kernels and engines round (v1 shares, Docker's conversion to `cpu.weight`, pages): differences within their rounding are ignored, or
+//! every tick would write again. A setting that the kernel lacks is not written.
 
 use crate::model::{
     Bytes, ContainerObservation, ContainerPlan, LimitChange, Limits, NodeObservation, NodePlan, PlannedLimits, Quota,
     Setting,
 };
 
-/// Roundings smaller than this part of the value are no difference.
+/// Relative differences up to this value are rounding.
 const TOLERANCE: f64 = 0.01;
 
 /// Docker's `blkio-weight` counts 10 ..= 1000 where `io.weight` counts 1 ..= 10,000.
 const IO_WEIGHT_STEP: f64 = 11.0;
 
-/// One page, and what a kernel with large pages rounds to.
+/// A large page: 64 KiB.
 const MEMORY_STEP: f64 = 65_536.0;
 
 /// `cpu.max` is set in whole milliseconds of 100 by some engines.
 const QUOTA_STEP: f64 = 10.0;
 
-/// The changes to make, loosening before tightening, no-ops dropped. Both must name their containers in the same order, which a tick keeps;
-/// a container that is in one only is not written.
+/// Returns the changes to write, loosening before tightening. Plan and observation must list their containers in the same order, as a tick
+/// does; a container that is in only one of them is not written.
 pub fn diff(plan: &NodePlan, observation: &NodeObservation) -> Vec<LimitChange> {
     let mut observed = observation.containers.as_slice();
     let mut changes = Vec::new();
@@ -45,42 +45,42 @@ fn push_changes(planned: &ContainerPlan, container: &ContainerObservation, chang
     }
 }
 
-/// What stands and what shall stand, for each setting that the kernel has.
-fn pairs(wanted: &PlannedLimits, stands: &Limits, original: &Limits) -> [Option<(Setting, Setting)>; 5] {
+/// The current and the planned value of each setting that the kernel has.
+fn pairs(wanted: &PlannedLimits, current: &Limits, original: &Limits) -> [Option<(Setting, Setting)>; 5] {
     let pair = |from: Option<Setting>, to: Option<Setting>| from.zip(to);
     [
         pair(
-            stands.cpu_weight.map(Setting::CpuWeight),
+            current.cpu_weight.map(Setting::CpuWeight),
             wanted.cpu_weight.or(original.cpu_weight).map(Setting::CpuWeight),
         ),
         pair(
-            stands.cpu_quota.map(Setting::CpuQuota),
+            current.cpu_quota.map(Setting::CpuQuota),
             wanted.cpu_quota.map(Some).or(original.cpu_quota).map(Setting::CpuQuota),
         ),
         pair(
-            stands.memory_low.map(Setting::MemoryLow),
+            current.memory_low.map(Setting::MemoryLow),
             wanted.memory_low.or(original.memory_low).map(Setting::MemoryLow),
         ),
         pair(
-            stands.memory_high.map(Setting::MemoryHigh),
+            current.memory_high.map(Setting::MemoryHigh),
             wanted.memory_high.map(Some).or(original.memory_high).map(Setting::MemoryHigh),
         ),
-        pair(stands.io_weight.map(Setting::IoWeight), wanted.io_weight.or(original.io_weight).map(Setting::IoWeight)),
+        pair(current.io_weight.map(Setting::IoWeight), wanted.io_weight.or(original.io_weight).map(Setting::IoWeight)),
     ]
 }
 
 fn is_equal(from: Setting, to: Setting) -> bool {
     match (from, to) {
         (Setting::CpuWeight(a), Setting::CpuWeight(b)) => close(f64::from(a.number()), f64::from(b.number()), 1.0),
-        (Setting::CpuQuota(a), Setting::CpuQuota(b)) => both_close(a, b, |Quota(quota)| quota, QUOTA_STEP),
+        (Setting::CpuQuota(a), Setting::CpuQuota(b)) => close_options(a, b, |Quota(quota)| quota, QUOTA_STEP),
         (Setting::MemoryLow(a), Setting::MemoryLow(b)) => close(a.0 as f64, b.0 as f64, MEMORY_STEP),
-        (Setting::MemoryHigh(a), Setting::MemoryHigh(b)) => both_close(a, b, |Bytes(bytes)| bytes, MEMORY_STEP),
+        (Setting::MemoryHigh(a), Setting::MemoryHigh(b)) => close_options(a, b, |Bytes(bytes)| bytes, MEMORY_STEP),
         (Setting::IoWeight(a), Setting::IoWeight(b)) => close(f64::from(a), f64::from(b), IO_WEIGHT_STEP),
         _ => false,
     }
 }
 
-fn both_close<T>(a: Option<T>, b: Option<T>, number: impl Fn(T) -> u64, step: f64) -> bool {
+fn close_options<T>(a: Option<T>, b: Option<T>, number: impl Fn(T) -> u64, step: f64) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => close(number(a) as f64, number(b) as f64, step),
         (None, None) => true,
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn roundings_are_no_difference() {
+    fn rounding_is_not_a_difference() {
         let mut observed = node(vec![container("a"), container("b")]);
         observed.containers[0].limits.cpu_weight = Some(CpuWeight::clamped(7.0));
         observed.containers[1].limits.cpu_weight = Some(CpuWeight::clamped(1990.0));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_planned_puts_the_original_back_and_no_plan_leaves_everything() {
+    fn an_empty_plan_restores_the_original_and_no_plan_changes_nothing() {
         let mut observed = node(vec![container("a"), container("b")]);
         for container in &mut observed.containers {
             container.limits.cpu_weight = Some(CpuWeight::clamped(30.0));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_is_gone_is_not_written() {
+    fn a_removed_container_is_not_written() {
         let observed = node(vec![container("b")]);
         assert_eq!(diff(&plan(vec![("a", weight(20.0)), ("b", weight(20.0))]), &observed).len(), 1);
     }

@@ -1,58 +1,58 @@
-//! Jobs that share one GPU: who is favoured there, and for which part of the time the others may go on beside it.
+//! Jobs that share one GPU: which one is favoured, and for which part of the time the others may run beside it.
 //!
-//! A GPU gives each process that has work a turn, and what a turn costs the others nobody can say beforehand. So it is tried, as TGS does
-//! (Wu et al., NSDI 2023): while the others hardly run, the favoured one shows its speed alone; then they get a little more at each step
+//! A GPU gives each process with work a turn, and the cost of a turn for the others cannot be predicted. So it is measured, as in TGS (Wu
+//! et al., NSDI 2023): while the others hardly run, the favoured job shows its speed alone; then they get a little more time at each step
 //! in which it keeps that speed, and half as much when it does not.
 //!
-//! Properties: while the favoured one's speed cannot be measured nobody is frozen; the others go on for [`LEAST_TOGETHER`] of the time at
-//! least; the favoured one is never frozen. A favoured one that becomes slower by itself is measured anew. Imports: model.
+//! Properties: while the favoured job's speed is unknown no job is frozen; the others run for at least [`LEAST_TOGETHER`] of the time; the
+//! favoured job is never frozen. If its speed drops for another reason, its speed alone is measured again. Imports: model.
 
 use crate::model::{ContainerId, Millis, Progress};
 use std::collections::BTreeMap;
 
-/// Part of its speed alone that the favoured one is to keep.
+/// The favoured job is to keep this part of its speed alone.
 const KEEPS: f64 = 0.98;
-/// What the others get more, of the time, at each step in which it does.
+/// Additional part of the time for the others, at each step in which it does.
 const MORE: f64 = 0.02;
-/// The others go on for at least this part of the time, together. What each has queued is done in any case: less would hardly help.
+/// The others run for at least this part of the time, together. Work that they have queued runs in any case, so less would hardly help.
 const LEAST_TOGETHER: f64 = 0.03;
-/// Speed is measured over so much time at least.
+/// Speed is measured over at least this time.
 const STEP: Millis = Millis::from_secs(4);
-/// Without progress for so long, or without a speed that makes sense, the favoured one's speed is unknown.
+/// The speed is unknown after this time without progress or without a valid speed.
 const SILENT: Millis = Millis::from_secs(60);
-/// Its speed alone is measured over so many steps.
+/// Number of steps over which the speed alone is measured.
 const STEPS_ALONE: u32 = 2;
-/// A job becomes the favoured one when its share is by so much larger.
+/// Another job becomes the favoured one when its share is larger by this factor.
 const CLEARLY: f64 = 1.25;
 
-/// A job that uses the GPU, and may be frozen.
+/// A job on the GPU that may be frozen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GpuJob {
-    /// Which.
+    /// Its container.
     pub id: ContainerId,
-    /// The part of the GPU that the policy gives it, or of the node: the largest is favoured.
+    /// The part of the GPU, or of the node, that the policy gives it; the largest is favoured.
     pub share: f64,
-    /// How far it is.
+    /// Its progress.
     pub progress: Option<Progress>,
 }
 
-/// What is known of one GPU whose time several want.
+/// State of one GPU that several jobs share.
 #[derive(Clone, Debug, Default)]
 pub struct Favour {
     favoured: Option<ContainerId>,
     others: Vec<ContainerId>,
     measured: Option<Progress>,
-    /// When a speed was last measured, or measuring began.
+    /// Time of the last measured speed, or of the start of measuring.
     speed_known_at: Option<Millis>,
-    /// Steps so far, and the speed alone in units a second.
+    /// Number of measured steps, and the speed alone in units per second.
     steps: u32,
     alone: f64,
-    /// Part of the time in which the others may go on, together.
+    /// Part of the time in which the others may run, together.
     beside: f64,
 }
 
 impl Favour {
-    /// For which part of the time each is to be frozen from now on, 0 .. 1; who is not in the answer is not to be.
+    /// Returns the part of the time, 0 .. 1, for which each job is to be frozen from now on; a job that is not listed is not frozen.
     pub fn step(&mut self, gpu_jobs: &[GpuJob], now: Millis) -> BTreeMap<ContainerId, f64> {
         let Some(favoured) = self.choose(gpu_jobs) else {
             *self = Favour::default();
@@ -70,7 +70,7 @@ impl Favour {
         let speed = self.speed(progress);
         let is_unknown = now.since(*self.speed_known_at.get_or_insert(now)) >= SILENT;
         match speed {
-            // While it is unknown all go on: that is not the speed alone.
+            // While the speed is unknown all jobs run, so a speed measured then is not the speed alone.
             Some(speed) if !is_unknown => self.learn(speed),
             None if is_unknown => return BTreeMap::new(),
             _ => {}
@@ -86,15 +86,15 @@ impl Favour {
         self.others.iter().map(|id| (id.clone(), frozen)).collect()
     }
 
-    /// The one with the largest share; the present one as long as no other's is clearly larger.
+    /// Returns the job with the largest share; the current one unless another share is clearly larger.
     fn choose<'a>(&self, gpu_jobs: &'a [GpuJob]) -> Option<&'a GpuJob> {
         let largest = gpu_jobs.iter().reduce(|best, next| if next.share > best.share { next } else { best })?;
-        let present = gpu_jobs.iter().find(|gpu_job| Some(&gpu_job.id) == self.favoured.as_ref());
-        let stays = present.filter(|present| largest.share < CLEARLY * present.share);
-        (gpu_jobs.len() > 1).then(|| stays.unwrap_or(largest))
+        let current = gpu_jobs.iter().find(|gpu_job| Some(&gpu_job.id) == self.favoured.as_ref());
+        let kept = current.filter(|current| largest.share < CLEARLY * current.share);
+        (gpu_jobs.len() > 1).then(|| kept.unwrap_or(largest))
     }
 
-    /// Units a second since the last measurement, once there is enough time between; `None` also where they make no sense.
+    /// Returns the units per second since the last measurement, once enough time has passed; `None` also if the speed is invalid.
     fn speed(&mut self, progress: Progress) -> Option<f64> {
         let Some(before) = self.measured else {
             self.measured = Some(progress);
@@ -106,13 +106,13 @@ impl Favour {
         }
         self.measured = Some(progress);
         let speed = (progress.current - before.current) / passed.as_secs_f64();
-        // Else another epoch's counter began, or it waits: that says nothing.
+        // Otherwise the counter of another epoch began, or the job waits: neither shows its speed.
         (speed.is_finite() && speed > 0.0).then_some(speed)
     }
 
     fn learn(&mut self, speed: f64) {
         self.steps += 1;
-        // Beside others it is as fast as alone at best; a little more than that is chance. While they hardly run it is as if alone.
+        // Beside others it is at best as fast as alone; a little more is noise. While the others hardly run it counts as alone.
         let is_as_alone = self.beside <= LEAST_TOGETHER;
         let weight = if self.steps <= STEPS_ALONE { 1.0 / f64::from(self.steps) } else { 0.1 };
         if is_as_alone || speed > self.alone {
@@ -137,8 +137,8 @@ mod tests {
         GpuJob { id: ContainerId::new(name), share, progress: Some(progress) }
     }
 
-    /// Two jobs on one GPU for some seconds: how often the favoured one has had 95 % of its speed alone, and the others' part of the time
-    /// in the end. `slows`: part of its speed that the favoured one loses when the other runs all of the time.
+    /// Runs two jobs on one GPU for some seconds. Returns how often the favoured job had 95 % of its speed alone, and the other's part of
+    /// the time at the end. `slows`: part of its speed that the favoured job loses when the other runs all the time.
     fn run(seconds: u64, slows: f64) -> (f64, f64) {
         let mut favour = Favour::default();
         let (mut done, mut frozen, mut kept) = (0.0, BTreeMap::new(), 0);
@@ -154,16 +154,16 @@ mod tests {
     }
 
     #[test]
-    fn the_favoured_one_keeps_its_speed_and_the_other_gets_what_does_not_cost_it() {
+    fn the_favoured_job_keeps_its_speed_and_the_other_gets_the_rest() {
         let (kept, beside) = run(600, 0.2);
         assert!(kept > 0.9, "{kept}");
         assert!((2.0 * LEAST_TOGETHER..0.35).contains(&beside), "{beside}");
         let (_, beside) = run(600, 0.0);
-        assert!(beside > 0.99, "who costs nothing is not frozen: {beside}");
+        assert!(beside > 0.99, "a job that costs nothing is not frozen: {beside}");
     }
 
     #[test]
-    fn without_progress_of_the_favoured_one_nobody_is_frozen() {
+    fn without_progress_of_the_favoured_job_no_job_is_frozen() {
         let mut favour = Favour::default();
         let silent = |now| [GpuJob { progress: None, ..gpu_job("a", 0.8, 0.0, now) }, gpu_job("b", 0.2, 0.0, now)];
         assert!(favour.step(&silent(Millis::from_secs(1)), Millis::from_secs(1)).is_empty());
@@ -172,7 +172,7 @@ mod tests {
         assert!(favour.step(&stale, Millis::from_secs(61)).is_empty());
     }
 
-    /// Part of the time in which `b` may go on after each second, beside a favoured job whose counter shows this.
+    /// Part of the time in which `b` may run after each second, beside a favoured job with this counter.
     fn beside(counter: impl Fn(u64) -> f64, seconds: u64) -> Vec<f64> {
         let mut favour = Favour::default();
         let mut second = |second: u64| {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn who_prints_but_does_not_get_on_has_nobody_frozen_for_long() {
+    fn a_favoured_job_without_advance_freezes_the_others_only_briefly() {
         let counters: [fn(u64) -> f64; 4] = [|_| 7.0, |_| f64::NAN, |_| f64::INFINITY, |second| -(second as f64)];
         for counter in counters {
             let beside = beside(counter, 600);
@@ -194,9 +194,9 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_stands_still_for_a_while_is_measured_again_afterwards() {
-        let standing = |second: u64| if second < 200 { 5.0 } else { second as f64 };
-        let beside = beside(standing, 600);
+    fn a_counter_that_pauses_is_measured_again_afterwards() {
+        let paused = |second: u64| if second < 200 { 5.0 } else { second as f64 };
+        let beside = beside(paused, 600);
         assert_eq!(beside[199], 1.0);
         assert!(beside[200..230].iter().any(|part| *part < 0.1), "its speed alone is tried again");
     }
@@ -206,13 +206,13 @@ mod tests {
         let slower =
             |second: u64| if second < 100 { 10.0 * second as f64 } else { 1000.0 + 5.0 * (second - 100) as f64 };
         let beside = beside(slower, 1000);
-        assert!(beside[110..200].iter().any(|part| *part < 0.1), "at first it could be the others' doing");
+        assert!(beside[110..200].iter().any(|part| *part < 0.1), "at first the others could be the cause");
         assert!(beside[999] > 0.9, "{}", beside[999]);
     }
 
     proptest! {
         #[test]
-        fn whatever_is_reported_the_favoured_one_is_not_frozen_and_the_others_go_on(
+        fn the_favoured_job_is_never_frozen_and_the_others_run_whatever_is_reported(
             counters in prop::collection::vec((prop::option::of(prop::num::f64::ANY), 0_u64..90), 1..200),
             shares in prop::collection::vec(0.0_f64..1.0, 2..5),
         ) {
@@ -221,8 +221,8 @@ mod tests {
                 let now = Millis::from_secs(second + 100);
                 let at = Millis::from_secs(second + 100 - age);
                 let job = |(number, share): (usize, &f64)| {
-                    let told = gpu_job(&number.to_string(), *share, counter.unwrap_or(0.0), at);
-                    GpuJob { progress: counter.and(told.progress), ..told }
+                    let reported = gpu_job(&number.to_string(), *share, counter.unwrap_or(0.0), at);
+                    GpuJob { progress: counter.and(reported.progress), ..reported }
                 };
                 let jobs: Vec<GpuJob> = shares.iter().enumerate().map(job).collect();
                 let frozen = favour.step(&jobs, now);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn one_alone_is_not_frozen_and_the_favoured_one_changes_only_for_a_clearly_larger_share() {
+    fn a_single_job_is_not_frozen_and_only_a_clearly_larger_share_changes_the_favoured_job() {
         let now = Millis::from_secs(1);
         let mut favour = Favour::default();
         let step = |favour: &mut Favour, a: f64, b: f64| -> Vec<String> {

@@ -2,10 +2,10 @@
 //!
 //! ## Terms
 //!
-//! - *Growth* G: evaluation gained per node-CPU-second, see [`super::growth`]. The latest measured one counts until the next.
-//! - *Limit* L in (0, 1]: what the paper sets. Here it is soft: weights are made in its proportion ([`super::allocation`]).
+//! - *Growth* G: evaluation gained per node-CPU-second, see [`super::growth`]. The latest measurement is used until the next one.
+//! - *Limit* L in (0, 1]: what the paper sets. Here it is soft: weights are set in proportion to it ([`super::allocation`]).
 //! - *Unmeasured*: no growth yet, because fewer than two intervals had evaluations. L = 1, free competition.
-//! - *Silent*: measured before, but not in this interval. List and limit stay; its latest growth still counts in sums.
+//! - *Silent*: measured before, but not in this interval. List and limit are kept; its latest growth still counts in sums.
 //!
 //! ## The rule
 //!
@@ -13,16 +13,16 @@
 //! every running container in Completing   L = 1 for all, and the interval doubles
 //! New                                     L = G / ΣG
 //! Completing                              L = max(G / ΣG, 1 / (β·n))
-//! Watching                                L as it was
+//! Watching                                L unchanged
 //! ```
 //!
-//! ## Readings where the listing is silent
+//! ## Cases that the listing leaves open
 //!
 //! - Growth below zero (a rising loss) counts as zero in sums and as below the threshold in lists.
-//! - While some container is unmeasured, ΣG is not the node's growth. A Completing container's part of it would be a part of
-//!   nothing, so it stands at its floor: VAE at 0.25 beside a MNIST that has just started (paper, section 5.3).
-//! - n counts the containers that can run; a frozen one keeps list and limit and takes no part.
-//! - A tick that a start or an end pulled forward runs on the latest measured growths.
+//! - While some container is unmeasured, ΣG is not the growth of the whole node, and a Completing container's part of it has no meaning. So
+//!   its limit is its floor: VAE at 0.25 beside a MNIST that has just started (paper, section 5.3).
+//! - n counts the running containers; a frozen one keeps list and limit and is left out.
+//! - A tick that a start or an end triggered early uses the latest measured growths.
 
 use super::decision::Decision;
 use super::growth::Measurement;
@@ -31,7 +31,7 @@ use super::memory::MemoryRole;
 use crate::model::{FlowconSettings, List, Millis, Reason, Share};
 use serde::{Deserialize, Serialize};
 
-/// What Algorithm 1 remembers of a container.
+/// State of a container in Algorithm 1.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Standing {
     pub(super) list: List,
@@ -47,14 +47,14 @@ impl Default for Standing {
     }
 }
 
-/// One container's part in a run of Algorithm 1.
+/// One container's input to Algorithm 1.
 pub(super) struct Entry<'a> {
     pub(super) standing: &'a mut Standing,
     pub(super) measurement: Measurement,
     pub(super) running: bool,
 }
 
-/// Moves every container to its list and sets its limit. Whether all that run are in Completing.
+/// Moves every container to its list and sets its limit. Returns whether all running containers are in Completing.
 pub(super) fn run(entries: &mut [Entry<'_>], settings: &FlowconSettings) -> bool {
     for entry in entries.iter_mut().filter(|entry| entry.running) {
         if let Some(growth) = measured(entry.measurement) {
@@ -71,7 +71,7 @@ pub(super) fn run(entries: &mut [Entry<'_>], settings: &FlowconSettings) -> bool
     all_completing
 }
 
-/// What was decided, with the reasons. `interval` is the one that is waited next.
+/// Returns the decisions with their reasons. `interval` is the next interval.
 pub(super) fn decisions(
     entries: &[Entry<'_>],
     all_completing: bool,
@@ -114,7 +114,7 @@ fn reason(entry: &Entry<'_>, all_completing: bool, interval: Millis, floor: f64)
     }
 }
 
-/// 1/(β·n): what a converged container keeps among `running`.
+/// 1/(β·n): the least limit of a converged container among `running` ones.
 fn floor(share_floor: f64, running: usize) -> f64 {
     let floor = 1.0 / (share_floor * running.max(1) as f64);
     if floor.is_finite() { floor.clamp(0.0, 1.0) } else { 1.0 }
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_converged_container_stands_at_a_quarter_beside_one_that_just_started() {
+    fn a_converged_container_has_a_limit_of_a_quarter_beside_one_that_just_started() {
         let mut s = vec![Standing { list: List::Completing, limit: 1.0, growth: Some(0.01) }, Standing::default()];
         assert!(!round(&mut s, &[Measurement::Pending, Measurement::Silent]));
         assert_eq!(seen(&s), [(List::Completing, 0.25), (List::New, 1.0)]);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frozen_container_neither_counts_nor_moves() {
+    fn a_frozen_container_is_not_counted_and_keeps_its_list() {
         let mut s = [Standing::default(), Standing::default()];
         let [first, second] = &mut s;
         let mut entries = [
@@ -239,7 +239,7 @@ mod tests {
             Entry { standing: second, measurement: fresh(0.01), running: false },
         ];
         run(&mut entries, &SETTINGS);
-        assert!(run(&mut entries, &SETTINGS), "the only one that runs has converged");
+        assert!(run(&mut entries, &SETTINGS), "the only running one has converged");
         assert_eq!(seen(&s)[1], (List::New, 1.0));
     }
 }

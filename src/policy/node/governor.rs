@@ -1,15 +1,15 @@
 //! One tick: observation in, plan out.
 //!
 //! ```text
-//! recall      what is remembered of each observed container; who is new, who is gone (Algorithm 2)
-//! measure     growth of each, and what each domain has to divide      growth, capacity, domain
-//! decide      a limit, a list, a memory role and a reason for each    flowcon, …: one file a policy
+//! recall      the state of each observed container; detects starts and ends (Algorithm 2)
+//! measure     growth of each, and the capacity of each domain         growth, capacity, domain
+//! decide      a limit, a list, a memory role and a reason for each    flowcon, …: one file per policy
 //! allocate    limits → shares → weights, within bounds                allocation
 //! enforce     quota, memory, I/O                                      quota, memory
 //! wait        the interval until the next tick                        backoff
 //! ```
 //!
-//! A tick cannot fail, and wrong data can never make it tighten a limit: what is missing keeps what stands.
+//! A tick cannot fail, and wrong data never tightens a limit: where data is missing, the current limits are kept.
 
 use super::allocation::{self, Allocation};
 use super::backoff::Backoff;
@@ -34,8 +34,8 @@ use crate::model::{
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Decides for one node. Remembers lists and measurements between ticks, and nothing else; all of it can be written
-/// down, so that a recording may begin in the midst of its life.
+/// Decides for one node. Keeps only lists and measurements between ticks. The whole state can be serialized, so a recording may start at
+/// any time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Governor {
     settings: PolicySettings,
@@ -49,16 +49,16 @@ pub struct Governor {
     plain: bool,
 }
 
-/// What a policy answers for all containers.
+/// A policy's decisions for all containers.
 struct Decided {
     decisions: Vec<Decision>,
-    /// How long to wait; `None` = by whether anything changes.
+    /// Time to the next tick; `None` = depends on whether this tick changes any limit.
     interval: Option<Millis>,
-    /// What a policy expects sooner than that.
+    /// Upper bound on the wait, where the policy expects an event sooner.
     at_most: Millis,
 }
 
-/// What is known of one container between ticks.
+/// State of one container, kept between ticks.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Remembered {
     meter: GrowthMeter,
@@ -78,7 +78,7 @@ struct Remembered {
 }
 
 impl Governor {
-    /// A governor that has seen nothing yet.
+    /// Creates a governor that has observed nothing yet.
     pub fn new(settings: PolicySettings) -> Self {
         let backoff = Backoff::new(&settings);
         Governor {
@@ -91,24 +91,25 @@ impl Governor {
         }
     }
 
-    /// The settings in force.
+    /// Returns the current settings.
     pub fn settings(&self) -> &PolicySettings {
         &self.settings
     }
 
-    /// Takes other settings from the next tick on; what is known about the containers is kept.
+    /// Applies other settings from the next tick on; the state of the containers is kept.
     pub fn reconfigure(&mut self, settings: PolicySettings) {
         self.settings = settings;
         self.backoff = Backoff::new(&settings);
     }
 
-    /// What is ahead of a container, as its last tick foresaw it; `None` where nothing is known, or another policy than the default decides.
+    /// Returns the forecast of a container's remaining work, made at the last tick; `None` if it is unknown or another policy than the
+    /// default is active.
     pub fn forecast(&self, id: &ContainerId) -> Option<WorkForecast> {
         let remembered = self.remembered.get(id).filter(|_| self.settings.policy == PolicyName::Balanced);
         remembered?.balanced.forecast()
     }
 
-    /// Decides for every observed container. A container that is no longer observed is forgotten.
+    /// Decides for every observed container. The state of a container that is no longer observed is dropped.
     pub fn tick(&mut self, observation: &NodeObservation) -> NodePlan {
         let disturbed = self.jobs_disturb(observation);
         let mut remembered = self.recall(observation);
@@ -159,20 +160,20 @@ impl Governor {
             let nothing_changes = diff(&plan, observation).is_empty();
             self.wait(nothing_changes, disturbed, observation.pressure)
         });
-        let turns = observation.holdback.map(|block| block.until).filter(|until| *until > at);
+        let block_end = observation.holdback.map(|block| block.until).filter(|until| *until > at);
         plan.next_tick = at.after(plan.interval.min(at_most));
-        plan.next_tick = turns.map_or(plan.next_tick, |turns| turns.min(plan.next_tick));
+        plan.next_tick = block_end.map_or(plan.next_tick, |block_end| block_end.min(plan.next_tick));
         plan
     }
 
-    /// Whether a tick should come before the planned one: a container started, ended, froze, thawed or may run elsewhere now; a control period began
-    /// or ended; or, while backing off or squeezing memory, a job reached a milestone, entered another phase or told something for the first
-    /// time, or pressure changed. Cheap; changes nothing.
+    /// Whether a tick should run before the planned one: a container started, ended, froze, thawed or got another place; a control period
+    /// began or ended; or, during a back-off or a memory squeeze, a job reached a milestone, entered another phase or printed progress for
+    /// the first time, or pressure changed. Cheap and without side effects.
     pub fn is_disturbed(&self, observation: &NodeObservation) -> bool {
         self.plain != observation.is_plain() || self.jobs_disturb(observation)
     }
 
-    /// The same without blocks: their turns do not end a back-off.
+    /// Like [`Self::is_disturbed`], but without control periods: their begin and end do not end a back-off.
     fn jobs_disturb(&self, observation: &NodeObservation) -> bool {
         self.set_changed(observation)
             || (self.backoff.is_backing_off(&self.settings) && self.situation_changed(observation))
@@ -201,12 +202,12 @@ impl Governor {
         })
     }
 
-    /// What is remembered of each container, in the observation's order; a new one starts from nothing, in the New list.
-    #[expect(clippy::vec_box, reason = "they go back without being copied")]
+    /// Takes out the state of each container, in the order of the observation; a new container starts empty, in the New list.
+    #[expect(clippy::vec_box, reason = "they are put back without being copied")]
     fn recall(&mut self, observation: &NodeObservation) -> Vec<Box<Remembered>> {
-        let clock_went_back = self.last_tick.is_some_and(|last| observation.now < last);
+        let clock_was_set_back = self.last_tick.is_some_and(|last| observation.now < last);
         let mut recalled = self.remembered.take(&observation.containers);
-        if clock_went_back {
+        if clock_was_set_back {
             recalled.iter_mut().for_each(|memory| memory.meter.forget_marks());
         }
         recalled
@@ -223,7 +224,7 @@ impl Governor {
         self.remembered.put(&observation.containers, recalled);
     }
 
-    /// The block in which nothing that the policy decides counts.
+    /// The current control period, in which the policy's decisions are not applied.
     fn plain_block<'a>(&self, observation: &'a NodeObservation) -> Option<&'a HoldbackBlock> {
         observation.holdback.as_ref().filter(|block| block.plain && self.settings.policy != PolicyName::Fair)
     }
@@ -233,7 +234,7 @@ impl Governor {
         self.capacity.measure(observation, &mut memories)
     }
 
-    /// A decision for each container. Lists are kept under every policy.
+    /// Returns a decision for each container. Lists are maintained under every policy.
     fn decide(
         &mut self,
         observation: &NodeObservation,
@@ -282,7 +283,7 @@ impl Governor {
         allocation::allocate(observation, domains, &limits)
     }
 
-    /// What must stand in each cgroup; `None` for a container that is to be left alone.
+    /// The limits to set for each container; `None` for a container that must be left alone.
     fn enforce(
         &self,
         observation: &NodeObservation,
@@ -340,7 +341,7 @@ impl Governor {
             let fixed = container.bounds.fixed().filter(|_| container.state == RunState::Running);
             return Some(PlannedLimits { cpu_weight: fixed.map(|_| allocation.weight), ..PlannedLimits::default() });
         }
-        // A frozen container cannot use its limits; they are decided anew when it thaws.
+        // A frozen container cannot use its limits; they are planned again when it thaws.
         governs.then(|| PlannedLimits {
             cpu_weight: Some(allocation.weight),
             cpu_quota,

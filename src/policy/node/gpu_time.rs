@@ -1,18 +1,19 @@
-//! GPU time that a container has used: its share of its GPUs, summed up from tick to tick. Imports: model.
+//! GPU time of a container: its share of its GPUs, accumulated over ticks. Imports: model.
 
 use crate::model::{ContainerObservation, CpuTime, Millis};
 use serde::{Deserialize, Serialize};
 
-/// Follows one container.
+/// GPU time of one container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct GpuTime {
-    /// When its share was last known.
+    /// Time of the last known share.
     at: Option<Millis>,
     seconds: f64,
 }
 
 impl GpuTime {
-    /// Takes one tick's observation. GPU-seconds since it was first seen, the mean of its GPUs if it has several; `None` while unknown.
+    /// Adds one tick's observation. Returns the GPU-seconds since the first observation, the mean over its GPUs if it has several; `None`
+    /// while unknown.
     pub(super) fn after(&mut self, now: Millis, container: &ContainerObservation) -> Option<CpuTime> {
         let shares: Vec<f64> = container.gpus.iter().filter_map(|part| part.share).filter(|s| s.is_finite()).collect();
         let before = self.at.take();
@@ -34,7 +35,7 @@ mod tests {
     use crate::policy::node::testing::container;
 
     #[test]
-    fn shares_add_up_and_what_is_unknown_counts_for_nothing() {
+    fn shares_add_up_and_unknown_ones_count_for_nothing() {
         let mut time = GpuTime::default();
         let mut after = |seconds: u64, shares: &[Option<f64>]| {
             let mut job = container("a");
@@ -45,7 +46,7 @@ mod tests {
         assert_eq!(after(20, &[Some(0.5)]), Some(10.0));
         assert_eq!(after(30, &[Some(0.4), Some(0.6)]), Some(15.0));
         assert_eq!(after(40, &[None]), None);
-        assert_eq!(after(50, &[Some(1.0)]), Some(15.0), "since when it had that is unknown");
+        assert_eq!(after(50, &[Some(1.0)]), Some(15.0), "it is unknown since when the share has been 1");
         assert_eq!(after(60, &[]), None);
     }
 }

@@ -7,53 +7,53 @@
 //! growth efficiency   G_r = P / R_r                                                                           [eq. 2]
 //! R_cpu     mean use as a fraction of the whole node      →  G_cpu     = gain / node-CPU-seconds used
 //! R_memory  mean charge as a fraction of main memory      →  G_memory  = per second with the node's whole memory
-//! R_block, R_network   GiB a second                       →  G_io      = gain / GiB moved
+//! R_block, R_network   GiB per second                     →  G_io      = gain / GiB moved
 //! R_gpu     mean share of its GPUs' time              →  G_gpu     = gain / GPU-seconds used
 //! ```
 //!
-//! The time cancels out of every G but that of memory, so none of them depends on how long an interval was.
+//! The time cancels out of every G except that of memory, so none of them depends on the length of an interval.
 //!
 //! ## Problem
 //!
-//! Evaluations and usage come from different readers, at a tick each. A gain reaches back to the last tick that had
-//! evaluations, which may be several ticks ago; usage counters are cumulative. And Algorithm 2 runs whenever a container
-//! starts or ends: an interval cut to a second holds one or two evaluations, whose noise divided by almost no CPU is anything.
+//! Evaluations and usage come from different readers, once per tick. A gain covers the time since the last tick that had evaluations, which
+//! may be several ticks ago; usage counters are cumulative. And Algorithm 2 runs whenever a container starts or ends: an interval cut to a
+//! second holds one or two evaluations, whose noise divided by almost no CPU can be any value.
 //!
 //! ## Approach
 //!
-//! The meter keeps the counters as they stood at the last tick that had evaluations. Gains of intervals cut short are added
-//! up (means telescope) until they span half an interval; only then is the growth *measured*.
+//! The meter keeps the counters of the last tick that had evaluations. Gains of intervals cut short are added up (means telescope) until
+//! they span half an interval; only then is the growth *measured*.
 //!
 //! ## Properties
 //!
 //! - No evaluation in an interval is [`Measurement::Silent`]: unknown, never zero.
-//! - A gain whose beginning is not a tick that this meter saw, counters that fell, and numbers that are no numbers measure
-//!   nothing; the meter starts again from the present tick.
-//! - A loss that rises is negative growth.
+//! - A gain that does not start at a tick of this meter, counters that fell and invalid numbers give no measurement; the meter starts again
+//!   from the current tick.
+//! - A rising loss is negative growth.
 
 use crate::model::{Bytes, ContainerObservation, CpuTime, GrowthEfficiency, Millis, NodeObservation, Usage};
 use serde::{Deserialize, Serialize};
 
-/// Less CPU than this, in core-seconds, cannot be divided by.
+/// Least CPU use, in core-seconds, for which growth is computed.
 const LEAST_CPU_SECONDS: f64 = 0.005;
 
-/// A gain that begins further than this from a tick of ours was measured against other ticks.
+/// Maximum distance between the start of a gain and one of the meter's ticks; a larger one means that the gain belongs to other ticks.
 const CLOCK_SLACK: Millis = Millis(250);
 
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// What one tick says about a container's growth.
+/// One tick's measurement of a container's growth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Measurement {
-    /// A whole interval with evaluations at both ends.
+    /// An interval with evaluations at both ends.
     Fresh(GrowthEfficiency),
-    /// The interval was cut short and goes on.
+    /// The interval was cut short and continues.
     Pending,
     /// No evaluation, or none that can be attributed to usage: unknown.
     Silent,
 }
 
-/// Counters at an instant with evaluations.
+/// Counters at a tick with evaluations.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Mark {
     at: Millis,
@@ -69,13 +69,13 @@ pub(super) struct GrowthMeter {
     evaluations: u64,
     /// The last tick that had evaluations.
     mark: Option<Mark>,
-    /// Where the gains being added up began, and their sum.
+    /// Start of the gains that are being added up, and their sum.
     pending: Option<(Mark, f64)>,
     last_silent_end: Option<Millis>,
 }
 
 impl GrowthMeter {
-    /// Takes one tick's observation. `interval` is the configured interval, not one that is being backed off.
+    /// Takes one tick's observation. `interval` is the configured interval, without back-off.
     pub(super) fn measure(
         &mut self,
         node: &NodeObservation,
@@ -113,14 +113,14 @@ impl GrowthMeter {
         }
     }
 
-    /// An instant in the past makes every mark meaningless: the clock was set back.
+    /// Drops all marks: the clock was set back, so their times are meaningless.
     pub(super) fn forget_marks(&mut self) {
         self.mark = None;
         self.pending = None;
         self.last_silent_end = None;
     }
 
-    /// A tick pulled forward by a start or an end has not waited long enough to call the log silent.
+    /// A tick that a start or an end triggered early has not waited long enough to call the log silent.
     fn without_evaluations(&mut self, now: Millis, interval: Millis) -> Measurement {
         let since = self.last_silent_end.or(self.mark.map(|mark| mark.at));
         match since {
@@ -168,7 +168,7 @@ fn moved(from: Option<Bytes>, to: Option<Bytes>) -> Option<f64> {
     (bytes > 0).then(|| bytes as f64 / GIB)
 }
 
-/// What a counter rose by; `None` when it was reset or never read.
+/// Increase of a counter; `None` when it was reset or is unknown.
 pub(super) fn risen(from: Option<CpuTime>, to: Option<CpuTime>) -> Option<CpuTime> {
     to?.0.checked_sub(from?.0).map(CpuTime)
 }
@@ -185,7 +185,7 @@ mod tests {
 
     const INTERVAL: Millis = Millis::from_secs(20);
 
-    /// One tick of a container on two cores that has used `cpu` core-seconds and gained `gain` since `from`.
+    /// One tick of a container on two cores that has used `cpu` core-seconds and gained `gain` since the given time.
     fn tick(meter: &mut GrowthMeter, now: u64, cpu: f64, evaluations: u64, gain: Option<(f64, u64)>) -> Measurement {
         let mut c = container("a");
         c.usage.cpu = Some(CpuTime((cpu * 1e6) as u64));
@@ -204,11 +204,11 @@ mod tests {
     }
 
     #[test]
-    fn growth_is_gain_per_node_cpu_second_whatever_the_interval() {
+    fn growth_is_gain_per_node_cpu_second_for_any_interval() {
         for seconds in [20, 60] {
             let mut meter = GrowthMeter::default();
             assert_eq!(tick(&mut meter, 10, 0.0, 1, None), Measurement::Silent);
-            // Half the node, and a hundredth of the range every second.
+            // Half of the node, and a hundredth of the range per second.
             let used = seconds as f64;
             let gain = Some((0.01 * seconds as f64, 10));
             let growth = cpu(tick(&mut meter, 10 + seconds, used, 2, gain)).expect("measured");
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn no_data_is_unknown_and_the_next_gain_counts_from_the_last_data() {
+    fn missing_data_is_unknown_growth_and_the_next_gain_counts_from_the_last_data() {
         let mut meter = GrowthMeter::default();
         tick(&mut meter, 20, 0.0, 1, None);
         assert_eq!(tick(&mut meter, 40, 20.0, 1, None), Measurement::Silent);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_fell_and_gains_that_are_no_numbers_measure_nothing() {
+    fn fallen_counters_and_invalid_gains_give_no_measurement() {
         let mut meter = GrowthMeter::default();
         tick(&mut meter, 20, 50.0, 1, None);
         assert_eq!(tick(&mut meter, 40, 10.0, 2, Some((0.5, 20))), Measurement::Silent);

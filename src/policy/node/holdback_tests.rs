@@ -1,4 +1,4 @@
-//! The assignment of blocks, and what a control period does to a governor.
+//! Tests of the assignment of control periods, and of their effect on a governor.
 
 use super::*;
 use crate::model::{Bounds, Hold, Reason, RunState, Share};
@@ -20,19 +20,19 @@ fn blocks(part: f64, node: &str) -> Holdback {
     Holdback::new(&settings(part, 60), node).expect("it is on")
 }
 
-fn plain_ones(holdback: &Holdback, blocks: std::ops::Range<u64>) -> Vec<u64> {
+fn plain_numbers(holdback: &Holdback, blocks: std::ops::Range<u64>) -> Vec<u64> {
     blocks.filter(|number| holdback.is_plain(*number)).collect()
 }
 
 #[test]
-fn nothing_is_held_back_unless_asked_and_never_under_fair() {
+fn there_are_no_control_periods_by_default_or_under_fair() {
     assert_eq!(Holdback::new(&PolicySettings::default(), "n"), None);
     let fair = PolicySettings { policy: PolicyName::Fair, ..settings(0.2, 60) };
     assert_eq!(Holdback::new(&fair, "n"), None);
 }
 
 #[test]
-fn the_wash_out_is_one_interval_and_a_quarter_of_the_block_at_most() {
+fn the_wash_out_is_one_interval_but_at_most_a_quarter_of_the_block() {
     let at = |block_s| {
         let block =
             Holdback::new(&settings(0.1, block_s), "n").expect("it is on").block_at(1_700_000_000_123, Millis(7));
@@ -43,46 +43,46 @@ fn the_wash_out_is_one_interval_and_a_quarter_of_the_block_at_most() {
 }
 
 #[test]
-fn every_place_of_a_group_is_plain_equally_often_and_nothing_repeats() {
+fn every_place_of_a_group_is_drawn_equally_often_and_independently() {
     let holdback = blocks(0.1, "node-1");
-    let plain = plain_ones(&holdback, 0..200_000);
+    let plain = plain_numbers(&holdback, 0..200_000);
     let mut places = [0_u32; 10];
     plain.iter().for_each(|number| places[(number % 10) as usize] += 1);
     // 2,000 each; five standard deviations are 212.
     assert!(places.iter().all(|count| (1788..2212).contains(count)), "{places:?}");
-    // What one group drew says nothing of the next: the same place again in one of ten.
+    // Groups are independent: the same place is drawn again in one of ten.
     let again = plain.windows(2).filter(|pair| pair[0] % 10 == pair[1] % 10).count();
     assert!((1788..2212).contains(&again), "{again}");
 }
 
 #[test]
-fn nodes_do_not_hold_back_together() {
+fn nodes_have_independent_control_periods() {
     let (one, other) = (blocks(0.1, "node-1"), blocks(0.1, "node-2"));
-    let both = plain_ones(&one, 0..20_000).into_iter().filter(|number| other.is_plain(*number)).count();
+    let both = plain_numbers(&one, 0..20_000).into_iter().filter(|number| other.is_plain(*number)).count();
     assert!((130..270).contains(&both), "200 by chance: {both}");
 }
 
 proptest! {
     #[test]
-    fn any_stretch_of_time_holds_its_part(part in 0.001..0.5f64, from in 0..2_000_000_000u64, length in 1..3_000u64, name in "[a-z]{1,8}") {
+    fn any_span_of_time_has_its_part_of_control_periods(part in 0.001..0.5f64, from in 0..2_000_000_000u64, length in 1..3_000u64, name in "[a-z]{1,8}") {
         let holdback = blocks(part, &name);
-        let plain = plain_ones(&holdback, from..from + length).len() as f64;
+        let plain = plain_numbers(&holdback, from..from + length).len() as f64;
         let due = length as f64 * holdback.parts as f64 / PARTS as f64;
-        // A group that is cut at either end may lack or add its own.
+        // A group cut off at either end may add or lack its control periods.
         prop_assert!((plain - due).abs() <= 4.0, "{plain} of {due}");
         let whole = from / holdback.group();
         for group in whole..whole + 20 {
             let first = group * holdback.group();
-            let plain = plain_ones(&holdback, first..first + holdback.group()).len() as u64;
+            let plain = plain_numbers(&holdback, first..first + holdback.group()).len() as u64;
             prop_assert!(plain == holdback.due(group) && (1..=2).contains(&plain) && plain < holdback.group(), "{plain}");
         }
     }
 
     #[test]
-    fn a_block_is_the_same_whenever_and_by_whomever_it_is_asked(part in 0.001..0.5f64, number in 0..2_000_000_000u64, into in 0..60_000u64, now in 0..1_000_000u64) {
+    fn a_block_is_the_same_at_every_instant_and_for_every_observer(part in 0.001..0.5f64, number in 0..2_000_000_000u64, into in 0..60_000u64, now in 0..1_000_000u64) {
         let from = number * 60_000;
         let begun = blocks(part, "n").block_at(from, Millis(now));
-        // Another daemon, in the midst of it, after a restart of the machine.
+        // Another daemon, in the middle of the block, after a reboot.
         let later = blocks(part, "n").block_at(from + into, Millis(into));
         prop_assert_eq!(HoldbackBlock { until: Millis(0), ..begun }, HoldbackBlock { until: Millis(0), ..later });
         prop_assert_eq!((begun.until, later.until), (Millis(now + 60_000), Millis(60_000)));
@@ -90,7 +90,7 @@ proptest! {
     }
 }
 
-/// A node of three jobs, the first of which was given more, in a control period or a governed one.
+/// A node with three jobs in a control period or a governed one; the first job has a raised weight.
 fn seen(now_s: u64, plain: bool) -> crate::model::NodeObservation {
     let mut node = node(vec![container("a"), container("b"), container("c")]);
     node.now = Millis::from_secs(now_s);
@@ -102,7 +102,7 @@ fn seen(now_s: u64, plain: bool) -> crate::model::NodeObservation {
 }
 
 #[test]
-fn in_a_plain_block_every_limit_is_the_original_and_the_decision_ends_with_the_block() {
+fn in_a_control_period_every_limit_is_the_original_and_the_next_tick_is_at_its_end() {
     let mut governor = Governor::new(PolicySettings::default());
     let seen = seen(100, true);
     let plan = governor.tick(&seen);
@@ -116,14 +116,14 @@ fn in_a_plain_block_every_limit_is_the_original_and_the_decision_ends_with_the_b
 }
 
 #[test]
-fn a_fixed_share_stays_as_it_is_and_a_hold_is_stronger() {
+fn a_control_period_keeps_fixed_shares_and_holds() {
     let mut seen = seen(100, true);
     let half = Share::clamped(0.5);
     seen.containers[0].bounds = Bounds { min: half, max: half };
     seen.containers[2].hold = Some(Hold::Operator);
     let plan = Governor::new(PolicySettings::default()).tick(&seen);
     assert!(check(&plan, &seen).is_empty(), "{:?}", check(&plan, &seen));
-    // As much as the two others, who have 100 each.
+    // As much as the two others, which have 100 each.
     let weight = plan.containers[0].limits.and_then(|limits| limits.cpu_weight);
     assert_eq!(weight, Some(crate::model::CpuWeight::clamped(200.0)));
     assert!((plan.containers[0].share.fraction() - 0.5).abs() < 0.01);
@@ -132,7 +132,7 @@ fn a_fixed_share_stays_as_it_is_and_a_hold_is_stronger() {
 }
 
 #[test]
-fn a_block_that_turns_calls_for_a_decision_at_once() {
+fn the_begin_and_end_of_a_control_period_trigger_a_tick() {
     let mut governor = Governor::new(PolicySettings::default());
     governor.tick(&seen(100, false));
     assert!(!governor.is_disturbed(&seen(101, false)));
@@ -143,7 +143,7 @@ fn a_block_that_turns_calls_for_a_decision_at_once() {
 }
 
 #[test]
-fn a_frozen_job_takes_nothing_in_a_plain_block() {
+fn a_frozen_job_has_no_share_in_a_control_period() {
     let mut seen = seen(100, true);
     seen.containers[1].state = RunState::Paused;
     let plan = Governor::new(PolicySettings::default()).tick(&seen);

@@ -1,10 +1,10 @@
-//! FlowCon's three lists: how one measured growth moves a container between them (Algorithm 1, lines 4–13).
+//! FlowCon's three lists, and how a measured growth moves a container between them (Algorithm 1, lines 4–13).
 //!
-//! A container that measured nothing does not come here: unknown is not slow.
+//! Called only for measured growth: unknown growth is not slow growth.
 
 use crate::model::List;
 
-/// The list after a measured growth. Two slow intervals lead from New to Completing, one fast interval leads back.
+/// Returns the list after a measured growth. Two slow intervals lead from New to Completing; one fast interval leads back.
 pub(super) fn after(list: List, growth: f64, growth_threshold: f64) -> List {
     if growth >= growth_threshold {
         return List::New;

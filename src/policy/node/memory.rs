@@ -1,25 +1,26 @@
-//! Memory of the node: protect the young, squeeze the converged gently, and stop at the first sign of pressure.
+//! Memory limits: protect growing containers, squeeze converged ones gently, and stop at the first sign of pressure.
 //!
-//! - *Protect*: `memory.low` at the working set of containers that grow, at most half of the node's memory together.
-//! - *Squeeze*: `memory.high` of a converged container a margin above its working set, so that file cache it no longer needs
-//!   can serve others. Never below working set + margin, never below the owner's floor; a floor above the node's memory means never.
-//! - Only while memory pressure (PSI) of the node *and* of the container is known and below the limit. Pressure ends every squeeze
-//!   and it does not come back for [`REST_INTERVALS`] intervals. No PSI: no squeeze.
-//! - An owner's own limits stay: a `memory.low` is only raised, a `memory.high` only lowered.
+//! - *Protect*: `memory.low` at the working set of growing containers, at most half of the node's memory together.
+//! - *Squeeze*: `memory.high` of a converged container a margin above its working set, so that other containers can use the memory of its
+//!   unused file cache. Never below working set + margin, never below the owner's floor; a floor above the node's memory disables the
+//!   squeeze.
+//! - A squeeze needs memory pressure (PSI) of the node *and* of the container that is known and below the limit. Pressure ends every
+//!   squeeze, and there is no new one for [`REST_INTERVALS`] intervals. No PSI: no squeeze.
+//! - The owner's limits are respected: a `memory.low` is only raised, a `memory.high` only lowered.
 //!
-//! Both move in steps, so that a working set that breathes does not cause a write at each tick: a squeeze stays while it keeps
-//! between half and twice its margin, a protection while it is within a tenth of what it would be.
+//! Both limits change in steps, so that small changes of the working set do not cause a write at each tick: a squeeze is kept while its
+//! margin is between half and twice the target, a protection while it is within a tenth of the target.
 
 use crate::model::{Bytes, ContainerObservation, Millis, NodeObservation, PolicySettings, RunState};
 use serde::{Deserialize, Serialize};
 
-/// Ticks' worth of time without a squeeze after pressure ended one.
+/// Number of intervals without a squeeze after pressure ended one.
 const REST_INTERVALS: u64 = 10;
 
 /// The protected containers together get at most this part of the node's memory.
 const MOST_PROTECTED: f64 = 0.5;
 
-/// Margin above the working set: this part of it, but at least [`LEAST_MARGIN`].
+/// Margin above the working set, as a part of it; at least [`LEAST_MARGIN`].
 const MARGIN: f64 = 0.25;
 
 const LEAST_MARGIN: u64 = 64 << 20;
@@ -42,7 +43,7 @@ pub(super) struct MemoryPlan {
     pub(super) high: Option<Bytes>,
 }
 
-/// What is remembered of one container between ticks.
+/// State of one container, kept between ticks.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct PlannedMemory {
     low: Option<Bytes>,
@@ -51,12 +52,12 @@ pub(super) struct PlannedMemory {
 }
 
 impl PlannedMemory {
-    /// Whether a squeeze is in force.
+    /// Whether a squeeze is active.
     pub(super) fn is_squeezing(&self) -> bool {
         self.high.is_some()
     }
 
-    /// Plans one container's memory. `protected_fraction` comes from [`protected_fraction`].
+    /// Plans one container's memory limits. `protected_fraction` comes from [`protected_fraction`].
     pub(super) fn plan(
         &mut self,
         node: &NodeObservation,
@@ -89,7 +90,7 @@ pub(super) fn is_calm(node: &NodeObservation, container: &ContainerObservation, 
     below(node.pressure.memory) && below(container.usage.pressure.memory)
 }
 
-/// The part of its working set that each protected container can be given: 1 unless they add up to too much.
+/// The part of its working set that each protected container can be given: 1 unless they exceed the memory that may be protected.
 pub(super) fn protected_fraction<'a>(
     node: &NodeObservation,
     protected: impl Iterator<Item = &'a ContainerObservation>,
@@ -120,7 +121,7 @@ fn squeezed(node: &NodeObservation, container: &ContainerObservation, planned: O
     }
 }
 
-/// The least `memory.high` that any plan may contain for this container; `None` = it may contain none.
+/// The least `memory.high` that a plan may contain for this container; `None` = it may contain none.
 pub(super) fn least_high(node: &NodeObservation, container: &ContainerObservation) -> Option<Bytes> {
     let working_set = container.usage.working_set?.0;
     let floor = container.memory_floor.unwrap_or_default();
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_working_set_that_breathes_does_not_move_the_squeeze() {
+    fn small_changes_of_the_working_set_do_not_change_the_squeeze() {
         let mut memory = PlannedMemory::default();
         let first = plan(&mut memory, &observed(1000, Some(0.0)), MemoryRole::Squeeze);
         assert_eq!(plan(&mut memory, &observed(1080, Some(0.0)), MemoryRole::Squeeze), first);
@@ -169,12 +170,16 @@ mod tests {
     }
 
     #[test]
-    fn pressure_ends_a_squeeze_and_it_rests() {
+    fn pressure_ends_a_squeeze_and_delays_the_next() {
         let mut memory = PlannedMemory::default();
         plan(&mut memory, &observed(1000, Some(0.0)), MemoryRole::Squeeze);
         assert!(memory.is_squeezing());
         assert_eq!(plan(&mut memory, &observed(1000, Some(0.2)), MemoryRole::Squeeze).high, None);
-        assert_eq!(plan(&mut memory, &observed(1000, Some(0.0)), MemoryRole::Squeeze).high, None, "it rests");
+        assert_eq!(
+            plan(&mut memory, &observed(1000, Some(0.0)), MemoryRole::Squeeze).high,
+            None,
+            "the next squeeze must wait"
+        );
         let mut later = observed(1000, Some(0.0));
         later.now = Millis::from_secs(500);
         assert!(plan(&mut memory, &later, MemoryRole::Squeeze).high.is_some());
@@ -186,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_limits_and_floors_stay() {
+    fn limits_and_floors_of_the_owner_are_respected() {
         let mut node = observed(1000, Some(0.0));
         node.containers[0].original.memory_high = Some(Some(Bytes(1100 * MIB)));
         assert_eq!(plan(&mut PlannedMemory::default(), &node, MemoryRole::Squeeze).high, None);
@@ -198,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_floor_that_no_node_has_means_never() {
+    fn a_floor_above_the_nodes_memory_disables_the_squeeze() {
         for floor in [Bytes(8193 * MIB), Bytes(20 << 60), Bytes(u64::MAX)] {
             let (mut memory, mut node) = (PlannedMemory::default(), observed(1000, Some(0.0)));
             node.containers[0].memory_floor = Some(floor);
@@ -209,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn protection_is_bounded_by_half_the_node() {
+    fn at_most_half_of_the_nodes_memory_is_protected() {
         let node = observed(6000, Some(0.0));
         assert_eq!(plan(&mut PlannedMemory::default(), &node, MemoryRole::Protect).low, Some(Bytes(4096 * MIB)));
     }

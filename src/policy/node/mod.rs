@@ -1,4 +1,4 @@
-//! The decisions on one node: what each container may have, and why. The daemon and the simulator call the same [`Governor::tick`] and
+//! Decisions on one node: the limits of each container, with the reason. The daemon and the simulator call the same [`Governor::tick`] and
 //! [`diff`]. Imports: model only.
 
 mod allocation;
@@ -36,13 +36,14 @@ pub use favour::{Favour, GpuJob};
 pub use governor::Governor;
 pub use holdback::Holdback;
 
-/// What plain sharing divides by: the owner's weight, times the weight that the container was started with, in parts of the default.
+/// The weight of a container under plain sharing: the owner's weight times the container's original CPU weight, as a multiple of the
+/// default.
 fn importance(container: &ContainerObservation) -> f64 {
     let original = container.original.cpu_weight.unwrap_or(CpuWeight::DEFAULT);
     sane_weight(container.weight) * f64::from(original.number()) / f64::from(CpuWeight::DEFAULT.number())
 }
 
-/// The owner's weight as a number that can be multiplied with: what is no sensible number counts as 1.
+/// The owner's weight within 0.01 ..= 100; invalid numbers count as 1.
 fn sane_weight(weight: f64) -> f64 {
     if weight.is_finite() && weight > 0.0 { weight.clamp(0.01, 100.0) } else { 1.0 }
 }

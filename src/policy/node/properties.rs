@@ -1,5 +1,5 @@
-//! Properties of every plan, over sequences of random and often absurd observations: [`check`] finds nothing, and writing the
-//! differences leaves no difference.
+//! Properties of every plan, over sequences of random and often absurd observations: [`check`] finds no violation, and [`diff`] finds
+//! nothing left to write once its changes are written.
 
 use super::testing::{container, node};
 use super::{Governor, check, diff};
@@ -13,7 +13,7 @@ use proptest::option;
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// Numbers as logs and counters really contain them.
+/// Numbers as they occur in real logs and counters.
 fn any_number() -> impl Strategy<Value = f64> {
     prop_oneof![
         8 => -2.0..2.0f64,
@@ -60,7 +60,7 @@ fn any_place() -> impl Strategy<Value = Arc<Place>> {
     let parent = prop_oneof![3 => Just(None), 1 => Just(Some("/a")), 1 => Just(Some("/b"))];
     (cpus, parent, option::of(1..10_000u32), option::of(1..9000u64)).prop_map(|(cpus, parent, weight, quota)| {
         let cpus = Some(cpus).filter(|cpus| !cpus.is_empty()).map(|cpus| cpus.parse().expect("a list"));
-        // What is above them is the same for all children of one cgroup.
+        // The limits of a parent cgroup are the same for all of its children.
         let (parent_weight, quota) =
             if parent == Some("/a") { (weight.map(|_| 300), quota.map(|_| 1500)) } else { (None, None) };
         let parent = parent.map(Arc::from);
@@ -122,7 +122,7 @@ fn any_settings() -> impl Strategy<Value = PolicySettings> {
     })
 }
 
-/// Ordered by id without doubles, as the contract of [`NodeObservation`] says; gains reach back to some earlier instant.
+/// Sorted by id without duplicates, as [`NodeObservation`] requires; gains reach back to an earlier instant.
 fn observation(
     now: u64,
     containers: Vec<(ContainerObservation, u64)>,
@@ -143,7 +143,7 @@ fn observation(
     NodeObservation { now: Millis(now), cores, idle, pressure, ..node(containers) }
 }
 
-/// No holdback, a governed block or a plain one.
+/// No block, a governed block or a control period.
 fn any_block(now: u64) -> Option<HoldbackBlock> {
     let until = Millis(now ^ 0x1234); // before or after now
     (!now.is_multiple_of(3)).then_some(HoldbackBlock {
@@ -174,7 +174,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_observation_makes_a_plan_that_breaks_a_rule(
+    fn no_observation_leads_to_a_plan_that_breaks_a_rule(
         settings in any_settings(),
         rounds in vec((0..100_000u64, vec(any_container(), 0..12), any_pressure(), prop_oneof![9 => 0.5..64.0f64, 1 => any_number()]), 1..6),
     ) {
@@ -206,7 +206,7 @@ proptest! {
     }
 
     #[test]
-    fn silence_never_changes_a_weight(seed in vec(any_container(), 1..8), ticks in 1..6u64) {
+    fn missing_evaluations_never_change_a_weight(seed in vec(any_container(), 1..8), ticks in 1..6u64) {
         let settings = PolicySettings { policy: PolicyName::Flowcon, ..PolicySettings::default() };
         let mut governor = Governor::new(settings);
         let mut seen = observation(20_000, seed, Pressure::default(), 4.0);

@@ -1,30 +1,30 @@
-//! `cpu.max` from a share, when the operator asked for `enforcement = "quota"` (the paper's `--cpus`).
+//! `cpu.max` from a share, if the operator configured `enforcement = "quota"` (the paper's `--cpus`).
 //!
-//! A quota leaves CPU idle that nobody else wants, which is why weights are the default. So:
+//! A quota can leave CPU idle that no other job wants, which is why weights are the default. So:
 //!
-//! - never below `quota_floor` (one core unless told otherwise): a job's thread must not wait in the middle of a step;
-//! - no quota for a share of the whole node, and none for a container that its owner gave a quota of its own;
-//! - a container that was throttled while the node had idle CPU is set free, until the node is busy again;
-//! - counters that are missing set nobody free and hold nobody back: the share alone decides.
+//! - a quota is at least `quota_floor` (one core by default): a job's thread must not wait in the middle of a step;
+//! - a share of the whole node gets no quota, nor does a container whose owner set one;
+//! - a container that was throttled while the node had idle CPU loses its quota until the node is busy again;
+//! - without counters, the share alone decides.
 
 use super::growth::risen;
 use crate::model::{ContainerObservation, Millis, NodeObservation, Quota, RunState, Usage};
 use serde::{Deserialize, Serialize};
 
-/// The node counts as busy when the governed containers use this part of it.
+/// The node is busy when the governed containers use at least this part of it.
 const BUSY: f64 = 0.95;
 
-/// Throttled for more than this part of the time means that the quota held the container back.
+/// A container that was throttled for more than this part of the time was limited by its quota.
 const HELD_BACK: f64 = 0.02;
 
-/// What is remembered of one container between ticks.
+/// State of one container, kept between ticks.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct QuotaMemory {
     before: Option<(Millis, Usage)>,
     freed: bool,
 }
 
-/// Whether the governed containers leave CPU idle; `None` when a counter is missing.
+/// Whether the governed containers use nearly all of the node's CPU; `None` when a counter is missing.
 pub(super) fn node_is_busy<'a>(
     node: &'a NodeObservation,
     memories: impl Iterator<Item = &'a QuotaMemory>,
@@ -41,7 +41,7 @@ pub(super) fn node_is_busy<'a>(
 }
 
 impl QuotaMemory {
-    /// The quota for `share` of the node; `None` = the original.
+    /// Returns the quota for `share` of the node; `None` = the original.
     pub(super) fn plan(
         &mut self,
         node: &NodeObservation,
@@ -57,15 +57,15 @@ impl QuotaMemory {
             Some(false) => self.freed || held_back,
             None => self.freed,
         };
-        let owners_own = matches!(container.original.cpu_quota, Some(Some(_)));
-        if self.freed || owners_own || node.cores.is_nan() || node.cores <= 0.0 {
+        let set_by_owner = matches!(container.original.cpu_quota, Some(Some(_)));
+        if self.freed || set_by_owner || node.cores.is_nan() || node.cores <= 0.0 {
             return None;
         }
         let quota = ((share * node.cores * 1000.0).round() as u64).max(floor.0);
         ((quota as f64) < node.cores * 1000.0).then_some(Quota(quota))
     }
 
-    /// Keeps the counters when no quota is planned.
+    /// Records the counters when no quota is planned.
     pub(super) fn watch(&mut self, node: &NodeObservation, container: &ContainerObservation) {
         self.before = Some((node.now, container.usage));
         self.freed = false;
@@ -112,12 +112,12 @@ mod tests {
         let mut memory = QuotaMemory::default();
         plan(&mut memory, &observed(0, 0, 0), 0.25);
         assert_eq!(plan(&mut memory, &observed(20, 40, 10), 0.25), None, "throttled, and 6 of 8 cores idle");
-        assert_eq!(plan(&mut memory, &observed(40, 120, 10), 0.25), None, "still idle: stays free");
+        assert_eq!(plan(&mut memory, &observed(40, 120, 10), 0.25), None, "still idle: no quota");
         assert_eq!(plan(&mut memory, &observed(60, 280, 10), 0.25), Some(Quota(2000)), "the node is busy again");
     }
 
     #[test]
-    fn an_owners_own_quota_is_left_alone() {
+    fn a_quota_set_by_the_owner_is_kept() {
         let mut node = observed(0, 0, 0);
         node.containers[0].original.cpu_quota = Some(Some(Quota(3000)));
         assert_eq!(plan(&mut QuotaMemory::default(), &node, 0.1), None);

@@ -1,13 +1,13 @@
-//! What is remembered of each container between two ticks, in the order of the last observation. Imports: model.
+//! State of each container that is kept between ticks, in the order of the last observation. Imports: model.
 
 use crate::model::{ContainerId, ContainerObservation};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// Containers with what is remembered of them.
+/// Containers with their state.
 ///
-/// Nearly always a tick sees the containers of the last one in the same order; then nothing is looked up. Boxed: a tick takes everything out
-/// and puts it back. Written down as a map.
+/// Nearly always a tick observes the containers of the last one in the same order; then no lookup is needed. Boxed, because a tick takes
+/// out all states and puts them back. Serialized as a map.
 #[derive(Clone, Debug)]
 pub(super) struct Recollection<M>(Vec<(ContainerId, Box<M>)>);
 
@@ -23,7 +23,7 @@ impl<M: Default> Recollection<M> {
         self.0.len() == containers.len() && self.0.iter().zip(containers).all(|((id, _), now)| *id == now.id)
     }
 
-    /// Each container with what is remembered of it; of others than those of the last tick, of nobody.
+    /// Iterates over the containers with their states; empty unless they are the containers of the last tick.
     pub fn of<'a>(
         &'a self,
         containers: &'a [ContainerObservation],
@@ -32,12 +32,12 @@ impl<M: Default> Recollection<M> {
         containers.iter().zip(known).map(|(container, (_, memory))| (container, memory.as_ref()))
     }
 
-    /// What is remembered of one container.
+    /// Returns the state of one container.
     pub fn get(&self, id: &ContainerId) -> Option<&M> {
         self.0.iter().find(|(known, _)| known == id).map(|(_, memory)| memory.as_ref())
     }
 
-    /// Takes everything out, in the order of these containers. A new one begins from nothing, and who is not observed is forgotten.
+    /// Takes out all states, in the order of these containers. A new container gets a default state; that of an unobserved one is dropped.
     pub fn take(&mut self, containers: &[ContainerObservation]) -> Vec<Box<M>> {
         let is_same = self.is_of(containers);
         let known = std::mem::take(&mut self.0);
@@ -48,7 +48,7 @@ impl<M: Default> Recollection<M> {
         containers.iter().map(|container| known.remove(&container.id).unwrap_or_default()).collect()
     }
 
-    /// Puts back what was taken for these containers.
+    /// Puts back the states taken out for these containers.
     pub fn put(&mut self, containers: &[ContainerObservation], memories: Vec<Box<M>>) {
         self.0 = containers.iter().map(|container| container.id.clone()).zip(memories).collect();
     }

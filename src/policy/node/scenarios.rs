@@ -1,4 +1,4 @@
-//! Whole ticks in sequence, told as stories: Algorithms 1 and 2 on a node, and each known fault of the original.
+//! Scenarios of several ticks: Algorithms 1 and 2 on a node, and each known fault of the original implementation.
 
 use super::testing::{container, node};
 use super::{Governor, check, diff};
@@ -7,24 +7,24 @@ use crate::model::{
     PolicyName, PolicySettings, Pressure, Quota, Reason, RunState, Setting,
 };
 
-/// A node on two cores whose containers use it equally and gain as told.
-struct Story {
+/// A node with two cores, whose containers use it equally and gain at given rates.
+struct Scenario {
     governor: Governor,
     node: NodeObservation,
 }
 
-impl Story {
+impl Scenario {
     fn new(names: &[&str]) -> Self {
         let settings = PolicySettings { policy: PolicyName::Flowcon, ..PolicySettings::default() };
-        Story { governor: Governor::new(settings), node: node(names.iter().map(|name| container(name)).collect()) }
+        Scenario { governor: Governor::new(settings), node: node(names.iter().map(|name| container(name)).collect()) }
     }
 
     fn job(&mut self, index: usize) -> &mut ContainerObservation {
         &mut self.node.containers[index]
     }
 
-    /// Lets `seconds` pass; each container uses an equal part of the node and gains at the rate given (per node-CPU-second).
-    /// `None` = it prints nothing.
+    /// Lets `seconds` pass; each container uses an equal part of the node and gains at the given rate per node-CPU-second. `None` = it
+    /// prints nothing.
     fn pass(&mut self, seconds: u64, growth: &[Option<f64>]) {
         let count = self.node.containers.len() as f64;
         self.node.now = self.node.now.after(Millis::from_secs(seconds));
@@ -55,7 +55,7 @@ impl Story {
                 Setting::IoWeight(weight) => job.limits.io_weight = Some(weight),
             }
         }
-        assert_eq!(diff(&plan, &self.node), [], "what has been written is not written again");
+        assert_eq!(diff(&plan, &self.node), [], "written limits are not written again");
         plan
     }
 
@@ -82,64 +82,64 @@ fn seconds(plan: &NodePlan) -> u64 {
 #[test]
 fn algorithms_1_and_2_traced_by_hand() {
     use List::{Completing, New, Watching};
-    let mut story = Story::new(&["vae", "mnist"]);
-    let plan = story.tick();
+    let mut scenario = Scenario::new(&["vae", "mnist"]);
+    let plan = scenario.tick();
     assert_eq!((lists(&plan), weights(&plan), seconds(&plan)), (vec![New, New], vec![100, 100], 20));
-    // First evaluations: still nothing to compare with.
-    let plan = story.pass_and_tick(20, &[Some(0.0), Some(0.0)]);
+    // First evaluations: there is nothing to compare them with yet.
+    let plan = scenario.pass_and_tick(20, &[Some(0.0), Some(0.0)]);
     assert_eq!((lists(&plan), weights(&plan)), (vec![New, New], vec![100, 100]));
     assert_eq!(plan.containers[0].reason, Reason::NotMeasured);
     // G = 0.03 and 0.01.
-    let plan = story.pass_and_tick(20, &[Some(0.03), Some(0.01)]);
+    let plan = scenario.pass_and_tick(20, &[Some(0.03), Some(0.01)]);
     assert_eq!((lists(&plan), weights(&plan)), (vec![New, New], vec![150, 50]));
     // VAE slows down: Watching keeps L = 0.75; MNIST has 0.012/0.016 = 0.75.
-    let plan = story.pass_and_tick(20, &[Some(0.004), Some(0.012)]);
+    let plan = scenario.pass_and_tick(20, &[Some(0.004), Some(0.012)]);
     assert_eq!((lists(&plan), weights(&plan)), (vec![Watching, New], vec![100, 100]));
     // Again: Completing, 0.001/0.011 lies below 1/(2·2) = 0.25; MNIST has 0.01/0.011.
-    let plan = story.pass_and_tick(20, &[Some(0.001), Some(0.010)]);
+    let plan = scenario.pass_and_tick(20, &[Some(0.001), Some(0.010)]);
     assert_eq!((lists(&plan), weights(&plan)), (vec![Completing, New], vec![43, 157]));
-    // A third container starts five seconds later: Algorithm 2, at once. L = 1/6, 0.909 and 1.
-    story.pass(5, &[Some(0.0), Some(0.0)]);
-    story.node.containers.push(container("new"));
-    assert!(story.governor.is_disturbed(&story.node));
-    let plan = story.tick();
+    // A third container starts five seconds later and triggers a tick (Algorithm 2). L = 1/6, 0.909 and 1.
+    scenario.pass(5, &[Some(0.0), Some(0.0)]);
+    scenario.node.containers.push(container("new"));
+    assert!(scenario.governor.is_disturbed(&scenario.node));
+    let plan = scenario.tick();
     assert_eq!((lists(&plan), weights(&plan)), (vec![Completing, New, New], vec![24, 131, 145]));
-    // It ends; the others slow down.
-    story.node.containers.pop();
-    let plan = story.pass_and_tick(15, &[Some(0.001), Some(0.001)]);
+    // It ends; the growth of the others falls.
+    scenario.node.containers.pop();
+    let plan = scenario.pass_and_tick(15, &[Some(0.001), Some(0.001)]);
     assert_eq!((lists(&plan), seconds(&plan)), (vec![Completing, Watching], 20));
     // All converged: free competition, and the interval doubles up to its cap.
     let mut waits = Vec::new();
     for _ in 0..6 {
-        let wait = story.governor.tick(&story.node.clone()).interval.0 / 1000;
-        let plan = story.pass_and_tick(wait, &[Some(0.001), Some(0.001)]);
+        let wait = scenario.governor.tick(&scenario.node.clone()).interval.0 / 1000;
+        let plan = scenario.pass_and_tick(wait, &[Some(0.001), Some(0.001)]);
         assert_eq!((lists(&plan), weights(&plan)), (vec![Completing, Completing], vec![100, 100]));
         waits.push(seconds(&plan));
     }
     assert_eq!(waits.last(), Some(&320));
     // Growth rises back over the threshold: New list, initial interval.
-    let plan = story.pass_and_tick(320, &[Some(0.001), Some(0.02)]);
+    let plan = scenario.pass_and_tick(320, &[Some(0.001), Some(0.02)]);
     assert_eq!((lists(&plan), seconds(&plan)), (vec![Completing, New], 20));
 }
 
 #[test]
-fn an_end_resets_the_interval_and_releases_the_share() {
-    let mut story = Story::new(&["a", "b", "c"]);
+fn the_end_of_a_container_resets_the_interval_and_releases_its_share() {
+    let mut scenario = Scenario::new(&["a", "b", "c"]);
     for _ in 0..6 {
-        story.pass_and_tick(20, &[Some(0.001); 3]);
+        scenario.pass_and_tick(20, &[Some(0.001); 3]);
     }
-    let wait = seconds(&story.pass_and_tick(20, &[Some(0.001); 3]));
+    let wait = seconds(&scenario.pass_and_tick(20, &[Some(0.001); 3]));
     assert!(wait > 40, "backing off: {wait} s");
-    story.node.containers.pop();
-    let plan = story.pass_and_tick(20, &[Some(0.001); 2]);
+    scenario.node.containers.pop();
+    let plan = scenario.pass_and_tick(20, &[Some(0.001); 2]);
     assert_eq!((weights(&plan), seconds(&plan)), (vec![100, 100], 40), "reset to 20, then doubled by Algorithm 1");
 }
 
 #[test]
 fn fault_no_data_read_as_converged_is_not_repeated() {
-    let mut story = Story::new(&["loads its data", "trains"]);
+    let mut scenario = Scenario::new(&["loads its data", "trains"]);
     for _ in 0..10 {
-        let plan = story.pass_and_tick(20, &[None, Some(0.02)]);
+        let plan = scenario.pass_and_tick(20, &[None, Some(0.02)]);
         assert_eq!(plan.containers[0].list, Some(List::New));
         assert_eq!(weights(&plan), [100, 100]);
     }
@@ -148,81 +148,81 @@ fn fault_no_data_read_as_converged_is_not_repeated() {
 #[test]
 fn fault_threshold_that_depends_on_the_interval_is_not_repeated() {
     for interval in [10, 20, 60] {
-        let mut story = Story::new(&["fast", "slow"]);
-        let settings = PolicySettings { interval: Millis::from_secs(interval), ..*story.governor.settings() };
-        story.governor.reconfigure(settings);
-        story.pass_and_tick(interval, &[Some(0.0); 2]);
-        let plan = story.pass_and_tick(interval, &[Some(0.006), Some(0.004)]);
+        let mut scenario = Scenario::new(&["fast", "slow"]);
+        let settings = PolicySettings { interval: Millis::from_secs(interval), ..*scenario.governor.settings() };
+        scenario.governor.reconfigure(settings);
+        scenario.pass_and_tick(interval, &[Some(0.0); 2]);
+        let plan = scenario.pass_and_tick(interval, &[Some(0.006), Some(0.004)]);
         assert_eq!(lists(&plan), [List::New, List::Watching]);
     }
 }
 
 #[test]
 fn fault_limits_below_one_core_without_effect_are_not_repeated() {
-    let mut story = Story::new(&["a", "b"]);
+    let mut scenario = Scenario::new(&["a", "b"]);
     let settings =
-        PolicySettings { enforcement: Enforcement::Quota, quota_floor: Quota(100), ..*story.governor.settings() };
-    story.governor.reconfigure(settings);
-    story.pass_and_tick(20, &[Some(0.0); 2]);
-    let plan = story.pass_and_tick(20, &[Some(0.01), Some(0.03)]);
+        PolicySettings { enforcement: Enforcement::Quota, quota_floor: Quota(100), ..*scenario.governor.settings() };
+    scenario.governor.reconfigure(settings);
+    scenario.pass_and_tick(20, &[Some(0.0); 2]);
+    let plan = scenario.pass_and_tick(20, &[Some(0.01), Some(0.03)]);
     let quotas: Vec<_> = plan.containers.iter().map(|c| c.limits.and_then(|l| l.cpu_quota)).collect();
     assert_eq!(quotas, [Some(Quota(500)), Some(Quota(1500))]);
 }
 
 #[test]
 fn a_change_of_pressure_ends_the_back_off() {
-    let mut story = Story::new(&["a"]);
+    let mut scenario = Scenario::new(&["a"]);
     for _ in 0..6 {
-        story.pass_and_tick(40, &[Some(0.001)]);
+        scenario.pass_and_tick(40, &[Some(0.001)]);
     }
-    assert!(!story.governor.is_disturbed(&story.node));
-    story.node.pressure = Pressure { memory: Some(0.3), ..story.node.pressure };
-    assert!(story.governor.is_disturbed(&story.node));
+    assert!(!scenario.governor.is_disturbed(&scenario.node));
+    scenario.node.pressure = Pressure { memory: Some(0.3), ..scenario.node.pressure };
+    assert!(scenario.governor.is_disturbed(&scenario.node));
 }
 
 #[test]
-fn a_job_that_may_run_elsewhere_now_is_decided_at_once() {
-    let mut story = Story::new(&["a", "b"]);
-    story.pass_and_tick(20, &[Some(0.01); 2]);
-    assert!(!story.governor.is_disturbed(&story.node));
-    std::sync::Arc::make_mut(&mut story.job(0).place).cpus = Some("0".parse().expect("a list"));
-    assert!(story.governor.is_disturbed(&story.node));
+fn a_change_of_the_allowed_processors_triggers_a_tick() {
+    let mut scenario = Scenario::new(&["a", "b"]);
+    scenario.pass_and_tick(20, &[Some(0.01); 2]);
+    assert!(!scenario.governor.is_disturbed(&scenario.node));
+    std::sync::Arc::make_mut(&mut scenario.job(0).place).cpus = Some("0".parse().expect("a list"));
+    assert!(scenario.governor.is_disturbed(&scenario.node));
 }
 
 #[test]
-fn under_every_policy_jobs_are_listed_and_decisions_without_change_become_rare() {
+fn every_policy_maintains_lists_and_backs_off_without_changes() {
     for policy in [PolicyName::Balanced, PolicyName::Fair] {
-        let mut story = Story::new(&["grows", "has converged"]);
-        story.governor.reconfigure(PolicySettings { policy, ..*story.governor.settings() });
+        let mut scenario = Scenario::new(&["grows", "has converged"]);
+        scenario.governor.reconfigure(PolicySettings { policy, ..*scenario.governor.settings() });
         let mut waits = Vec::new();
         for _ in 0..6 {
-            let plan = story.pass_and_tick(20, &[Some(0.02), Some(0.001)]);
+            let plan = scenario.pass_and_tick(20, &[Some(0.02), Some(0.001)]);
             waits.push(seconds(&plan));
             let listed = lists(&plan);
             assert!(waits.len() < 5 || listed == [List::New, List::Completing], "{policy:?}: {listed:?}");
         }
         assert_eq!(waits, [40, 80, 160, 320, 320, 320], "{policy:?}");
-        story.node.containers.pop();
-        assert_eq!(seconds(&story.pass_and_tick(20, &[Some(0.02)])), 40, "an end begins anew, {policy:?}");
-        story.job(0).learning.curve =
+        scenario.node.containers.pop();
+        assert_eq!(seconds(&scenario.pass_and_tick(20, &[Some(0.02)])), 40, "an end resets the interval, {policy:?}");
+        scenario.job(0).learning.curve =
             Some(crate::model::Curve { phase: crate::model::Phase::Plateau, quality: 0.9, units_to_quality: None });
-        story.governor.tick(&story.node.clone());
-        story.job(0).learning.curve = story
+        scenario.governor.tick(&scenario.node.clone());
+        scenario.job(0).learning.curve = scenario
             .job(0)
             .learning
             .curve
             .map(|curve| crate::model::Curve { phase: crate::model::Phase::Improving, ..curve });
-        assert!(story.governor.is_disturbed(&story.node), "growth is back, {policy:?}");
+        assert!(scenario.governor.is_disturbed(&scenario.node), "growth is back, {policy:?}");
     }
 }
 
 #[test]
 fn a_held_container_is_left_alone_and_still_counts() {
-    let mut story = Story::new(&["a", "b", "c"]);
-    story.job(1).hold = Some(Hold::Operator);
-    story.job(1).limits.cpu_weight = Some(CpuWeight::clamped(200.0));
-    story.pass_and_tick(20, &[Some(0.0); 3]);
-    let plan = story.pass_and_tick(20, &[Some(0.03), Some(0.02), Some(0.01)]);
+    let mut scenario = Scenario::new(&["a", "b", "c"]);
+    scenario.job(1).hold = Some(Hold::Operator);
+    scenario.job(1).limits.cpu_weight = Some(CpuWeight::clamped(200.0));
+    scenario.pass_and_tick(20, &[Some(0.0); 3]);
+    let plan = scenario.pass_and_tick(20, &[Some(0.03), Some(0.02), Some(0.01)]);
     assert_eq!(weights(&plan), [150, 0, 50]);
     assert!(plan.containers[1].limits.is_none());
     assert!((plan.containers[1].share.fraction() - 0.5).abs() < 1e-9);
@@ -230,25 +230,25 @@ fn a_held_container_is_left_alone_and_still_counts() {
 
 #[test]
 fn a_frozen_container_takes_no_share() {
-    let mut story = Story::new(&["a", "b"]);
-    story.pass_and_tick(20, &[Some(0.0); 2]);
-    story.job(0).state = RunState::Paused;
-    let plan = story.pass_and_tick(20, &[None, Some(0.01)]);
+    let mut scenario = Scenario::new(&["a", "b"]);
+    scenario.pass_and_tick(20, &[Some(0.0); 2]);
+    scenario.job(0).state = RunState::Paused;
+    let plan = scenario.pass_and_tick(20, &[None, Some(0.01)]);
     assert_eq!(plan.containers[0].reason, Reason::Paused);
     assert!((plan.containers[1].share.fraction() - 1.0).abs() < 1e-9);
 }
 
 #[test]
-fn fair_puts_every_original_back() {
-    let mut story = Story::new(&["a", "b"]);
-    story.job(0).original.cpu_weight = Some(CpuWeight::clamped(300.0));
-    story.pass_and_tick(20, &[Some(0.0); 2]);
-    story.pass_and_tick(20, &[Some(0.01), Some(0.03)]);
-    // A quarter and three quarters of the growth, times 3 and 1: half of the 400 that they were started with.
-    assert_eq!(story.job(1).limits.cpu_weight, Some(CpuWeight::clamped(200.0)));
-    story.governor.reconfigure(PolicySettings { policy: PolicyName::Fair, ..*story.governor.settings() });
-    let plan = story.pass_and_tick(20, &[Some(0.01), Some(0.03)]);
-    for job in &story.node.containers {
+fn fair_restores_every_original_limit() {
+    let mut scenario = Scenario::new(&["a", "b"]);
+    scenario.job(0).original.cpu_weight = Some(CpuWeight::clamped(300.0));
+    scenario.pass_and_tick(20, &[Some(0.0); 2]);
+    scenario.pass_and_tick(20, &[Some(0.01), Some(0.03)]);
+    // A quarter and three quarters of the growth, times the original weights 3 and 1: each gets half of the 400.
+    assert_eq!(scenario.job(1).limits.cpu_weight, Some(CpuWeight::clamped(200.0)));
+    scenario.governor.reconfigure(PolicySettings { policy: PolicyName::Fair, ..*scenario.governor.settings() });
+    let plan = scenario.pass_and_tick(20, &[Some(0.01), Some(0.03)]);
+    for job in &scenario.node.containers {
         assert_eq!(job.limits, job.original);
     }
     assert!((plan.containers[0].share.fraction() - 0.75).abs() < 1e-9);
@@ -256,11 +256,11 @@ fn fair_puts_every_original_back() {
 
 #[test]
 fn a_clock_set_back_changes_no_list() {
-    let mut story = Story::new(&["a", "b"]);
-    story.pass_and_tick(20, &[Some(0.0); 2]);
-    let before = story.pass_and_tick(20, &[Some(0.03), Some(0.01)]);
-    story.node.now = Millis(500);
-    let after = story.tick();
+    let mut scenario = Scenario::new(&["a", "b"]);
+    scenario.pass_and_tick(20, &[Some(0.0); 2]);
+    let before = scenario.pass_and_tick(20, &[Some(0.03), Some(0.01)]);
+    scenario.node.now = Millis(500);
+    let after = scenario.tick();
     assert_eq!((lists(&after), weights(&after)), (lists(&before), weights(&before)));
     assert!(after.next_tick > after.at);
 }

@@ -1,19 +1,19 @@
-//! What of a job ends a back-off when it changes: it tells something for the first time, reaches a milestone, or learns otherwise than before.
+//! Events of a job that end a back-off: its first progress report, a milestone reached, or another phase of its learning curve.
 //!
 //! Imports: model only.
 
 use crate::model::{ContainerObservation, Phase};
 use serde::{Deserialize, Serialize};
 
-/// What of a job ends a back-off when it changes.
+/// The properties of a job whose change ends a back-off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Situation {
     phase: Option<Phase>,
-    /// It prints something that tells how far it is.
+    /// It reports progress or evaluations.
     prints: bool,
-    /// How long it will train is known.
+    /// Its total work is known.
     has_end: bool,
-    /// Its model is good: the milestone is behind it.
+    /// The 95 % quality milestone is behind it.
     is_good: bool,
 }
 
@@ -29,7 +29,7 @@ impl Situation {
         }
     }
 
-    /// A phase that is not known any more, or not yet, is no change.
+    /// Whether anything differs from `now`. An unknown phase, before or now, is no change.
     pub(super) fn changed(self, now: Situation) -> bool {
         let phases = self.phase.zip(now.phase);
         phases.is_some_and(|(before, now)| before != now)

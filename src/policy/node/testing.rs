@@ -1,11 +1,11 @@
-//! Observations for the tests of this room: an ordinary node and an ordinary container, to be changed field by field.
+//! Test fixtures: an ordinary node and an ordinary container, to be changed field by field.
 
 use crate::model::{
     Bounds, Bytes, ContainerId, ContainerObservation, CpuWeight, Learning, Limits, Millis, NodeObservation, Pressure,
     RunState, Runtime, Usage,
 };
 
-/// A running container with the kernel's default limits that has used nothing and printed nothing.
+/// A running container with the kernel's default limits, no usage and no output.
 pub(super) fn container(id: &str) -> ContainerObservation {
     let limits = Limits {
         cpu_weight: Some(CpuWeight::DEFAULT),
@@ -34,7 +34,7 @@ pub(super) fn container(id: &str) -> ContainerObservation {
     }
 }
 
-/// Two cores and eight GiB with these containers.
+/// A node with two cores, eight GiB of memory and these containers.
 pub(super) fn node(containers: Vec<ContainerObservation>) -> NodeObservation {
     NodeObservation {
         now: Millis(0),

@@ -1,4 +1,4 @@
-//! Reasons that are not a policy's own: a hold, a pause, and an owner's bound that decided in its place.
+//! Reasons that do not come from a policy: a hold, a pause, and an owner's bound that overrides the policy.
 //!
 //! Imports: the allocation, decisions.
 
@@ -6,7 +6,7 @@ use super::allocation::Allocation;
 use super::decision::Decision;
 use crate::model::{ContainerObservation, Hold, Reason, RunState, Share};
 
-/// Where a bound and not the policy decided, the reason says so.
+/// Replaces the reason of each container whose share an owner's bound decided.
 pub(super) fn explain_bounds(
     decisions: &mut [Decision],
     allocations: &[Allocation],

@@ -1,4 +1,4 @@
-//! The command line of `flowsim cluster`: read, run, print.
+//! The command `flowsim cluster`.
 //!
 //! Imports: model.
 
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// `flowsim cluster`.
 #[derive(Args)]
 pub struct ClusterArguments {
-    /// A built-in scenario (see `flowsim list`), with the endings that schedules of one node have, or a scenario file.
+    /// A built-in scenario (see `flowsim list`), with the suffixes for schedules of one node, or a scenario file.
     pub scenario: String,
     /// Policies to compare, separated by commas (see `flowsim list`).
     #[arg(
@@ -27,10 +27,10 @@ pub struct ClusterArguments {
         default_value = "swarm,procon-plain,specon-plain,spread,procon,specon,default"
     )]
     pub policy: Vec<String>,
-    /// How many nodes there are, instead of those of the scenario (a file: 4).
+    /// Number of nodes, instead of the scenario's (a file: 4).
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub nodes: Option<u32>,
-    /// How many schedules to draw; figures are means over them.
+    /// Number of schedules to draw; results are means over them.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub seeds: u64,
     /// The first seed.
@@ -39,16 +39,16 @@ pub struct ClusterArguments {
     /// Seconds from a job's stop on one node to its start on another.
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub move_cost: f64,
-    /// Sets a setting of the nodes' policy or `node.cores`, `node.memory`, `node.contention`.
+    /// Sets a setting of the nodes' policy, or `node.cores`, `node.memory`, `node.contention`.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Prints one JSON object instead of the table.
     #[arg(long)]
     pub json: bool,
-    /// Writes an HTML report with pictures of one seed.
+    /// Writes an HTML report with charts of one seed.
     #[arg(long, value_name = "PATH")]
     pub report: Option<PathBuf>,
-    /// The seed that the report's pictures show.
+    /// The seed that the report's charts show.
     #[arg(long, value_name = "SEED", default_value_t = 0, requires = "report")]
     pub report_seed: u64,
 }
@@ -58,10 +58,10 @@ fn seconds(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "expected seconds from 0 to 1000000".to_owned())
 }
 
-/// Runs `flowsim cluster` and returns what it prints.
+/// Runs `flowsim cluster` and returns its output.
 ///
 /// # Errors
-/// An unknown scenario, ending or policy; what is wrong with the file; jobs that no node can take.
+/// An unknown scenario, suffix or policy; an error in the file; jobs that fit no node.
 pub fn run(arguments: &ClusterArguments) -> Result<String, String> {
     let nodes = arguments.nodes.map(|nodes| nodes as usize);
     let mut scenario = ClusterScenario::open(&arguments.scenario, nodes)?;
@@ -108,5 +108,7 @@ fn table(comparison: &ClusterComparison) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     let ClusterComparison { scenario, nodes, seeds, .. } = comparison;
-    format!("{scenario}, {nodes} nodes, means over {seeds} seeds, seconds; in brackets: against swarm\n{table}\n")
+    format!(
+        "{scenario}, {nodes} nodes, means over {seeds} seeds, seconds; in brackets: change against swarm\n{table}\n"
+    )
 }

@@ -1,7 +1,7 @@
-//! Cluster policies side by side on the same schedules, summed up over seeds.
+//! Comparison of cluster policies on the same schedules, averaged over seeds.
 //!
-//! The base is plain Swarm: spread placement, plain sharing on the nodes. It is always run, because the worst loser is measured against it.
-//! Imports: model.
+//! The baseline is plain Swarm: spread placement, plain sharing on the nodes. It is always run, since the largest loss is measured against
+//! it. Imports: model.
 
 use super::scenario::ClusterScenario;
 use super::submission::Submission;
@@ -11,10 +11,10 @@ use crate::model::PolicySettings;
 use crate::sim::compare::each_seed;
 use serde::{Serialize, Serializer};
 
-/// The base's name.
+/// Name of the baseline.
 pub const BASE: &str = "swarm";
 
-/// What is reported of one policy: means over seeds.
+/// Result of one policy: means over seeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ClusterSummary {
     /// Mean seconds from a job's submission to its end.
@@ -23,25 +23,25 @@ pub struct ClusterSummary {
     pub mean_t95_s: f64,
     /// Seconds from the first submission to the last end.
     pub makespan_s: f64,
-    /// Largest ratio of a job's completion time to that under the base, less 1.
+    /// Largest ratio of a job's completion time to that under the baseline, minus 1.
     pub worst_vs_base: f64,
-    /// Moves begun.
+    /// Number of moves.
     pub moves: f64,
 }
 
-/// All runs of one comparison; as JSON, what `flowsim cluster --json` prints.
+/// Results of one comparison; as JSON, the output of `flowsim cluster --json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClusterComparison {
     /// The scenario's name.
     pub scenario: String,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: usize,
-    /// Schedules drawn.
+    /// Number of schedules drawn.
     pub seeds: u64,
-    /// In the order asked for.
+    /// In the requested order.
     #[serde(serialize_with = "as_map")]
     pub policies: Vec<(String, ClusterSummary)>,
-    /// The base, whether it was asked for or not.
+    /// Result under the baseline, even if it was not requested.
     #[serde(skip)]
     pub base: ClusterSummary,
 }
@@ -53,7 +53,7 @@ fn as_map<S: Serializer>(policies: &[(String, ClusterSummary)], serializer: S) -
 /// Runs every variant on `seeds` schedules from `first_seed` on.
 ///
 /// # Errors
-/// A plan that must not be carried out, or jobs that wait for ever.
+/// A plan that breaks a rule, or jobs that can never start.
 pub fn compare(
     scenario: &ClusterScenario,
     variants: &[ClusterVariant],
@@ -90,7 +90,7 @@ pub fn compare(
     Ok(comparison)
 }
 
-/// One schedule under one policy.
+/// Runs one schedule under one policy.
 pub(super) fn run(
     scenario: &ClusterScenario,
     variant: &ClusterVariant,
@@ -104,7 +104,7 @@ pub(super) fn run(
 }
 
 impl ClusterSummary {
-    /// One schedule's figures, against the base on the same schedule.
+    /// Computes the results of one schedule, relative to the baseline on the same schedule.
     pub fn of(outcome: &ClusterOutcome, base: &ClusterOutcome) -> ClusterSummary {
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
         let ratios = outcome.completions_s.iter().zip(&base.completions_s).map(|(one, base)| one / base);

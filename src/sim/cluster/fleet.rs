@@ -1,4 +1,4 @@
-//! The nodes of a cluster and which of them has the next event.
+//! The nodes of a cluster, and the node with the next event.
 //!
 //! Imports: nothing of this crate but the simulator's parts.
 
@@ -10,20 +10,20 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-/// Which worker a container of a node is: the job's number, and the worker's.
+/// The worker behind a container on a node: the job's index and the worker's number.
 pub(super) type Owner = (usize, u32);
 
 /// All nodes.
 pub(super) struct Fleet {
     nodes: Vec<Node>,
-    /// By node and number there.
+    /// By node, and number on the node.
     owners: Vec<Vec<Owner>>,
-    /// (When, node), of which only those are valid that still hold.
+    /// (Time, node) of next events; an entry is valid only if it equals the node's entry in `due`.
     next: BinaryHeap<Reverse<(Instant, usize)>>,
     due: Vec<f64>,
 }
 
-/// A time that sorts.
+/// A time with a total order.
 #[derive(Clone, Copy, PartialEq)]
 struct Instant(f64);
 
@@ -51,7 +51,7 @@ impl Fleet {
         }
     }
 
-    /// When a node has its next event; infinite if none has.
+    /// Time of the next event of any node; infinite if there is none.
     pub(super) fn next_s(&mut self) -> f64 {
         while let Some(Reverse((at, node))) = self.next.peek() {
             if self.due[*node] == at.0 {
@@ -62,7 +62,7 @@ impl Fleet {
         f64::INFINITY
     }
 
-    /// Lets the next event happen; returns whose worker ended with it, with the node and its number there.
+    /// Handles the next event; returns the worker that ended, if any, with its node and its number there.
     pub(super) fn step(&mut self) -> Option<(Owner, usize, usize)> {
         let Reverse((_, node)) = self.next.pop()?;
         self.due[node] = f64::INFINITY;
@@ -71,7 +71,7 @@ impl Fleet {
         ended.map(|number| (self.owners[node][number], node, number))
     }
 
-    /// A worker starts; returns its number on the node.
+    /// Starts a worker; returns its number on the node.
     pub(super) fn start(&mut self, node: usize, owner: Owner, carried: Starting, now: f64) -> usize {
         let number = match carried {
             Starting::Anew(job) => self.nodes[node].add(job),
@@ -83,7 +83,7 @@ impl Fleet {
         number
     }
 
-    /// A worker stops and saves what it has done.
+    /// Stops a worker and returns its saved work.
     pub(super) fn stop(&mut self, node: usize, number: usize, now: f64) -> Option<Carried> {
         let carried = self.nodes[node].stop(number, now);
         self.reschedule(node);
@@ -114,10 +114,10 @@ impl Fleet {
     }
 }
 
-/// What a worker starts from.
+/// The state from which a worker starts.
 pub(super) enum Starting {
-    /// Nothing.
+    /// The beginning.
     Anew(Arc<Job>),
-    /// What it saved on another node.
+    /// Work saved on another node.
     Carried(Box<Carried>),
 }

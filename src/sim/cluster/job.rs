@@ -1,4 +1,4 @@
-//! Where a submitted job is: its workers, their nodes, and what is left of it.
+//! State of a submitted job: its workers, their nodes, and the remaining work.
 //!
 //! Imports: nothing of this crate but the simulator's parts.
 
@@ -10,40 +10,40 @@ use std::sync::Arc;
 pub(super) struct JobRun<'a> {
     pub(super) submission: &'a Submission,
     pub(super) name: Arc<str>,
-    /// Part of the training that is left, as of the last time when its workers were counted anew.
+    /// Remaining part of the training when its workers last changed.
     pub(super) left: f64,
     pub(super) moves: u32,
-    /// When its quality was reached and when it ended; NaN before.
+    /// Time at which the quality was reached, and end time; NaN before.
     pub(super) quality_s: f64,
     pub(super) end_s: f64,
-    seats: Vec<(u32, Place)>,
+    slots: Vec<(u32, Place)>,
 }
 
-/// A worker's place, with what it carries if it is on its way.
+/// A worker's slot, with its saved work during a move.
 struct Place {
-    seat: Seat,
+    slot: Slot,
     carried: Option<Carried>,
 }
 
-/// A worker's node and what it does there.
+/// A worker's node and activity.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Seat {
+pub(super) struct Slot {
     pub(super) node: usize,
     pub(super) stage: Stage,
 }
 
-/// What a worker does.
+/// A worker's activity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Stage {
-    /// Reserved its room.
+    /// Its resources are reserved.
     Idle,
-    /// A container of its node's.
+    /// Runs in a container of its node.
     Training(Training),
-    /// On its way to that node.
+    /// Moving to that node.
     MovingTo(usize),
-    /// Its room is still taken.
+    /// Stopping; its resources are still reserved.
     Stopping,
-    /// It has done its part.
+    /// It has completed its part.
     Done,
 }
 
@@ -62,32 +62,32 @@ impl<'a> JobRun<'a> {
             moves: 0,
             quality_s: f64::NAN,
             end_s: f64::NAN,
-            seats: Vec::new(),
+            slots: Vec::new(),
         }
     }
 
-    /// All workers with their seats.
-    pub(super) fn seats(&self) -> Vec<(u32, Seat)> {
-        self.seats.iter().map(|(worker, place)| (*worker, place.seat)).collect()
+    /// Returns all workers with their slots.
+    pub(super) fn slots(&self) -> Vec<(u32, Slot)> {
+        self.slots.iter().map(|(worker, place)| (*worker, place.slot)).collect()
     }
 
-    /// Workers that are not stopping.
+    /// Number of workers that are not stopping.
     pub(super) fn workers(&self) -> u32 {
-        self.seats.iter().filter(|(_, place)| place.seat.stage != Stage::Stopping).count() as u32
+        self.slots.iter().filter(|(_, place)| place.slot.stage != Stage::Stopping).count() as u32
     }
 
     fn place(&mut self, worker: u32) -> Option<&mut Place> {
-        self.seats.iter_mut().find(|(number, _)| *number == worker).map(|(_, place)| place)
+        self.slots.iter_mut().find(|(number, _)| *number == worker).map(|(_, place)| place)
     }
 
     fn set(&mut self, worker: u32, stage: Stage) {
         if let Some(place) = self.place(worker) {
-            place.seat.stage = stage;
+            place.slot.stage = stage;
         }
     }
 
-    pub(super) fn seat(&mut self, worker: u32, node: usize) {
-        self.seats.push((worker, Place { seat: Seat { node, stage: Stage::Idle }, carried: None }));
+    pub(super) fn reserve(&mut self, worker: u32, node: usize) {
+        self.slots.push((worker, Place { slot: Slot { node, stage: Stage::Idle }, carried: None }));
     }
 
     pub(super) fn idle(&mut self, worker: u32) {
@@ -96,7 +96,7 @@ impl<'a> JobRun<'a> {
 
     pub(super) fn is_at(&mut self, worker: u32, node: usize, number: usize) {
         if let Some(place) = self.place(worker) {
-            place.seat = Seat { node, stage: Stage::Training(Training { number }) };
+            place.slot = Slot { node, stage: Stage::Training(Training { number }) };
         }
     }
 
@@ -106,28 +106,28 @@ impl<'a> JobRun<'a> {
 
     pub(super) fn leave(&mut self, worker: u32, to: usize, carried: Carried) {
         if let Some(place) = self.place(worker) {
-            place.seat.stage = Stage::MovingTo(to);
+            place.slot.stage = Stage::MovingTo(to);
             place.carried = Some(carried);
         }
     }
 
-    /// The end of a move: where to and with what. A worker that was stopped is gone.
+    /// Ends a move and returns its target and the saved work; or removes a worker that has stopped.
     pub(super) fn arrive(&mut self, worker: u32) -> Option<(usize, Carried)> {
         let place = self.place(worker)?;
-        match place.seat.stage {
+        match place.slot.stage {
             Stage::MovingTo(to) => place.carried.take().map(|carried| (to, carried)),
             Stage::Stopping => {
-                self.seats.retain(|(number, _)| *number != worker);
+                self.slots.retain(|(number, _)| *number != worker);
                 None
             }
             Stage::Idle | Stage::Training(_) | Stage::Done => None,
         }
     }
 
-    /// A worker has done its part; whether all have.
+    /// Records that a worker has completed its part; returns whether all have.
     pub(super) fn worker_ended(&mut self, worker: u32) -> bool {
         self.set(worker, Stage::Done);
-        self.seats.iter().all(|(_, place)| matches!(place.seat.stage, Stage::Done | Stage::Stopping))
+        self.slots.iter().all(|(_, place)| matches!(place.slot.stage, Stage::Done | Stage::Stopping))
     }
 
     pub(super) fn note_quality(&mut self, at: f64) {
@@ -138,6 +138,6 @@ impl<'a> JobRun<'a> {
 
     pub(super) fn end(&mut self, now: f64) {
         self.end_s = now;
-        self.seats.clear();
+        self.slots.clear();
     }
 }

@@ -1,8 +1,8 @@
-//! `flowsim cluster`: many virtual nodes, and the cluster's own policy deciding what runs where.
+//! `flowsim cluster`: many virtual nodes, and the cluster policy that decides which job runs where.
 //!
-//! A [`ClusterScenario`] draws what is submitted; a [`World`](world) runs it: every node is the simulator's node with its own governor, the
-//! forecasts are the nodes' own (as wrong as they are), and [`plan`](crate::policy::cluster::plan) decides as the coordinator does, each plan
-//! checked before it is carried out. Imports: model, policy.
+//! A [`ClusterScenario`] draws the submissions; a [`World`](world) runs them. Every node is the simulator's node with its own governor and
+//! its own forecasts, right or wrong. [`plan`](crate::policy::cluster::plan) decides as in the coordinator, and each plan is checked before
+//! it is applied. Imports: model, policy.
 
 mod command;
 mod compare;

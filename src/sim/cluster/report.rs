@@ -1,4 +1,4 @@
-//! `flowsim cluster --report`: one HTML page, the figures over all seeds and one seed in pictures.
+//! `flowsim cluster --report`: an HTML page with the results over all seeds and charts of one seed.
 //!
 //! Imports: chart, and the simulator's parts.
 
@@ -14,7 +14,7 @@ const WIDTH: f64 = 1120.0;
 const FIELD: f64 = 220.0;
 /// Height of one job on a node.
 const LANE: f64 = 9.0;
-/// More than these are no picture any more.
+/// Larger numbers are not drawn.
 const NODES_SHOWN: usize = 64;
 const JOBS_SHOWN: usize = 400;
 
@@ -24,10 +24,10 @@ struct Shown<'a> {
     runs: Vec<(&'a str, ClusterOutcome)>,
 }
 
-/// The page: the comparison, and `seed` once more under every policy.
+/// Renders the page: the comparison, and `seed` again under every policy.
 ///
 /// # Errors
-/// As of the comparison.
+/// As for the comparison.
 pub(super) fn html(
     comparison: &ClusterComparison,
     scenario: &ClusterScenario,
@@ -42,10 +42,10 @@ pub(super) fn html(
     let jobs = submissions.len();
     let body = [
         format!("<header><h1>{}</h1><p>{jobs} jobs on {nodes} nodes, {seeds} random schedules (seeds).</p></header>", escaped(name)),
-        section("In short", &means(comparison)),
+        section("Summary", &means(comparison)),
         section(&format!("Completion, seed {seed}"), &completions(&shown)),
         nodes_over_time(&shown, *nodes),
-        "<footer>Simulated by flowsim on virtual time with the policy code of the coordinator and the daemon; the same command gives the same \
+        "<footer>Simulated by flowsim in virtual time with the policy code of the coordinator and the daemon; the same command gives the same \
          figures.</footer>"
             .to_owned(),
     ];
@@ -56,7 +56,7 @@ fn section(title: &str, content: &str) -> String {
     format!("<section><h2>{}</h2>{content}</section>", escaped(title))
 }
 
-/// The table of means over all seeds, against the base.
+/// The table of means over all seeds, against the baseline.
 fn means(comparison: &ClusterComparison) -> String {
     let row = |(name, summary): &(String, ClusterSummary)| {
         let cell = |of: fn(&ClusterSummary) -> f64| {
@@ -88,7 +88,7 @@ fn means(comparison: &ClusterComparison) -> String {
     )
 }
 
-/// The part of the jobs that took at most so long, a line a policy.
+/// Cumulative part of the jobs by completion time, one line per policy.
 fn completions(shown: &Shown) -> String {
     let longest =
         shown.runs.iter().flat_map(|(_, run)| &run.completions_s).fold(1.0_f64, |longest, took| longest.max(*took));
@@ -106,23 +106,26 @@ fn completions(shown: &Shown) -> String {
         plot.line(&points, &series(number), policy);
     }
     let names: Vec<String> = shown.runs.iter().map(|(policy, _)| (*policy).to_owned()).collect();
-    let note = "<p>The part of the jobs (upwards) that had ended so many seconds after their submission.</p>";
+    let note =
+        "<p>The part of the jobs (upwards) that had ended the given number of seconds after their submission.</p>";
     format!("{note}{}{}", legend(&names), plot.inline("Part of the jobs by seconds from submission to end"))
 }
 
-/// Who trained where, a picture a policy.
+/// Stays of jobs on nodes, one chart per policy.
 fn nodes_over_time(shown: &Shown, nodes: usize) -> String {
     if nodes > NODES_SHOWN || shown.submissions.len() > JOBS_SHOWN {
-        let why = format!("<p>Who trained where is drawn for at most {NODES_SHOWN} nodes and {JOBS_SHOWN} jobs.</p>");
-        return section("Nodes", &why);
+        let note = format!("<p>The nodes are drawn only for at most {NODES_SHOWN} nodes and {JOBS_SHOWN} jobs.</p>");
+        return section("Nodes", &note);
     }
     let end_s = shown.runs.iter().flat_map(|(_, run)| &run.stays).map(|stay| stay.span_s.1).fold(1.0, f64::max);
-    let picture = |(policy, run): &(&str, ClusterOutcome)| {
-        let note =
-            format!("<p>Moves: {}. A bar is a job on a node; a job keeps its colour and its edge.</p>", run.moves);
+    let chart = |(policy, run): &(&str, ClusterOutcome)| {
+        let note = format!(
+            "<p>Moves: {}. A bar is a job on a node; all bars of a job have the same colour and edge.</p>",
+            run.moves
+        );
         section(policy, &(note + &timeline(shown, run, nodes, end_s)))
     };
-    shown.runs.iter().map(picture).collect()
+    shown.runs.iter().map(chart).collect()
 }
 
 fn timeline(shown: &Shown, run: &ClusterOutcome, nodes: usize, end_s: f64) -> String {
@@ -130,7 +133,7 @@ fn timeline(shown: &Shown, run: &ClusterOutcome, nodes: usize, end_s: f64) -> St
     let count = |node: usize| {
         lanes.iter().zip(&run.stays).filter(|(_, stay)| stay.node == node).map(|(lane, _)| lane + 1).max()
     };
-    // Under each node's lanes half a lane stays free.
+    // Half a lane below each node's lanes is left free.
     let mut tops = vec![0.0];
     for node in 0..nodes {
         tops.push(tops[node] + count(node).unwrap_or(1) as f64 + 0.5);
@@ -147,10 +150,10 @@ fn timeline(shown: &Shown, run: &ClusterOutcome, nodes: usize, end_s: f64) -> St
         let name = shown.submissions[*job].job.plan.name.as_str();
         plot.bar((*from, *to), (y - 0.08, y - 0.92), &series(*job), &format!("{name}: {from:.0} s to {to:.0} s"));
     }
-    plot.inline("Which jobs trained on which node over time")
+    plot.inline("Jobs on each node over time")
 }
 
-/// For each stay the first lane of its node that is free; stays are ordered by their starts.
+/// Assigns each stay the first free lane of its node; stays must be sorted by start.
 fn lanes(stays: &[Stay], nodes: usize) -> Vec<usize> {
     let mut ends: Vec<Vec<f64>> = vec![Vec::new(); nodes];
     let lane = |stay: &Stay| {
@@ -174,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stays_at_the_same_time_lie_in_lanes_of_their_own_and_free_ones_are_used_again() {
+    fn simultaneous_stays_have_separate_lanes_and_free_lanes_are_reused() {
         let stay = |node: usize, from: f64, to: f64| Stay { job: 0, worker: 0, node, span_s: (from, to) };
         let stays = [stay(0, 0.0, 5.0), stay(0, 1.0, 3.0), stay(1, 1.0, 9.0), stay(0, 3.0, 4.0), stay(0, 4.0, 6.0)];
         assert_eq!(lanes(&stays, 2), [0, 1, 0, 1, 1]);

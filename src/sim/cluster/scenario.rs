@@ -1,8 +1,9 @@
-//! What is simulated: nodes and a schedule of submissions, built in by name or read from a scenario file.
+//! Cluster scenarios: nodes and a schedule of submissions, either built in or read from a scenario file.
 //!
-//! `procon-JxN` and `specon-JxN` are the papers' schedules of J jobs on N nodes: random trainings as in `random-N` of `flowsim run`, submitted
-//! evenly within the time that the paper says. `specon-fixed` is SpeCon's fixed schedule: 20 equal VAEs, one every 50 s. `dragon-1` to
-//! `dragon-3` are the job tables II to IV of weighted DRAGON on three nodes of 8 cores. `scale-10000` is a day of 10,000 nodes. Imports: model.
+//! `procon-JxN` and `specon-JxN` are the papers' schedules of J jobs on N nodes: random trainings as in `random-N` of `flowsim run`,
+//! submitted uniformly within the paper's time. `specon-fixed` is SpeCon's fixed schedule: 20 equal VAEs, one every 50 s. `dragon-1` to
+//! `dragon-3` are the job tables II to IV of weighted DRAGON on three nodes of 8 cores. `scale-10000` is a day of 10,000 nodes. Imports:
+//! model.
 
 use super::submission::Submission;
 use crate::model::cluster::{Priority, Resources, WorkerRange};
@@ -11,7 +12,7 @@ use crate::sim::job::{Job, JobPlan};
 use crate::sim::random::Stream;
 use crate::sim::scenario::{FIGURE_1_RATE, NodeShape, Scenario, Variations, exponential, job, random_job, split};
 
-/// One random schedule: its name, jobs, nodes, and seconds within which the jobs are submitted.
+/// A random schedule: its name, number of jobs, number of nodes, and the seconds within which the jobs are submitted.
 struct Random(&'static str, usize, usize, f64);
 
 const RANDOM: [Random; 8] = [
@@ -42,28 +43,29 @@ pub const CLUSTER_SCENARIOS: [&str; 13] = [
     "scale-10000",
 ];
 
-/// Streams of one seed: as in `flowsim run`, one for the schedule and one for each job's noise.
+/// Random streams of one seed: as in `flowsim run`, one for the schedule and one for each job's noise.
 const SCHEDULE_STREAM: u64 = 0;
 const NOISE_STREAMS: u64 = 1 << 32;
 
-/// A day of 10,000 nodes: ten jobs a node, most of them submitted around noon; all of them together are five sixths of a day's work, so that
-/// in the afternoon there is more than the nodes can do.
+/// A day of 10,000 nodes: ten jobs per node, most of them submitted around noon. Together they are five sixths of a day's work, so that in
+/// the afternoon the nodes are overloaded.
 const SCALE: (usize, usize, f64) = (10_000, 10, 86_400.0);
 const SCALE_SIZE_NODE_S: (f64, f64) = (600.0, 28_800.0);
 
-/// SpeCon's fixed schedule: jobs, seconds between them, and the size with which plain sharing comes near its published 275 s a job.
+/// SpeCon's fixed schedule: number of jobs, seconds between them, and the size at which plain sharing comes near the published 275 s per
+/// job.
 const FIXED: (usize, f64, f64) = (20, 50.0, 215.0);
 
-/// Nodes of a scenario file, unless told otherwise.
+/// Default number of nodes for a scenario file.
 const FILE_NODES: usize = 4;
 
-/// Seconds that a worker of DRAGON's takes to start, again each time when the number of workers changes.
+/// Seconds that a worker takes to start in DRAGON, also each time the number of workers changes.
 const DRAGON_START_S: f64 = 5.0;
-/// Most, least and initial workers, cores and GiB of each, and priority of a job of DRAGON's.
+/// Maximum, minimum and initial workers, cores and GiB of each worker, and priority of a job in DRAGON.
 type DragonJob = (u32, u32, u32, f64, u64, f64);
-/// Seconds between two submissions of DRAGON's.
+/// Seconds between two submissions in DRAGON.
 const DRAGON_GAP_S: f64 = 10.0;
-/// Core-seconds of each of its trainings, which are the same program.
+/// Core-seconds of each of its trainings, which all run the same program.
 const DRAGON_WORK: f64 = 1800.0;
 const DRAGON_NODE: (f64, u64) = (8.0, 30);
 const DRAGON: [[DragonJob; 4]; 3] = [
@@ -72,14 +74,14 @@ const DRAGON: [[DragonJob; 4]; 3] = [
     [(4, 1, 2, 3.0, 6, 1.0), (6, 2, 2, 3.0, 6, 1.0), (6, 1, 2, 3.0, 6, 1.0), (6, 2, 2, 3.0, 6, 100.0)],
 ];
 
-/// Nodes and what is submitted to them.
+/// Nodes and their submissions.
 #[derive(Clone, Debug)]
 pub struct ClusterScenario {
-    /// As the user named it.
+    /// Name given by the user.
     pub name: String,
-    /// Each node.
+    /// Shape of each node.
     pub node: NodeShape,
-    /// How many there are.
+    /// Number of nodes.
     pub nodes: usize,
     /// Least seconds between two plans.
     pub plan_every_s: f64,
@@ -89,20 +91,20 @@ pub struct ClusterScenario {
 
 #[derive(Clone, Debug)]
 enum Schedule {
-    /// So many random trainings within so many seconds.
+    /// Number of random trainings, and the seconds within which they are submitted.
     Random(usize, f64),
     Fixed,
     Dragon(usize),
-    /// Jobs a node.
+    /// Jobs per node.
     Scale(usize),
     File(Box<Scenario>),
 }
 
 impl ClusterScenario {
-    /// The built-in scenario of that name, or else the scenario file at that path, on so many nodes or as many as the scenario has.
+    /// Opens the built-in scenario of that name, or the scenario file at that path, on `nodes` nodes or as many as the scenario has.
     ///
     /// # Errors
-    /// Says what the name could have been, or what is wrong with the file.
+    /// Lists the known names, or describes the error in the file.
     pub fn open(name_or_path: &str, nodes: Option<usize>) -> Result<ClusterScenario, String> {
         let mut scenario = match ClusterScenario::built_in(name_or_path)? {
             Some(scenario) => scenario,
@@ -112,7 +114,7 @@ impl ClusterScenario {
         Ok(scenario)
     }
 
-    /// `None` if the name is not that of a built-in scenario at all.
+    /// Returns `None` if the name does not start with that of a built-in scenario.
     fn built_in(name: &str) -> Result<Option<ClusterScenario>, String> {
         let Some((begin, variations)) = split(name, &CLUSTER_SCENARIOS)? else { return Ok(None) };
         let node = NodeShape::default();
@@ -135,7 +137,7 @@ impl ClusterScenario {
     fn file(path: &str) -> Result<ClusterScenario, String> {
         if !std::path::Path::new(path).exists() {
             let names = CLUSTER_SCENARIOS.join(", ");
-            return Err(format!("{path}: neither a built-in scenario nor a file; built in are {names}"));
+            return Err(format!("{path}: neither a built-in scenario nor a file; expected one of {names}"));
         }
         let scenario = Scenario::open(path)?;
         Ok(ClusterScenario {
@@ -148,7 +150,7 @@ impl ClusterScenario {
         })
     }
 
-    /// The submissions of one seed, in order of their times.
+    /// Draws the submissions of one seed, sorted by time.
     pub fn draw(&self, seed: u64) -> Vec<Submission> {
         let mut draws = Stream::new(seed, SCHEDULE_STREAM);
         let mut submissions: Vec<Submission> = match &self.schedule {
@@ -169,7 +171,7 @@ impl ClusterScenario {
                 let plans = (0..jobs).map(&mut plan).collect();
                 self.alone(plans, seed)
             }
-            Schedule::Scale(a_node) => {
+            Schedule::Scale(per_node) => {
                 let mut plan = |number: usize| {
                     let mut plan = random_job(number, 0.5 * SCALE.2, &self.node, &mut draws);
                     plan.start_s += draws.uniform(0.0, 0.5 * SCALE.2);
@@ -177,7 +179,7 @@ impl ClusterScenario {
                     plan.units = (plan.units / 8).clamp(10, 50);
                     plan
                 };
-                let plans = (0..self.nodes * a_node).map(&mut plan).collect();
+                let plans = (0..self.nodes * per_node).map(&mut plan).collect();
                 self.alone(plans, seed)
             }
         };

@@ -1,7 +1,7 @@
-//! What is submitted to the simulated cluster: a training, how many workers it may have, and what each reserves.
+//! Submissions to the simulated cluster: a training, its range of workers, and the reservation of each worker.
 //!
-//! A training with several workers divides its work evenly among them, and each further worker costs a little for talking. When the number
-//! of workers changes all of them start again with their part of what is left. Imports: model.
+//! A training with several workers divides its work evenly among them, and each further worker adds a little work for communication. When
+//! the number of workers changes, all of them restart with their part of the remaining work. Imports: model.
 
 use crate::model::cluster::{Priority, Resources, WorkerRange};
 use crate::sim::curve::{LearningCurve, Shape};
@@ -9,22 +9,22 @@ use crate::sim::job::{Job, QUALITY};
 use crate::sim::random::Stream;
 use std::sync::Arc;
 
-/// Part of the work that each further worker adds: what the workers tell each other.
-const TALK: f64 = 0.03;
+/// Part of the work that each further worker adds for communication.
+const COMMUNICATION: f64 = 0.03;
 
-/// Points of a curve that goes on in its midst.
+/// Number of points of a curve that continues from the middle of another.
 const POINTS: usize = 64;
 
 /// One training.
 #[derive(Clone, Debug)]
 pub struct Submission {
-    /// The training as one worker would do it; `plan.start_s` is when it is submitted.
+    /// The training with one worker; `plan.start_s` is its submission time.
     pub job: Arc<Job>,
-    /// How important it is.
+    /// Its priority.
     pub priority: Priority,
-    /// What each worker reserves.
+    /// Reservation of each worker.
     pub request: Resources,
-    /// How many workers it may have.
+    /// Its range of workers.
     pub workers: WorkerRange,
 }
 
@@ -35,12 +35,12 @@ impl Submission {
         Submission { job: Arc::new(job), priority, request, workers }
     }
 
-    /// Core-seconds that all workers together have ahead with `left` of the training to do, 0 ..= 1.
+    /// Core-seconds of all workers together for the remaining part `left` of the training, 0 ..= 1.
     pub(super) fn work(&self, left: f64, workers: u32) -> f64 {
-        self.job.plan.work * left * (1.0 + TALK * f64::from(workers.saturating_sub(1)))
+        self.job.plan.work * left * (1.0 + COMMUNICATION * f64::from(workers.saturating_sub(1)))
     }
 
-    /// What one of so many workers does, with `left` of the training to do.
+    /// Draws the job of one of `workers` workers for the remaining part `left` of the training.
     pub(super) fn part(&self, left: f64, workers: u32, draws: &mut Stream) -> Arc<Job> {
         if workers == 1 && left >= 1.0 {
             return Arc::clone(&self.job);

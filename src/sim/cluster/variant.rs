@@ -1,4 +1,4 @@
-//! The policies that can be compared on a cluster, by name: what the nodes do, and what the cluster does.
+//! The policies that can be compared on a cluster, by name, each with a policy for the nodes and one for the cluster.
 //!
 //! Imports: model.
 
@@ -11,25 +11,25 @@ use crate::sim::variant::Variant;
 pub struct ClusterVariant {
     /// Its name in tables.
     pub name: String,
-    /// What decides on each node.
+    /// The policy on each node.
     pub node: Variant,
-    /// What decides in the cluster.
+    /// The policy of the cluster.
     pub cluster: ClusterSettings,
-    /// Seconds between two plans when nothing happens.
+    /// Interval between two plans without events.
     pub interval: Millis,
 }
 
-/// Names with what they are.
+/// All variants: name and description.
 pub const CLUSTER_VARIANTS: [(&str, &str); 9] = [
-    ("swarm", "spread placement, plain sharing on the nodes: the base"),
-    ("procon-plain", "ProCon's placement as published: plain sharing on the nodes"),
-    ("specon-plain", "spread placement and SpeCon's moves as published: plain sharing on the nodes"),
-    ("dragon", "DRAGON's queue and scaling: plain sharing on the nodes"),
+    ("swarm", "spread placement, plain sharing on the nodes (the baseline)"),
+    ("procon-plain", "ProCon's placement as published, plain sharing on the nodes"),
+    ("specon-plain", "spread placement and SpeCon's moves as published, plain sharing on the nodes"),
+    ("dragon", "DRAGON's queue and scaling, plain sharing on the nodes"),
     ("spread", "spread placement, governed nodes"),
     ("procon", "ProCon's placement, governed nodes"),
     ("specon", "spread placement and SpeCon's moves, governed nodes"),
-    ("default", "least added completion, moves that the forecasts say pay, governed nodes"),
-    ("oasis", "the default, and only jobs that are worth more than their resources cost"),
+    ("default", "least added completion, moves that shorten the mean completion by the forecasts, governed nodes"),
+    ("oasis", "the default, but admits only jobs that are worth more than their resources cost"),
 ];
 
 /// SpeCon's categorisation interval [t_m − t_{m−1}].
@@ -41,10 +41,10 @@ pub(super) const SPECON_THRESHOLD: f64 = 0.01;
 const INTERVAL: Millis = Millis::from_secs(10);
 
 impl ClusterVariant {
-    /// The variant of that name; nodes are governed with `settings`.
+    /// Returns the variant of that name; governed nodes use `settings`.
     ///
     /// # Errors
-    /// Lists the names.
+    /// Lists the known names.
     pub fn named(name: &str, settings: &PolicySettings) -> Result<ClusterVariant, String> {
         use MoveRule::{Forecast, Never, SpeCon};
         use PlacementRule::{LeastAdded, ProCon, Spread};
@@ -65,8 +65,8 @@ impl ClusterVariant {
         };
         let usual = ClusterSettings::default();
         let admission = if name == "oasis" { Admission::Prices } else { Admission::All };
-        // The source bounds its moves by the number of jobs alone.
-        let (a_node, in_all) =
+        // SpeCon's publication bounds its moves only by the number of jobs.
+        let (per_node, in_total) =
             if moves == SpeCon { (usize::MAX, usize::MAX) } else { (usual.moves_a_node, usual.moves_in_all) };
         Ok(ClusterVariant {
             name: name.to_owned(),
@@ -76,8 +76,8 @@ impl ClusterVariant {
                 moves,
                 queue,
                 admission,
-                moves_a_node: a_node,
-                moves_in_all: in_all,
+                moves_a_node: per_node,
+                moves_in_all: in_total,
                 ..usual
             },
             interval: if moves == SpeCon { SPECON_INTERVAL } else { INTERVAL },

@@ -1,10 +1,10 @@
-//! What the cluster's coordinator sees of the virtual nodes: the observation of which a plan is made.
+//! The coordinator's view of the virtual nodes: the observation from which a plan is made.
 //!
-//! Work ahead is what each node's own governor foresees; progress is what each job has printed; categories are those of the node's monitors.
-//! Imports: model, policy.
+//! Remaining work is the forecast of each node's own governor; progress is what each job has printed; categories come from SpeCon's
+//! monitors. Imports: model, policy.
 
 use super::fleet::Fleet;
-use super::job::{JobRun, Seat, Stage, Training};
+use super::job::{JobRun, Slot, Stage, Training};
 use super::variant::{ClusterVariant, SPECON_INTERVAL, SPECON_THRESHOLD};
 use crate::model::Millis;
 use crate::model::cluster::{
@@ -15,14 +15,14 @@ use crate::sim::node::Resident;
 use crate::sim::scenario::NodeShape;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Keeps the observation and what is needed to make the next.
+/// The current observation, and the state for the next one.
 pub(super) struct View {
     observation: ClusterObservation,
-    /// The schedule's number of each observed job.
+    /// Index of each observed job in the schedule.
     numbers: Vec<usize>,
-    /// Work of the jobs that ended: their number and sum.
+    /// Number of completed jobs, and the sum of their work.
     ended: (f64, f64),
-    /// SpeCon's monitors, with the printed units that each has read, and when they last categorised.
+    /// SpeCon's monitors, with the number of printed units that each has read.
     monitors: BTreeMap<usize, (Monitor, usize)>,
     categorised: Millis,
     residents: Vec<Vec<Resident>>,
@@ -51,12 +51,12 @@ impl View {
         &self.observation
     }
 
-    /// The schedule's number of an observed job.
+    /// Returns the index in the schedule of an observed job.
     pub(super) fn job(&self, observed: usize) -> usize {
         self.numbers[observed]
     }
 
-    /// Something happened that ends a quiet time.
+    /// Records a change, which ends a quiet period.
     pub(super) fn changed(&mut self, now: f64) {
         self.observation.quiet_since = millis(now);
     }
@@ -65,14 +65,14 @@ impl View {
         self.observation.quiet_since.as_secs_f64()
     }
 
-    /// A job with that work ended.
+    /// Records the end of a job with that work.
     pub(super) fn ended(&mut self, work: f64, now: f64) {
         self.ended = (self.ended.0 + 1.0, self.ended.1 + work);
         self.observation.usual_work = Some(self.ended.1 / self.ended.0);
         self.changed(now);
     }
 
-    /// Looks at everything.
+    /// Updates the observation.
     pub(super) fn observe(
         &mut self,
         now: f64,
@@ -100,7 +100,9 @@ impl View {
             let run = &jobs[number];
             let submission = run.submission;
             let plan = &submission.job.plan;
-            let see = |(worker, seat): (u32, Seat)| see(run, worker, seat, residents, monitors.get(&number), move_s);
+            let observe_worker = |(worker, slot): (u32, Slot)| {
+                observe_worker(run, worker, slot, residents, monitors.get(&number), move_s)
+            };
             ClusterJob {
                 name: run.name.clone(),
                 arrived: millis(plan.start_s),
@@ -113,12 +115,12 @@ impl View {
                 takes_s: None,
                 movable: true,
                 moves: run.moves,
-                placed: run.seats().into_iter().map(see).collect(),
+                placed: run.slots().into_iter().map(observe_worker).collect(),
             }
         }));
     }
 
-    /// SpeCon's Algorithm 1, once in its interval.
+    /// Runs SpeCon's Algorithm 1, once per interval.
     fn categorise(&mut self, fleet: &Fleet, jobs: &[JobRun<'_>], active: &BTreeSet<usize>) {
         let now = self.observation.now;
         self.monitors.retain(|number, _| active.contains(number));
@@ -142,16 +144,16 @@ impl View {
     }
 }
 
-fn see(
+fn observe_worker(
     run: &JobRun<'_>,
     number: u32,
-    seat: Seat,
+    slot: Slot,
     residents: &[Vec<Resident>],
     monitor: Option<&(Monitor, usize)>,
     move_s: f64,
 ) -> Worker {
-    let resident = match seat.stage {
-        Stage::Training(Training { number }) => residents[seat.node].iter().find(|resident| resident.number == number),
+    let resident = match slot.stage {
+        Stage::Training(Training { number }) => residents[slot.node].iter().find(|resident| resident.number == number),
         _ => None,
     };
     let plan = &run.submission.job.plan;
@@ -161,8 +163,8 @@ fn see(
     });
     Worker {
         number,
-        node: seat.node,
-        phase: match seat.stage {
+        node: slot.node,
+        phase: match slot.stage {
             Stage::Idle | Stage::Training(_) | Stage::Done => Phase::Running,
             Stage::MovingTo(to) => Phase::MovingTo(to),
             Stage::Stopping => Phase::Stopping,

@@ -1,10 +1,10 @@
-//! One schedule of submissions on one cluster, from the first to the last end.
+//! Simulation of one schedule of submissions on one cluster, from the first submission to the last end.
 //!
-//! Order within one instant: what happens on nodes, submissions, ends of moves and stops, the plan. A plan follows each submission, each end
-//! and each finished move, and comes once in an interval besides; never more often than [`Costs::plan_every_s`]. Imports: model, policy.
+//! Order of simultaneous events: those of nodes, submissions, ends of moves and stops, the plan. A plan follows each submission, each end
+//! and each finished move, and comes once per interval otherwise; never more often than [`Costs::plan_every_s`]. Imports: model, policy.
 
 use super::fleet::{Fleet, Starting};
-use super::job::{JobRun, Seat, Stage, Training};
+use super::job::{JobRun, Slot, Stage, Training};
 use super::submission::Submission;
 use super::variant::ClusterVariant;
 use super::view::View;
@@ -14,12 +14,12 @@ use crate::sim::random::Stream;
 use crate::sim::scenario::NodeShape;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What acts of the cluster cost.
+/// Cost of the cluster's actions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
-    /// Seconds from a job's stop on one node to its start on another: stop, carry and start.
+    /// Seconds from a job's stop on one node to its start on another: stop, transfer and start.
     pub move_s: f64,
-    /// Seconds for which a worker that stops keeps its room.
+    /// Seconds for which a stopping worker keeps its resources.
     pub stop_s: f64,
     /// Least seconds between two plans.
     pub plan_every_s: f64,
@@ -31,7 +31,7 @@ impl Default for Costs {
     }
 }
 
-/// What came of one schedule.
+/// Result of one schedule.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterOutcome {
     /// Seconds from each submission to its end.
@@ -40,31 +40,31 @@ pub struct ClusterOutcome {
     pub qualities_s: Vec<f64>,
     /// Seconds from the first submission to the last end.
     pub makespan_s: f64,
-    /// Moves begun.
+    /// Number of moves.
     pub moves: usize,
-    /// Plans made.
+    /// Number of plans.
     pub plans: u64,
-    /// Where workers trained, in the order of their starts.
+    /// Stays of workers on nodes, in the order of their starts.
     pub stays: Vec<Stay>,
 }
 
-/// A worker's training on one node, without interruption.
+/// A worker's uninterrupted training on one node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stay {
-    /// The number of its submission.
+    /// Index of its submission.
     pub job: usize,
-    /// Which of the job's workers.
+    /// The job's worker.
     pub worker: u32,
-    /// Where.
+    /// The node.
     pub node: usize,
-    /// From when to when, in seconds.
+    /// Start and end, in seconds.
     pub span_s: (f64, f64),
 }
 
-/// Runs the submissions, which are ordered by their time.
+/// Runs the submissions, which must be sorted by time.
 ///
 /// # Errors
-/// A plan that must not be carried out, or jobs that wait for ever.
+/// A plan that breaks a rule, or jobs that can never start.
 pub fn simulate(
     nodes: usize,
     shape: NodeShape,
@@ -97,18 +97,18 @@ pub fn simulate(
     Ok(world.outcome())
 }
 
-/// The stream from which parts of resized jobs are drawn.
+/// The random stream for the parts of resized jobs.
 const REDRAWN: u64 = 1 << 48;
 
 struct World<'a> {
     fleet: Fleet,
     view: View,
     jobs: Vec<JobRun<'a>>,
-    /// Jobs that were submitted and have not ended.
+    /// Jobs that are submitted and have not ended.
     active: BTreeSet<usize>,
     submissions: &'a [Submission],
     next: usize,
-    /// Moves and stops under way, in order of their ends: (microsecond, job, worker).
+    /// Moves and stops in progress, in order of their ends: (microsecond, job, worker).
     endings: BTreeSet<(u64, usize, u32)>,
     variant: &'a ClusterVariant,
     costs: Costs,
@@ -120,7 +120,7 @@ struct World<'a> {
     plans: u64,
     last_end: f64,
     stays: Vec<Stay>,
-    /// By job and worker: the last stay.
+    /// The last stay, by job and worker.
     training: BTreeMap<(usize, u32), usize>,
 }
 
@@ -131,8 +131,8 @@ impl World<'_> {
             let submitted = self.submissions.get(self.next).map_or(f64::INFINITY, |next| next.job.plan.start_s);
             let ending = self.endings.first().map_or(f64::INFINITY, |(at, _, _)| *at as f64 / 1e6);
             let at = node.min(submitted).min(ending).min(self.plan_at);
-            if at.is_infinite() || (self.fleet_is_idle() && submitted.is_infinite() && self.is_waiting_in_vain()) {
-                return Err(self.in_vain());
+            if at.is_infinite() || (self.fleet_is_idle() && submitted.is_infinite() && self.is_stuck()) {
+                return Err(self.stuck_error());
             }
             self.now = at.max(self.now);
             if node <= at {
@@ -140,7 +140,7 @@ impl World<'_> {
             } else if submitted <= at {
                 self.submit();
             } else if ending <= at {
-                self.end_act();
+                self.finish_action();
             } else {
                 self.decide()?;
             }
@@ -152,7 +152,7 @@ impl World<'_> {
         let Some(((job, worker), node, number)) = self.fleet.step() else { return };
         let state = self.fleet.node(node).state(number);
         let (quality_at, work) = (state.quality_at, self.submissions[job].job.whole_work());
-        self.leaves(job, worker);
+        self.end_stay(job, worker);
         self.jobs[job].note_quality(quality_at);
         if self.jobs[job].worker_ended(worker) {
             self.jobs[job].end(self.now);
@@ -170,21 +170,21 @@ impl World<'_> {
         self.plan_soon();
     }
 
-    /// A move has arrived, or a worker that was stopped is gone.
-    fn end_act(&mut self) {
+    /// Handles the end of a move or of a stop.
+    fn finish_action(&mut self) {
         let Some((_, job, worker)) = self.endings.pop_first() else { return };
         if let Some((node, carried)) = self.jobs[job].arrive(worker) {
             let number = self.fleet.start(node, (job, worker), Starting::Carried(Box::new(carried)), self.now);
-            self.trains_at(job, worker, node, number);
+            self.begin_stay(job, worker, node, number);
         }
         self.view.changed(self.now);
         self.plan_soon();
     }
 
-    fn trains_at(&mut self, job: usize, worker: u32, node: usize, number: usize) {
+    fn begin_stay(&mut self, job: usize, worker: u32, node: usize, number: usize) {
         self.jobs[job].is_at(worker, node, number);
         let last = self.training.get(&(job, worker)).map(|stay| &mut self.stays[*stay]);
-        // It was paused for this instant only, to divide what is left.
+        // It was only paused at this instant, to divide the remaining work.
         if let Some(stay) = last.filter(|stay| stay.node == node && stay.span_s.1 == self.now) {
             stay.span_s.1 = f64::INFINITY;
             return;
@@ -193,8 +193,8 @@ impl World<'_> {
         self.stays.push(Stay { job, worker, node, span_s: (self.now, f64::INFINITY) });
     }
 
-    /// It trains no more where it did.
-    fn leaves(&mut self, job: usize, worker: u32) {
+    /// Ends the current stay of a worker.
+    fn end_stay(&mut self, job: usize, worker: u32) {
         let Some(stay) = self.training.get(&(job, worker)) else { return };
         let end = &mut self.stays[*stay].span_s.1;
         *end = end.min(self.now);
@@ -212,7 +212,7 @@ impl World<'_> {
         let plan = plan(observation, settings);
         let violations = check(observation, settings, &plan);
         if let Some(violation) = violations.first() {
-            return Err(format!("the plan at {} s must not be carried out: {violation:?}", self.now));
+            return Err(format!("the plan at {} s breaks a rule: {violation:?}", self.now));
         }
         self.plans += 1;
         self.planned_at = self.now;
@@ -227,10 +227,10 @@ impl World<'_> {
         let mut scaled: Vec<usize> = scaled.map(|job| self.view.job(job)).collect();
         scaled.sort_unstable();
         scaled.dedup();
-        // What the workers of a resized job have left is divided anew.
+        // The remaining work of a resized job is divided again among its workers.
         scaled.iter().for_each(|job| self.pause(*job));
         plan.stops.iter().for_each(|stop| self.stop(stop));
-        plan.starts.iter().for_each(|start| self.seat(start));
+        plan.starts.iter().for_each(|start| self.reserve(start));
         scaled.iter().for_each(|job| self.resume(*job));
         plan.moves.iter().for_each(|moved| self.begin_move(moved));
         plan.settled.iter().for_each(|job| self.jobs[self.view.job(*job)].moves += 1);
@@ -239,17 +239,17 @@ impl World<'_> {
         }
     }
 
-    /// Stops all workers of a job and counts what is left of it.
+    /// Stops all workers of a job and computes its remaining work.
     fn pause(&mut self, job: usize) {
         let mut left = 0.0;
         let workers = self.jobs[job].workers();
-        for (worker, seat) in self.jobs[job].seats() {
-            let Seat { node, stage: Stage::Training(Training { number, .. }) } = seat else { continue };
+        for (worker, slot) in self.jobs[job].slots() {
+            let Slot { node, stage: Stage::Training(Training { number, .. }) } = slot else { continue };
             let Some(carried) = self.fleet.stop(node, number, self.now) else { continue };
             left += carried.left();
             self.jobs[job].note_quality(carried.quality_at());
             self.jobs[job].idle(worker);
-            self.leaves(job, worker);
+            self.end_stay(job, worker);
         }
         if workers > 0 {
             self.jobs[job].left = left / self.submissions[job].work(1.0, workers).max(f64::MIN_POSITIVE);
@@ -262,30 +262,30 @@ impl World<'_> {
         self.endings.insert((micros(self.now + self.costs.stop_s), job, stop.worker));
     }
 
-    fn seat(&mut self, start: &Start) {
-        self.jobs[self.view.job(start.job)].seat(start.worker, start.node);
+    fn reserve(&mut self, start: &Start) {
+        self.jobs[self.view.job(start.job)].reserve(start.worker, start.node);
     }
 
-    /// Starts all seated workers of a job with their parts of what is left.
+    /// Starts all reserved workers of a job with their parts of the remaining work.
     fn resume(&mut self, job: usize) {
         let workers = self.jobs[job].workers();
         let left = self.jobs[job].left;
-        for (worker, seat) in self.jobs[job].seats() {
-            if let Seat { node, stage: Stage::Idle } = seat {
+        for (worker, slot) in self.jobs[job].slots() {
+            if let Slot { node, stage: Stage::Idle } = slot {
                 let part = self.submissions[job].part(left, workers, &mut self.draws);
                 let number = self.fleet.start(node, (job, worker), Starting::Anew(part), self.now);
-                self.trains_at(job, worker, node, number);
+                self.begin_stay(job, worker, node, number);
             }
         }
     }
 
     fn begin_move(&mut self, moved: &Move) {
         let job = self.view.job(moved.job);
-        let seat = self.jobs[job].seats().into_iter().find(|(worker, _)| *worker == moved.worker);
-        let Some((_, Seat { node, stage: Stage::Training(Training { number, .. }) })) = seat else { return };
+        let slot = self.jobs[job].slots().into_iter().find(|(worker, _)| *worker == moved.worker);
+        let Some((_, Slot { node, stage: Stage::Training(Training { number, .. }) })) = slot else { return };
         let Some(carried) = self.fleet.stop(node, number, self.now) else { return };
         self.jobs[job].leave(moved.worker, moved.to, carried);
-        self.leaves(job, moved.worker);
+        self.end_stay(job, moved.worker);
         self.jobs[job].moves += 1;
         self.moves += 1;
         self.endings.insert((micros(self.now + self.costs.move_s), job, moved.worker));
@@ -295,16 +295,16 @@ impl World<'_> {
         self.fleet.next_s().is_infinite() && self.endings.is_empty()
     }
 
-    /// Whether a plan has been made since anything changed, and started nothing.
-    fn is_waiting_in_vain(&self) -> bool {
-        self.now > self.view.changed_s() + IN_VAIN_S && self.jobs.iter().all(|job| job.workers() == 0)
+    /// Whether nothing can start any more: no change for a long time, and no job has workers.
+    fn is_stuck(&self) -> bool {
+        self.now > self.view.changed_s() + STUCK_AFTER_S && self.jobs.iter().all(|job| job.workers() == 0)
     }
 
-    fn in_vain(&self) -> String {
+    fn stuck_error(&self) -> String {
         let waiting: Vec<&str> =
             self.active.iter().take(3).map(|job| self.submissions[*job].job.plan.name.as_str()).collect();
         format!(
-            "{} jobs wait for ever ({}): what they reserve is more than any node has; give them less, or larger nodes",
+            "{} jobs can never start ({}): they reserve more than any node has; reduce their reservations or use larger nodes",
             self.active.len(),
             waiting.join(", ")
         )
@@ -325,8 +325,8 @@ impl World<'_> {
     }
 }
 
-/// Nothing happens any more after so many seconds without a change.
-const IN_VAIN_S: f64 = 86_400.0;
+/// The simulation counts as stuck after this many seconds without a change.
+const STUCK_AFTER_S: f64 = 86_400.0;
 
 fn micros(seconds: f64) -> u64 {
     (seconds * 1e6).ceil() as u64

@@ -1,4 +1,4 @@
-//! The command line of `flowsim deadlines`: read, run, print.
+//! The command `flowsim deadlines`.
 //!
 //! Imports: the simulator's parts.
 
@@ -11,7 +11,7 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use std::path::{Path, PathBuf};
 
-/// Where run times and prices are looked for: these names beside the jobs, and in the folder `traces` beside theirs.
+/// Default names of the files with run times and prices, in the directory of the jobs and in `../traces`.
 const TIMES: [&str; 2] = ["exec_times.csv", "polimi_exec_times.csv"];
 const NO_TIMES: &str = "job_class,gpu_type,num_gpus,exec_time_s\n";
 const PRICES: [&str; 2] = ["vm_costs.csv", "polimi_vm_costs_azure.csv"];
@@ -19,22 +19,22 @@ const PRICES: [&str; 2] = ["vm_costs.csv", "polimi_vm_costs_azure.csv"];
 /// `flowsim deadlines`.
 #[derive(Args)]
 pub struct DeadlinesArguments {
-    /// A CSV file with the columns job_id, job_class, submit_s, deadline_s, tardiness_weight (cost of each second after the deadline),
-    /// and instance where it holds several.
+    /// A CSV file with the columns job_id, job_class, submit_s, deadline_s, tardiness_weight (cost of each second after the deadline), and
+    /// instance if it contains several.
     pub file: PathBuf,
-    /// A CSV file with the columns job_class, gpu_type, num_gpus, exec_time_s; otherwise exec_times.csv or polimi_exec_times.csv beside
+    /// A CSV file with the columns job_class, gpu_type, num_gpus, exec_time_s; by default exec_times.csv or polimi_exec_times.csv beside
     /// FILE or in ../traces.
     #[arg(long, value_name = "FILE")]
     pub times: Option<PathBuf>,
-    /// What a node with this type of GPU has seen, as `flowctl history --since 30d --json` wrote it there: run times that the table
-    /// does not have, by the jobs' names; may be given for several nodes.
+    /// The history of a node with this type of GPU, as written by `flowctl history --since 30d --json` there: run times that are missing in
+    /// the table, by the jobs' names; can be given for several nodes.
     #[arg(long, value_name = "TYPE=FILE", value_parser = learned)]
     pub learned: Vec<(String, PathBuf)>,
-    /// A CSV file with the columns VMtype, GPUtype, nGPUs, cost (per hour); otherwise vm_costs.csv or polimi_vm_costs_azure.csv beside
+    /// A CSV file with the columns VMtype, GPUtype, nGPUs, cost (per hour); by default vm_costs.csv or polimi_vm_costs_azure.csv beside
     /// FILE or in ../traces.
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
-    /// Types of GPU that may be opened, or all; the published instances are of these two.
+    /// Types of GPU that may be rented, or all; the published instances use these two.
     #[arg(long, value_name = "TYPE", value_delimiter = ',', default_value = "K80,M60")]
     pub gpu_types: Vec<String>,
     /// Policies to compare, separated by commas (see `flowsim list`).
@@ -45,25 +45,25 @@ pub struct DeadlinesArguments {
         default_value = "greedy,random,local,hierarchical,fifo,edf,edf-packed,priority"
     )]
     pub policy: Vec<String>,
-    /// Nodes, where an instance's name does not begin as in 1-NODES-JOBS.
+    /// Number of nodes, if an instance's name does not have the form 1-NODES-JOBS.
     #[arg(long, value_name = "NODES")]
     pub nodes: Option<usize>,
     /// Runs only these instances of FILE.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub instance: Vec<String>,
-    /// Randomised constructions at each step.
+    /// Randomised constructions per step.
     #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub constructions: u64,
-    /// Controllers of the hierarchical policy.
+    /// Number of controllers of the hierarchical policy.
     #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub controllers: u32,
-    /// Seconds without progress that a job costs that is moved, stopped or resized.
+    /// Seconds without progress when a job is moved, stopped or resized.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = seconds)]
     pub restart_cost: f64,
     /// The seed of the randomised policies.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Prints beside each cost how many times the lower bound it is: every job alone in the world and on time.
+    /// Prints each cost also as a multiple of the lower bound: every job alone and on time.
     #[arg(long)]
     pub lower_bound: bool,
     /// Prints one JSON object instead of the table.
@@ -75,7 +75,7 @@ fn learned(text: &str) -> Result<(String, PathBuf), String> {
     let (gpu_type, file) = text
         .split_once('=')
         .filter(|(gpu_type, file)| !gpu_type.is_empty() && !file.is_empty())
-        .ok_or_else(|| "expected a type of GPU and a file, as K80=node-1.json".to_owned())?;
+        .ok_or_else(|| "expected TYPE=FILE, as in K80=node-1.json".to_owned())?;
     Ok((gpu_type.to_owned(), file.into()))
 }
 
@@ -84,7 +84,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "expected seconds from 0 to 1000000000".to_owned())
 }
 
-/// Runs `flowsim deadlines` and returns what it prints.
+/// Runs `flowsim deadlines` and returns its output.
 ///
 /// # Errors
 /// File, line, column and what is expected; an unknown policy or instance.
@@ -131,7 +131,7 @@ fn instances(arguments: &DeadlinesArguments) -> Result<Vec<Instance>, String> {
     let jobs = text_of(&arguments.file, "the jobs")?;
     let times = beside(arguments.times.as_deref(), &arguments.file, &TIMES, "--times");
     let times = match times {
-        // What was learned may be all that there is.
+        // The learned run times may be the only ones.
         Err(_) if !arguments.learned.is_empty() => ("--learned".to_owned(), NO_TIMES.to_owned()),
         found => text_of(&found?, "the run times")?,
     };
@@ -159,14 +159,14 @@ fn instances(arguments: &DeadlinesArguments) -> Result<Vec<Instance>, String> {
 }
 
 fn learned_times(nodes: &[(String, PathBuf)]) -> Result<Vec<LearnedTime>, String> {
-    let read = nodes.iter().map(|(gpu_type, file)| Ok((text_of(file, "what the node has seen")?, gpu_type)));
+    let read = nodes.iter().map(|(gpu_type, file)| Ok((text_of(file, "the node's history")?, gpu_type)));
     let read: Vec<((String, String), &String)> = read.collect::<Result<_, String>>()?;
     let nodes: Vec<NodeHistory<'_>> =
         read.iter().map(|((path, text), gpu_type)| (path.as_str(), text.as_str(), gpu_type.as_str())).collect();
     Ok(deadlines::learned(&runs(&nodes)?))
 }
 
-/// The file that was given, or the first of these names that is there.
+/// Returns the given file, or the first of these names that exists.
 fn beside(given: Option<&Path>, jobs: &Path, names: &[&str], option: &str) -> Result<PathBuf, String> {
     if let Some(path) = given {
         return Ok(path.to_owned());
@@ -176,11 +176,11 @@ fn beside(given: Option<&Path>, jobs: &Path, names: &[&str], option: &str) -> Re
     let found = places.iter().flat_map(|place| names.iter().map(|name| place.join(name))).find(|path| path.is_file());
     found.ok_or_else(|| {
         let (jobs, names) = (jobs.display(), names.join(" nor "));
-        format!("{jobs}: neither {names} is beside it or in ../traces; name the file with {option}")
+        format!("{jobs}: found neither {names} beside it or in ../traces; give the file with {option}")
     })
 }
 
-/// The file's name and its text.
+/// Returns the file's name and its text.
 fn text_of(file: &Path, what: &str) -> Result<(String, String), String> {
     let path = file.display().to_string();
     match std::fs::read_to_string(file) {
@@ -192,7 +192,7 @@ fn text_of(file: &Path, what: &str) -> Result<(String, String), String> {
 fn table(comparison: &Comparison, instances: &[Instance], order: &[String], bound: bool) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    let mut header = vec!["policy", "cost", "nodes", "lateness", "late jobs", "ms a step"];
+    let mut header = vec!["policy", "cost", "nodes", "lateness", "late jobs", "ms per step"];
     header.extend(bound.then_some("over bound"));
     table.set_header(header);
     for name in order {

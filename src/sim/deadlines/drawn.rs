@@ -1,27 +1,27 @@
-//! Random instances as the thesis's evaluation describes them.
+//! Random instances, drawn as the thesis's evaluation describes them.
 //!
-//! Ten jobs a node; 30,000 s divided by the number of nodes between two submissions in the mean; nodes of 1, 2, 4 or 8 GPUs of two types at
+//! Ten jobs per node; a mean of 30,000 s divided by the number of nodes between two submissions; nodes of 1, 2, 4 or 8 GPUs of two types at
 //! the prices of a cloud. Run times, speed-ups, deadlines and weights are in the ranges of published instances. Imports: policy.
 
 use super::instance::{Instance, InstanceJob};
 use crate::policy::cluster::deadlines::{Catalogue, RunTimes};
 use crate::sim::random::Stream;
 
-const JOBS_A_NODE: usize = 10;
+const JOBS_PER_NODE: usize = 10;
 /// Seconds between two submissions to one node.
 const GAP_S: f64 = 30_000.0;
-/// Type of GPU, and what one costs an hour.
+/// Type of GPU, and its price per hour.
 const GPU_PRICES: [(&str, f64); 2] = [("K80", 0.56), ("M60", 0.62)];
 const GPUS: [usize; 4] = [1, 2, 4, 8];
 
 impl Instance {
-    /// The instance of that seed.
+    /// Draws the instance of that seed.
     pub fn drawn(nodes: usize, seed: u64) -> Instance {
         let mut stream = Stream::new(seed, 0);
         let mut uniform = move || stream.uniform(0.0, 1.0);
         let catalogue = catalogue();
         let mut submit_s = 0.0;
-        let jobs = (0..nodes * JOBS_A_NODE).map(|number| {
+        let jobs = (0..nodes * JOBS_PER_NODE).map(|number| {
             submit_s -= (1.0 - 0.999_999 * uniform()).ln() * GAP_S / nodes as f64;
             let (one, most, other) = (70_000.0 + 270_000.0 * uniform(), 1.2 + 1.2 * uniform(), 0.9 + 0.3 * uniform());
             let time = |gpus: usize| one / (1.0 + (most - 1.0) * (gpus - 1) as f64 / 7.0);

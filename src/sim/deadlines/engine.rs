@@ -1,19 +1,19 @@
-//! Virtual time: at each arrival and each completion the policy decides anew.
+//! Virtual time: the policy decides at each arrival and each completion.
 //!
-//! Semantics of the published simulator: remaining work is a fraction of the job, so that type and number of GPUs may change; at
-//! most one arrival is taken at an event; where nobody is left, time jumps to the next arrival. Costs: for each interval the price of
-//! each open node; and at each end the weight for each second after the deadline. A job that is moved, stopped or resized makes no
-//! progress for the restart cost. Imports: policy.
+//! Semantics of the published simulator: remaining work is a fraction of the job, so that type and number of GPUs may change; at most one
+//! arrival is handled per event; without active jobs, time jumps to the next arrival. Costs: for each interval the price of each open node,
+//! and at each end the weight for each second after the deadline. A job that is moved, stopped or resized makes no progress for the restart
+//! cost. Imports: policy.
 
 use super::instance::Instance;
 use super::policy::Solver;
 use crate::policy::cluster::deadlines::{Job, Place, Plan, Situation, check};
 use std::time::{Duration, Instant};
 
-/// An end within this part of a second is now.
+/// Times closer than this (in seconds) count as equal.
 const SAME_TIME_S: f64 = 1e-6;
 
-/// What came out.
+/// Result of an instance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Price of the nodes while they were open.
@@ -22,13 +22,13 @@ pub struct Outcome {
     pub tardiness_cost: f64,
     /// Jobs that ended after their deadline.
     pub late_jobs: usize,
-    /// When each job ended, in seconds, in the instance's order.
+    /// End of each job in seconds, in the instance's order.
     pub ends_s: Vec<f64>,
-    /// Times that a job that ran was moved, stopped or resized.
+    /// Number of times that a running job was moved, stopped or resized.
     pub restarts: u64,
-    /// Decisions.
+    /// Number of decisions.
     pub steps: u64,
-    /// Time that deciding took on this machine.
+    /// Time spent on decisions on this machine.
     pub deciding: Duration,
 }
 
@@ -55,7 +55,7 @@ struct Cluster<'a> {
 /// Runs all jobs of an instance.
 ///
 /// # Errors
-/// The policy refuses, or makes a plan that cannot be carried out.
+/// A failure of the policy, or a plan that breaks a rule.
 pub fn simulate(instance: &Instance, solver: &Solver, restart_s: f64) -> Result<Outcome, String> {
     let mut cluster = Cluster {
         instance,
@@ -83,7 +83,7 @@ pub fn simulate(instance: &Instance, solver: &Solver, restart_s: f64) -> Result<
 }
 
 impl Cluster<'_> {
-    /// Takes the next job if it is there, or if nobody else is; false when all have ended.
+    /// Handles the next arrival if it is due or no job is active; returns false when all jobs have ended.
     fn arrival(&mut self) -> bool {
         if let Some(job) = self.instance.jobs.get(self.next) {
             if self.active.is_empty() {
@@ -125,20 +125,18 @@ impl Cluster<'_> {
         self.outcome.steps += 1;
         match check(&situation, &plan).as_slice() {
             [] => Ok(plan),
-            wrong => {
-                Err(format!("{}: at {} s the plan cannot be carried out: {wrong:?}", self.instance.name, self.now_s))
-            }
+            wrong => Err(format!("{}: the plan at {} s breaks a rule: {wrong:?}", self.instance.name, self.now_s)),
         }
     }
 
     fn carry_out(&mut self, plan: &Plan) {
         for (active, place) in self.active.iter_mut().zip(&plan.places) {
             let same_node = |place: Place| plan.nodes[place.node] == self.nodes[place.node];
-            let stays = active.place.is_some() && active.place == *place && active.place.is_some_and(same_node);
-            if !stays && active.place.is_some() {
+            let is_unchanged = active.place.is_some() && active.place == *place && active.place.is_some_and(same_node);
+            if !is_unchanged && active.place.is_some() {
                 self.outcome.restarts += 1;
             }
-            if !stays && place.is_some() {
+            if !is_unchanged && place.is_some() {
                 active.owed_s = if active.started { self.restart_s } else { 0.0 };
             }
             active.started |= place.is_some();
@@ -147,7 +145,7 @@ impl Cluster<'_> {
         self.nodes.clone_from(&plan.nodes);
     }
 
-    /// Time passes until the first end or the next arrival.
+    /// Advances time to the first end or the next arrival.
     fn advance(&mut self) {
         let left: Vec<(f64, f64)> = self.active.iter().map(|active| self.seconds(active)).collect();
         let first_end = left.iter().map(|(owed, seconds)| owed + seconds).fold(f64::INFINITY, f64::min);
@@ -176,7 +174,7 @@ impl Cluster<'_> {
         self.active = still;
     }
 
-    /// Seconds of restart and of work ahead of a job where it is; infinite if it waits.
+    /// Seconds of restart and of work ahead of a job at its place; infinite if it waits.
     fn seconds(&self, active: &Active) -> (f64, f64) {
         let seconds = active.place.and_then(|place| {
             let gpu = self.instance.catalogue.nodes()[self.nodes[place.node]?].gpu;

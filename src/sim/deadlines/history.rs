@@ -1,4 +1,4 @@
-//! What nodes have seen, from files that `flowctl history --json` wrote: one for each node, with its type of GPU.
+//! Histories of nodes, as written by `flowctl history --json`: one file per node, with its type of GPU.
 //!
 //! Imports: policy.
 
@@ -6,7 +6,7 @@ use crate::policy::cluster::deadlines::RunRecord;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// A job of a node's history, as far as its run time goes.
+/// A job of a node's history, with the fields for its run time.
 #[derive(Deserialize)]
 struct Job {
     name: String,
@@ -14,37 +14,37 @@ struct Job {
     ended_unix_ms: Option<u64>,
     exit_code: Option<i32>,
     total: Option<f64>,
-    latest: Option<Moment>,
+    latest: Option<Sample>,
 }
 
 #[derive(Deserialize)]
-struct Moment {
+struct Sample {
     unix_ms: u64,
     progress: Option<f64>,
     gpus: Option<f64>,
 }
 
-/// A node's history: the file's name, its text, and the node's type of GPU.
+/// A node's history: file name, text, and the node's type of GPU.
 pub type NodeHistory<'t> = (&'t str, &'t str, &'t str);
 
-/// The runs of some nodes, in the order of their starts. A job's class is its name up to the first dot; a job without a GPU counts as on
-/// one. A run after one of the same class that did not end well may have gone on from a saved state, and says nothing of the whole.
+/// Returns the runs of some nodes, sorted by start. A job's class is its name up to the first dot; a job without a GPU counts as using one.
+/// A run after a failed or unfinished one of the same class is left out: it may have continued from a checkpoint.
 ///
 /// # Errors
-/// Names the file and what is expected in it.
+/// Names the file and the expected content.
 pub fn runs(nodes: &[NodeHistory<'_>]) -> Result<Vec<RunRecord>, String> {
     let mut jobs: Vec<(Job, &str)> = Vec::new();
     for (path, text, gpu_type) in nodes {
         let read: Vec<Job> = serde_json::from_str(text).map_err(|error| {
-            format!("{path}: {error}; expected what `flowctl history --since 30d --json` prints on a node")
+            format!("{path}: {error}; expected the output of `flowctl history --since 30d --json` on a node")
         })?;
         jobs.extend(read.into_iter().map(|job| (job, *gpu_type)));
     }
     jobs.sort_by_key(|(job, _)| job.started_unix_ms);
-    let mut has_ended_well: BTreeMap<String, bool> = BTreeMap::new();
+    let mut was_successful: BTreeMap<String, bool> = BTreeMap::new();
     let mut runs = Vec::new();
     for (job, gpu_type) in &jobs {
-        let before = has_ended_well.insert(job.class().to_owned(), job.is_whole());
+        let before = was_successful.insert(job.class().to_owned(), job.is_whole());
         runs.extend(job.run(gpu_type).filter(|_| before != Some(false)));
     }
     Ok(runs)
@@ -86,22 +86,22 @@ mod tests {
         )
     }
 
-    fn told(runs: &[RunRecord]) -> Vec<(&str, usize, f64, f64)> {
+    fn summary(runs: &[RunRecord]) -> Vec<(&str, usize, f64, f64)> {
         runs.iter().map(|run| (&*run.class, run.gpus, run.seconds, run.part)).collect()
     }
 
     #[test]
-    fn runs_are_read_as_flowctl_writes_them() {
+    fn runs_are_read_from_the_output_of_flowctl() {
         let text = format!("[{},{}]", job("a", 1000, "101000", "0", 50.0), job("b", 1000, "null", "null", 25.0));
-        assert_eq!(told(&runs(&[("f", &text, "K80")]).unwrap()), [("a", 2, 100.0, 1.0), ("b", 2, 60.0, 0.5)]);
+        assert_eq!(summary(&runs(&[("f", &text, "K80")]).unwrap()), [("a", 2, 100.0, 1.0), ("b", 2, 60.0, 0.5)]);
         assert!(runs(&[("f.json", "{}", "K80")]).unwrap_err().starts_with("f.json: "));
     }
 
     #[test]
-    fn a_run_that_may_have_gone_on_from_a_saved_state_is_left_out() {
+    fn a_run_that_may_have_continued_from_a_checkpoint_is_left_out() {
         let stopped = format!("[{}]", job("a", 1000, "31000", "143", 25.0));
-        let went_on = format!("[{},{}]", job("a", 40_000, "50000", "0", 50.0), job("a", 60_000, "160000", "0", 50.0));
-        let runs = runs(&[("two", &went_on, "M60"), ("one", &stopped, "K80")]).unwrap();
-        assert_eq!(told(&runs), [("a", 2, 30.0, 0.5), ("a", 2, 100.0, 1.0)]);
+        let continued = format!("[{},{}]", job("a", 40_000, "50000", "0", 50.0), job("a", 60_000, "160000", "0", 50.0));
+        let runs = runs(&[("two", &continued, "M60"), ("one", &stopped, "K80")]).unwrap();
+        assert_eq!(summary(&runs), [("a", 2, 30.0, 0.5), ("a", 2, 100.0, 1.0)]);
     }
 }

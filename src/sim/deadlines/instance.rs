@@ -9,38 +9,38 @@ use std::collections::BTreeMap;
 /// A job of an instance.
 #[derive(Clone, Debug)]
 pub struct InstanceJob {
-    /// As the table spells it.
+    /// Id as in the table.
     pub id: String,
-    /// When it is submitted, in seconds.
+    /// Submission time in seconds.
     pub submit_s: f64,
-    /// When it should have ended, in seconds.
+    /// Deadline in seconds.
     pub deadline_s: f64,
-    /// Cost of each second after that.
+    /// Cost of each second after the deadline.
     pub weight: f64,
-    /// How long it takes.
+    /// Run times.
     pub times: RunTimes,
 }
 
-/// A schedule of jobs, the nodes that they may use, and what can be opened on them.
+/// A schedule of jobs, the number of nodes, and the types of nodes that can be rented.
 #[derive(Clone, Debug)]
 pub struct Instance {
-    /// As the table spells it.
+    /// Name as in the table.
     pub name: String,
-    /// How many nodes there are.
+    /// Number of nodes.
     pub nodes: usize,
-    /// What can be opened on each.
+    /// Types that each node can have.
     pub catalogue: Catalogue,
-    /// In the order of submission.
+    /// Sorted by submission.
     pub jobs: Vec<InstanceJob>,
 }
 
 impl Instance {
-    /// The least that its nodes can cost, with every job on time.
+    /// The least cost of its nodes with every job on time.
     pub fn lower_bound(&self) -> f64 {
         lower_bound(&self.catalogue, self.jobs.iter().map(|job| &job.times))
     }
 
-    /// GPU-seconds that the jobs need at least, as a part of what all GPUs have between the first and the last submission.
+    /// GPU-seconds that the jobs need at least, as a part of those of all GPUs between the first and the last submission.
     pub fn load(&self) -> f64 {
         let work: f64 = self.jobs.iter().map(|job| job.times.least_gpu_s()).sum();
         let types = 0..self.catalogue.gpu_types().len();
@@ -51,19 +51,19 @@ impl Instance {
     }
 }
 
-/// The tables of instances: each with the file's name and its text.
+/// The tables of instances, each with the file's name and its text.
 pub struct Tables<'t> {
-    /// `job_id`, `job_class`, `submit_s`, `deadline_s`, `tardiness_weight`, and `instance` where the file holds several.
+    /// `job_id`, `job_class`, `submit_s`, `deadline_s`, `tardiness_weight`, and `instance` if the file contains several.
     pub jobs: (&'t str, &'t str),
     /// `job_class`, `gpu_type`, `num_gpus`, `exec_time_s`.
     pub times: (&'t str, &'t str),
-    /// What nodes have seen, for what the table of run times does not have.
+    /// Run times learned by nodes, for entries missing in the table of run times.
     pub learned: &'t [LearnedTime],
     /// `VMtype`, `GPUtype`, `nGPUs`, `cost` per hour.
     pub prices: (&'t str, &'t str),
-    /// The types of GPU that may be opened; empty: all that have a price.
+    /// The types of GPU that may be rented; empty: all types with a price.
     pub gpu_types: &'t [String],
-    /// Nodes of each instance; `None`: as in the name `1-NODES-JOBS-…`.
+    /// Number of nodes of each instance; `None`: from its name, `1-NODES-JOBS-…`.
     pub nodes: Option<usize>,
 }
 
@@ -93,7 +93,7 @@ pub fn read(tables: &Tables<'_>) -> Result<Vec<Instance>, String> {
             None => {
                 let nodes = tables.nodes.or_else(|| nodes_of(name)).filter(|nodes| *nodes > 0);
                 let nodes = nodes.ok_or_else(|| {
-                    format!("{path}: the name `{name}` does not say how many nodes there are; give --nodes")
+                    format!("{path}: the name `{name}` does not contain the number of nodes; give --nodes")
                 })?;
                 instances.push(Instance {
                     name: name.to_owned(),
@@ -115,12 +115,12 @@ pub fn read(tables: &Tables<'_>) -> Result<Vec<Instance>, String> {
     Ok(instances)
 }
 
-/// The second part of names such as `1-10-100-0-high-000`.
+/// Parses the second part of names such as `1-10-100-0-high-000`.
 fn nodes_of(name: &str) -> Option<usize> {
     name.split('-').nth(1)?.parse().ok()
 }
 
-/// Where the table of jobs says what.
+/// Columns of the table of jobs.
 struct Columns {
     id: usize,
     class: usize,

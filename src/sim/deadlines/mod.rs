@@ -1,7 +1,7 @@
-//! `flowsim deadlines`: what policies for deadlines and cost make of a schedule of jobs, on virtual time.
+//! `flowsim deadlines`: comparison of policies for deadlines and cost on a schedule of jobs, in virtual time.
 //!
-//! [`read`] makes [`Instance`]s of tables, [`simulate`] runs one under a [`Policy`], [`compare`] runs several. Decisions are the product's
-//! own ([`crate::policy::cluster::deadlines`]). Imports: policy.
+//! [`read`] builds [`Instance`]s from tables, [`simulate`] runs one under a [`Policy`], [`compare`] runs several. Decisions are made by the
+//! product's code ([`crate::policy::cluster::deadlines`]). Imports: policy.
 
 mod command;
 mod drawn;

@@ -1,4 +1,4 @@
-//! The policies by name, and the driver that makes many random constructions side by side.
+//! The policies by name, and the parallel evaluation of random constructions.
 //!
 //! Imports: policy.
 
@@ -8,30 +8,33 @@ use crate::policy::cluster::deadlines::{
 use std::str::FromStr;
 use std::thread;
 
-/// The names, and what each does.
+/// All policies: name and description.
 pub const POLICIES: &[(&str, &str)] = &[
-    ("greedy", "by pressure, each job the way that costs least at the price of a scarce GPU"),
+    ("greedy", "by pressure, each job in the configuration that costs least at the price of a scarce GPU"),
     ("random", "the best of many randomised greedy constructions"),
-    ("local", "local search from the best of those"),
-    ("hierarchical", "controllers with a part of jobs and nodes each, randomised greedy"),
-    ("greedy-thesis", "by pressure, each job the cheapest way that meets its deadline, else the fastest"),
-    ("fifo", "one job a node, first come, first served"),
-    ("edf", "one job a node, earliest deadline first"),
+    ("local", "local search from the best of these"),
+    ("hierarchical", "randomised greedy by several controllers, each with a part of the jobs and nodes"),
+    (
+        "greedy-thesis",
+        "by pressure, each job in the cheapest configuration that meets its deadline, else in the fastest",
+    ),
+    ("fifo", "one job per node, first come, first served"),
+    ("edf", "one job per node, earliest deadline first"),
     ("edf-packed", "jobs share nodes, earliest deadline first"),
-    ("priority", "one job a node, largest weight first"),
+    ("priority", "one job per node, largest weight first"),
     ("exact", "the optimum of each step, for at most ten jobs at a time"),
 ];
 
-/// Elite plans that local search starts from.
+/// Number of plans from which local search starts.
 const ELITE: usize = 2;
 
-/// Constructions that are worth a thread, counted in jobs placed.
+/// Number of constructions that justifies a thread, counted in jobs placed.
 const WORTH_A_THREAD: u64 = 20_000;
 
-/// Jobs from which on each search gets a thread.
+/// Number of jobs from which on each search gets a thread.
 const WORTH_A_THREAD_EACH: usize = 50;
 
-/// What decides.
+/// A method of deciding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// One construction.
@@ -42,7 +45,7 @@ pub enum Policy {
     Local,
     /// Many constructions by several controllers.
     Hierarchical,
-    /// A method without foresight.
+    /// A baseline without forecasts.
     Baseline(Queue),
     /// The optimum of the step.
     Exact,
@@ -71,26 +74,26 @@ impl FromStr for Policy {
     }
 }
 
-/// How much work a policy may do, and its seed.
+/// A policy with its parameters and its seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Solver {
-    /// What decides.
+    /// The policy.
     pub policy: Policy,
-    /// Random constructions a step.
+    /// Random constructions per step.
     pub constructions: u64,
-    /// Controllers of the hierarchical method.
+    /// Number of controllers of the hierarchical method.
     pub controllers: usize,
-    /// Every draw comes from it.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// Threads at most; results do not depend on it.
+    /// Maximum number of threads; results do not depend on it.
     pub threads: usize,
 }
 
 impl Solver {
-    /// The plan of step number `step`.
+    /// Returns the plan of step number `step`.
     ///
     /// # Errors
-    /// More jobs at a time than the exact policy takes.
+    /// More jobs at a time than the exact policy supports.
     pub fn plan(&self, situation: &Situation<'_>, step: u64) -> Result<Plan, String> {
         let seed = self.seed.wrapping_mul(0x9E37_79B9).wrapping_add(step);
         Ok(match self.policy {
@@ -123,7 +126,9 @@ impl Solver {
                 let board = Board::new(situation, Rule::Scarcity);
                 let draft = exact(&board).ok_or_else(|| {
                     let jobs = situation.jobs.len();
-                    format!("exact: {jobs} jobs at a time; it takes {MOST_JOBS} at most, so leave it out of --policy")
+                    format!(
+                        "exact: {jobs} jobs at a time, but at most {MOST_JOBS} are supported; leave it out of --policy"
+                    )
                 })?;
                 board.plan(&draft)
             }
@@ -146,7 +151,7 @@ impl Solver {
         merge(situation, &parts.collect::<Vec<_>>())
     }
 
-    /// The cheapest constructions with their costs, the greedy one among the candidates; the same whatever the threads.
+    /// Returns the cheapest constructions with their costs, including the greedy one; independent of the number of threads.
     fn elite(&self, board: &Board<'_>, seed: u64, count: usize) -> Vec<(f64, Draft)> {
         let greedy = board.greedy();
         let work = self.constructions * greedy.places.len() as u64;
@@ -170,7 +175,7 @@ impl Solver {
     }
 }
 
-/// The cheapest of some constructions: cost, number (the greedy one is 0), draft.
+/// Returns the cheapest of some constructions: cost, number (the greedy one is 0), draft.
 fn best_of(board: &Board<'_>, seed: u64, count: usize, range: std::ops::Range<u64>) -> Vec<(f64, u64, Draft)> {
     let mut best: Vec<(f64, u64, Draft)> = Vec::with_capacity(count + 1);
     for number in range {

@@ -1,4 +1,4 @@
-//! Policies side by side, over one instance or several.
+//! Comparison of policies over one or several instances.
 //!
 //! Imports: the simulator's parts.
 
@@ -8,14 +8,14 @@ use super::policy::Solver;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What one policy makes of the instances: costs and late jobs are sums over them.
+/// Results of one policy: costs and late jobs are sums over the instances.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figures {
-    /// All costs.
+    /// Total cost.
     pub cost: f64,
-    /// Of the nodes while they were open.
+    /// Cost of the nodes while they were open.
     pub vm_cost: f64,
-    /// Of lateness.
+    /// Cost of lateness.
     pub tardiness_cost: f64,
     /// Jobs that ended after their deadline.
     pub late_jobs: usize,
@@ -25,14 +25,14 @@ pub struct Figures {
     pub over_lower_bound: f64,
 }
 
-/// Policies side by side.
+/// Results of all policies.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// Each policy's figures by name.
+    /// Results by policy.
     pub policies: BTreeMap<String, Figures>,
-    /// The least that the nodes can cost with every job on time, summed over the instances.
+    /// The least cost of nodes with every job on time, summed over the instances.
     pub lower_bound: f64,
-    /// Of each instance: the GPU-seconds that its jobs need at least over those that there are while jobs arrive.
+    /// For each instance: the GPU-seconds that its jobs need at least, as a part of those available while jobs arrive.
     pub load: BTreeMap<String, f64>,
     /// Each instance's cost under each policy.
     pub cost: BTreeMap<String, BTreeMap<String, f64>>,
@@ -41,7 +41,7 @@ pub struct Comparison {
 /// Runs each instance under each solver.
 ///
 /// # Errors
-/// What [`simulate`] says.
+/// As for [`simulate`].
 pub fn compare(instances: &[Instance], solvers: &[(String, Solver)], restart_s: f64) -> Result<Comparison, String> {
     let load = instances.iter().map(|instance| (instance.name.clone(), instance.load()));
     let mut comparison = Comparison {

@@ -1,31 +1,31 @@
-//! Jobs that share a GPU are frozen in turn, by the policy that the daemon asks, once a second as it does.
+//! Duty cycle: jobs that share a GPU are frozen in turn, by the daemon's policy, which runs once a second as in the daemon.
 //!
-//! Within each period every frozen job goes on for its part of it; as far as there is room, no two at the same time. Imports: model, policy.
+//! Within each period every frozen job runs for its part; where possible, no two run at the same time. Imports: model, policy.
 
 use super::state::State;
 use crate::model::{ContainerId, Millis};
 use crate::policy::{Favour, GpuJob};
 use std::collections::BTreeMap;
 
-/// The daemon asks its policy so often.
-const ASKS_EVERY_S: f64 = 1.0;
+/// Interval of the policy's decisions.
+const PLAN_EVERY_S: f64 = 1.0;
 
-/// Nobody is frozen for longer at a time, as `gpu.freeze-at-most` has it by default.
+/// Upper bound on the time for which a job is frozen at once: the default of `gpu.freeze-at-most`.
 const PERIOD_S: f64 = 0.5;
 
-/// One job's turns.
+/// The turn of one job.
 struct Turn {
     is_frozen: bool,
-    /// When that changes.
+    /// End of the current state.
     until: f64,
     /// Seconds of each period in which it is frozen.
     frozen_s: f64,
 }
 
-/// Who is frozen, and until when.
+/// The turns of all jobs.
 #[derive(Default)]
 pub(super) struct Duty {
-    asks_at: f64,
+    plan_at: f64,
     favours: BTreeMap<usize, Favour>,
     planned: BTreeMap<usize, f64>,
     turns: BTreeMap<usize, Turn>,
@@ -33,17 +33,17 @@ pub(super) struct Duty {
 
 impl Duty {
     pub(super) fn next_s(&self) -> f64 {
-        self.turns.values().map(|turn| turn.until).fold(self.asks_at, f64::min)
+        self.turns.values().map(|turn| turn.until).fold(self.plan_at, f64::min)
     }
 
-    /// Whether the policy is asked now.
-    pub(super) fn is_asking(&self, now: f64) -> bool {
-        self.asks_at <= now
+    /// Whether the policy runs now.
+    pub(super) fn is_plan_due(&self, now: f64) -> bool {
+        self.plan_at <= now
     }
 
-    /// Asks the policy about the jobs on each GPU.
+    /// Runs the policy for the jobs on each GPU.
     pub(super) fn plan(&mut self, gpu_jobs: BTreeMap<usize, Vec<(usize, GpuJob)>>, now: f64) {
-        self.asks_at = now + ASKS_EVERY_S;
+        self.plan_at = now + PLAN_EVERY_S;
         self.favours.retain(|gpu, _| gpu_jobs.contains_key(gpu));
         let mut planned = BTreeMap::new();
         for (gpu, jobs) in gpu_jobs {
@@ -73,7 +73,7 @@ impl Duty {
         }
     }
 
-    /// Freezes and thaws whose turn it is; whether anybody's was.
+    /// Freezes and thaws the jobs whose turn it is; returns whether any job changed.
     pub(super) fn turn(&mut self, states: &mut [State], present: &[usize], now: f64) -> bool {
         let mut changed = false;
         for &number in present {
@@ -95,7 +95,7 @@ impl Duty {
         turn.is_frozen
     }
 
-    /// Forgets a job that is gone.
+    /// Forgets a job that has left.
     pub(super) fn forget(&mut self, number: usize) {
         self.turns.remove(&number);
         self.planned.remove(&number);

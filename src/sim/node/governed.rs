@@ -1,7 +1,7 @@
 //! The product's governor on the virtual node: the daemon's five calls, with this node in place of the host.
 //!
-//! Logs reach the same [`Tracker`], observations are built as the daemon builds them, and the changes that [`diff`] names are
-//! all that ever changes a limit. Imports: model, policy, progress.
+//! Logs go through the same [`Tracker`], observations are built as in the daemon, and only the changes from [`diff`] change limits.
+//! Imports: model, policy, progress.
 
 use super::idle::Idle;
 use super::state::State;
@@ -18,11 +18,11 @@ use crate::sim::sharing::Claim;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// What a job reads per second of an I/O wait.
+/// Bytes that a job reads per second of an I/O wait.
 const DISK_BYTES_PER_SECOND: f64 = 100e6;
 
-/// The limits of a container that nobody has touched.
-const UNTOUCHED: Limits = Limits {
+/// The default limits of a container.
+const DEFAULT_LIMITS: Limits = Limits {
     cpu_weight: Some(CpuWeight::DEFAULT),
     cpu_quota: Some(None),
     memory_low: Some(Bytes(0)),
@@ -30,13 +30,13 @@ const UNTOUCHED: Limits = Limits {
     io_weight: Some(100),
 };
 
-/// How sure an option of that name is.
+/// Confidence in a claim from an option of that name.
 const CLAIM_CONFIDENCE: f64 = 0.9;
 
-/// The daemon looks this often between ticks.
-const LOOK_EVERY: Millis = Millis::from_secs(1);
+/// Interval of the daemon's checks between ticks.
+const CHECK_EVERY: Millis = Millis::from_secs(1);
 
-/// What of the node a governor sees.
+/// The parts of the node that a governor observes.
 #[derive(Clone, Copy)]
 pub(super) struct Seen<'a> {
     pub(super) shape: &'a NodeShape,
@@ -46,68 +46,68 @@ pub(super) struct Seen<'a> {
     pub(super) present: &'a [usize],
 }
 
-/// The governor and everything that it sees and sets.
+/// The governor, with the containers that it observes and controls.
 pub(super) struct Governed {
     governor: Governor,
     holdback: Option<Holdback>,
-    /// By the job's number; `None` once it is gone.
+    /// By the job's number; `None` once it has left.
     containers: Vec<Option<Container>>,
     next_tick: Millis,
-    /// Not looked at again before.
-    look_at: Millis,
+    /// Earliest time of the next check.
+    check_at: Millis,
     ticks: u64,
     recording: Option<Vec<RecordedTick>>,
 }
 
-/// What a node knows of a job, for the node to which it moves.
+/// What a node has learned about a job, for the node to which it moves.
 pub(super) struct Learned {
     tracker: Tracker,
-    price: Option<f64>,
+    cost_per_unit: Option<f64>,
 }
 
 struct Container {
     id: ContainerId,
     tracker: Tracker,
-    /// CPU-seconds of a unit on the node from which it came.
-    price: Option<f64>,
-    /// Printed and not yet read: when the reader gets it, and which unit.
+    /// CPU-seconds per unit on the node from which it came.
+    cost_per_unit: Option<f64>,
+    /// Lines printed and not yet read: time of the print, and the unit.
     pipe: VecDeque<(f64, usize)>,
     limits: Limits,
     original: Limits,
     place: Arc<Place>,
-    /// What the last plan gave it of its GPU, if that ranked it.
+    /// Its planned share of its GPU, if it was ranked there.
     gpu_share: Option<f64>,
-    /// Of its GPU: when the last tick was, and GPU-seconds used by then.
+    /// Time of the last tick, and GPU-seconds used by then.
     gpu_mark: (f64, f64),
 }
 
 impl Governed {
-    /// `name` is the node's, which decides about its control periods; its wall time begins with the schedule.
+    /// `name` is the node's name, which determines its control periods; wall time starts with the schedule.
     pub(super) fn new(settings: PolicySettings, name: &str, record: bool) -> Governed {
         Governed {
             holdback: Holdback::new(&settings, name),
             governor: Governor::new(settings),
             containers: Vec::new(),
             next_tick: Millis(0),
-            look_at: Millis(0),
+            check_at: Millis(0),
             ticks: 0,
             recording: record.then(Vec::new),
         }
     }
 
-    /// Makes a job known, the next number's.
+    /// Adds a job, with the next number.
     pub(super) fn add(&mut self, job: &Job, learned: Option<Learned>) {
         self.containers.push(Some(Container::new(self.containers.len(), job, learned)));
     }
 
-    /// Forgets a job that ended or left, and returns what was known of it.
+    /// Removes a job that ended or left, and returns what was learned about it.
     pub(super) fn remove(&mut self, number: usize) -> Option<Learned> {
         let container = self.containers[number].take()?;
-        let price = self.governor.forecast(&container.id).map(|forecast| forecast.per_unit);
-        Some(Learned { tracker: container.tracker, price: price.or(container.price) })
+        let cost_per_unit = self.governor.forecast(&container.id).map(|forecast| forecast.per_unit);
+        Some(Learned { tracker: container.tracker, cost_per_unit: cost_per_unit.or(container.cost_per_unit) })
     }
 
-    /// CPU-seconds to the end of a job that has used `cpu` so far.
+    /// Forecast of the CPU-seconds to the end of a job that has used `cpu` so far.
     pub(super) fn forecast(&self, number: usize, cpu: f64) -> Option<WorkForecast> {
         let forecast = self.governor.forecast(&self.containers[number].as_ref()?.id)?;
         Some(forecast.after(cpu))
@@ -117,32 +117,32 @@ impl Governed {
         self.next_tick.as_secs_f64()
     }
 
-    /// Brings the next tick to the first millisecond that is not before `now`.
+    /// Moves the next tick to the first millisecond that is not before `now`.
     pub(super) fn pull(&mut self, now: f64) {
         self.next_tick = self.next_tick.min(millis_from(now));
     }
 
-    /// The job ended a unit and prints its line.
+    /// Records that the job finished a unit and printed its line.
     pub(super) fn print(&mut self, number: usize, unit: usize, now: f64) {
         if let Some(container) = &mut self.containers[number] {
             container.pipe.push_back((now, unit));
         }
     }
 
-    /// Between ticks, as the daemon does once a second: whether something cannot wait for the next one. Cheap where it is near.
-    pub(super) fn look(&mut self, node: &Seen<'_>, now: f64) {
+    /// Checks between ticks, as the daemon does once a second, whether a tick is needed early. Cheap if the next tick is near.
+    pub(super) fn check(&mut self, node: &Seen<'_>, now: f64) {
         let at = millis_from(now);
-        if at < self.look_at || self.next_tick.since(at) <= self.governor.settings().interval {
+        if at < self.check_at || self.next_tick.since(at) <= self.governor.settings().interval {
             return;
         }
-        self.look_at = at.after(LOOK_EVERY);
+        self.check_at = at.after(CHECK_EVERY);
         let observation = self.observe(node, now, false);
         if self.governor.is_disturbed(&observation) {
             self.pull(now);
         }
     }
 
-    /// The claim that the container's limits make on the cores.
+    /// Returns the container's claim on the cores by its limits.
     pub(super) fn claim(&self, number: usize, parallelism: f64) -> Claim {
         let limits = self.limits(number);
         let weight = limits.cpu_weight.map_or(100.0, |weight| f64::from(weight.number()));
@@ -150,17 +150,17 @@ impl Governed {
         Claim { weight, cap: parallelism.min(quota) }
     }
 
-    /// How much of its speed a job keeps with its memory squeezed below the working set: it pages.
+    /// Part of its speed that a job keeps when its memory is squeezed below the working set, so that it pages.
     pub(super) fn squeeze(&self, number: usize, job: &Job) -> f64 {
         let high = self.limits(number).memory_high.flatten();
         high.map_or(1.0, |high| (high.0 as f64 / job.plan.memory.0 as f64).min(1.0).powi(2))
     }
 
     fn limits(&self, number: usize) -> Limits {
-        self.containers[number].as_ref().map_or(UNTOUCHED, |container| container.limits)
+        self.containers[number].as_ref().map_or(DEFAULT_LIMITS, |container| container.limits)
     }
 
-    /// Observe, decide, apply. Whether a limit changed.
+    /// Observes, decides and applies the changes; returns whether a limit changed.
     pub(super) fn tick(&mut self, node: &Seen<'_>, now: f64) -> bool {
         let observation = self.observe(node, now, true);
         let plan = self.governor.tick(&observation);
@@ -182,7 +182,7 @@ impl Governed {
         !changes.is_empty()
     }
 
-    /// `close` ends the trackers' intervals, which a tick does and a look does not.
+    /// `close` ends the trackers' intervals, as at a tick but not at a check.
     fn observe(&mut self, node: &Seen<'_>, now: f64, close: bool) -> NodeObservation {
         let Seen { shape, idle, jobs, states, present } = *node;
         let wanted: f64 = present.iter().map(|&number| jobs[number].plan.parallelism).sum();
@@ -210,7 +210,7 @@ impl Governed {
         }
     }
 
-    /// Who uses each GPU, as far as the policy has ranked them there: of whom nothing is known is not frozen.
+    /// Jobs on each GPU that the policy has ranked there; unranked jobs are not frozen.
     pub(super) fn gpu_jobs(&mut self, node: &Seen<'_>, now: f64) -> BTreeMap<usize, Vec<(usize, GpuJob)>> {
         let mut gpu_jobs: BTreeMap<usize, Vec<(usize, GpuJob)>> = BTreeMap::new();
         for &number in node.present {
@@ -238,7 +238,7 @@ impl Governed {
         }
     }
 
-    /// Ticks and their recording.
+    /// Returns the number of ticks and their recording.
     pub(super) fn finish(self) -> (u64, Vec<RecordedTick>) {
         (self.ticks, self.recording.unwrap_or_default())
     }
@@ -249,20 +249,20 @@ impl Container {
         let shown = job.plan.shown.as_ref().unwrap_or(&job.plan.curve);
         let directives =
             Directives { metric: Some("loss".to_owned()), direction: Some(shown.direction()), ..Directives::default() };
-        let Learned { tracker, price } = learned.unwrap_or_else(|| {
+        let Learned { tracker, cost_per_unit } = learned.unwrap_or_else(|| {
             let mut tracker = Tracker::new(&directives);
             tracker.lean_on(prior_run(&directives, job).into_iter().collect());
             tracker.claims(claimed(job).into_iter().collect());
-            Learned { tracker, price: None }
+            Learned { tracker, cost_per_unit: None }
         });
-        let original = Limits { cpu_weight: Some(job.plan.cpu_weight), ..UNTOUCHED };
+        let original = Limits { cpu_weight: Some(job.plan.cpu_weight), ..DEFAULT_LIMITS };
         let parent = job.plan.parent.as_deref().map(Arc::from);
         let place = Arc::new(Place { cpus: job.plan.cpus.clone(), parent, ..Place::default() });
         let id = ContainerId::new(&format!("{number:012}"));
         Container {
             id,
             tracker,
-            price,
+            cost_per_unit,
             pipe: VecDeque::new(),
             limits: original,
             original,
@@ -276,7 +276,7 @@ impl Container {
         self.read_log(job, now);
         let plan = &job.plan;
         let mut learning = if close { self.tracker.close_interval(at) } else { self.tracker.peek(at) };
-        learning.earlier_price = learning.earlier_price.or(self.price);
+        learning.earlier_price = learning.earlier_price.or(self.cost_per_unit);
         ContainerObservation {
             id: self.id.clone(),
             name: plan.name.clone(),
@@ -288,7 +288,7 @@ impl Container {
             bounds: plan.bounds,
             weight: plan.weight,
             memory_floor: None,
-            deadline: plan.told_deadline_s().map(|seconds| millis_from(plan.start_s + seconds)),
+            deadline: plan.known_deadline_s().map(|seconds| millis_from(plan.start_s + seconds)),
             usage: self.usage(job, state),
             gpus: self.gpu_use(job, state, now, close).into_iter().collect(),
             limits: self.limits,
@@ -297,7 +297,7 @@ impl Container {
         }
     }
 
-    /// What it has had of its GPU since the last tick.
+    /// Its use of the GPU since the last tick.
     fn gpu_use(&mut self, job: &Job, state: &State, now: f64, close: bool) -> Option<GpuUse> {
         let load = job.plan.gpu?;
         let (from, used) = self.gpu_mark;
@@ -327,17 +327,17 @@ impl Container {
         }
     }
 
-    /// Hands the tracker the lines that have arrived by now, as the log reader would.
+    /// Passes the lines that have arrived by now to the tracker, as the log reader would.
     fn read_log(&mut self, job: &Job, now: f64) {
         let delay_s = job.plan.reports.delay_s;
         while let Some(&(printed, unit)) = self.pipe.front().filter(|(printed, _)| *printed + delay_s <= now) {
             self.pipe.pop_front();
-            tell(&mut self.tracker, job, unit, job.printed[unit], millis_before(printed + delay_s));
+            pass_line(&mut self.tracker, job, unit, job.printed[unit], millis_before(printed + delay_s));
         }
     }
 }
 
-/// The GPUs that jobs use.
+/// Returns the GPUs that jobs use.
 fn gpus(jobs: &[Arc<Job>], present: &[usize]) -> Vec<Gpu> {
     let devices: BTreeSet<usize> = present.iter().filter_map(|&number| Some(jobs[number].plan.gpu?.device)).collect();
     devices.into_iter().map(|device| Gpu { index: device as u32, uuid: uuid(device), ..Gpu::default() }).collect()
@@ -347,8 +347,8 @@ fn uuid(device: usize) -> String {
     format!("GPU-{device}")
 }
 
-/// The line at the end of a unit, as far as the job's log tells it.
-fn tell(tracker: &mut Tracker, job: &Job, unit: usize, value: f64, at: Millis) {
+/// Passes the line at the end of a unit to the tracker, as far as the job's log contains it.
+fn pass_line(tracker: &mut Tracker, job: &Job, unit: usize, value: f64, at: Millis) {
     let reports = &job.plan.reports;
     let current = reports.progress.then_some((unit + 1) as f64);
     let total = job.printed_total();
@@ -360,7 +360,7 @@ fn tell(tracker: &mut Tracker, job: &Job, unit: usize, value: f64, at: Millis) {
     }
 }
 
-/// The total that the job's command tells.
+/// The total that the job's command claims.
 fn claimed(job: &Job) -> Option<claim::Claim> {
     let unit = job.plan.reports.unit;
     let total = (job.marks.len() as f64 * job.plan.reports.claimed?).round().max(1.0);
@@ -368,16 +368,16 @@ fn claimed(job: &Job) -> Option<claim::Claim> {
     Some(claim::Claim { total, unit: Some(unit), near: false, key, origin, confidence: CLAIM_CONFIDENCE })
 }
 
-/// What the governor kept of the earlier run of this training.
+/// What the governor kept from the earlier run of this training.
 fn prior_run(directives: &Directives, job: &Job) -> Option<Arc<PriorRun>> {
     let mut tracker = Tracker::new(directives);
     for (unit, &value) in job.printed_before.as_ref()?.iter().enumerate() {
-        tell(&mut tracker, job, unit, value, Millis(unit as u64));
+        pass_line(&mut tracker, job, unit, value, Millis(unit as u64));
     }
     tracker.prior_run().map(|prior_run| Arc::new(prior_run.costing(job.whole_work())))
 }
 
-/// The first millisecond that is not before `seconds`; rounding errors of a millionth of one do not count.
+/// The first millisecond that is not before `seconds`, ignoring rounding errors of a millionth of a millisecond.
 fn millis_from(seconds: f64) -> Millis {
     Millis((seconds * 1000.0 - 1e-6).ceil().max(0.0) as u64)
 }
@@ -386,7 +386,7 @@ fn millis_before(seconds: f64) -> Millis {
     Millis((seconds * 1000.0) as u64)
 }
 
-/// Part of what is wanted that is not there, 0 ..= 1.
+/// Part of the demand that exceeds the supply, 0 ..= 1.
 fn excess(wanted: f64, there: f64) -> f64 {
     if wanted > there { 1.0 - there / wanted } else { 0.0 }
 }

@@ -1,12 +1,13 @@
-//! Who has how much of a GPU: each process that has a kernel in the queue gets a slice in turn, and all slices are alike.
+//! Division of a GPU's time: the processes with a kernel in the queue get equal slices in turn.
 //!
-//! Slices are short (some milliseconds), so kernels in the queue are served side by side. Imports: nothing of this crate but the job.
+//! Slices are short (some milliseconds), so kernels in the queue are modelled as running side by side. Imports: nothing of this crate but
+//! the job.
 
 use super::state::{Stage, State};
 use crate::sim::job::Job;
 use std::sync::Arc;
 
-/// Gives each kernel in a queue its part of the GPU's time. What has happened up to now is settled.
+/// Sets each queued kernel's part of the GPU's time. The states must be settled up to now.
 pub(super) fn share_out(jobs: &[Arc<Job>], states: &mut [State], present: &[usize]) {
     let device = |number: usize| jobs[number].plan.gpu.map(|load| load.device);
     for &number in present.iter().filter(|&&number| device(number).is_some()) {

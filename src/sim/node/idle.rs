@@ -1,8 +1,8 @@
-//! How long each processor has had nothing to do: what the kernel counts in `/proc/stat`.
+//! Idle time of each processor, as the kernel counts it in `/proc/stat`.
 //!
 //! Imports: nothing.
 
-/// Idle time of each processor in seconds, up to `since`; from there on the rates apply.
+/// Idle time of each processor in seconds, up to `since`; from then on the rates apply.
 pub(super) struct Idle {
     since: f64,
     pub(super) seconds: Vec<f64>,

@@ -1,4 +1,4 @@
-//! The node itself: what happens next on it, and what that changes.
+//! The event loop of a node: the next event and its effects.
 //!
 //! Imports: nothing of this crate but the simulator's parts.
 
@@ -24,34 +24,34 @@ enum Driver {
     Governed(Box<Governed>),
 }
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy)]
-enum Next {
+enum Event {
     Job(usize),
     Recheck,
     Tick,
     Turn,
 }
 
-/// A rule that gives a job nothing for now still lets it have what nobody else can reach.
-const LEAST_CLAIM: f64 = 1e-6;
+/// Weight of a job that a reference rule gives nothing for now: it can still use processors that no other job can reach.
+const LEAST_WEIGHT: f64 = 1e-6;
 
-/// One node and the jobs that were ever on it, numbered in the order in which they were added.
+/// One node and all jobs ever added to it, numbered in order.
 pub(in crate::sim) struct Node {
     shape: NodeShape,
     jobs: Vec<Arc<Job>>,
     states: Vec<State>,
-    /// Jobs that started and did not end, in order of start, and when each has its next event.
+    /// Jobs that have started and not ended, in order of start, and the time of each one's next event.
     present: Vec<usize>,
     due: Vec<f64>,
     now: f64,
-    /// When a reference rule must share out again although no job has an event.
+    /// Time at which a reference rule must divide the cores again without any job's event.
     recheck: f64,
     driver: Driver,
     /// Freezes jobs that share a GPU.
     duty: Option<Duty>,
     history: Option<History>,
-    /// Where the jobs may run, unless all may run everywhere.
+    /// Processors that the jobs may use, unless all may use all.
     places: Option<Places>,
     places_are_stale: bool,
     idle: Idle,
@@ -88,13 +88,13 @@ impl Node {
         }
     }
 
-    /// Makes a job known that [`Node::start`] may start; returns its number.
+    /// Adds a job that [`Node::start`] may start; returns its number.
     pub(in crate::sim) fn add(&mut self, job: Arc<Job>) -> usize {
         let state = State::new(&job);
         self.take(job, state, None)
     }
 
-    /// The same for a job that comes from another node.
+    /// Adds a job that moves here from another node; returns its number.
     pub(in crate::sim) fn add_carried(&mut self, carried: Carried) -> usize {
         self.take(carried.job, carried.state, carried.learned)
     }
@@ -109,7 +109,7 @@ impl Node {
         self.jobs.len() - 1
     }
 
-    /// Starts a job at `now`, which is not before the last event.
+    /// Starts a job at `now`, which must not be before the last event.
     pub(in crate::sim) fn start(&mut self, number: usize, now: f64) {
         self.now = now.max(self.now);
         if std::mem::take(&mut self.places_are_stale) {
@@ -121,7 +121,7 @@ impl Node {
         self.population_changed();
     }
 
-    /// Stops a job at `now`; it saves what it has done.
+    /// Stops a job at `now` and returns it with its saved work.
     pub(in crate::sim) fn stop(&mut self, number: usize, now: f64) -> Option<Carried> {
         let slot = self.present.iter().position(|present| *present == number)?;
         self.now = now.max(self.now);
@@ -139,7 +139,7 @@ impl Node {
         Some(Carried { job: Arc::clone(&self.jobs[number]), state, learned })
     }
 
-    /// What it tells of the jobs that it has.
+    /// Reports on the jobs present on the node.
     pub(in crate::sim) fn residents(&mut self, now: f64) -> impl Iterator<Item = Resident> {
         let at = now.max(self.now);
         for &number in &self.present {
@@ -156,28 +156,28 @@ impl Node {
         })
     }
 
-    /// What is known of a job whatever happened to it.
+    /// Returns the state of any job ever added.
     pub(in crate::sim) fn state(&self, number: usize) -> &State {
         &self.states[number]
     }
 
-    /// All of them, by number.
+    /// Returns the states of all jobs, by number.
     pub(super) fn states(&self) -> &[State] {
         &self.states
     }
 
-    /// Whether a job that starts at this instant comes before what happens on the node by itself.
+    /// Whether a job that starts at this time precedes the node's own next event.
     pub(super) fn starts_next(&self, start_s: f64) -> bool {
         let job = self.due.iter().copied().fold(f64::INFINITY, f64::min);
         start_s < job && start_s <= self.recheck && start_s <= self.tick_s() && start_s <= self.turn_s()
     }
 
-    /// When something happens here by itself; infinite if never.
+    /// Time of the node's next event; infinite if there is none.
     pub(in crate::sim) fn next_s(&self) -> f64 {
         self.next().0
     }
 
-    /// Lets the next thing happen; returns the number of the job that ended with it, if one did.
+    /// Handles the next event; returns the number of the job that ended, if any.
     pub(in crate::sim) fn step(&mut self) -> Option<usize> {
         let (at, next) = self.next();
         if at.is_infinite() {
@@ -185,29 +185,29 @@ impl Node {
         }
         self.now = at;
         match next {
-            Next::Job(slot) => return self.advance(slot),
-            Next::Recheck => self.share_out(),
-            Next::Tick => self.tick(),
-            Next::Turn => self.turn(),
+            Event::Job(slot) => return self.advance(slot),
+            Event::Recheck => self.share_out(),
+            Event::Tick => self.tick(),
+            Event::Turn => self.turn(),
         }
         None
     }
 
-    fn next(&self) -> (f64, Next) {
-        let (mut at, mut next) = (f64::INFINITY, Next::Recheck);
+    fn next(&self) -> (f64, Event) {
+        let (mut at, mut next) = (f64::INFINITY, Event::Recheck);
         for (slot, &due) in self.due.iter().enumerate() {
             if due < at {
-                (at, next) = (due, Next::Job(slot));
+                (at, next) = (due, Event::Job(slot));
             }
         }
         if self.recheck < at {
-            (at, next) = (self.recheck, Next::Recheck);
+            (at, next) = (self.recheck, Event::Recheck);
         }
         if self.tick_s() < at {
-            (at, next) = (self.tick_s(), Next::Tick);
+            (at, next) = (self.tick_s(), Event::Tick);
         }
         if self.turn_s() < at {
-            (at, next) = (self.turn_s(), Next::Turn);
+            (at, next) = (self.turn_s(), Event::Turn);
         }
         (at.max(self.now), next)
     }
@@ -223,7 +223,7 @@ impl Node {
         self.duty.as_ref().filter(|_| !self.present.is_empty()).map_or(f64::INFINITY, Duty::next_s)
     }
 
-    /// A present job reached its next stop, or its wait or its kernel is over.
+    /// Handles the event of a job: it reached its next stop, or its wait or its kernel is over.
     fn advance(&mut self, slot: usize) -> Option<usize> {
         let number = self.present[slot];
         let (job, state) = (&Arc::clone(&self.jobs[number]), &mut self.states[number]);
@@ -246,7 +246,7 @@ impl Node {
         }
         if let Driver::Governed(governed) = &mut self.driver {
             let Node { shape, idle, jobs, states, present, .. } = self;
-            governed.look(&Seen { shape, idle, jobs, states, present }, self.now);
+            governed.check(&Seen { shape, idle, jobs, states, present }, self.now);
         }
         let state = &mut self.states[number];
         if state.is_done(job) {
@@ -271,7 +271,7 @@ impl Node {
         None
     }
 
-    /// Algorithm 2: a start or an end pulls the next decision to now.
+    /// Algorithm 2: a start or an end triggers a decision at once.
     fn population_changed(&mut self) {
         if let Driver::Governed(governed) = &mut self.driver {
             governed.pull(self.now);
@@ -292,11 +292,11 @@ impl Node {
         }
     }
 
-    /// Some are frozen or thawed.
+    /// Freezes and thaws jobs by the duty cycle.
     fn turn(&mut self) {
         let (Some(duty), Driver::Governed(governed)) = (&mut self.duty, &mut self.driver) else { return };
         let Node { shape, idle, jobs, states, present, .. } = self;
-        if duty.is_asking(self.now) {
+        if duty.is_plan_due(self.now) {
             duty.plan(governed.gpu_jobs(&Seen { shape, idle, jobs, states, present }, self.now), self.now);
         }
         if duty.turn(states, present, self.now) {
@@ -304,7 +304,7 @@ impl Node {
         }
     }
 
-    /// Shares the cores out anew and finds each job's next event.
+    /// Divides the cores again and computes each job's next event.
     fn share_out(&mut self) {
         self.collect_claims();
         self.recheck = f64::INFINITY;
@@ -339,14 +339,14 @@ impl Node {
         self.note_shares();
     }
 
-    /// Where jobs may not run everywhere, what was shared out as if they did is what they claim on the processors that they have.
+    /// Where jobs may not use all processors: divides these by the governor's weights, or by the shares of a reference rule as weights.
     fn share_out_places(&mut self) {
         self.idle.settle(self.now);
         match &self.places {
             Some(places) => {
                 if matches!(self.driver, Driver::Ruled(_)) {
                     let weighed = self.claims.iter_mut().zip(&self.shares);
-                    weighed.for_each(|(claim, share)| claim.weight = share.max(LEAST_CLAIM));
+                    weighed.for_each(|(claim, share)| claim.weight = share.max(LEAST_WEIGHT));
                 }
                 places.fill(&self.running, &self.claims, &mut self.shares, &mut self.idle.rates);
             }
@@ -389,7 +389,7 @@ impl Node {
         }
     }
 
-    /// Governor ticks, what a report draws, and the ticks' recording.
+    /// Returns the number of governor ticks, the data for charts, and the recorded ticks.
     pub(super) fn finish(self) -> (u64, Option<History>, Vec<RecordedTick>) {
         let (ticks, recording) = match self.driver {
             Driver::Governed(governed) => governed.finish(),

@@ -1,11 +1,10 @@
-//! One node on virtual time.
+//! One node in virtual time.
 //!
-//! Problem: jobs share the cores as a fluid; what happens at instants (a start, a printed line, a wait, an end, a decision)
-//! is an event. Between two events every rate is constant, so the next event of each job is known exactly and the
-//! clock jumps to the earliest. A job's work stands still only where its rate changed or it printed: events cost O(jobs) at most.
-//! Order within one instant: jobs, starts, reference rule, governor.
+//! Jobs share the cores as a fluid. A start, a printed line, a wait, an end and a decision are events. Between two events every rate is
+//! constant, so the next event of each job is known exactly, and the clock jumps to the earliest. Only a job whose rate changed or that
+//! printed is updated: an event costs O(jobs) at most. Order of simultaneous events: jobs, starts, reference rule, governor.
 //!
-//! [`simulate`] runs one node to the end of its schedule; a cluster has many [`Node`]s and takes their events in order.
+//! [`simulate`] runs one node to the end of its schedule; a cluster has many [`Node`]s and handles their events in order.
 //! Imports: model, policy, progress.
 
 mod carried;

@@ -1,21 +1,21 @@
-//! Which processors each job may use, and what the kernel makes of weights there.
+//! The processors that each job may use, and the kernel's division of them by weight.
 //!
-//! Problem: jobs on overlapping sets of processors, below several cgroups. Within one *atom* (processors that the same jobs may use) the
-//! cgroups share by their own weights, which are equal here, and the jobs of each by theirs. A job spreads over its atoms, and its threads
-//! move on from where they find others: in the end each has its weight's part of what it can reach. Imports: model.
+//! Jobs run on overlapping sets of processors, below several cgroups. Within one *atom* (processors that the same jobs may use) the cgroups
+//! share by their own weights, which are equal here, and the jobs of each cgroup by theirs. A job spreads over its atoms, and its threads
+//! leave contended ones: in the end each job has its weight's part of what it can reach. Imports: model.
 
 use crate::model::Numbers;
 use crate::sim::job::Job;
 use crate::sim::sharing::{Claim, water_fill};
 use std::sync::Arc;
 
-/// Rounds in which threads find their places.
+/// Iterations until the threads have settled.
 const ROUNDS: usize = 100;
 
-/// The processors of a node by who may use them.
+/// The processors of a node, grouped by the jobs that may use them.
 pub(super) struct Places {
     atoms: Vec<Atom>,
-    /// Which cgroup each job is below, by number.
+    /// Number of each job's parent cgroup.
     parents: Vec<usize>,
     parent_count: usize,
 }
@@ -27,7 +27,7 @@ struct Atom {
 }
 
 impl Places {
-    /// `None` where every job may use everything and all are below one cgroup: then one level of water is enough.
+    /// Returns `None` if all jobs may use all processors and have one parent: then a single water-filling is enough.
     pub(super) fn of(cores: f64, jobs: &[Arc<Job>]) -> Option<Places> {
         if jobs.iter().all(|job| job.plan.cpus.is_none() && job.plan.parent == jobs[0].plan.parent) {
             return None;
@@ -50,12 +50,13 @@ impl Places {
         Some(Places { atoms, parents: jobs.iter().map(parent).collect(), parent_count: names.len() })
     }
 
-    /// Shares the processors out among the `running` jobs by their claims' weights, up to their caps. `idle` gets what is left of each.
+    /// Divides the processors among the `running` jobs by their claims' weights, up to their caps. `idle` gets what is left of each
+    /// processor.
     pub(super) fn fill(&self, running: &[usize], claims: &[Claim], shares: &mut Vec<f64>, idle: &mut [f64]) {
         shares.clear();
         shares.resize(running.len(), 0.0);
-        // Of each atom: which of the running may use it, and which part of them is there.
-        let mut there: Vec<Vec<(usize, f64)>> = self
+        // For each atom: the running jobs that may use it, and the part of each job that runs placed.
+        let mut placed: Vec<Vec<(usize, f64)>> = self
             .atoms
             .iter()
             .map(|atom| {
@@ -68,15 +69,15 @@ impl Places {
             given = self
                 .atoms
                 .iter()
-                .zip(&there)
-                .map(|(atom, there)| self.fill_atom(atom, there, running, claims))
+                .zip(&placed)
+                .map(|(atom, placed)| self.fill_atom(atom, placed, running, claims))
                 .collect();
             shares.fill(0.0);
-            for (there, given) in there.iter().zip(&given) {
-                there.iter().zip(given).for_each(|((at, _), cores)| shares[*at] += cores);
+            for (placed, given) in placed.iter().zip(&given) {
+                placed.iter().zip(given).for_each(|((at, _), cores)| shares[*at] += cores);
             }
-            for (there, given) in there.iter_mut().zip(&given) {
-                for ((at, part), cores) in there.iter_mut().zip(given) {
+            for (placed, given) in placed.iter_mut().zip(&given) {
+                for ((at, part), cores) in placed.iter_mut().zip(given) {
                     *part = 0.5 * (*part + cores / shares[*at].max(f64::MIN_POSITIVE));
                 }
             }
@@ -91,21 +92,21 @@ impl Places {
         self.atoms.iter().filter(|atom| atom.jobs.binary_search(&job).is_ok()).map(|atom| atom.cores).sum()
     }
 
-    fn fill_atom(&self, atom: &Atom, there: &[(usize, f64)], running: &[usize], claims: &[Claim]) -> Vec<f64> {
+    fn fill_atom(&self, atom: &Atom, placed: &[(usize, f64)], running: &[usize], claims: &[Claim]) -> Vec<f64> {
         let claim =
             |(at, part): &(usize, f64)| Claim { weight: claims[*at].weight * part, cap: claims[*at].cap * part };
         let parent = |(at, _): &(usize, f64)| self.parents[running[*at]];
         let mut parents = Vec::with_capacity(self.parent_count);
         for number in 0..self.parent_count {
-            let cap = there.iter().filter(|job| parent(job) == number).map(|job| claim(job).cap).sum();
+            let cap = placed.iter().filter(|job| parent(job) == number).map(|job| claim(job).cap).sum();
             parents.push(Claim { weight: 1.0, cap });
         }
         let (mut of_parents, mut inside) = (Vec::new(), Vec::new());
         water_fill(atom.cores, &parents, &mut of_parents);
-        let mut given = vec![0.0; there.len()];
+        let mut given = vec![0.0; placed.len()];
         for (number, cores) in of_parents.into_iter().enumerate() {
-            let members: Vec<usize> = (0..there.len()).filter(|&at| parent(&there[at]) == number).collect();
-            let members_claims: Vec<Claim> = members.iter().map(|&at| claim(&there[at])).collect();
+            let members: Vec<usize> = (0..placed.len()).filter(|&at| parent(&placed[at]) == number).collect();
+            let members_claims: Vec<Claim> = members.iter().map(|&at| claim(&placed[at])).collect();
             water_fill(cores, &members_claims, &mut inside);
             members.into_iter().zip(&inside).for_each(|(at, cores)| given[at] = *cores);
         }
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
     use crate::sim::scenario::Scenario;
 
-    /// Cores of each job and idle ones of each processor: four cores, and jobs as `(processors, cgroup, weight)`.
+    /// Cores of each job and idle cores of each processor, on a node with four cores and jobs as `(processors, cgroup, weight)`.
     fn filled(jobs: &[(&str, &str, f64)]) -> (Vec<f64>, Vec<f64>) {
         let job = |(cpus, parent, _): &(&str, &str, f64)| {
             format!("[[job]]\nwork = 1\nunits = 1\ncpus = \"{cpus}\"\nparent = \"{parent}\"\n")
@@ -136,13 +137,13 @@ mod tests {
     }
 
     #[test]
-    fn disjoint_sets_do_not_meet_and_weights_count_inside_them_only() {
+    fn weights_count_only_within_disjoint_cpu_sets() {
         let (shares, idle) = filled(&[("0", "a", 300.0), ("0", "a", 100.0), ("1-2", "a", 1.0)]);
         assert_eq!((shares, idle), (vec![0.75, 0.25, 2.0], vec![0.0, 0.0, 0.0, 1.0]));
     }
 
     #[test]
-    fn overlapping_sets_level_out_where_they_can() {
+    fn overlapping_cpu_sets_are_shared_equally_where_possible() {
         for (first, expected) in [("0-1", [2.0, 2.0]), ("0", [1.0, 3.0])] {
             let shares = filled(&[(first, "a", 1.0), ("0-3", "a", 1.0)]).0;
             assert!(shares.iter().zip(expected).all(|(share, expected)| (share - expected).abs() < 0.05), "{shares:?}");
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn cgroups_share_before_what_is_in_them_does() {
+    fn cgroups_divide_the_processors_before_their_jobs_do() {
         let (shares, _) = filled(&[("0-3", "a", 900.0), ("0-3", "a", 900.0), ("0-3", "b", 1.0)]);
         assert_eq!(shares, [1.0, 1.0, 2.0]);
     }

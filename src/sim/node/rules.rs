@@ -1,4 +1,4 @@
-//! Reference rules on one node: they see the truth and share the cores out by it.
+//! Reference rules on one node: they divide the cores with perfect knowledge of the jobs.
 //!
 //! Imports: nothing of this crate but the simulator's own parts.
 
@@ -11,10 +11,10 @@ use std::sync::Arc;
 /// Every job keeps at least this part of the node under [`Rule::Oracle`].
 const ORACLE_FLOOR: f64 = 0.03;
 
-/// Attained services closer than this (core-seconds) are equal.
+/// Attained services that differ by less than this (core-seconds) count as equal.
 const EQUAL_SERVICE: f64 = 1e-6;
 
-/// A reference rule at work.
+/// A reference rule and its buffer.
 pub(super) struct Ruled {
     rule: Rule,
     order: Vec<usize>,
@@ -25,7 +25,7 @@ impl Ruled {
         Ruled { rule, order: Vec::new() }
     }
 
-    /// Shares `cores` out among the `running` jobs; returns for how many seconds that holds if nothing else happens.
+    /// Divides `cores` among the `running` jobs; returns for how many seconds this division holds without another event.
     pub(super) fn share_out(
         &mut self,
         cores: f64,
@@ -64,8 +64,8 @@ impl Ruled {
         in_order(cores, claims, &self.order, shares);
     }
 
-    /// Least attained service first: those that have had least share evenly; what they cannot use goes to those that have had
-    /// next to least, and so on. Holds until one catches up with the next.
+    /// Least attained service first: jobs with the least service share evenly; what they cannot use goes to the jobs with the next least
+    /// service, and so on. Holds until one job catches up with the next.
     fn least_attained(
         &mut self,
         cores: f64,
@@ -100,18 +100,18 @@ impl Ruled {
     }
 }
 
-/// Smith's rule over milestones: the best credit per core-second of work to a milestone ahead.
+/// Smith's rule over milestones: the best credit per core-second of work to a milestone.
 fn credit_per_work(job: &Job, state: &State, completion: f64) -> f64 {
     let to_end = 1.0 / (job.whole_work() - state.done).max(f64::MIN_POSITIVE);
     if !state.quality_at.is_nan() {
         return completion * to_end;
     }
     let to_quality = 1.0 / (job.quality_work - state.done).max(f64::MIN_POSITIVE);
-    // Completion brings both credits, the quality's on the way.
+    // Completion earns both credits, the one for quality on the way.
     (to_end).max((1.0 - completion) * to_quality)
 }
 
-/// Weights that give everyone the floor and the rest to the best.
+/// Sets weights that give the floor to every job and the rest to the best.
 fn favour(best: usize, claims: &mut [Claim]) {
     let others = claims.len() as f64 - 1.0;
     let floor = ORACLE_FLOOR.min(1.0 / claims.len() as f64);

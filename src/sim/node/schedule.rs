@@ -9,10 +9,10 @@ use crate::sim::scenario::NodeShape;
 use crate::sim::variant::Variant;
 use std::sync::Arc;
 
-/// What to keep besides the outcome.
+/// Data to keep besides the outcome.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keep {
-    /// Shares and prints, for pictures.
+    /// Shares and printed values, for charts.
     pub history: bool,
     /// Each tick's observation and plan.
     pub recording: bool,
@@ -27,7 +27,7 @@ pub fn simulate(shape: &NodeShape, jobs: &[Job], variant: &Variant, keep: Keep) 
     let mut events = 0;
     let mut starts = jobs.iter().map(|job| job.plan.start_s).enumerate().peekable();
     loop {
-        // Of what happens at one instant the jobs that are there come first, then starts, then decisions.
+        // Simultaneous events: those of running jobs come first, then starts, then decisions.
         match starts.peek() {
             Some(&(number, start_s)) if node.starts_next(start_s) => {
                 starts.next();

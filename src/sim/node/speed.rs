@@ -1,8 +1,8 @@
-//! What jobs lose by running beside each other. Imports: nothing of this crate but the simulator's parts.
+//! Slowdown of jobs that run beside each other. Imports: nothing of this crate but the simulator's parts.
 
 use crate::sim::scenario::NodeShape;
 
-/// Work done per core-second: jobs that have these `shares` disturb each other by the *effective* number of them, (Σc)²/Σc², and memory
+/// Returns the work done per core-second: jobs with these `shares` slow each other down by their *effective* number, (Σc)²/Σc², and memory
 /// that does not fit is paged. `wanted` is memory in bytes.
 pub(super) fn of(shape: &NodeShape, shares: &[f64], wanted: u64) -> f64 {
     let (sum, squares) = shares.iter().fold((0.0, 0.0), |(sum, squares), c| (sum + c, squares + c * c));

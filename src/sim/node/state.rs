@@ -1,55 +1,55 @@
-//! Where one job is: work done, present rate, and the next thing that it does by itself.
+//! State of one job: work done, current rate, and its next event.
 //!
 //! Imports: nothing of this crate but the job.
 
 use crate::sim::job::Job;
 
-/// What a job is doing.
+/// The activity of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Stage {
     /// Not started yet, or ended.
     Away,
-    /// Without CPU until then: loading, reading.
+    /// Needs no CPU until then: loading, reading.
     Waiting { until: f64 },
     /// Wants CPU.
     Computing,
-    /// Its kernel is in the queue of a GPU, with so many GPU-seconds left.
+    /// Its kernel is in the queue of a GPU, with this many GPU-seconds left.
     Queued { left: f64 },
 }
 
-/// One job's progress. `done` and `cpu` hold at the instant `since`; from there on the rates apply.
+/// One job's progress. `done` and `cpu` are valid at the time `since`; from then on the rates apply.
 #[derive(Clone, Debug)]
 pub(in crate::sim) struct State {
     pub(super) stage: Stage,
     since: f64,
     /// Core-seconds of work done.
     pub done: f64,
-    /// Core-seconds occupied; more than the work done where jobs disturb each other.
+    /// Core-seconds used; more than the work done where jobs slow each other down.
     pub cpu: f64,
     /// Work done per second.
     rate: f64,
-    /// Cores occupied.
+    /// Cores used.
     cores: f64,
-    /// Work at which the next thing happens.
+    /// Work at which the next event happens.
     stop: f64,
     next_unit: usize,
     next_wait: f64,
     next_kernel: f64,
     /// GPU-seconds used.
     pub gpu: f64,
-    /// Part of the GPU's time that its kernel has.
+    /// Part of the GPU's time for its kernel.
     gpu_rate: f64,
-    /// Its processes are frozen. What they have queued is done all the same.
+    /// Its processes are frozen. Kernels in the queue still run.
     pub(super) is_frozen: bool,
     /// Seconds waited for I/O so far.
     pub waited: f64,
-    /// When the quality was reached; NaN before.
+    /// Time at which the quality was reached; NaN before.
     pub quality_at: f64,
-    /// When it ended; NaN before.
+    /// End time; NaN before.
     pub ended_at: f64,
-    /// When it started here.
+    /// Start time on this node.
     pub started_at: f64,
-    /// When its last two lines were printed; NaN before.
+    /// Times of its last two lines; NaN before.
     reported: [f64; 2],
 }
 
@@ -65,7 +65,7 @@ impl State {
             stop: 0.0,
             next_unit: 0,
             next_wait: job.plan.waits.map_or(f64::INFINITY, |waits| waits.every),
-            // Half of the work of a step makes the batch ready, half reads what came of it.
+            // Half of the work of a step prepares the batch, half processes the result.
             next_kernel: job.plan.gpu.map_or(f64::INFINITY, |load| job.plan.startup_work + 0.5 * load.every),
             gpu: 0.0,
             gpu_rate: 0.0,
@@ -80,7 +80,7 @@ impl State {
 
     pub(super) fn start(&mut self, job: &Job, now: f64) {
         (self.since, self.started_at) = (now, now);
-        // Who goes on from what it saved imports and compiles again.
+        // A job that continues from a checkpoint imports and compiles again.
         let again = if self.done > 0.0 { job.plan.startup_work / job.plan.parallelism } else { 0.0 };
         let loading = job.plan.startup_s + again;
         if loading > 0.0 {
@@ -102,7 +102,7 @@ impl State {
         self.aim(job);
     }
 
-    /// Brings `done` and `cpu` to `now`.
+    /// Updates `done` and `cpu` to `now`.
     pub(super) fn settle(&mut self, now: f64) {
         let seconds = now - self.since;
         self.done = (self.done + self.rate * seconds).min(self.stop);
@@ -115,7 +115,7 @@ impl State {
         self.since = now;
     }
 
-    /// The job is exactly at its stop.
+    /// Sets the work done to exactly the stop.
     pub(super) fn reach_stop(&mut self, now: f64) {
         self.settle(now);
         self.done = self.stop;
@@ -133,7 +133,7 @@ impl State {
         self.is_frozen = is_frozen;
     }
 
-    /// The GPU gives its kernel this part of its time.
+    /// Sets the part of the GPU's time for its kernel.
     pub(super) fn set_gpu_rate(&mut self, rate: f64) {
         self.gpu_rate = rate;
     }
@@ -142,7 +142,7 @@ impl State {
         self.cores
     }
 
-    /// Whether the quality was reached at this very stop.
+    /// Records that the quality is reached; returns whether this happened at this stop.
     pub(super) fn note_quality(&mut self, job: &Job, now: f64) -> bool {
         let reached = self.quality_at.is_nan() && self.done >= job.quality_work;
         if reached {
@@ -151,24 +151,24 @@ impl State {
         reached
     }
 
-    /// What another node starts with: the work is saved, the counters of the cgroup are not.
+    /// Returns the state for another node: the work is kept, the counters of the cgroup are not.
     pub(super) fn saved(&self) -> State {
         State { stage: Stage::Away, cpu: 0.0, gpu: 0.0, waited: 0.0, rate: 0.0, cores: 0.0, ..self.clone() }
     }
 
-    /// It is no longer here.
+    /// Marks the job as gone from this node.
     pub(super) fn leave(&mut self) {
         self.stage = Stage::Away;
         self.is_frozen = false;
         self.set_rate(0.0, 0.0);
     }
 
-    /// A line is printed.
+    /// Records that a line is printed.
     pub(super) fn note_report(&mut self, now: f64) {
         self.reported = [self.reported[1], now];
     }
 
-    /// Units that its log has told of.
+    /// Number of units printed in its log.
     pub(super) fn units(&self) -> usize {
         self.next_unit
     }
@@ -178,7 +178,7 @@ impl State {
         Some(self.reported[1] - self.reported[0]).filter(|seconds| seconds.is_finite())
     }
 
-    /// The unit that ends here, if one does.
+    /// Returns the unit that ends at the current work, if any.
     pub(super) fn finish_unit(&mut self, job: &Job) -> Option<usize> {
         let unit = self.next_unit;
         let ends = job.marks.get(unit).is_some_and(|mark| *mark <= self.done);
@@ -195,7 +195,7 @@ impl State {
         self.ended_at = now;
     }
 
-    /// Begins a wait if one is due here.
+    /// Starts a wait if one is due.
     pub(super) fn wait_if_due(&mut self, job: &Job, now: f64) -> bool {
         let Some(waits) = job.plan.waits.filter(|_| self.done >= self.next_wait) else { return false };
         self.next_wait += waits.every;
@@ -203,7 +203,7 @@ impl State {
         true
     }
 
-    /// Queues a kernel if one is due here.
+    /// Queues a kernel if one is due.
     pub(super) fn queue_if_due(&mut self, job: &Job) -> bool {
         let Some(load) = job.plan.gpu.filter(|_| self.done >= self.next_kernel) else { return false };
         self.next_kernel += load.every;
@@ -212,14 +212,14 @@ impl State {
         true
     }
 
-    /// Finds the work at which the next thing happens.
+    /// Computes the work at which the next event happens.
     pub(super) fn aim(&mut self, job: &Job) {
         let mark = job.marks.get(self.next_unit).copied().unwrap_or(job.whole_work());
         let quality = if self.quality_at.is_nan() { job.quality_work } else { f64::INFINITY };
         self.stop = mark.min(quality).min(self.next_wait).min(self.next_kernel);
     }
 
-    /// The instant of the job's next event at its present rate.
+    /// Time of the job's next event at its current rate.
     pub(super) fn due(&self) -> f64 {
         match self.stage {
             Stage::Away => f64::INFINITY,

@@ -1,6 +1,6 @@
-//! SpeCon's, ProCon's and weighted DRAGON's evaluations: moving, placing and scaling jobs on several nodes.
+//! The evaluations of SpeCon, ProCon and weighted DRAGON: moving, placing and scaling jobs on several nodes.
 //!
-//! As the papers have it, jobs on a node disturb each other ([`CONTENTION`]), and a move costs [`QUICK_MOVE_S`]. Imports: model.
+//! As in the papers, jobs on a node slow each other down ([`CONTENTION`]), and a move costs [`QUICK_MOVE_S`]. Imports: model.
 
 use super::{CONTENTION, Evaluation, Row};
 use crate::model::PolicySettings;
@@ -8,10 +8,10 @@ use crate::model::cluster::QueueRule;
 use crate::sim::cluster::{ClusterOutcome, ClusterScenario, ClusterVariant, Costs, simulate};
 use crate::sim::compare::{Change, each_seed};
 
-/// Seconds of a move, as SpeCon measured it.
+/// Seconds of a move, as measured by SpeCon.
 const QUICK_MOVE_S: f64 = 5.0;
 
-/// One schedule under the base and under another policy.
+/// Results of one schedule under the baseline and under another policy.
 struct Pair {
     base: ClusterOutcome,
     after: ClusterOutcome,
@@ -27,20 +27,20 @@ impl Pair {
         Change::between(self.base.makespan_s, self.after.makespan_s).0
     }
 
-    /// The job that gained most.
+    /// Change of the job that gained most.
     fn best(&self) -> f64 {
         let each = self.base.completions_s.iter().zip(&self.after.completions_s);
         each.map(|(base, after)| Change::between(*base, *after).0).fold(0.0, f64::min)
     }
 }
 
-/// What a figure is of, and how it is published.
+/// A quantity with its function, and the published figure.
 type Figure = (&'static str, fn(&Pair) -> f64, &'static str);
 
-/// A scenario, how the paper calls it, and its figures.
+/// A scenario, its description in the paper, and its figures.
 type Published = (&'static str, &'static str, Vec<Figure>);
 
-/// The published policy on contended nodes, on fluid ones, and the default there; each against `base`.
+/// Simulates the published policy on contended nodes and on fluid ones, and the default on fluid ones, each against `base`.
 fn rows(
     published: &[Published],
     base: &ClusterVariant,
@@ -87,7 +87,7 @@ fn pairs(
     runs.into_iter().collect()
 }
 
-/// Mean over schedules and the range that four of five schedules lie in.
+/// Mean over schedules, and the range of 80 % of them.
 fn spread(pairs: &[Pair], of: fn(&Pair) -> f64) -> String {
     let mut values: Vec<f64> = pairs.iter().map(of).collect();
     values.sort_by(f64::total_cmp);
@@ -104,7 +104,7 @@ fn variant(name: &str) -> Result<ClusterVariant, String> {
     ClusterVariant::named(name, &PolicySettings::default())
 }
 
-/// SpeCon over `seeds` schedules.
+/// Evaluates SpeCon over `seeds` schedules.
 pub(super) fn specon(seeds: u64) -> Result<Evaluation, String> {
     let published = [
         (
@@ -137,20 +137,20 @@ pub(super) fn specon(seeds: u64) -> Result<Evaluation, String> {
         base: "Swarm's spread placement with plain sharing on the nodes",
         assumed: "SpeCon on plainly shared nodes; each further competitor costs 3 % of the speed, and a move takes 5 s",
         honest: "SpeCon on plainly shared nodes; competitors cost each other nothing, and a move takes 10 s",
-        default: "least added completion, moves that pay, governed nodes; as honest",
+        default: "least added completion, moves that shorten the mean completion, governed nodes; as honest",
         schedules: seeds,
         rows: rows(&published, &variant("swarm")?, &variant("specon-plain")?, seeds)?,
         notes: &[
             "Mean completion: where every node shares its processors evenly, a move helps the jobs that stay only while the target has \
-             processors to spare. With spread placement all nodes are about equally full until the last jobs run, so that a few per cent \
-             are won at the end. The published means would need nodes that differ far more than spread placement leaves them.",
-            "Makespan: moves even out what is left at the end. How much that is depends on the one schedule that was run; the range \
+             processors to spare. With spread placement all nodes are about equally full until the last jobs run, so only a few per cent \
+             are gained at the end. The published means would need nodes that differ far more than spread placement leaves them.",
+            "Makespan: moves even out what is left at the end. The gain depends on the one schedule that was run; the range \
              here covers the smaller of the published figures.",
         ],
     })
 }
 
-/// ProCon over `seeds` schedules.
+/// Evaluates ProCon over `seeds` schedules.
 pub(super) fn procon(seeds: u64) -> Result<Evaluation, String> {
     let two =
         |mean, makespan| vec![(MEAN, Pair::mean as fn(&Pair) -> f64, mean), (MAKESPAN, Pair::makespan as _, makespan)];
@@ -168,20 +168,20 @@ pub(super) fn procon(seeds: u64) -> Result<Evaluation, String> {
         base: "Swarm's spread placement with plain sharing on the nodes",
         assumed: "ProCon on plainly shared nodes; each further competitor costs 3 % of the speed",
         honest: "ProCon on plainly shared nodes; competitors cost each other nothing",
-        default: "least added completion, moves that pay, governed nodes; as honest",
+        default: "least added completion, moves that shorten the mean completion, governed nodes; as honest",
         schedules: seeds,
         rows: rows(&published, &variant("swarm")?, &variant("procon-plain")?, seeds)?,
         notes: &[
-            "Mean completion and makespan: spread placement counts jobs, ProCon counts the time for which they will be in each other's way. \
-             Where jobs come at random and each can use a whole node, both leave the nodes nearly as full as the other, and what is left to win \
-             is the unevenness of the last jobs. Perfect knowledge of the work ahead wins one to three per cent more in the mean, so the \
-             published gains cannot come from the placement alone. The baseline of the paper, one run of a scheduler that goes by reserved \
+            "Mean completion and makespan: spread placement counts jobs, ProCon estimates for how long they will contend. \
+             Where jobs arrive at random and each can use a whole node, both fill the nodes nearly equally, and the only possible gain \
+             is from the unevenness of the last jobs. Perfect knowledge of the work ahead gains one to three per cent more on average, so the \
+             published gains cannot come from the placement alone. The baseline of the paper, one run of a scheduler based on reserved \
              resources, may have left nodes idle; it is not described in enough detail to be simulated.",
         ],
     })
 }
 
-/// Weighted DRAGON with OASIS over `seeds` schedules.
+/// Evaluates weighted DRAGON with OASIS over `seeds` schedules.
 pub(super) fn dragon(seeds: u64) -> Result<Evaluation, String> {
     let figures = |best| vec![(BEST, Pair::best as fn(&Pair) -> f64, best), (MEAN, Pair::mean as _, "")];
     let published = [
@@ -198,13 +198,13 @@ pub(super) fn dragon(seeds: u64) -> Result<Evaluation, String> {
         base: "DRAGON",
         assumed: "weights and scaling at once, on plainly shared nodes; each further competitor costs 3 % of the speed",
         honest: "the same; competitors cost each other nothing",
-        default: "the same with least added completion, moves that pay, governed nodes; as honest",
+        default: "the same with least added completion, moves that shorten the mean completion, governed nodes; as honest",
         schedules: seeds,
         rows: rows(&published, &dragon, &weighted, seeds)?,
         notes: &[
-            "The published figures are the best of several jobs in one run. Beside them stands the mean of all four jobs, which is not published: \
-             what the important job wins the others lose in part.",
-            "The gain of weighting alone (6.74 %) is measured between two variants of one implementation that are not described apart.",
+            "The published figures are the best of several jobs in one run. The mean of all four jobs, which is not published, is shown beside them: \
+             the other jobs lose part of what the important job gains.",
+            "The gain of weighting alone (6.74 %) is measured between two variants of one implementation that are not described separately.",
         ],
     })
 }

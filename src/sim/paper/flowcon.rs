@@ -1,8 +1,8 @@
 //! FlowCon's evaluation: its four schedules with its parameters.
 //!
-//! As the paper has it, competing jobs disturb each other: each further equal competitor costs [`CONTENTION`] of the speed, which its
-//! figures for the makespan need. Without that the makespan of one node is the same for every policy. The paper's α is the part gained in one
-//! interval, so the threshold is α / interval. Imports: model.
+//! As in the paper, competing jobs slow each other down: each further equal competitor costs [`CONTENTION`] of the speed, which the
+//! published figures for the makespan require. Otherwise the makespan of one node would be the same for every policy. The paper's α is the
+//! part gained in one interval, so the threshold is α / interval. Imports: model.
 
 use super::{CONTENTION, Evaluation, Row};
 use crate::model::{FlowconSettings, Millis, PolicyName, PolicySettings};
@@ -45,7 +45,7 @@ fn default_policy() -> Variant {
     Variant { name: "balanced".to_owned(), decider: Decider::Governor(PolicySettings::default()), duty_cycle: false }
 }
 
-/// Both runs of one schedule.
+/// Both results of one schedule.
 struct Pair {
     plain: Outcome,
     governed: Outcome,
@@ -76,7 +76,8 @@ struct Experiment {
 impl Experiment {
     fn run(scenario: &'static str, setting: Setting, seeds: u64) -> Experiment {
         let pairs = |contention: f64, variant: &Variant| {
-            let mut scenario = Scenario::built_in(scenario).ok().flatten().expect("a built-in name with known endings");
+            let mut scenario =
+                Scenario::built_in(scenario).ok().flatten().expect("a built-in name with known suffixes");
             scenario.node.contention = contention;
             each_seed(seeds, |seed| {
                 let jobs = scenario.draw(seed);
@@ -99,7 +100,7 @@ impl Experiment {
     }
 }
 
-/// The evaluation over `seeds` schedules.
+/// Evaluates `seeds` schedules.
 pub(super) fn evaluate(seeds: u64) -> Evaluation {
     Evaluation {
         title: "FlowCon: one node",
@@ -197,7 +198,7 @@ fn mean(pairs: &[Pair], of: impl Fn(&Pair) -> f64) -> String {
     Change(pairs.iter().map(of).sum::<f64>() / pairs.len() as f64).to_string()
 }
 
-/// Mean over schedules and the range that four of five schedules lie in.
+/// Mean over schedules, and the range of 80 % of them.
 fn spread(pairs: &[Pair], of: fn(&[f64]) -> f64) -> String {
     let mut values: Vec<f64> = pairs.iter().map(|pair| of(&pair.changes())).collect();
     values.sort_by(f64::total_cmp);
@@ -213,19 +214,19 @@ fn faster(pairs: &[Pair]) -> String {
     format!("{mean:.1} (most {most})")
 }
 
-/// What is not reproduced, and why.
+/// The figures that are not reproduced, with the reasons.
 const NOT_REPRODUCED: [&str; 5] = [
     "Makespan: a fluid node does the same work in the same time under every policy, so its makespan cannot change. The published -1 … -5 % \
-     needs a cause outside the algorithm. Jobs that disturb each other less when shares are uneven are one; 3 % a competitor gives \
+     needs a cause outside the algorithm. One such cause is contention that is lower when shares are uneven; 3 % per competitor gives \
      about the published size at ten and fifteen jobs, and less at three. The paper measures no such cost.",
-    "Nearly everybody faster: on one work-conserving node what young jobs gain, converged jobs lose. Algorithm 1 makes fewer than half of \
+    "Nearly all jobs faster: on one work-conserving node, converged jobs lose what young jobs gain. Algorithm 1 makes fewer than half of \
      the jobs faster on the fluid node, and more on the contended one. The published counts lie within the best of the schedules drawn \
      here, on the contended node.",
-    "Small losses: a converged job stands at its floor, half of an equal share, for as long as others grow, and loses accordingly. \
+    "Small losses: a converged job is kept at its floor, half of an equal share, while others grow, and loses accordingly. \
      Published losses below 12 % do not follow from the algorithm as listed.",
     "The third job at intervals of 40 s and more: growth needs two intervals to be measured, and by then \
-     it is done; only the starts and ends of others move its limit. The published gains must come from other tick times.",
-    "Starts, sizes and all curves but one are not published, and each published figure is a single run. Simulated are random schedules \
+     it is complete; only the starts and ends of other jobs change its limit. The published gains must come from other tick times.",
+    "Starts, sizes and all curves but one are not published, and each published figure is a single run. The simulation uses random schedules \
      as the text describes them, with curves as early as the one that is given in numbers.",
 ];
 
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_job_ends_sooner_by_the_published_size() {
+    fn the_third_job_completes_sooner_by_about_the_published_change() {
         for (alpha, published) in [(0.01, -0.321), (0.03, -0.310), (0.05, -0.214), (0.10, -0.262)] {
             let simulated = third_job(alpha, 20);
             assert!((simulated - published).abs() < 0.12, "α {alpha}: {simulated} against {published}");
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_makespan_gains_only_where_competitors_disturb_each_other() {
+    fn the_makespan_improves_only_under_contention() {
         let experiment = Experiment::run("random-10-early", Setting { alpha: 0.10, interval_s: 20 }, 10);
         let mean = |pairs: &[Pair]| pairs.iter().map(Pair::makespan).sum::<f64>() / 10.0;
         assert!(mean(&experiment.honest).abs() < 1e-6);

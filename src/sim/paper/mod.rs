@@ -1,8 +1,8 @@
-//! `flowsim paper`: the headline figures of published systems beside what the simulation gives.
+//! `flowsim paper`: published figures beside simulated ones.
 //!
-//! Each figure is simulated three times: the published policy under its paper's assumptions (`assumed`), the same under assumptions that
-//! favour nobody (`honest`), and our default under those (`default`). What cannot be reproduced stays in the table, with the reason below it.
-//! Imports: model, policy, chart.
+//! Each figure is simulated three times: the published policy under its paper's assumptions (`assumed`), the same policy under neutral
+//! assumptions (`honest`), and the default policy under those (`default`). Figures that cannot be reproduced stay in the table, with the
+//! reason below it. Imports: model, policy, chart.
 
 mod cluster;
 mod flowcon;
@@ -16,21 +16,21 @@ use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
 use std::path::PathBuf;
 
-/// Part of the speed that each further competitor costs where a paper's figures need that jobs disturb each other.
+/// Part of the speed that each further competing job costs, where a paper's figures require that jobs slow each other down.
 const CONTENTION: f64 = 0.03;
 
 /// `flowsim paper`.
 #[derive(Args)]
 pub struct PaperArguments {
-    /// Which paper.
+    /// The paper to repeat.
     pub paper: Paper,
-    /// How many schedules to draw.
+    /// Number of schedules to draw.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub seeds: u64,
-    /// Where the tables of Pollux's artifact lie: pollux_workloads.csv, pollux_throughput.csv and pollux_published_jct.csv.
+    /// Directory with the tables of Pollux's artifact: pollux_workloads.csv, pollux_throughput.csv and pollux_published_jct.csv.
     #[arg(long, value_name = "DIRECTORY", default_value = ".")]
     pub tables: PathBuf,
-    /// Writes a page instead of printing tables.
+    /// Writes an HTML page instead of printing tables.
     #[arg(long, value_name = "PATH")]
     pub html: Option<PathBuf>,
 }
@@ -38,59 +38,59 @@ pub struct PaperArguments {
 /// The papers whose evaluation can be repeated.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Paper {
-    /// Those below, one after another.
+    /// All of the following except pollux.
     All,
     /// FlowCon: three fixed, five, ten and fifteen random jobs on one node.
     Flowcon,
-    /// SpeCon: converged jobs move, on four and eight nodes.
+    /// SpeCon: moves of converged jobs, on four and eight nodes.
     Specon,
-    /// ProCon: new jobs go where they contend least, on four and seven nodes.
+    /// ProCon: placement of new jobs where they contend least, on four and seven nodes.
     Procon,
-    /// Weighted DRAGON: a queue with gangs, and jobs that grow and shrink.
+    /// Weighted DRAGON: a queue with gangs, and jobs that scale.
     Dragon,
     /// A thesis on deadlines and the cost of rented GPU nodes.
     Thesis,
-    /// Pollux: the Tiresias baseline of its artifact, from its published tables (not part of all: see --tables).
+    /// Pollux: the Tiresias baseline of its artifact, from its published tables (not part of `all`: see --tables).
     Pollux,
 }
 
-/// One published figure, and what the simulation gives.
+/// One published figure with the simulated ones.
 #[derive(Clone, Debug)]
 struct Row {
-    /// Where it is published, and the parameters.
+    /// The schedule and its parameters.
     source: String,
-    /// What was measured.
+    /// The measured quantity.
     what: &'static str,
     /// The published figure.
     published: String,
     /// The published policy under its paper's assumptions.
     assumed: String,
-    /// The published policy under honest ones.
+    /// The published policy under neutral assumptions.
     honest: String,
-    /// Our default under honest ones.
+    /// The default policy under neutral assumptions.
     default: String,
 }
 
 /// One paper's figures.
 struct Evaluation {
     title: &'static str,
-    /// What changes are against.
+    /// The baseline of the changes.
     base: &'static str,
-    /// What the columns are.
+    /// The meanings of the columns.
     assumed: &'static str,
     honest: &'static str,
     default: &'static str,
-    /// How many schedules a row is the mean of.
+    /// Number of schedules in each mean.
     schedules: u64,
     rows: Vec<Row>,
-    /// What is not reproduced, and why.
+    /// The figures that are not reproduced, with the reasons.
     notes: &'static [&'static str],
 }
 
-/// Runs `flowsim paper` and returns what it prints.
+/// Runs `flowsim paper` and returns its output.
 ///
 /// # Errors
-/// A page that cannot be written; a plan that must not be carried out.
+/// A page that cannot be written, tables that cannot be read, or a plan that breaks a rule.
 pub fn run(arguments: &PaperArguments) -> Result<String, String> {
     let all = [Paper::Flowcon, Paper::Specon, Paper::Procon, Paper::Dragon, Paper::Thesis];
     let wanted = if arguments.paper == Paper::All { &all[..] } else { &[arguments.paper] };
@@ -124,7 +124,7 @@ fn text(evaluation: &Evaluation) -> String {
     }
     let notes: String = notes.iter().map(|note| format!("- {note}\n")).collect();
     format!(
-        "{title}\nChanges against {base}; means over {schedules} schedules (range of four fifths).\n\
+        "{title}\nChanges against {base}; means over {schedules} schedules (range of 80 % of them).\n\
          assumed: {assumed}\nhonest: {honest}\ndefault: {default}\n{table}\n\nNot reproduced, and why\n{notes}"
     )
 }

@@ -1,4 +1,4 @@
-//! The page of evidence: one table a paper.
+//! The HTML page with one table per paper.
 //!
 //! Imports: chart.
 
@@ -8,9 +8,9 @@ use crate::chart::{document, escaped};
 /// The whole page as one HTML document.
 pub(super) fn html(evaluations: &[Evaluation], seeds: u64) -> String {
     let introduction = format!(
-        "<header><h1>Published figures, and what the simulation gives</h1><p>Each figure is simulated over {seeds} random schedules: the \
-         published policy under the assumptions of its paper (<b>assumed</b>), the same under assumptions that favour nobody \
-         (<b>honest</b>), and flowcon's default under those (<b>default</b>). Each published figure is a single run.</p></header>"
+        "<header><h1>Published and simulated figures</h1><p>Each figure is simulated over {seeds} random schedules: the \
+         published policy under the assumptions of its paper (<b>assumed</b>), the same under neutral assumptions \
+         (<b>honest</b>), and flowcon's default policy under those (<b>default</b>). Each published figure is a single run.</p></header>"
     );
     let sections: String = evaluations.iter().map(section).collect();
     let footer =

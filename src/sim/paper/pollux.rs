@@ -1,8 +1,8 @@
 //! Pollux: the mean completions of its Tiresias baseline, from the public tables of its artifact.
 //!
-//! The tables say when each job of 32 schedules ended, how fast each application takes its steps, and what each job asks for, but not how
-//! much work a job has. That is read off the published ends: each application has two to four configurations, and most of their jobs never
-//! waited. Imports: the simulator's tables.
+//! The tables contain the end of each job of 32 schedules, the step times of each application, and the demand of each job, but not the work
+//! of a job. That is derived from the published ends: each application has two to four configurations, and most of their jobs never waited.
+//! Imports: the simulator's tables.
 
 use super::testbed::{RigidJob, Step, Steps, ends_s};
 use super::{Evaluation, Row};
@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Application, GPUs, and seconds of training on the fewest nodes: the most frequent published time from the first minute after submission to
-/// the end, less the start. No imagenet job ran undisturbed: its three are fitted to all published ends.
+/// Application, GPUs, and seconds of training on the fewest nodes: the most frequent published time from the first minute after submission
+/// to the end, minus the start. No imagenet job ran undisturbed: its three values are fitted to all published ends.
 const SERVICE_S: [(&str, usize, f64); 16] = [
     ("bert", 6, 3_092.0),
     ("bert", 8, 2_459.0),
@@ -33,16 +33,16 @@ const SERVICE_S: [(&str, usize, f64); 16] = [
     ("yolov3", 4, 14_102.0),
 ];
 
-/// The artifact lets a GPU take no more samples at once, though more were measured.
+/// Maximum samples that a GPU takes at once in the artifact, although more were measured.
 const MOST_SAMPLES: [(&str, usize); 1] = [("yolov3", 8)];
 
-/// The schedules that have published ends under it.
+/// The policy whose published ends are used.
 const POLICY: &str = "tiresias";
 
 /// Load and number of a schedule.
 type Schedule = (String, String);
 
-/// The published means beside ours, by load, from the three tables in `directory`.
+/// Compares the published means with the simulated ones, by load, from the three tables in `directory`.
 ///
 /// # Errors
 /// A table that cannot be read, with its line; a job without a published end.
@@ -60,16 +60,16 @@ pub(super) fn evaluate(directory: &Path) -> Result<Evaluation, String> {
     }
     Ok(Evaluation {
         title: "Pollux: the Tiresias baseline of its artifact",
-        base: "what is published, job by job",
+        base: "the published figures, job by job",
         assumed: "the artifact's rules for Tiresias: 16 nodes of four GPUs, a decision a minute, 30 s for a start",
         honest: "not simulated",
         default: "not simulated",
         schedules: 8,
         rows: loads.iter().map(|(load, figures)| figures.row(load)).collect(),
         notes: &[
-            "The work of a job is not in the tables; it is read off the published ends of jobs that never waited (three of sixteen \
-             configurations are fitted), so that the order of the queues, placements and preemptions are what is reproduced.",
-            "A job that ends some seconds earlier or later changes who is preempted after it: a few schedules go other ways from there on, \
+            "The work of a job is not in the tables; it is derived from the published ends of jobs that never waited (three of sixteen \
+             configurations are fitted), so the simulation reproduces the order of the queues, placements and preemptions.",
+            "A job that ends some seconds earlier or later changes later preemptions: a few schedules differ from there on, \
              though most jobs end in the same second.",
             "Pollux itself and Optimus change batch sizes by a measured gradient noise, which the tables lack.",
         ],
@@ -81,29 +81,29 @@ pub(super) fn evaluate(directory: &Path) -> Result<Evaluation, String> {
 struct Figures {
     jobs: f64,
     published_s: f64,
-    ours_s: f64,
-    /// Those that end within two seconds of what is published.
+    simulated_s: f64,
+    /// Number of jobs that end within two seconds of the published end.
     same: f64,
 }
 
 impl Figures {
-    fn add(&mut self, published_s: f64, ours_s: f64) {
+    fn add(&mut self, published_s: f64, simulated_s: f64) {
         self.jobs += 1.0;
         self.published_s += published_s;
-        self.ours_s += ours_s;
-        self.same += f64::from(u8::from((published_s - ours_s).abs() <= 2.0));
+        self.simulated_s += simulated_s;
+        self.same += f64::from(u8::from((published_s - simulated_s).abs() <= 2.0));
     }
 
     fn row(&self, load: &str) -> Row {
-        let Figures { jobs, published_s, ours_s, same } = self;
-        let change = Change::between(*published_s, *ours_s);
+        let Figures { jobs, published_s, simulated_s, same } = self;
+        let change = Change::between(*published_s, *simulated_s);
         Row {
             source: format!("load {load}, {jobs} jobs"),
             what: "mean completion",
             published: format!("{:.0} s", published_s / jobs),
             assumed: format!(
                 "{:.0} s ({change}); {:.0} % of the jobs to the second",
-                ours_s / jobs,
+                simulated_s / jobs,
                 100.0 * same / jobs
             ),
             honest: "–".to_owned(),
@@ -112,7 +112,7 @@ impl Figures {
     }
 }
 
-/// A file and its text.
+/// A file with its text.
 struct Table {
     path: String,
     text: String,
@@ -173,7 +173,7 @@ fn published(table: &Table) -> Result<BTreeMap<(Schedule, String), f64>, String>
     rows.map(entry).collect()
 }
 
-/// The jobs of each schedule that has published ends, with these.
+/// The jobs of each schedule that has published ends, with these ends.
 fn schedules(
     table: &Table,
     published: &BTreeMap<(Schedule, String), f64>,

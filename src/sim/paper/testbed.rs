@@ -1,23 +1,23 @@
-//! The simulated testbed of Pollux's artifact under its Tiresias policy: 16 nodes of four GPUs, decided upon once a minute.
+//! The simulated testbed of Pollux's artifact under its Tiresias policy: 16 nodes of four GPUs, one decision per minute.
 //!
-//! What it does, as the artifact's output shows: a job keeps the number of GPUs and the batch size that it asked for. Two queues by attained
-//! service, GPUs × seconds; who has had more than 16 GPU-hours goes to the second one, and never back. Each minute the queues are gone
-//! through in order, and whoever fits runs. Who begins takes the emptiest nodes, stays there until it is preempted, and loses 30 s. A job that
-//! is spread over more nodes than it needs is slower, by the measured times of its steps. Imports: nothing of this crate.
+//! Rules, as shown by the artifact's output: a job keeps the number of GPUs and the batch size that it requested. There are two queues by
+//! attained service, GPUs × seconds; a job with more than 16 GPU-hours moves to the second queue for good. Each minute the queues are
+//! processed in order, and each job that fits runs. A job that starts takes the emptiest nodes, stays there until it is preempted, and
+//! loses 30 s. A job on more nodes than it needs is slower, by the measured step times. Imports: nothing of this crate.
 
 use std::collections::BTreeMap;
 
-/// Nodes, and GPUs of each.
+/// Number of nodes, and GPUs of each.
 const NODES: usize = 16;
 const GPUS: usize = 4;
-/// Between two decisions, in seconds.
+/// Seconds between two decisions.
 const TICK_S: f64 = 60.0;
-/// What a start costs.
+/// Seconds that a start takes.
 const RESTART_S: f64 = 30.0;
-/// Attained service, in GPU-seconds, that ends a job's time in the first queue.
+/// Attained service, in GPU-seconds, at which a job leaves the first queue.
 const DEMOTED_AT: f64 = 16.0 * 3600.0;
 
-/// The most GPUs that a job may ask for.
+/// Maximum number of GPUs of a job.
 pub(super) const ALL_GPUS: usize = NODES * GPUS;
 
 /// A job that keeps its GPUs and its batch size.
@@ -27,35 +27,35 @@ pub(super) struct RigidJob {
     pub submit_s: f64,
     pub gpus: usize,
     pub batch: usize,
-    /// How long it trains on the fewest nodes that have so many GPUs, in seconds.
+    /// Seconds of training on the fewest nodes that have that many GPUs.
     pub service_s: f64,
 }
 
-/// Measured seconds of one step, and the part of them that is synchronisation.
+/// Measured seconds of one step, and of its synchronisation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub step_s: f64,
     pub sync_s: f64,
 }
 
-/// Measured times of steps, by the samples that one GPU takes at once.
+/// Measured step times, by the number of samples that one GPU takes at once.
 type BySamples = BTreeMap<usize, Step>;
 
-/// How fast each application trains where.
+/// Step times of the applications.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     /// By application and GPUs on each node.
     placed: BTreeMap<(String, Vec<usize>), BySamples>,
     /// By application, nodes and GPUs: means over placements, and measurements on more nodes.
     spread: BTreeMap<(String, usize, usize), BySamples>,
-    /// Placements that each entry of `spread` is the mean of; none for a measurement of its own.
+    /// Number of placements in each mean of `spread`; none for a separate measurement.
     counted: BTreeMap<(String, usize, usize, usize), f64>,
-    /// The most samples that one GPU takes at once.
+    /// Maximum samples that one GPU takes at once.
     most: BTreeMap<String, usize>,
 }
 
 impl Steps {
-    /// A measurement with these GPUs on each node.
+    /// Adds a measurement with these GPUs on each node.
     pub fn placed(&mut self, application: &str, nodes: &[usize], samples: usize, step: Step) {
         let gpus: usize = nodes.iter().sum();
         let most = self.most.entry(application.to_owned()).or_default();
@@ -69,22 +69,22 @@ impl Steps {
         mean.sync_s += (step.sync_s - mean.sync_s) / *count;
     }
 
-    /// A measurement with so many GPUs on so many nodes.
+    /// Adds a measurement with that many GPUs on that many nodes.
     pub fn spread(&mut self, application: &str, nodes: usize, gpus: usize, samples: usize, step: Step) {
         self.spread.entry((application.to_owned(), nodes, gpus)).or_default().insert(samples, step);
     }
 
-    /// No GPU takes more samples at once, whatever was measured.
+    /// Limits the samples that one GPU takes at once, whatever was measured.
     pub fn at_most(&mut self, application: &str, samples: usize) {
         if let Some(most) = self.most.get_mut(application) {
             *most = samples.min(*most);
         }
     }
 
-    /// Seconds that one step takes a job with these GPUs on each node; `None` where nothing like it was measured.
+    /// Seconds of one step of a job with these GPUs on each node; `None` without a comparable measurement.
     fn seconds(&self, job: &RigidJob, nodes: &[usize]) -> Option<f64> {
         let each = job.batch.div_ceil(job.gpus);
-        // A batch that does not fit is taken in several parts, and synchronised once.
+        // A batch that does not fit is processed in several parts and synchronised once.
         let parts = each.div_ceil(*self.most.get(&job.application)?);
         let samples = each.div_ceil(parts);
         let step = match self.placed.get(&(job.application.clone(), smallest_rotation(nodes))) {
@@ -94,7 +94,7 @@ impl Steps {
         Some(step.step_s + (parts - 1) as f64 * (step.step_s - step.sync_s))
     }
 
-    /// Between the next numbers of nodes with measurements.
+    /// Interpolates between the nearest numbers of nodes with measurements.
     fn on_nodes(&self, application: &str, nodes: usize, gpus: usize, samples: usize) -> Option<Step> {
         let measured = self.spread.iter().filter(|((name, _, count), _)| name == application && *count == gpus);
         let measured: BTreeMap<usize, Step> =
@@ -103,7 +103,7 @@ impl Steps {
     }
 }
 
-/// On a straight line between the neighbours of `at`; beyond the ends as at the end.
+/// Interpolates linearly between the neighbours of `at`; beyond the ends, the end values hold.
 fn between(measured: &BTreeMap<usize, Step>, at: usize) -> Option<Step> {
     let below = measured.range(..=at).next_back();
     let above = measured.range(at..).next();
@@ -113,52 +113,50 @@ fn between(measured: &BTreeMap<usize, Step>, at: usize) -> Option<Step> {
     Some(Step { step_s: mix(one.step_s, other.step_s), sync_s: mix(one.sync_s, other.sync_s) })
 }
 
-/// The same nodes in a ring, begun where the row of numbers is smallest.
+/// The lexicographically smallest rotation of the nodes.
 fn smallest_rotation(nodes: &[usize]) -> Vec<usize> {
     let rotations = (0..nodes.len()).map(|at| [&nodes[at..], &nodes[..at]].concat());
     rotations.min().unwrap_or_default()
 }
 
-/// GPUs on each of the fewest nodes.
+/// GPUs on each node when the fewest nodes are used.
 fn packed(gpus: usize) -> Vec<usize> {
     let full = std::iter::repeat_n(GPUS, gpus / GPUS);
     full.chain((!gpus.is_multiple_of(GPUS)).then_some(gpus % GPUS)).collect()
 }
 
-/// A job on its way.
+/// A submitted job.
 #[derive(Clone, Debug)]
-struct Running {
+struct ActiveJob {
     left_s: f64,
     attained_s: f64,
     is_demoted: bool,
-    /// It was chosen in the last decision.
+    /// Whether the last decision selected it.
     is_chosen: bool,
     /// The nodes of its GPUs; empty while it waits.
     place: Vec<usize>,
-    /// Of its speed on the fewest nodes.
+    /// As a part of its speed on the fewest nodes.
     speed: f64,
     restart_s: f64,
 }
 
-/// When each job ends, in seconds.
+/// Computes the end of each job, in seconds.
 ///
 /// # Errors
-/// A job that asks for no GPU or for more than there are, or of whose application nothing was measured.
+/// A job without GPUs, with more than there are, or of an application without measurements.
 pub(super) fn ends_s(jobs: &[RigidJob], steps: &Steps) -> Result<Vec<f64>, String> {
     for job in jobs {
         if job.gpus == 0 || job.gpus > ALL_GPUS || steps.seconds(job, &packed(job.gpus)).is_none() {
             let RigidJob { application, gpus, .. } = job;
-            return Err(format!(
-                "{application} on {gpus} GPUs: expected 1 to {ALL_GPUS}, and a measured time of its steps"
-            ));
+            return Err(format!("{application} on {gpus} GPUs: expected 1 to {ALL_GPUS} GPUs and measured step times"));
         }
     }
     let mut ends = vec![f64::INFINITY; jobs.len()];
-    let mut active: BTreeMap<usize, Running> = BTreeMap::new();
+    let mut active: BTreeMap<usize, ActiveJob> = BTreeMap::new();
     let (mut queues, mut begun, mut now) = ([Vec::new(), Vec::new()], vec![false; jobs.len()], 0.0);
     while begun.contains(&false) || !active.is_empty() {
-        for (job, running) in &mut active {
-            if let Some(end) = running.advance(now) {
+        for (job, active_job) in &mut active {
+            if let Some(end) = active_job.advance(now) {
                 ends[*job] = end;
             }
         }
@@ -168,7 +166,7 @@ pub(super) fn ends_s(jobs: &[RigidJob], steps: &Steps) -> Result<Vec<f64>, Strin
         for (at, job) in jobs.iter().enumerate() {
             if !begun[at] && job.submit_s <= now {
                 begun[at] = true;
-                active.insert(at, Running::new(job));
+                active.insert(at, ActiveJob::new(job));
                 queues[0].push(at);
             }
         }
@@ -179,58 +177,61 @@ pub(super) fn ends_s(jobs: &[RigidJob], steps: &Steps) -> Result<Vec<f64>, Strin
     Ok(ends)
 }
 
-fn demote(jobs: &[RigidJob], active: &mut BTreeMap<usize, Running>, queues: &mut [Vec<usize>; 2]) {
-    for (job, running) in active.iter_mut().filter(|(_, running)| running.is_chosen) {
-        running.attained_s += TICK_S;
-        if !running.is_demoted && running.attained_s * jobs[*job].gpus as f64 >= DEMOTED_AT {
-            running.is_demoted = true;
+fn demote(jobs: &[RigidJob], active: &mut BTreeMap<usize, ActiveJob>, queues: &mut [Vec<usize>; 2]) {
+    for (job, active_job) in active.iter_mut().filter(|(_, active_job)| active_job.is_chosen) {
+        active_job.attained_s += TICK_S;
+        if !active_job.is_demoted && active_job.attained_s * jobs[*job].gpus as f64 >= DEMOTED_AT {
+            active_job.is_demoted = true;
             queues[0].retain(|queued| queued != job);
             queues[1].push(*job);
         }
     }
 }
 
-fn choose(jobs: &[RigidJob], active: &mut BTreeMap<usize, Running>, queues: &[Vec<usize>; 2]) {
+fn choose(jobs: &[RigidJob], active: &mut BTreeMap<usize, ActiveJob>, queues: &[Vec<usize>; 2]) {
     let mut free = ALL_GPUS;
     for job in queues.iter().flatten() {
-        let Some(running) = active.get_mut(job) else { continue };
-        running.is_chosen = jobs[*job].gpus <= free;
-        if running.is_chosen {
+        let Some(active_job) = active.get_mut(job) else { continue };
+        active_job.is_chosen = jobs[*job].gpus <= free;
+        if active_job.is_chosen {
             free -= jobs[*job].gpus;
         } else {
-            running.place.clear();
+            active_job.place.clear();
         }
     }
 }
 
-fn place(jobs: &[RigidJob], steps: &Steps, active: &mut BTreeMap<usize, Running>, queues: &[Vec<usize>; 2]) {
+fn place(jobs: &[RigidJob], steps: &Steps, active: &mut BTreeMap<usize, ActiveJob>, queues: &[Vec<usize>; 2]) {
     let mut free = [GPUS; NODES];
-    for node in active.values().flat_map(|running| &running.place) {
+    for node in active.values().flat_map(|active_job| &active_job.place) {
         free[*node] -= 1;
     }
     for job in queues.iter().flatten() {
-        let Some(running) = active.get_mut(job).filter(|running| running.is_chosen && running.place.is_empty()) else {
+        let Some(active_job) =
+            active.get_mut(job).filter(|active_job| active_job.is_chosen && active_job.place.is_empty())
+        else {
             continue;
         };
         let mut nodes = Vec::new();
-        while running.place.len() < jobs[*job].gpus {
-            // The first of the emptiest.
+        while active_job.place.len() < jobs[*job].gpus {
+            // The first of the emptiest nodes.
             let Some(node) = (0..NODES).rev().max_by_key(|node| free[*node]) else { break };
-            let taken = free[node].min(jobs[*job].gpus - running.place.len());
-            running.place.extend(std::iter::repeat_n(node, taken));
+            let taken = free[node].min(jobs[*job].gpus - active_job.place.len());
+            active_job.place.extend(std::iter::repeat_n(node, taken));
             nodes.push(taken);
             free[node] -= taken;
         }
         let seconds = |nodes: &[usize]| steps.seconds(&jobs[*job], nodes);
-        running.speed = seconds(&packed(jobs[*job].gpus)).zip(seconds(&nodes)).map_or(1.0, |(best, here)| best / here);
-        running.restart_s = RESTART_S;
+        active_job.speed =
+            seconds(&packed(jobs[*job].gpus)).zip(seconds(&nodes)).map_or(1.0, |(best, here)| best / here);
+        active_job.restart_s = RESTART_S;
     }
 }
 
-impl Running {
-    fn new(job: &RigidJob) -> Running {
+impl ActiveJob {
+    fn new(job: &RigidJob) -> ActiveJob {
         let (attained_s, is_demoted, is_chosen) = (0.0, false, false);
-        Running {
+        ActiveJob {
             left_s: job.service_s,
             attained_s,
             is_demoted,
@@ -241,7 +242,7 @@ impl Running {
         }
     }
 
-    /// One tick from `now` on; when it ended in it.
+    /// Runs one tick from `now` on; returns the end if it ends within it.
     fn advance(&mut self, now: f64) -> Option<f64> {
         if self.place.is_empty() {
             return None;
@@ -277,23 +278,23 @@ mod tests {
     }
 
     #[test]
-    fn a_job_begins_at_the_next_minute_and_pays_for_its_start() {
+    fn a_job_starts_at_the_next_minute_and_loses_the_time_of_the_start() {
         assert_eq!(ends_s(&[job(4, 61.0, 100.0)], &steps()).unwrap(), [120.0 + 30.0 + 100.0]);
         assert_eq!(ends_s(&[job(4, 60.0, 30.0)], &steps()).unwrap(), [60.0 + 30.0 + 30.0]);
     }
 
     #[test]
-    fn who_has_had_sixteen_gpu_hours_gives_way_to_newcomers_and_pays_again() {
-        // 48 GPUs attain 16 GPU-hours in twenty minutes: demoted at minute 21, when the second one, which waited, takes its GPUs.
+    fn a_job_with_sixteen_gpu_hours_is_preempted_by_a_new_job_and_restarts() {
+        // 48 GPUs attain 16 GPU-hours in twenty minutes: the first job is demoted at minute 21, when the waiting second one takes its GPUs.
         let ends = ends_s(&[job(48, 10.0, 3_000.0), job(48, 70.0, 600.0)], &steps()).unwrap();
         assert_eq!(ends[1], 21.0 * 60.0 + 30.0 + 600.0);
-        // Twenty minutes less a start are done; it begins again at minute 32.
+        // Twenty minutes minus a start are done; it starts again at minute 32.
         assert_eq!(ends[0], 32.0 * 60.0 + 30.0 + 3_000.0 - (1_200.0 - 30.0));
     }
 
     #[test]
-    fn who_is_spread_over_more_nodes_is_slower() {
-        // Each node has one GPU left: two of them are on two nodes.
+    fn a_job_on_more_nodes_is_slower() {
+        // Each node has one free GPU, so two GPUs are on two nodes.
         let jobs: Vec<RigidJob> = (0..32).map(|_| job(1, 0.0, 10_000.0)).chain([job(2, 0.0, 100.0)]).collect();
         let alone = ends_s(&jobs, &steps()).unwrap()[32];
         let jobs: Vec<RigidJob> = (0..48).map(|_| job(1, 0.0, 10_000.0)).chain([job(2, 0.0, 100.0)]).collect();
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_run_is_refused_by_name() {
+    fn a_job_that_cannot_run_is_rejected_with_its_name() {
         for wrong in
             [job(65, 0.0, 1.0), job(0, 0.0, 1.0), RigidJob { application: "gan".to_owned(), ..job(1, 0.0, 1.0) }]
         {

@@ -1,4 +1,4 @@
-//! The thesis on deadlines and the cost of rented GPU nodes: instances drawn as its evaluation describes them.
+//! The thesis on deadlines and the cost of rented GPU nodes, with instances drawn as its evaluation describes them.
 //!
 //! Imports: policy.
 
@@ -6,26 +6,26 @@ use super::{Evaluation, Row};
 use crate::sim::compare::{Change, each_seed};
 use crate::sim::deadlines::{Instance, Solver, simulate};
 
-/// Nodes of the instances; ten jobs each.
+/// Nodes of the instances, with ten jobs each.
 const NODES: [usize; 2] = [10, 30];
 
-/// Randomised constructions a step, as published.
+/// Randomised constructions per step, as published.
 const CONSTRUCTIONS: u64 = 1000;
 
-/// Seconds without progress of a job that is moved, stopped or resized, where that is not free.
+/// Seconds without progress when a job is moved, stopped or resized, in the runs in which this is not free.
 const RESTART_S: f64 = 60.0;
 
-/// Schedules at most of each size, as published: one of 30 nodes takes seconds with randomised constructions.
+/// Maximum number of schedules of each size, as published: one of 30 nodes takes seconds with randomised constructions.
 const SCHEDULES_AT_MOST: u64 = 3;
 
-/// A policy, what it is compared with, and the price of a restart.
+/// A policy, its baseline, and the cost of a restart.
 struct Question {
     policy: &'static str,
     base: &'static str,
     restart_s: f64,
 }
 
-/// The evaluation over `seeds` instances of each size, three at most.
+/// Evaluates `seeds` instances of each size, three at most.
 pub(super) fn evaluate(seeds: u64) -> Result<Evaluation, String> {
     let seeds = seeds.min(SCHEDULES_AT_MOST);
     let published = [
@@ -59,25 +59,25 @@ pub(super) fn evaluate(seeds: u64) -> Result<Evaluation, String> {
         base: "the policy named in the row: cost of nodes and of lateness",
         assumed: "the thesis's greedy rule, and the best of 1,000 randomised constructions; its EDF gives each job a node of its own; restarts are free",
         honest: "the same against EDF on shared nodes; a restart costs 60 s",
-        default: "our greedy rule that prices scarce GPUs, and local search; as honest",
+        default: "flowcon's greedy rule, which prices scarce GPUs, and local search; as honest",
         schedules: seeds,
         rows,
         notes: &[
-            "Greedy against EDF: the rule as listed gives a job the cheapest configuration that meets its deadline, and else the fastest. \
-             Where many are late it opens the dearest nodes for those that are late anyway, and the others become late behind them. With a \
-             price on scarce GPUs the same greedy construction gains what is published.",
+            "Greedy against EDF: the rule as listed gives a job the cheapest configuration that meets its deadline, otherwise the fastest. \
+             Where many jobs are late, it opens the most expensive nodes for jobs that are late anyway, which delays the others. With a \
+             price on scarce GPUs the same greedy construction gains as much as published.",
             "Randomised against greedy: constructions are drawn with that price of scarce GPUs, because the thesis leaves the weights of its \
              draws open. The gain over the greedy rule as listed is therefore much larger than published.",
-            "Part of each gain over EDF is that of sharing nodes at all: the thesis's EDF gives each job a node of its own. The gain over EDF \
-             on shared nodes is the figure that says something of the rule.",
-            "Instances are drawn here: ten jobs a node, 30,000 s / nodes between two submissions, three of each size. Run times and prices \
+            "Part of each gain over EDF comes from sharing nodes at all: the thesis's EDF gives each job a node of its own. The gain over EDF \
+             on shared nodes is the figure that measures the rule.",
+            "Instances are drawn here: ten jobs per node, 30,000 s / nodes between two submissions, three of each size. Run times and prices \
              are in the ranges of published instances, which `flowsim deadlines FILE` reads.",
             "Times of one step depend on the machine: `cargo bench --bench deadlines` prints them beside the published ones.",
         ],
     })
 }
 
-/// Mean change of cost over the instances, and the range that four of five lie in.
+/// Mean change of the cost over the instances, and the range of 80 % of them.
 fn spread(nodes: usize, seeds: u64, question: &Question) -> Result<String, String> {
     let changes: Result<Vec<f64>, String> = each_seed(seeds, |seed| {
         let instance = Instance::drawn(nodes, seed);

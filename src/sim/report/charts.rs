@@ -1,4 +1,4 @@
-//! The report's pictures, one function each.
+//! The report's charts, one function each.
 //!
 //! Imports: nothing of this crate but the simulator's parts.
 
@@ -9,7 +9,7 @@ use crate::sim::outcome::Outcome;
 
 const WIDTH: f64 = 560.0;
 const FIELD: f64 = 190.0;
-/// Room for names of jobs.
+/// Width reserved for the names of jobs.
 const NAMES: f64 = 120.0;
 const MOST_PRINTS: usize = 120;
 
@@ -29,7 +29,7 @@ fn signed_percent(value: f64) -> String {
     format!("{:+.0} %", 100.0 * value)
 }
 
-/// Completion times side by side: for each job one bar a policy.
+/// Completion times of each job, one bar per policy.
 pub(super) fn completions(report: &Report) -> String {
     let (jobs, policies) = (report.jobs.len() as f64, report.runs.len() as f64);
     let row = 9.0 * policies + 10.0;
@@ -51,8 +51,8 @@ pub(super) fn completions(report: &Report) -> String {
     plot.inline("Completion time of each job under each policy")
 }
 
-/// Who won and who lost: completion time against plain sharing, job by job.
-pub(super) fn winners(report: &Report, run: &Outcome) -> String {
+/// Change of each job's completion time against plain sharing.
+pub(super) fn changes(report: &Report, run: &Outcome) -> String {
     let changes: Vec<f64> = run
         .jobs
         .iter()
@@ -79,7 +79,7 @@ pub(super) fn winners(report: &Report, run: &Outcome) -> String {
     plot.inline("Change of each job's completion time against plain sharing")
 }
 
-/// How many jobs of all seeds took at most so much more or less than under plain sharing.
+/// Cumulative part of the jobs of all seeds by change of completion time against plain sharing.
 pub(super) fn changes_of_all_seeds(report: &Report) -> String {
     let runs: Vec<_> = report.comparison.policies.iter().filter(|run| run.name != "fair").collect();
     let all = runs.iter().flat_map(|run| &run.ratios);
@@ -110,7 +110,7 @@ fn policy_number(report: &Report, name: &str) -> usize {
     report.runs.iter().position(|(policy, _)| policy == name).unwrap_or(0)
 }
 
-/// When each job ran, with a mark at 95 % of its final improvement.
+/// The run of each job, with a mark at 95 % of its final improvement.
 pub(super) fn gantt(report: &Report, run: &Outcome) -> String {
     let rows = run.jobs.len() as f64;
     let mut plot = Plot::new(WIDTH, rows * 17.0 + 42.0, margins(NAMES), (0.0, report.end_s()), (0.0, rows));
@@ -122,10 +122,10 @@ pub(super) fn gantt(report: &Report, run: &Outcome) -> String {
         plot.mark(job.start_s + job.quality_s, y, 7.0, &format!("95 % quality after {:.1} s", job.quality_s));
         plot.text(NAMES - 8.0, plot.y.at(y) + 4.0, "end", &job.name);
     }
-    plot.inline("When each job ran")
+    plot.inline("Run of each job")
 }
 
-/// Parts of the node over time, one on top of the other.
+/// Shares of the node over time, stacked.
 pub(super) fn shares(report: &Report, run: &Outcome) -> String {
     let samples: Vec<(f64, Vec<f64>)> = run
         .history
@@ -136,7 +136,7 @@ pub(super) fn shares(report: &Report, run: &Outcome) -> String {
     shares_over_time(&report.job_names(), &samples, report.end_s()).inline("Share of the node over time")
 }
 
-/// A picture of parts of a whole over time: from each sample's second on, until the next, each series has its part, 0 ..= 1.
+/// Draws parts of a whole over time, stacked: each sample holds until the next and has a part of 0 ..= 1 for each series.
 pub fn shares_over_time(names: &[String], samples: &[(f64, Vec<f64>)], end_s: f64) -> Plot {
     let mut plot = Plot::new(WIDTH, FIELD + 42.0, margins(46.0), (0.0, end_s), (0.0, 1.0));
     let mut lower: Vec<(f64, f64)> = steps(samples, end_s, |_| 0.0);
@@ -150,7 +150,7 @@ pub fn shares_over_time(names: &[String], samples: &[(f64, Vec<f64>)], end_s: f6
     plot
 }
 
-/// Each job's use of the node's CPU, as the papers draw it.
+/// Each job's use of the node's CPU, as drawn in the papers.
 pub(super) fn cpu_use(report: &Report, run: &Outcome) -> String {
     let mut plot = Plot::new(WIDTH, FIELD + 42.0, margins(46.0), (0.0, report.end_s()), (0.0, 1.0));
     plot.x_axis("seconds", seconds);
@@ -184,7 +184,7 @@ pub(super) fn evaluations(report: &Report, run: &Outcome) -> String {
     plot.inline("Evaluation curves over time")
 }
 
-/// The corners of a step function that holds each sample until the next.
+/// The corners of a step function in which each sample holds until the next.
 fn steps(samples: &[(f64, Vec<f64>)], end_s: f64, of: impl Fn(&[f64]) -> f64) -> Vec<(f64, f64)> {
     let ends = samples.iter().skip(1).map(|sample| sample.0).chain([end_s]);
     samples.iter().zip(ends).flat_map(|((at, parts), end)| [(*at, of(parts)), (end.max(*at), of(parts))]).collect()

@@ -1,6 +1,6 @@
-//! The report of a comparison: one HTML file with inline SVG, light and dark, without scripts and without the network.
+//! The report of a comparison: one HTML file with inline SVG, light and dark, without scripts or network access.
 //!
-//! [`svg`] has the primitives, [`charts`] one picture each, this file the page. Imports: nothing of this crate but the simulator's parts.
+//! [`charts`] draws the charts, [`page`] the page around them. Imports: nothing of this crate but the simulator's parts.
 
 mod charts;
 mod page;
@@ -14,24 +14,24 @@ use super::outcome::Outcome;
 use super::scenario::Scenario;
 use super::variant::Variant;
 
-/// Everything that a report shows: the summary over seeds, and one seed in detail.
+/// Contents of a report: the summary over seeds, and one seed in detail.
 pub struct Report<'a> {
     /// Means over seeds.
     pub comparison: &'a Comparison,
-    /// The seed that the pictures show.
+    /// The seed shown in the charts.
     pub seed: u64,
     /// Its jobs.
     pub jobs: Vec<Job>,
     /// The node's cores.
     pub cores: f64,
-    /// Plain sharing of that seed.
+    /// Plain sharing on that seed.
     pub fair: Outcome,
-    /// The compared policies of that seed, in the comparison's order.
+    /// The compared policies on that seed, in the comparison's order.
     pub runs: Vec<(String, Outcome)>,
 }
 
 impl<'a> Report<'a> {
-    /// Runs `seed` once more under every variant and keeps what the pictures need.
+    /// Runs `seed` again under every variant and keeps the data for the charts.
     pub fn of_seed(scenario: &Scenario, variants: &[Variant], comparison: &'a Comparison, seed: u64) -> Report<'a> {
         let jobs = scenario.draw(seed);
         let keep = Keep { history: true, recording: false };
@@ -41,7 +41,7 @@ impl<'a> Report<'a> {
         Report { comparison, seed, cores: scenario.node.cores, fair, runs, jobs }
     }
 
-    /// The last instant of any run, in seconds.
+    /// End of the longest run, in seconds.
     fn end_s(&self) -> f64 {
         self.runs.iter().flat_map(|(_, run)| &run.jobs).map(|job| job.end_s).fold(1.0, f64::max)
     }

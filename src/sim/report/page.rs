@@ -1,4 +1,4 @@
-//! The page around the pictures.
+//! The report's page, with its texts and tables.
 //!
 //! Imports: the simulator's parts, chart.
 
@@ -12,11 +12,11 @@ pub fn html(report: &Report) -> String {
     let scenario = escaped(&report.comparison.scenario);
     let body = [
         format!("<header><h1>{scenario}</h1><p>{}</p></header>", introduction(report)),
-        section("In short", &means(report)),
-        section("Who won and who lost, all seeds", &all_seeds(report)),
+        section("Summary", &means(report)),
+        section("Changes of completion times, all seeds", &all_seeds(report)),
         section(&format!("Completion times side by side, seed {}", report.seed), &side_by_side(report)),
         policies(report),
-        "<footer>Simulated by flowsim on virtual time with the policy code of the daemon; the same command gives the same figures.</footer>"
+        "<footer>Simulated by flowsim in virtual time with the policy code of the daemon; the same command gives the same figures.</footer>"
             .to_owned(),
     ]
     .concat();
@@ -87,7 +87,7 @@ fn policy_names(report: &Report) -> Vec<String> {
 }
 
 fn all_seeds(report: &Report) -> String {
-    let note = "<p>For each policy, the part of all jobs (upwards) whose completion time changed by at most so much: left of the line is faster \
+    let note = "<p>For each policy, the part of all jobs (upwards) whose completion time changed by at most the value below: left of the line is faster \
                 than plain sharing, right of it slower.</p>";
     format!("{note}{}{}", charts::legend(&policy_names(report)), charts::changes_of_all_seeds(report))
 }
@@ -96,21 +96,21 @@ fn side_by_side(report: &Report) -> String {
     charts::legend(&policy_names(report)) + &charts::completions(report)
 }
 
-/// One row of pictures for each policy.
+/// One section of charts for each policy.
 fn policies(report: &Report) -> String {
     let legend = charts::legend(&report.job_names());
-    report.runs.iter().map(|(name, run)| section(name, &format!("{legend}{}", pictures(report, name, run)))).collect()
+    report.runs.iter().map(|(name, run)| section(name, &format!("{legend}{}", charts_of(report, name, run)))).collect()
 }
 
-fn pictures(report: &Report, name: &str, run: &Outcome) -> String {
+fn charts_of(report: &Report, name: &str, run: &Outcome) -> String {
     let mut figures = vec![
         ("Share of the node", charts::shares(report, run)),
         ("CPU use of each job", charts::cpu_use(report, run)),
-        ("Evaluations, parts of the final improvement", charts::evaluations(report, run)),
-        ("When each job ran; the mark is 95 % quality", charts::gantt(report, run)),
+        ("Evaluations, as parts of the final improvement", charts::evaluations(report, run)),
+        ("Run of each job, with a mark at 95 % quality", charts::gantt(report, run)),
     ];
     if name != "fair" {
-        figures.push(("Completion times against plain sharing", charts::winners(report, run)));
+        figures.push(("Completion times against plain sharing", charts::changes(report, run)));
     }
     let figure = |(title, svg): (&str, String)| format!("<figure><figcaption>{title}</figcaption>{svg}</figure>");
     format!("<div class=\"grid2\">{}</div>", figures.into_iter().map(figure).collect::<String>())

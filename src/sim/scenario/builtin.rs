@@ -1,10 +1,9 @@
-//! The papers' schedules by name, each with variations in what the logs tell.
+//! The papers' schedules by name, with variations, most of them of the logs' contents.
 //!
-//! `fixed-3` is FlowCon's §5.3: VAE at 0 s, MNIST (PyTorch) at 40 s, MNIST (TensorFlow) at 80 s. Sizes follow from the published
-//! overlaps under plain Docker: three jobs together for 84.7 s, two for 240.5 s, makespan 394.0 s.
-//! `random-N` is its §5.4 and §5.5: N jobs that start within 200 s; sizes 30 ..= 220 node-CPU-seconds, exponential curves.
-//! `gpu-4`: four trainings that start within a minute and take 30 ..= 220 s each alone on the one GPU, which is busy for 96 % of that.
-//! Imports: model.
+//! `fixed-3` is FlowCon's §5.3: VAE at 0 s, MNIST (PyTorch) at 40 s, MNIST (TensorFlow) at 80 s. The sizes follow from the published
+//! overlaps under plain Docker: three jobs together for 84.7 s, two for 240.5 s, makespan 394.0 s. `random-N` is its §5.4 and §5.5: N jobs
+//! that start within 200 s; sizes 30 ..= 220 node-CPU-seconds, exponential curves. `gpu-4`: four trainings that start within a minute and
+//! each take 30 ..= 220 s alone on the one GPU, which is busy for 96 % of that time. Imports: model.
 
 use super::NodeShape;
 use crate::model::{Bounds, Bytes, CpuWeight, ProgressUnit};
@@ -15,37 +14,37 @@ use crate::sim::random::Stream;
 /// The schedules.
 pub const BUILT_IN: [&str; 5] = ["fixed-3", "random-5", "random-10", "random-15", "gpu-4"];
 
-/// Endings of a schedule's name, and what each changes.
+/// Suffixes of a schedule's name, with their effects.
 pub const VARIATIONS: [(&str, &str); 14] = [
     ("unknown", "the logs print no total: `i`, not `i of N`"),
     (
         "claimed",
-        "the logs print no total and the commands tell it; for every fourth job it is wrong by a factor of two",
+        "the logs print no total, but the commands state it; for every fourth job it is wrong by a factor of two",
     ),
-    ("sockets", "the jobs are pinned to two halves of the node in turn"),
+    ("sockets", "the jobs are pinned alternately to two halves of the node"),
     ("half-metric", "every other job prints progress but no metric"),
     ("half-silent", "every other job prints nothing at all"),
-    ("late", "what is printed reaches the reader 15 to 60 s later"),
-    ("lying", "totals are wrong by a factor 0.3 to 3"),
-    ("gamed", "every third job prints a beautiful loss that is not its own"),
-    ("mixed", "power laws and plateaus besides exponential curves"),
-    ("early", "jobs converge as early as the one of FlowCon's figure 1: 97 % after 15 % of the work"),
+    ("late", "log lines reach the reader 15 to 60 s late"),
+    ("lying", "totals are wrong by a factor of 0.3 to 3"),
+    ("gamed", "every third job prints a steadily falling loss that is made up"),
+    ("mixed", "power laws and plateaus in addition to exponential curves"),
+    ("early", "jobs converge about as early as the one in FlowCon's figure 1: 97 % after 15 % of the work"),
     (
         "seen",
-        "each training ran before, with another seed and a learning rate half to twice as high, and the governor saw it",
+        "the governor observed an earlier run of each training, with another seed and 0.5 to 2 times the learning rate",
     ),
     ("threads", "jobs can use one core to all cores"),
-    ("io", "jobs load for some seconds and wait for I/O now and then"),
-    ("deadlines", "every other job tells its deadline, twice to eight times the time that it takes alone"),
+    ("io", "jobs load for some seconds and sometimes wait for I/O"),
+    ("deadlines", "every other job has a known deadline, two to eight times the time that it takes alone"),
 ];
 
 const START_WITHIN_S: f64 = 200.0;
 const SIZE_NODE_S: (f64, f64) = (30.0, 220.0);
 const QUALITY_AT: (f64, f64) = (0.15, 0.7);
-/// −ln(1 − 0.968) / 0.145: how fast the training of FlowCon's figure 1 converges.
+/// −ln(1 − 0.968) / 0.145: the rate at which the training of FlowCon's figure 1 converges.
 pub(in crate::sim) const FIGURE_1_RATE: f64 = 23.7;
 const GPU_START_WITHIN_S: f64 = 60.0;
-/// Seconds of what a step queues on the GPU, and of one core's work between two.
+/// GPU-seconds that a step queues, and core-seconds between two steps.
 const KERNEL_S: f64 = 0.004;
 const BETWEEN_KERNELS_S: f64 = 0.000_16;
 const VARIATION_STREAM: u64 = 1;
@@ -65,7 +64,7 @@ pub(super) struct BuiltIn {
 }
 
 impl BuiltIn {
-    /// `None` if `name` does not begin with a schedule's name.
+    /// Returns `None` if `name` does not start with a schedule's name.
     pub(super) fn parse(name: &str) -> Result<Option<BuiltIn>, String> {
         let Some((schedule, variations)) = split(name, &BUILT_IN)? else { return Ok(None) };
         let count = |kind: &str| schedule.strip_prefix(kind).and_then(|count| count.parse().ok());
@@ -91,7 +90,7 @@ impl BuiltIn {
     }
 }
 
-/// What the endings of a schedule's name change.
+/// The variations named by the suffixes of a schedule's name.
 #[derive(Clone, Debug, Default)]
 pub(in crate::sim) struct Variations(Vec<&'static str>);
 
@@ -106,10 +105,10 @@ impl Variations {
     }
 }
 
-/// The schedule with which a name begins, and its endings; `None` if it begins with none of them.
+/// Splits a name into a schedule's name and its suffixes; `None` if it starts with none of the names.
 ///
 /// # Errors
-/// An unknown ending.
+/// An unknown suffix.
 pub(in crate::sim) fn split(
     name: &str,
     schedules: &[&'static str],
@@ -119,11 +118,11 @@ pub(in crate::sim) fn split(
         return Ok(None);
     };
     let mut variations = Vec::new();
-    while let Some(ending) = rest.strip_prefix('-') {
-        let known = VARIATIONS.iter().filter_map(|(v, _)| Some((*v, ending.strip_prefix(v)?)));
+    while let Some(suffix) = rest.strip_prefix('-') {
+        let known = VARIATIONS.iter().filter_map(|(v, _)| Some((*v, suffix.strip_prefix(v)?)));
         let Some((variation, after)) = known.into_iter().find(|(_, after)| at_boundary(after)) else {
-            let endings = VARIATIONS.map(|(v, _)| format!("-{v}")).join(", ");
-            return Err(format!("{name}: unknown ending `-{ending}` of {schedule}; expected one of {endings}"));
+            let suffixes = VARIATIONS.map(|(v, _)| format!("-{v}")).join(", ");
+            return Err(format!("{name}: unknown suffix `-{suffix}` of {schedule}; expected one of {suffixes}"));
         };
         variations.push(variation);
         rest = after;
@@ -135,7 +134,7 @@ fn at_boundary(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('-')
 }
 
-/// A job that uses the whole node, with an exponential curve.
+/// A job that uses the whole node.
 pub(in crate::sim) fn job(
     name: &str,
     node: &NodeShape,
@@ -173,8 +172,8 @@ pub(in crate::sim) fn exponential(from: f64, to: f64, rate: f64, noise: f64) -> 
     LearningCurve { from, to, noise, shape: Shape::Exponential { rate } }
 }
 
-/// The paper gives one curve in numbers (§2, figure 1): 96.8 % of the final accuracy after 14.5 % of the time. With that speed VAE has
-/// converged when MNIST starts at 40 s, as it has in the paper's figure 7.
+/// The paper gives one curve in numbers (§2, figure 1): 96.8 % of the final accuracy after 14.5 % of the time. At that rate VAE has
+/// converged when MNIST starts at 40 s, as in the paper's figure 7.
 fn fixed_three(node: &NodeShape) -> Vec<JobPlan> {
     vec![
         job("vae-pytorch", node, 0.0, 217.3, 60, exponential(545.0, 104.0, FIGURE_1_RATE, 0.005)),
@@ -185,7 +184,7 @@ fn fixed_three(node: &NodeShape) -> Vec<JobPlan> {
 
 const MODELS: [&str; 5] = ["lstm-cfc", "vae-pytorch", "vae-tensorflow", "mnist", "gru"];
 
-/// A training of a size, with a curve and a number of units as they may come.
+/// Draws a training with its size, curve and number of units.
 pub(in crate::sim) fn random_job(number: usize, within_s: f64, node: &NodeShape, draws: &mut Stream) -> JobPlan {
     let start_s = draws.uniform(0.0, within_s);
     let size_node_s = draws.uniform(SIZE_NODE_S.0, SIZE_NODE_S.1);
@@ -195,7 +194,7 @@ pub(in crate::sim) fn random_job(number: usize, within_s: f64, node: &NodeShape,
         let from = draws.log_uniform(1.0, 600.0);
         (from, from * draws.uniform(0.02, 0.5)) // a loss
     };
-    // 1 − e^(−rate·x) reaches 95 % at x = 3 / rate: the 95 % point lies evenly between these parts of the work.
+    // 1 − e^(−rate·x) reaches 95 % at x = 3 / rate: the 95 % point is uniform between these parts of the work.
     let rate = 3.0 / draws.uniform(QUALITY_AT.0, QUALITY_AT.1);
     let curve = exponential(from, to, rate, draws.log_uniform(0.003, 0.03));
     let units = draws.log_uniform(20.0, 400.0).round() as usize;
@@ -207,7 +206,7 @@ pub(in crate::sim) fn random_job(number: usize, within_s: f64, node: &NodeShape,
     plan
 }
 
-/// The same on a GPU, which takes as long for it alone as the cores would.
+/// Draws the same kind of training for a GPU, on which it takes as long alone as on the cores.
 fn gpu_job(number: usize, node: &NodeShape, draws: &mut Stream) -> JobPlan {
     let plan = random_job(number, GPU_START_WITHIN_S, node, draws);
     let alone_s = plan.work / node.cores;
@@ -239,8 +238,8 @@ fn vary(plan: &mut JobPlan, variation: &str, number: usize, node: &NodeShape, dr
         "deadlines" if every_other => plan.reports.deadline = true,
         "late" => plan.reports.delay_s = draws.uniform(15.0, 60.0),
         "lying" => plan.reports.total_factor = draws.log_uniform(0.3, 3.0),
-        "seen" => plan.before = Some(quicker(&plan.curve, draws.log_uniform(0.5, 2.0))),
-        "gamed" if number % 3 == 2 => plan.shown = Some(beautiful(&plan.curve)),
+        "seen" => plan.before = Some(at_learning_rate(&plan.curve, draws.log_uniform(0.5, 2.0))),
+        "gamed" if number % 3 == 2 => plan.shown = Some(made_up(&plan.curve)),
         "mixed" => plan.curve.shape = mixed_shape(plan.curve.shape.clone(), draws),
         "early" => plan.curve.shape = Shape::Exponential { rate: FIGURE_1_RATE * draws.log_uniform(0.5, 2.0) },
         "threads" => plan.parallelism = draws.log_uniform(1.0, node.cores).round().clamp(1.0, node.cores),
@@ -253,13 +252,13 @@ fn vary(plan: &mut JobPlan, variation: &str, number: usize, node: &NodeShape, dr
     }
 }
 
-/// Falls evenly, without noise, to the very end: always growing, never converged.
-fn beautiful(curve: &LearningCurve) -> LearningCurve {
+/// A made-up curve: falls evenly and without noise to the end, so it always grows and never converges.
+fn made_up(curve: &LearningCurve) -> LearningCurve {
     LearningCurve { noise: 0.0, shape: Shape::Samples([(0.0, 0.0), (1.0, 1.0)].into()), ..curve.clone() }
 }
 
-/// The same training at another learning rate.
-fn quicker(curve: &LearningCurve, times: f64) -> LearningCurve {
+/// The same training with another learning rate.
+fn at_learning_rate(curve: &LearningCurve, times: f64) -> LearningCurve {
     let shape = match curve.shape.clone() {
         Shape::Exponential { rate } => Shape::Exponential { rate: rate * times },
         Shape::Power { exponent, knee } => Shape::Power { exponent, knee: knee / times },
@@ -305,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variation_changes_the_logs_and_not_the_work() {
+    fn a_variation_of_the_logs_does_not_change_the_work() {
         let (plain, unknown) = (built_in("random-10").draw(5), built_in("random-10-unknown").draw(5));
         for (plain, unknown) in plain.iter().zip(&unknown) {
             assert_eq!(plain.marks, unknown.marks);
@@ -314,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn endings_combine_and_unknown_ones_are_named() {
+    fn suffixes_can_be_combined_and_an_unknown_one_is_named() {
         let jobs = built_in("random-5-mixed-half-silent").draw(1);
         assert_eq!(jobs.iter().filter(|job| !job.plan.reports.progress).count(), 2);
         let error = Scenario::built_in("random-5-sideways").unwrap_err();
@@ -322,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn random_5_is_not_the_beginning_of_random_55() {
+    fn random_55_is_not_parsed_as_random_5_with_a_suffix() {
         assert!(Scenario::built_in("random-55").unwrap().is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Scenario files: TOML, every key optional but a job's `work`, every complaint with line, column and what is expected.
+//! Scenario files: TOML in which all keys except a job's `work` are optional. Every error names line, column and what is expected.
 //!
 //! `config/scenarios/example.toml` shows all keys. Imports: model.
 
@@ -14,14 +14,14 @@ use crate::sim::random::Stream;
 use check::Checker;
 use text::{FileText, JobText, Range, ReportsText};
 
-/// A job that may use less would never end.
+/// With fewer cores a job would practically never end.
 const LEAST_CORES: f64 = 0.01;
 
-/// Every kernel is an event.
+/// Least length of a kernel, since every kernel is an event.
 const LEAST_KERNEL_S: f64 = 1e-4;
 const MOST_DEVICE: f64 = 1023.0;
 
-/// A job as the file describes it: ranges are drawn for each seed.
+/// A job as described in the file: ranges are drawn for each seed.
 #[derive(Clone, Debug)]
 pub(super) struct JobTemplate {
     name: String,
@@ -39,7 +39,7 @@ pub(super) struct JobTemplate {
     deadline_s: Option<Range>,
     memory: u64,
     startup_s: Range,
-    /// Node-CPU-seconds between waits, and seconds of each.
+    /// Node-CPU-seconds between waits, and the seconds of each wait.
     waits: Option<(f64, f64)>,
     gpu: Option<GpuTemplate>,
     units: Range,
@@ -50,7 +50,7 @@ pub(super) struct JobTemplate {
     reports: Reports,
 }
 
-/// What a job does on a GPU.
+/// A job's load on a GPU.
 #[derive(Clone, Copy, Debug)]
 struct GpuTemplate {
     device: usize,
@@ -72,7 +72,7 @@ impl JobTemplate {
     }
 }
 
-/// Name, node and jobs of a scenario file.
+/// Parses a scenario file into name, node and jobs.
 pub(super) fn parse(path: &str, text: &str) -> Result<(String, NodeShape, Vec<JobTemplate>), String> {
     let check = Checker { path, text };
     let file: FileText = toml::from_str(text).map_err(|error| check.syntax(&error))?;
@@ -148,7 +148,7 @@ fn reports(check: &Checker, text: &ReportsText) -> Result<Reports, String> {
     })
 }
 
-/// The plans of one seed, `count` of each template.
+/// Draws the plans of one seed, `count` of each template.
 pub(super) fn plans(templates: &[JobTemplate], node: &NodeShape, draws: &mut Stream) -> Vec<JobPlan> {
     let copies = templates.iter().flat_map(|template| (0..template.count).map(move |copy| (template, copy)));
     copies.map(|(template, copy)| plan(template, copy, node, draws)).collect()

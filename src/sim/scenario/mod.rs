@@ -1,4 +1,4 @@
-//! What is simulated: a node and a schedule of jobs, built in by name or read from a TOML file.
+//! Scenarios: a node and a schedule of jobs, either built in or read from a TOML file.
 //!
 //! One seed gives one schedule, the same for every policy. Imports: model.
 
@@ -20,8 +20,8 @@ pub struct NodeShape {
     pub cores: f64,
     /// Main memory.
     pub memory: Bytes,
-    /// Part of the speed lost for each further job that competes (caches, memory bandwidth): with n equal jobs everything
-    /// runs at 1/(1 + contention·(n − 1)). 0 = the fluid model of the literature.
+    /// Part of the speed lost for each further competing job (caches, memory bandwidth): with n equal jobs each runs at 1/(1 +
+    /// contention·(n − 1)) of its speed. 0 = the fluid model of the literature.
     pub contention: f64,
 }
 
@@ -34,7 +34,7 @@ impl Default for NodeShape {
 /// A node and its schedule.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// As the user named it.
+    /// Name given by the user.
     pub name: String,
     /// The machine.
     pub node: NodeShape,
@@ -47,15 +47,15 @@ enum Schedule {
     File(Vec<file::JobTemplate>),
 }
 
-/// Streams of one seed: the schedule's, and from here on one for each job's noise.
+/// Random streams of one seed: one for the schedule, and from `NOISE_STREAMS` on one for each job's noise.
 const SCHEDULE_STREAM: u64 = 0;
 const NOISE_STREAMS: u64 = 1 << 32;
 
 impl Scenario {
-    /// The built-in scenario of that name, or else the file at that path.
+    /// Opens the built-in scenario of that name, or the file at that path.
     ///
     /// # Errors
-    /// Says what the name could have been, or the line and column in the file and what is expected there.
+    /// Lists the known names; or names line and column in the file and what is expected there.
     pub fn open(name_or_path: &str) -> Result<Scenario, String> {
         if let Some(scenario) = Scenario::built_in(name_or_path)? {
             return Ok(scenario);
@@ -63,9 +63,9 @@ impl Scenario {
         let path = Path::new(name_or_path);
         if !path.exists() {
             return Err(format!(
-                "{name_or_path}: neither a built-in scenario nor a file; built in are {}, each with any of the endings {}",
+                "{name_or_path}: neither a built-in scenario nor a file; expected one of {}, with any of the suffixes {}",
                 BUILT_IN.join(", "),
-                VARIATIONS.map(|(ending, _)| format!("-{ending}")).join(", "),
+                VARIATIONS.map(|(suffix, _)| format!("-{suffix}")).join(", "),
             ));
         }
         let text = std::fs::read_to_string(path).map_err(|error| {
@@ -74,10 +74,10 @@ impl Scenario {
         Scenario::parse(name_or_path, &text)
     }
 
-    /// The built-in scenario of that name; `None` if the name is not that of a built-in one at all.
+    /// Returns the built-in scenario of that name; `None` if the name does not start with that of a built-in scenario.
     ///
     /// # Errors
-    /// When it begins like a built-in scenario and has an unknown ending.
+    /// An unknown suffix after the name of a built-in scenario.
     pub fn built_in(name: &str) -> Result<Option<Scenario>, String> {
         Ok(builtin::BuiltIn::parse(name)?.map(|built_in| Scenario {
             name: name.to_owned(),
@@ -86,7 +86,7 @@ impl Scenario {
         }))
     }
 
-    /// A scenario from TOML text; `path` names it in errors, and measured curves are looked for beside it.
+    /// Parses a scenario from TOML text; `path` names it in errors, and files of measured curves are relative to it.
     ///
     /// # Errors
     /// Line, column, and what is expected there.
@@ -103,7 +103,7 @@ impl Scenario {
         }
     }
 
-    /// The jobs of one seed, ordered by start.
+    /// Draws the jobs of one seed, sorted by start.
     pub fn draw(&self, seed: u64) -> Vec<Job> {
         let mut draws = Stream::new(seed, SCHEDULE_STREAM);
         let mut plans: Vec<JobPlan> = match &self.schedule {

@@ -1,18 +1,18 @@
-//! Who runs, who has run for how long, and who is done.
+//! State of the cluster: running jobs, executed seconds, and completed jobs.
 //!
 //! Imports: nothing of this crate but the trace's parts.
 
+use super::free_gpus::{FreeGpus, Gpus};
 use super::job::{Span, TraceJob};
-use super::room::{Gpus, Room};
 
-/// The cluster at one instant.
+/// The cluster at one point in time.
 pub(super) struct Cluster<'a> {
     jobs: &'a [TraceJob],
     restart_cost_s: u64,
     now: u64,
-    /// For each job the groups on which it can run, the fastest first.
+    /// For each job the groups on which it can run, fastest first.
     places: Vec<Vec<usize>>,
-    room: Room,
+    free_gpus: FreeGpus,
     running: Vec<usize>,
     states: Vec<JobState>,
     preemptions: u64,
@@ -22,11 +22,11 @@ pub(super) struct Cluster<'a> {
 struct JobState {
     /// Seconds left on the group `on`.
     remaining_s: u64,
-    /// The group on which it runs, ran last, or would be fastest.
+    /// The group on which it runs, ran last, or would run fastest.
     on: usize,
     executed_s: u64,
     running: bool,
-    /// The group that this pass gives it.
+    /// The group assigned by the current pass.
     chosen: Option<usize>,
     start_s: Option<u64>,
     end_s: Option<u64>,
@@ -40,8 +40,8 @@ impl<'a> Cluster<'a> {
             JobState { remaining_s: job.durations_s[on].unwrap_or(0), on, ..JobState::default() }
         };
         let states = jobs.iter().zip(&places).map(state).collect();
-        let room = Room::new(gpus, jobs.len());
-        Cluster { jobs, restart_cost_s, now: 0, places, room, running: Vec::new(), states, preemptions: 0 }
+        let free_gpus = FreeGpus::new(gpus, jobs.len());
+        Cluster { jobs, restart_cost_s, now: 0, places, free_gpus, running: Vec::new(), states, preemptions: 0 }
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -52,7 +52,7 @@ impl<'a> Cluster<'a> {
         self.jobs[job].gpus
     }
 
-    /// Seconds left where the job runs, ran last, or would be fastest.
+    /// Seconds left on the group where the job runs, ran last, or would run fastest.
     pub(super) fn remaining_s(&self, job: usize) -> u64 {
         self.states[job].remaining_s
     }
@@ -70,7 +70,7 @@ impl<'a> Cluster<'a> {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.room.is_full()
+        self.free_gpus.is_full()
     }
 
     pub(super) fn preemptions(&self) -> u64 {
@@ -81,7 +81,7 @@ impl<'a> Cluster<'a> {
         self.running.iter().map(|&job| self.now + self.states[job].remaining_s).min()
     }
 
-    /// Lets the running jobs run until `at`.
+    /// Runs the running jobs until `at`.
     pub(super) fn advance(&mut self, at: u64) {
         let seconds = at - self.now;
         self.now = at;
@@ -91,46 +91,46 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Ends the jobs that have nothing left.
+    /// Ends the jobs without remaining work.
     pub(super) fn complete(&mut self) {
-        let Cluster { running, states, room, now, .. } = self;
+        let Cluster { running, states, free_gpus, now, .. } = self;
         running.retain(|&job| {
             let state = &mut states[job];
             if state.remaining_s == 0 {
                 state.running = false;
                 state.end_s = Some(*now);
-                room.release(job);
+                free_gpus.release(job);
             }
             state.remaining_s > 0
         });
     }
 
-    /// Starts the job if it fits beside those that run.
+    /// Starts the job if it fits beside the running ones.
     pub(super) fn try_start(&mut self, job: usize) -> bool {
-        let place = self.take(job);
+        let place = self.reserve(job);
         if let Some(place) = place {
             self.begin(job, place);
         }
         place.is_some()
     }
 
-    /// Takes room for the job where it is fastest; the group.
-    fn take(&mut self, job: usize) -> Option<usize> {
+    /// Reserves GPUs for the job in the fastest group with enough free GPUs; returns the group.
+    fn reserve(&mut self, job: usize) -> Option<usize> {
         let gpus = self.jobs[job].gpus;
-        self.places[job].iter().copied().find(|place| self.room.take(job, gpus, *place))
+        self.places[job].iter().copied().find(|place| self.free_gpus.reserve(job, gpus, *place))
     }
 
-    /// Runs the first of `order` that fit, skipping those that do not; running jobs that are not among them are preempted.
+    /// Runs the first jobs of `order` that fit and skips those that do not; other running jobs are preempted.
     pub(super) fn run_first_that_fit(&mut self, order: impl Iterator<Item = usize>) {
         for &job in &self.running {
-            self.room.release(job);
+            self.free_gpus.release(job);
         }
         let mut chosen = Vec::with_capacity(self.running.len() + 1);
         for job in order {
-            if self.room.is_full() {
+            if self.free_gpus.is_full() {
                 break;
             }
-            if let Some(place) = self.take(job) {
+            if let Some(place) = self.reserve(job) {
                 self.states[job].chosen = Some(place);
                 chosen.push(job);
             }
@@ -173,7 +173,7 @@ impl<'a> Cluster<'a> {
 }
 
 impl JobState {
-    /// The same part of the whole is left on another group, in whole seconds.
+    /// Moves the job to another group, where the same part of its work remains, rounded up to whole seconds.
     fn move_to(&mut self, place: usize, durations_s: &[Option<u64>]) {
         if let (Some(before), Some(after)) = (durations_s[self.on], durations_s[place])
             && before != after

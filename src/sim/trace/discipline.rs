@@ -1,6 +1,6 @@
 //! Queueing disciplines with the semantics of the published Tiresias simulator.
 //!
-//! | name | who runs |
+//! | name | jobs that run |
 //! |---|---|
 //! | `fifo` | in order of submission; the first that does not fit blocks the rest |
 //! | `fjf` | in order of submission, skipping what does not fit |
@@ -13,7 +13,7 @@ use super::cluster::Cluster;
 use std::collections::VecDeque;
 use std::str::FromStr;
 
-/// How GPUs are given to waiting jobs.
+/// Rule by which waiting jobs get GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
     /// First come, first served.
@@ -22,17 +22,17 @@ pub enum Discipline {
     Fjf,
     /// Least remaining time first.
     Shortest {
-        /// Time counts once for each GPU.
+        /// Time is multiplied by the number of GPUs.
         by_gpu: bool,
     },
     /// Discretised least attained service.
     Dlas {
-        /// Service counts once for each GPU.
+        /// Service is multiplied by the number of GPUs.
         by_gpu: bool,
     },
 }
 
-/// The names that [`Discipline`] is read from.
+/// The names of the disciplines.
 pub const DISCIPLINES: [&str; 8] = ["fifo", "fjf", "shortest", "shortest-gpu", "srpt", "dlas", "dlas-gpu", "las"];
 
 /// Attained seconds (or GPU-seconds) at which a job leaves the first and the second queue.
@@ -65,7 +65,7 @@ impl Discipline {
     }
 }
 
-/// A discipline at work; jobs are their places in the trace.
+/// State of a discipline; jobs are indices into the trace.
 pub(super) enum Queue {
     /// Waiting jobs.
     Fifo(VecDeque<usize>),
@@ -87,8 +87,8 @@ impl Queue {
         }
     }
 
-    /// What has to be noted of the running jobs before any of them ends: demotions, in order of submission.
-    pub(super) fn look_at_running(&mut self, cluster: &Cluster) {
+    /// Demotes running jobs, in order of submission; must be called before any of them ends.
+    pub(super) fn demote_running(&mut self, cluster: &Cluster) {
         let Queue::Dlas { by_gpu, queues } = self else { return };
         let [first, second, third] = queues;
         let due = |queue: &Vec<usize>, limit: u64| {
@@ -105,7 +105,7 @@ impl Queue {
         third.extend(to_third);
     }
 
-    /// One scheduling pass.
+    /// Runs one scheduling pass.
     pub(super) fn pass(&mut self, cluster: &mut Cluster) {
         match self {
             Queue::Fifo(waiting) => {
@@ -131,8 +131,8 @@ impl Queue {
         }
     }
 
-    /// When the next running job is due to leave its queue, by the original's formula: it divides what is missing of executed
-    /// *seconds* by the GPUs, so that a job on several GPUs is noticed late.
+    /// Time at which the next running job is due to leave its queue, by the formula of the original: it divides the missing part of the
+    /// executed *seconds* by the GPUs, so the demotion of a job on several GPUs comes late.
     pub(super) fn next_jump(&self, cluster: &Cluster) -> Option<u64> {
         let Queue::Dlas { by_gpu, queues } = self else { return None };
         let jumps = queues.iter().zip(LIMITS).flat_map(|(queue, limit)| {

@@ -1,20 +1,20 @@
-//! A job of a trace: what it asks of the cluster, and when it ran. Imports: nothing.
+//! A job of a trace: its demand, and the time for which it ran. Imports: nothing.
 
 /// One job of a trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceJob {
-    /// As the trace spells it.
+    /// Id as in the trace.
     pub id: String,
-    /// When it is submitted, in seconds.
+    /// Submission time in seconds.
     pub submit_s: u64,
-    /// GPUs that it needs at once.
+    /// Number of GPUs that it needs at once.
     pub gpus: u64,
-    /// Seconds of running that it needs on the GPUs of each group of the cluster; `None` where it cannot run.
+    /// Running time in seconds on the GPUs of each group of the cluster; `None` where it cannot run.
     pub durations_s: Vec<Option<u64>>,
 }
 
 impl TraceJob {
-    /// The groups on which it can run, the fastest first.
+    /// The groups on which it can run, fastest first.
     pub(super) fn places(&self) -> Vec<usize> {
         let mut places: Vec<usize> =
             (0..self.durations_s.len()).filter(|place| self.durations_s[*place].is_some()).collect();
@@ -23,7 +23,7 @@ impl TraceJob {
     }
 }
 
-/// When a job ran.
+/// The time for which a job ran.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
     /// First start, in seconds of the trace.

@@ -1,15 +1,14 @@
-//! Traces of many jobs on a cluster of GPUs: rigid jobs, whole seconds, free preemption unless a restart cost is given.
+//! Traces of many jobs on a cluster of GPUs: rigid jobs, whole seconds, and preemption without cost unless a restart cost is given.
 //!
-//! Where GPUs are of several types, a job is on GPUs of one at a time and gets the one on which it is fastest of those with
-//! room; moving to another type is a preemption, and what is left of the work goes with it.
-//! The queueing disciplines have the semantics of the published Tiresias simulator, so that its per-job end times can be checked
-//! against ours. At one instant: completions, then arrivals, then one scheduling pass. Imports: nothing of this crate but
-//! the simulator's parts.
+//! Where GPUs are of several types, a job uses one type at a time and gets the fastest type with free GPUs; moving to another type is a
+//! preemption that keeps the work done. The queueing disciplines have the semantics of the published Tiresias simulator, so that its
+//! per-job end times can be compared with these. Order of simultaneous events: completions, then arrivals, then one scheduling pass.
+//! Imports: nothing of this crate but the simulator's parts.
 
 mod cluster;
 mod discipline;
+mod free_gpus;
 mod job;
-mod room;
 mod speeds;
 #[cfg(test)]
 mod tests;
@@ -17,29 +16,29 @@ mod tests;
 use super::table_file::{Row, TableFile};
 use cluster::Cluster;
 pub use discipline::{DISCIPLINES, Discipline};
+pub use free_gpus::Gpus;
+use free_gpus::Group;
 pub use job::{Span, TraceJob};
-pub use room::Gpus;
-use room::Group;
 use speeds::Needs;
 pub use speeds::Speeds;
 
-/// What came out of a trace.
+/// Result of a trace.
 #[derive(Clone, Debug)]
 pub struct TraceOutcome {
-    /// For each job in the trace's order.
+    /// For each job, in the trace's order.
     pub spans: Vec<Span>,
-    /// Arrivals, completions and demotion instants handled.
+    /// Number of arrivals, completions and demotion times handled.
     pub events: u64,
-    /// Times that a running job lost its GPUs.
+    /// Number of times that a running job lost its GPUs.
     pub preemptions: u64,
 }
 
-/// Reads a trace with the columns `job_id`, `submit_s` (or `submit_time`, `arrival_s`), `num_gpus` (or `num_gpu`), `duration_s` (or
-/// `duration`); with `speeds` instead of the last one what they need (`model` and `total_steps`, or `job_class`).
-/// Jobs are ordered by submission, ties by id.
+/// Reads a trace with the columns `job_id`, `submit_s` (or `submit_time`, `arrival_s`), `num_gpus` (or `num_gpu`), and `duration_s` (or
+/// `duration`); with `speeds`, the last one is replaced by `model` and `total_steps`, or `job_class`. Jobs are sorted by submission, ties
+/// by id.
 ///
 /// # Errors
-/// File, line, column and what is expected; a job that cannot run on the cluster is one of them.
+/// File, line, column and what is expected; also for a job that cannot run on the cluster.
 pub fn read(path: &str, text: &str, gpus: &Gpus, speeds: Option<&Speeds>) -> Result<Vec<TraceJob>, String> {
     let table = TableFile::parse(path, text)?;
     let id = table.column(&["job_id"])?;
@@ -47,7 +46,7 @@ pub fn read(path: &str, text: &str, gpus: &Gpus, speeds: Option<&Speeds>) -> Res
     let count = table.column(&["num_gpus", "num_gpu"])?;
     let length = match speeds {
         Some(speeds) => Length::Measured(speeds.needs(&table)?),
-        None => Length::Told(table.column(&["duration_s", "duration"])?),
+        None => Length::Given(table.column(&["duration_s", "duration"])?),
     };
     let mut jobs = Vec::new();
     for row in table.rows() {
@@ -57,7 +56,10 @@ pub fn read(path: &str, text: &str, gpus: &Gpus, speeds: Option<&Speeds>) -> Res
         }
         let durations_s = length.on_each(gpus, &row, wanted)?;
         if durations_s.iter().all(Option::is_none) {
-            return Err(row.error(count, "no speed for this job on any type with so many GPUs; expected one"));
+            return Err(row.error(
+                count,
+                "no speed for this job with that number of GPUs on any type; add one to the table of speeds",
+            ));
         }
         let (id, submit_s) = (row.text(id).to_owned(), row.whole(submit, 0)?);
         jobs.push(TraceJob { id, submit_s, gpus: wanted, durations_s });
@@ -66,11 +68,11 @@ pub fn read(path: &str, text: &str, gpus: &Gpus, speeds: Option<&Speeds>) -> Res
     Ok(jobs)
 }
 
-/// Where a trace says how long its jobs take.
+/// Source of the jobs' durations.
 enum Length<'a> {
-    /// In this column, the same on all GPUs.
-    Told(usize),
-    /// By what they need, and how fast each type is.
+    /// This column, for all GPUs.
+    Given(usize),
+    /// The work of the job, and the speed of each type.
     Measured(Needs<'a>),
 }
 
@@ -80,13 +82,13 @@ impl Length<'_> {
             _ if wanted > group.total() => Ok(None),
             (Length::Measured(needs), Some(kind)) => needs.seconds(row, wanted, kind),
             (Length::Measured(_), None) => Ok(None),
-            (Length::Told(column), _) => row.whole(*column, 1).map(Some),
+            (Length::Given(column), _) => row.whole(*column, 1).map(Some),
         };
         gpus.groups().iter().map(on).collect()
     }
 }
 
-/// By number where both are numbers.
+/// Compares by number if both ids are numbers.
 fn order_of_ids(a: &str, b: &str) -> std::cmp::Ordering {
     match (a.parse::<u64>(), b.parse::<u64>()) {
         (Ok(a), Ok(b)) => a.cmp(&b),
@@ -94,7 +96,7 @@ fn order_of_ids(a: &str, b: &str) -> std::cmp::Ordering {
     }
 }
 
-/// Runs the jobs (ordered by submission) to the end of the last. A job that restarts after a preemption runs `restart_cost_s` longer.
+/// Runs the jobs, sorted by submission, to the end of the last. A job that restarts after a preemption runs `restart_cost_s` longer.
 pub fn run(jobs: &[TraceJob], gpus: &Gpus, discipline: Discipline, restart_cost_s: u64) -> TraceOutcome {
     let mut cluster = Cluster::new(jobs, gpus, restart_cost_s);
     let mut queue = discipline.queue();
@@ -103,11 +105,11 @@ pub fn run(jobs: &[TraceJob], gpus: &Gpus, discipline: Discipline, restart_cost_
         let arrival = jobs.get(arrived).map(|job| job.submit_s);
         let event = arrival.into_iter().chain(cluster.next_completion()).min();
         let Some(at) = event else { break };
-        // A demotion instant earlier than that is an event of its own; at the same instant it is part of it.
+        // An earlier demotion time is an event of its own; a simultaneous one is handled with this event.
         let at = jump.filter(|jump| *jump < at).unwrap_or(at);
         events += 1;
         cluster.advance(at);
-        queue.look_at_running(&cluster);
+        queue.demote_running(&cluster);
         cluster.complete();
         while jobs.get(arrived).is_some_and(|job| job.submit_s <= at) {
             queue.arrive(arrived);

@@ -1,13 +1,13 @@
-//! How long a job takes on each type of GPU: from a table of measured speeds, beside the trace.
+//! Duration of a job on each type of GPU, from a table of measured speeds beside the trace.
 //!
-//! A row says that a model on so many GPUs of a type does so many steps a second (`steps_per_s`), or that a class of jobs takes so
-//! long in all (`exec_time_s`); zero steps mean that it does not fit there. Imports: nothing of this crate but the simulator's tables.
+//! A row gives the steps per second of a model on a number of GPUs of a type (`steps_per_s`), or the total seconds of a class of jobs
+//! (`exec_time_s`); zero steps mean that the model does not fit there. Imports: nothing of this crate but the simulator's tables.
 
-use super::room::Gpus;
+use super::free_gpus::Gpus;
 use crate::sim::table_file::{MOST, Row, TableFile};
 use std::collections::HashMap;
 
-/// What a model does on a number of GPUs of one type.
+/// Speed of a model on a number of GPUs of one type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Speed {
     StepsPerSecond(f64),
@@ -48,10 +48,10 @@ impl Speeds {
         Ok(Speeds { path: path.to_owned(), table })
     }
 
-    /// Complains about a type of the cluster that the table does not know.
+    /// Checks that the table has each type of the cluster.
     ///
     /// # Errors
-    /// Names the type, and those that are known.
+    /// Names the missing type, and the known ones.
     pub fn check(&self, cluster: &Gpus) -> Result<(), String> {
         let mut known: Vec<&str> = self.table.keys().map(|(kind, ..)| kind.as_str()).collect();
         known.sort_unstable();
@@ -74,10 +74,10 @@ impl Speeds {
         Ok(())
     }
 
-    /// Where a trace says what its jobs need of these speeds.
+    /// Returns the columns of a trace that these speeds need.
     ///
     /// # Errors
-    /// A trace without the columns.
+    /// A missing column.
     pub(super) fn needs(&self, trace: &TableFile<'_>) -> Result<Needs<'_>, String> {
         let model = trace.column(&["model", "job_class", "model_name"])?;
         let counts_steps = self.table.values().any(|speed| matches!(speed, Speed::StepsPerSecond(_)));
@@ -86,19 +86,19 @@ impl Speeds {
     }
 }
 
-/// The columns of a trace that say what its jobs need.
+/// The columns of a trace with the jobs' work.
 pub(super) struct Needs<'a> {
     speeds: &'a Speeds,
     model: usize,
-    /// Where speeds are in steps.
+    /// `None` if no speed is in steps.
     steps: Option<usize>,
 }
 
 impl Needs<'_> {
-    /// Whole seconds that the job of a trace's row takes on the type; `None` where it cannot run.
+    /// Returns the whole seconds of the job in a trace's row on the type; `None` where it cannot run.
     ///
     /// # Errors
-    /// A number of steps that is none.
+    /// An invalid number of steps.
     pub(super) fn seconds(&self, row: &Row<'_, '_>, gpus: u64, kind: &str) -> Result<Option<u64>, String> {
         let speed = self.speeds.table.get(&(kind.to_owned(), row.text(self.model).to_owned(), gpus));
         let seconds = match (speed, self.steps) {

@@ -1,4 +1,4 @@
-//! Small traces whose answer is computed by hand.
+//! Small traces whose results are computed by hand.
 
 use super::*;
 
@@ -19,65 +19,65 @@ fn spans(trace: &str, gpus: &str, discipline: &str, restart_cost_s: u64) -> Vec<
 }
 
 #[test]
-fn under_fifo_the_head_of_the_line_blocks() {
+fn under_fifo_the_head_of_the_queue_blocks_the_others() {
     // The two-GPU job waits for job 0 to end at 100 and blocks job 2, although one GPU is free.
     assert_eq!(ends(TRACE, "2", "fifo"), [(0, 100), (100, 150), (150, 180)]);
 }
 
 #[test]
-fn the_first_job_that_fits_does_not_wait_for_the_head() {
+fn under_fjf_the_first_job_that_fits_does_not_wait_for_the_head() {
     assert_eq!(ends(TRACE, "2", "fjf"), [(0, 100), (100, 150), (20, 50)]);
 }
 
 #[test]
 fn shortest_preempts_the_longer_job() {
-    // At 10: 50 s against 90 s left: job 1 takes both GPUs. At 20 job 2 (30 s) is shorter than job 1 (40 s): it takes one GPU, job 1
-    // no longer fits, job 0 runs beside. At 50 job 1 (40 s) against job 0 (60 s): job 1 runs to 90, job 0 to 150.
+    // At 10 s: 50 s against 90 s left, so job 1 takes both GPUs. At 20 s job 2 (30 s) is shorter than job 1 (40 s): it takes one GPU, job 1
+    // no longer fits, and job 0 runs beside it. At 50 s job 1 (40 s) precedes job 0 (60 s): job 1 runs to 90 s, job 0 to 150 s.
     assert_eq!(ends(TRACE, "2", "shortest"), [(0, 150), (10, 90), (20, 50)]);
     assert_eq!(ends(TRACE, "2", "srpt"), ends(TRACE, "2", "shortest"));
 }
 
 #[test]
-fn shortest_by_gpu_counts_each_gpu() {
-    // At 10: 90 GPU-s against 100: job 0 keeps its GPU and job 1 waits until 100.
+fn shortest_by_gpu_multiplies_the_time_by_the_gpus() {
+    // At 10 s: 90 GPU-seconds against 100, so job 0 keeps its GPU and job 1 waits until 100 s.
     assert_eq!(ends(TRACE, "2", "shortest-gpu"), [(0, 100), (100, 150), (20, 50)]);
 }
 
 const LONG: &str = "job_id,submit_s,num_gpus,duration_s,vc\na,0,1,4000,x\nb,1000,1,500,x\n";
 
 #[test]
-fn least_attained_service_lets_the_newcomer_in_after_the_demotion() {
-    // a is demoted at 3250; then b, in the first queue, goes first and ends at 3750; a needs 750 s more.
+fn least_attained_service_runs_a_new_job_after_the_demotion_of_the_old_one() {
+    // a is demoted at 3250 s; then b, in the first queue, runs first and ends at 3750 s; a needs 750 s more.
     assert_eq!(ends(LONG, "1", "dlas"), [(0, 4500), (3250, 3750)]);
     assert_eq!(ends(LONG, "1", "las"), ends(LONG, "1", "dlas-gpu"));
 }
 
 #[test]
-fn the_demotion_of_a_job_on_several_gpus_is_noticed_by_its_seconds() {
-    // a on two GPUs has 3250 GPU-s at 1625 s. At b's arrival the look-out moves to 100 + floor((3250 − 100) / 2) = 1675.
+fn the_demotion_of_a_job_on_several_gpus_is_late_as_in_the_original() {
+    // a on two GPUs has 3250 GPU-s at 1625 s. At b's arrival the next check moves to 100 + floor((3250 − 100) / 2) = 1675.
     let soon = "job_id,submit_s,num_gpus,duration_s,vc\na,0,2,4000,x\nb,100,2,500,x\n";
     assert_eq!(ends(soon, "2", "dlas-gpu"), [(0, 4500), (1675, 2175)]);
-    // With b's arrival at 1000 to 1000 + floor((3250 − 1000) / 2) = 2125: later still.
+    // With b's arrival at 1000 s it moves to 1000 + floor((3250 − 1000) / 2) = 2125: later still.
     let late = "job_id,submit_s,num_gpus,duration_s,vc\na,0,2,4000,x\nb,1000,2,500,x\n";
     assert_eq!(ends(late, "2", "dlas-gpu"), [(0, 4500), (2125, 2625)]);
 }
 
 #[test]
-fn a_restart_costs_what_it_is_told_to() {
+fn a_restart_takes_the_configured_time() {
     assert_eq!(spans(LONG, "1", "dlas", 30), [(0, 4530), (3250, 3750)]);
 }
 
 #[test]
 fn a_job_that_fits_one_node_is_not_split() {
     let trace = "job_id,submit_s,num_gpus,duration_s\n0,0,3,10\n1,0,3,10\n2,0,2,10\n3,0,6,10\n";
-    // In one pool of 8 the third runs beside the first two; on two nodes of 4 it has one free GPU on each and waits.
+    // In one pool of 8 the third job runs beside the first two; on two nodes of 4 it has one free GPU on each and waits.
     assert_eq!(ends(trace, "8", "fjf")[2], (0, 10));
-    // The last needs a whole node and two GPUs more: beside the third on the other node.
+    // The last job needs a whole node and two more GPUs: it shares the other node with the third.
     assert_eq!(ends(trace, "2x4", "fjf")[2..], [(10, 20), (10, 20)]);
 }
 
 #[test]
-fn a_broken_trace_names_line_column_and_what_is_expected() {
+fn an_error_in_a_trace_names_line_column_and_what_is_expected() {
     let broken = |text: &str| read("t.csv", text, &"8".parse().unwrap(), None).unwrap_err();
     let header = "job_id,submit_s,num_gpus,duration_s\n";
     assert_eq!(broken(&format!("{header}1,0,9,5\n")), "t.csv:2:5: num_gpus = `9`: the cluster has 8; expected no more");
@@ -95,7 +95,7 @@ fn a_broken_trace_names_line_column_and_what_is_expected() {
 }
 
 #[test]
-fn simultaneous_events_are_completions_then_arrivals_then_one_pass() {
+fn simultaneous_completions_precede_arrivals_and_the_scheduling_pass() {
     let trace = "job_id,submit_s,num_gpus,duration_s\n0,0,1,10\n1,10,1,5\n2,10,1,3\n";
     assert_eq!(ends(trace, "1", "shortest"), [(0, 10), (13, 18), (10, 13)]);
 }
@@ -112,11 +112,11 @@ fn typed(trace: &str, gpus: &str, discipline: &str, restart_cost_s: u64) -> Resu
 }
 
 #[test]
-fn a_job_gets_the_fastest_type_with_room_and_moves_up_where_it_may_be_preempted() {
+fn a_job_gets_the_fastest_type_with_free_gpus_and_preemptive_policies_move_it_up() {
     let trace = "job_id,arrival_s,num_gpus,model,total_steps\n0,0,1,vgg,100\n1,0.0,1,vgg,100\n";
     // 10 s on the V100, 50 s on the K80.
     assert_eq!(typed(trace, "1:v100,1:k80", "fifo", 0).unwrap(), [(0, 10), (0, 50)]);
-    // At 10 the second has done a fifth; four fifths take 8 s on the V100.
+    // At 10 s the second job has done a fifth; the other four fifths take 8 s on the V100.
     assert_eq!(typed(trace, "1:v100,1:k80", "srpt", 0).unwrap(), [(0, 10), (0, 18)]);
     assert_eq!(typed(trace, "1:v100,1:k80", "srpt", 2).unwrap(), [(0, 10), (0, 20)]);
 }
@@ -128,12 +128,12 @@ fn a_job_waits_for_the_type_on_which_it_can_run() {
 }
 
 #[test]
-fn a_broken_table_of_speeds_names_the_place_and_the_next_step() {
+fn an_error_in_a_table_of_speeds_names_the_position_and_the_next_step() {
     let trace = "job_id,arrival_s,num_gpus,model,total_steps\n0,0,1,lm,30\n";
     let error = typed(trace, "1:v100", "fifo", 0).unwrap_err();
     assert_eq!(
         error,
-        "trace.csv:2:5: num_gpus = `1`: no speed for this job on any type with so many GPUs; expected one"
+        "trace.csv:2:5: num_gpus = `1`: no speed for this job with that number of GPUs on any type; add one to the table of speeds"
     );
     let error = typed(trace, "4x2:t4", "fifo", 0).unwrap_err();
     assert_eq!(error, "--gpus 4x2:t4: speeds.csv has no speeds for `t4`; expected one of k80, v100");
@@ -148,7 +148,7 @@ fn a_broken_table_of_speeds_names_the_place_and_the_next_step() {
 }
 
 #[test]
-fn a_cluster_reads_back_as_it_is_written() {
+fn a_cluster_description_is_displayed_as_it_was_parsed() {
     for text in ["64", "64x8", "16x4:v100,32x8:k80", "2:a100,8"] {
         assert_eq!(text.parse::<Gpus>().unwrap().to_string(), text);
     }

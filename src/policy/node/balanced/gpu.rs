@@ -1,16 +1,16 @@
-//! Jobs that a GPU limits: their work in GPU-seconds, and who comes first on each GPU.
+//! Jobs that a GPU limits: their work in GPU-seconds, and their rank on each GPU.
 //!
-//! Each job is limited by one resource. For a unit of progress it needs so many seconds of its GPU, if it had that alone, and so many
-//! seconds of the cores that it is entitled to; the larger of the two decides. Who is limited by the CPU is ranked by CPU work among those
-//! that compete for the same cores. Who is limited by a GPU has its equal share of the cores, so that its data loader is not starved, and
-//! takes no more of them, which would not help it; it is ranked by GPU work among those on the same GPU. Both count in work, not in what is
-//! used just now, so a job that is frozen or held up for a while is still limited by the same.
+//! Each job is limited by one resource. A unit of progress needs some seconds of its GPU, if the job has it alone, and some seconds of the
+//! cores that the job is entitled to; the larger number decides. A job limited by the CPU is ranked by CPU work among the jobs that compete
+//! for the same cores. A job limited by a GPU has its equal share of the cores, so that its data loader does not starve, and no more, which
+//! would not help it; it is ranked by GPU work among the jobs on the same GPU. The decision uses work, not current usage, so it does not
+//! change while a job is frozen or delayed.
 //!
-//! What ranks are worth on a GPU is for those to say who can share its time out: here it is planned, in parts of the GPU.
-//! Imports: the policy's milestones, work, trust and pool, model.
+//! This module only plans parts of the GPU's time; they are enforced elsewhere. Imports: the policy's milestones, work, reliability and
+//! pool, model.
 
 use super::milestone::{self, Prospect};
-use super::trust::Trust;
+use super::reliability::Reliability;
 use super::work::{Work, WorkMeter};
 use super::{Candidate, Entry, LOOK_AGAIN, pool};
 use crate::model::{
@@ -20,17 +20,19 @@ use crate::policy::node::importance;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What is remembered of a container on a GPU.
+/// State of a container on a GPU, kept between ticks.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Memory {
     meter: WorkMeter,
-    trust: Trust,
-    /// GPU-seconds from the start to a good model, as last foreseen.
+    #[serde(rename = "trust")]
+    reliability: Reliability,
+    /// GPU-seconds from the start to a good model, by the last forecast.
     good_at: Option<f64>,
 }
 
 impl Memory {
-    /// What is ahead of it on its GPU, if that is what limits it. `cpu_s` are seconds that a unit takes on the cores that it is entitled to.
+    /// Ranks the container on its GPU; `None` if the GPU does not limit it. `cpu_s` are the seconds of a unit on the cores that it is
+    /// entitled to.
     pub(super) fn rank(
         &mut self,
         container: &ContainerObservation,
@@ -45,28 +47,28 @@ impl Memory {
         let good_at = self.good_at;
         let prospect = Prospect { container, work, good_at, behind: 0.0, deadline, cores: 1.0, equal: 1.0 };
         let milestone = milestone::best(&prospect, settings.objective)?;
-        let honesty = self.trust.after(&work, &milestone);
-        Some(Candidate { milestone, honesty, usable: 1.0, is_critical: false, is_measured: work.is_measured })
+        let reliability = self.reliability.after(&work, &milestone);
+        Some(Candidate { milestone, reliability, usable: 1.0, is_critical: false, is_measured: work.is_measured })
     }
 }
 
-/// Whether the GPU takes longer for a unit than the cores do.
+/// Whether a unit takes longer on the GPU than on the cores.
 fn limits(work: &Work, cpu_s: f64) -> bool {
     work.is_measured && work.per_unit >= cpu_s
 }
 
-/// One GPU, or one instance of a divided one, and those that use it.
+/// One GPU, or one instance of a partitioned GPU, and the containers that use it.
 #[derive(Clone, Debug)]
 pub(super) struct Contest {
     gpu: u32,
     instance: Option<u32>,
-    /// Their places in the observation.
+    /// Their indices in the observation.
     members: Vec<usize>,
-    /// Parts of the GPU's time.
+    /// Their parts of the GPU's time.
     given: Vec<f64>,
 }
 
-/// Divides the time of each GPU among those that run on it.
+/// Divides the time of each GPU among the running containers on it.
 pub(super) fn contests(node: &NodeObservation, entries: &[Entry<'_>], settings: &PolicySettings) -> Vec<Contest> {
     let mut users: BTreeMap<(u32, Option<u32>), Vec<usize>> = BTreeMap::new();
     for (index, container) in node.containers.iter().enumerate().filter(|(_, c)| c.state == RunState::Running) {
@@ -87,7 +89,7 @@ pub(super) fn contests(node: &NodeObservation, entries: &[Entry<'_>], settings: 
 }
 
 impl Contest {
-    /// What each of them gets, by its place in the observation.
+    /// Returns the plan of each member, with its index in the observation.
     pub(super) fn plans<'a>(&'a self, entries: &'a [Entry<'_>]) -> impl Iterator<Item = (usize, GpuPlan)> + 'a {
         let index_of = |index: usize| Some(entries[index].on_gpu.as_ref()?.milestone.log_index);
         let of = self.members.iter().filter_map(|&index| index_of(index)).count();
@@ -100,7 +102,7 @@ impl Contest {
         })
     }
 
-    /// Until the first should be half way to its milestone.
+    /// Time until the first member should be half way to its milestone.
     pub(super) fn wait(&self, entries: &[Entry<'_>]) -> Millis {
         let work = |index: usize| Some(entries[index].on_gpu.as_ref()?.milestone.work);
         let times = self.members.iter().zip(&self.given).filter_map(|(&index, given)| Some(work(index)? / given));
@@ -109,7 +111,7 @@ impl Contest {
     }
 }
 
-/// Why a job that its GPU limits has its share.
+/// The reason for the share of a job that its GPU limits.
 pub(super) fn reason(candidate: &Candidate, plans: &[GpuPlan]) -> Reason {
     let plan = plans.iter().max_by_key(|plan| plan.rank);
     Reason::RankedOnGpu {
@@ -126,14 +128,14 @@ mod tests {
     use crate::model::{ContainerObservation, CpuTime, GpuUse, Reason};
     use crate::policy::node::balanced::testing::{Bench, job};
 
-    /// A job that has a GPU for nine tenths of the time, of 20 units in each interval.
+    /// A job that uses nine tenths of a GPU's time and does 20 units per interval.
     fn on_gpu(id: &str, done: f64, total: f64, gpu: u32) -> ContainerObservation {
         let mut job = job(id, done, Some(total), None);
         job.gpus = vec![GpuUse { gpu, share: Some(0.9), ..GpuUse::default() }];
         job
     }
 
-    /// The same 20 units later, for which it took so many CPU-seconds.
+    /// The same job 20 units later, after so many more CPU-seconds.
     fn later(before: &ContainerObservation, total: f64, cpu_s: f64) -> ContainerObservation {
         let done = before.learning.progress.map_or(0.0, |progress| progress.current);
         let mut later = job(before.name.as_str(), done + 20.0, Some(total), None);
@@ -141,14 +143,14 @@ mod tests {
         ContainerObservation { id: before.id.clone(), gpus: before.gpus.clone(), ..later }
     }
 
-    /// The GPU, the place on it, and how many there are.
+    /// The GPU, the rank on it, and the number of ranked jobs.
     type Rank = (u32, usize, usize);
 
     fn ranks(jobs: &[(ContainerObservation, f64, f64)]) -> (Vec<Option<Rank>>, Vec<f64>) {
         let mut bench = Bench::new(1.0, jobs.iter().map(|(job, ..)| job.clone()).collect());
         bench.tick();
         for (index, (job, total, cpu_s)) in jobs.iter().enumerate() {
-            bench.goes_on(index, later(job, *total, *cpu_s));
+            bench.advance(index, later(job, *total, *cpu_s));
         }
         let plan = bench.tick();
         let rank = |reason: &Reason| match reason {
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_the_cpu_limits_is_ranked_by_cpu_work_though_it_uses_a_gpu() {
+    fn a_job_limited_by_the_cpu_is_ranked_by_cpu_work_even_if_it_uses_a_gpu() {
         let jobs = [(on_gpu("a", 100.0, 900.0, 0), 900.0, 20.0), (on_gpu("b", 100.0, 200.0, 0), 200.0, 20.0)];
         let (ranks, shares) = ranks(&jobs);
         assert_eq!(ranks, [None, None]);

@@ -1,21 +1,21 @@
-//! How far a job is behind what plain sharing would have given it, in CPU-seconds.
+//! Lag of a job behind plain sharing, in CPU-seconds.
 //!
 //! Plain sharing gives each running job a part of the node by its owner's weight, here its equal share. A job that uses less, for whatever
-//! reason, falls behind; one that uses more gets ahead, and may fall back as far again. Time in which the job is frozen does not count.
+//! reason, falls behind; one that uses more gets ahead. Time in which the job is frozen does not count.
 
 use crate::model::{ContainerObservation, CpuTime, Millis, RunState};
 use serde::{Deserialize, Serialize};
 
-/// Follows one container.
+/// Lag of one container.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Lag {
     mark: Option<(Millis, CpuTime)>,
-    /// Equal shares less what was used, so far.
+    /// Equal shares minus CPU used, so far.
     behind: f64,
 }
 
 impl Lag {
-    /// Takes one tick's observation; `equal` is an equal share in cores. CPU-seconds behind; negative = ahead.
+    /// Takes one tick's observation; `equal` is an equal share in cores. Returns the CPU-seconds behind; negative = ahead.
     pub(super) fn after(&mut self, now: Millis, container: &ContainerObservation, equal: f64) -> f64 {
         let Some(cpu) = container.usage.cpu else { return self.behind };
         if let Some((at, used)) = self.mark.replace((now, cpu))

@@ -1,78 +1,79 @@
-//! The default policy: CPU goes where the next good thing costs the least of it.
+//! The default policy: ranks jobs by the CPU time to their next milestone and favours the best.
 //!
 //! ## Why job X has 62 %
 //!
-//! Two things about a training job are worth waiting for: that its model is good (95 % of the improvement that it will ever make) and that it
-//! is done. Each is a *milestone* with a *credit*: 1 − λ for quality and λ for completion, λ being the setting `objective`
-//! (`balanced` = 0.53, `quality` = 0, `completion` = 1). For each milestone ahead the policy estimates the *work*, in CPU-seconds:
-//! progress units to go × CPU per unit. The job's *index* is its best credit per work, over either horizon:
+//! A training job has two *milestones*: its model is good (95 % of the improvement that it will ever make), and it is complete. Each has a
+//! *credit*: 1 − λ for quality and λ for completion, where λ is the setting `objective` (`balanced` = 0.53, `quality` = 0, `completion` =
+//! 1). For each milestone ahead the policy estimates the *work* in CPU-seconds: remaining progress units × CPU per unit. The job's *index*
+//! is its best credit per work:
 //!
 //! ```text
 //! index = weight · max( (1 − λ) / work to quality,  credit of all milestones ahead / work to completion )
 //! ```
 //!
-//! This is Smith's rule (shortest weighted work first) over milestones. With λ = 1 it is "shortest remaining work first", which has the least
-//! mean completion time there is on one server; λ = 0 is FlowCon's growth efficiency looked at over the whole way to quality instead of the
-//! last interval. `flowctl explain` shows which milestone decided and what it costs.
+//! This is Smith's rule (shortest weighted work first) over milestones. With λ = 1 it is "shortest remaining work first", which has the
+//! least mean completion time on one server. With λ = 0 it is FlowCon's growth efficiency, taken over the whole way to quality instead of
+//! the last interval. `flowctl explain` shows the milestone that decided and its work.
 //!
-//! A deadline (`flowcon.deadline`) is a soft hint: while a job needs more than an equal share to end in time, the credit of its completion counts
-//! as many times as it needs equal shares. When the whole node would not be enough any more, it is ranked like the others.
+//! A deadline (`flowcon.deadline`) is a soft hint: while a job needs more than an equal share to meet it, the credit of its completion is
+//! multiplied by the number of equal shares that it needs. Once the whole node would not suffice, the job is ranked like the others.
 //!
-//! The index becomes cores, in each contention domain by itself ([`super::domain`], [`pool`]):
+//! The index becomes cores, separately in each contention domain ([`super::domain`], [`pool`]):
 //!
 //! ```text
-//! entitled = cores · weight / Σ weights                           cores/n where all weights are equal
-//! put in   = trust · (1 − floor) · entitled
-//! given    = entitled − put in + pool · index⁸ / Σ index⁸
+//! entitled     = cores · weight / Σ weights                       cores/n where all weights are equal
+//! contribution = confidence · reliability · (1 − floor) · entitled
+//! given        = entitled − contribution + pool · index⁸ / Σ index⁸
 //! ```
 //!
-//! Every job has its equal share to start with, what plain sharing by its owner's weight would give it. It puts into the pool as
-//! much of it as its estimates are trusted, less the floor, and gets out of the pool according to its index: nearly all goes to the
-//! best, two equal jobs share. A job that has shown how many cores it can use ([`width`]) takes no more than that, and the rest
-//! goes to the next best: two jobs of one thread run beside each other. What a job that has lost its trust would take goes back to
-//! those who put it in. A job about which nothing is known (no progress in its log) puts in nothing, takes nothing and has its
-//! equal share. Shares are soft: what a job cannot use (it waits for I/O, it has one thread) flows to the next.
+//! Every job starts with its equal share, which plain sharing by its owner's weight would give it. It contributes as much of it to the pool
+//! as its estimates can be relied on, less the floor, and draws from the pool according to its index: the best job gets nearly all, two
+//! equal jobs share. A job with a known [`parallelism`] takes no more cores than it can use, and the rest goes to the next best: two
+//! single-threaded jobs run side by side. What an unreliable job would draw is returned to the contributors. A job without known work (no
+//! progress in its log) contributes nothing, draws nothing and has its equal share. Shares are soft: what a job cannot use (it waits for
+//! I/O, it has one thread) flows to the next.
 //!
-//! Narrow jobs have a price: the longest of them would run alone in the end on a domain that is half idle. So a narrow job whose work takes
-//! about as long as everything together comes first, with two equal shares at most.
+//! Jobs with low parallelism have a drawback: the longest of them could run alone in the end on a half idle domain. So such a job is
+//! *critical* if its work takes about as long as that of all jobs together: it comes first, with two equal shares at most.
 //!
-//! A job whose GPU takes longer for a unit of progress than the cores that it is entitled to is ranked by GPU-seconds among those on the same
-//! GPU, and has its equal share of the cores ([`gpu`]).
+//! A job that needs more seconds of its GPU per unit of progress than of the cores that it is entitled to is ranked by GPU-seconds among
+//! the jobs on the same GPU, and has its equal share of the cores ([`gpu`]).
 //!
-//! ## What it does when it does not know
+//! ## Missing data
 //!
-//! - Nothing printed yet: what earlier runs of the same training did, if there were any: units, their price, the point of 95 %. It is ranked by
-//!   them from its first second, and by its own as soon as it prints.
-//! - Nothing printed, but a total that its command claims: each unit costs at least what has been used since the start was over ([`work`]). It
-//!   keeps a fifth of its equal share whatever that comes to ([`milestone::TRUST_BEFORE_THE_FIRST_LINE`]).
-//! - One report so far: the price of a unit may hold what the start cost. A price that is far too high is corrected soon: the next unit is cheap.
-//! - No fitted curve yet: quality at [`milestone::TYPICAL_QUALITY_AT`] of the whole work, as for a typical job.
-//! - No total in the log: what the job's command claims, as far as that is sure. Else who learns slowly is trained for long, so the end is
-//!   expected where a typical job with this point of 95 % quality would have it; past that, the longer a job has run, the longer it will.
-//!   With unknown ends nobody beats equal shares by much on completion, but much can be lost, so CPU is *lent*: a job puts in the less the
-//!   further it is behind what plain sharing would have given it, and nothing beyond [`milestone::LAG_AT_MOST`] of its own work; whoever got
-//!   ahead on the way to a good model gives it back afterwards. Good models come sooner, and ends when they would have come anyway.
-//! - No metric, or one that the reader is not sure of: both credits come with completion.
+//! - Nothing printed yet, but earlier runs of the same training: their units, cost per unit and point of 95 % quality rank the job from its
+//!   first second, until it prints.
+//! - Nothing printed, but its command claims a total: each unit costs at least what has been used since the end of the start ([`work`]).
+//!   The job keeps a fifth of its equal share in any case ([`milestone::CONFIDENCE_BEFORE_THE_FIRST_LINE`]).
+//! - One report so far: the cost per unit may include the cost of the start. If it is far too high, it is corrected soon: the next unit is
+//!   cheap.
+//! - No fitted curve yet: quality is expected at [`milestone::TYPICAL_QUALITY_AT`] of the whole work, as for a typical job.
+//! - No total in the log: the claim of the job's command, if it is certain enough. Otherwise slow learning suggests long training, so the
+//!   end is expected where a typical job with this point of 95 % quality ends; past that point, the longer a job has run, the longer it is
+//!   expected to run. With unknown ends no policy beats equal shares by much on completion, but much can be lost, so CPU is *lent*: a job
+//!   contributes less the further it is behind plain sharing, and nothing beyond [`milestone::LAG_AT_MOST`] of its own work; a job that got
+//!   ahead on the way to a good model returns it afterwards. Good models come sooner, and ends come when they would have come anyway.
+//! - No metric, or an uncertain one: both credits come with completion.
 //! - Diverging: the credit for quality is lost.
-//! - A job that promises a milestone, gets the work for it and does not arrive loses trust ([`trust`]), and with it the right to more than
-//!   its equal share: whatever a log claims, it is worth no more CPU than it says that it needs, and a little more.
+//! - A job that gets the work forecast for a milestone and does not reach it loses reliability ([`reliability`]), and with it the right to
+//!   more than its equal share: whatever a log claims, a job gets little more CPU than it says that it needs.
 //!
 //! ## Properties
 //!
-//! - No job gets less than `floor` of an equal share (owners' upper bounds aside), and only a trusted one more than an equal share.
-//! - Estimates are not smoothed over time: a job's credit ends when its milestone is reached, and smoothing would hold the CPU past that
-//!   point. Shares are continuous in the index instead, so that near-equal jobs do not flap.
-//! - It looks again when the favoured job should be half way to its milestone, or a second after a job is favoured for the first time, to see
-//!   how wide it is, or while a job that just started has not shown what its work costs: at most ten times in an interval.
+//! - No job gets less than `floor` of an equal share (owners' upper bounds aside), and only a reliable one gets more than an equal share.
+//! - Estimates are not smoothed over time: a job's credit ends when its milestone is reached, and smoothing would keep the CPU beyond that
+//!   point. Instead, shares are continuous in the index, so that near-equal jobs do not flap.
+//! - The next tick comes when the favoured job should be half way to its milestone, a second after a job is favoured for the first time (to
+//!   measure its parallelism), or soon while a job that just started has no measured cost per unit: at most ten times per interval.
 
 mod gpu;
 mod lag;
 mod milestone;
+mod parallelism;
 mod pool;
+mod reliability;
 #[cfg(test)]
 mod testing;
-mod trust;
-mod width;
 mod work;
 
 use super::allocation;
@@ -85,33 +86,35 @@ use crate::model::{
 };
 use lag::Lag;
 use milestone::{Milestone, Prospect};
+use parallelism::Parallelism;
+use reliability::Reliability;
 use serde::{Deserialize, Serialize};
-use trust::Trust;
-use width::Width;
 use work::WorkMeter;
 
-/// Part of the time that everything takes together from which on a narrow job is critical.
+/// A job with low parallelism is critical if it takes more than this part of the time that all jobs take together.
 const CRITICAL_ABOVE: f64 = 0.9;
 
-/// Equal shares that a critical job gets at most.
+/// A critical job gets at most this many equal shares.
 const CRITICAL_SHARES: f64 = 2.0;
 
-/// Part of the way to the favoured job's milestone after which to look again.
+/// The next tick comes after this part of the time to the favoured job's milestone.
 const LOOK_AGAIN: f64 = 0.5;
 
-/// Ticks in an interval at most.
+/// Maximum number of ticks per interval.
 const TICKS_AN_INTERVAL: u64 = 10;
 
-/// What is remembered of one container between ticks.
+/// State of one container, kept between ticks.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Memory {
     meter: WorkMeter,
-    trust: Trust,
+    #[serde(rename = "trust")]
+    reliability: Reliability,
     lag: Lag,
-    width: Width,
-    /// CPU-seconds from the start to a good model, as last foreseen.
+    #[serde(rename = "width")]
+    parallelism: Parallelism,
+    /// CPU-seconds from the start to a good model, by the last forecast.
     good_at: Option<f64>,
-    /// What is ahead of it, as last foreseen.
+    /// Forecast of the last tick.
     #[serde(default)]
     forecast: Option<WorkForecast>,
     #[serde(default)]
@@ -121,40 +124,40 @@ pub(super) struct Memory {
 /// A ranked container.
 struct Candidate {
     milestone: Milestone,
-    /// Trust that is left after broken promises, 0 ..= 1.
-    honesty: f64,
+    /// How far its forecasts have proved right, 0 ..= 1.
+    reliability: f64,
     /// Cores that it can use.
     usable: f64,
-    /// Every further delay of it delays the end of all.
+    /// Any further delay of it delays the completion of all jobs.
     is_critical: bool,
-    /// The price of its units was seen between two reports.
+    /// Whether the cost per unit was measured between two reports.
     is_measured: bool,
 }
 
-/// By what a container is ranked: by what limits it.
+/// A ranked container, by the resource that limits it.
 enum Ranked {
     OnCpu(Candidate),
     OnGpu(Candidate),
 }
 
-/// Decisions for all containers, and how long they hold.
+/// Decisions for all containers, and the time to the next tick.
 pub(super) struct Answer {
     /// In the order of the observation.
     pub(super) decisions: Vec<Decision>,
-    /// At most so long.
+    /// Upper bound.
     pub(super) wait: Millis,
 }
 
-/// One container's part in a decision.
+/// One container's input to a decision.
 pub(super) struct Entry<'a> {
     pub(super) memory: &'a mut Memory,
-    /// Its list, which this policy shows and does not act on.
+    /// Its list; displayed only, this policy does not use it.
     pub(super) list: List,
-    /// What there was of the capacity that was last planned with.
+    /// The part of the last planned capacity that was available.
     pub(super) kept: f64,
-    /// GPU time that it has used.
+    /// GPU time used so far.
     pub(super) gpu_time: Option<CpuTime>,
-    /// Its part in the contest for the GPU that limits it.
+    /// Its candidate on the GPU that limits it.
     on_gpu: Option<Candidate>,
 }
 
@@ -168,15 +171,15 @@ impl<'a> Entry<'a> {
 struct Contest<'a> {
     domain: &'a Domain,
     candidates: Vec<Option<Candidate>>,
-    /// The indices of those that are ranked, best first.
+    /// The indices of the ranked members, best first.
     order: Vec<f64>,
-    /// Cores that plain sharing gives each.
+    /// Cores for each member under plain sharing.
     entitled: Vec<f64>,
-    /// Cores that are given to each.
+    /// Cores given to each member.
     given: Vec<f64>,
 }
 
-/// Decides for every container. `domains` have the capacity to plan with.
+/// Decides for every container. `domains` have their measured capacity.
 pub(super) fn decide(
     node: &NodeObservation,
     domains: &[Domain],
@@ -187,7 +190,7 @@ pub(super) fn decide(
         domains.iter().map(|domain| Contest::new(node, domain, entries, settings)).collect();
     offer(node, domains, &contests, entries);
     let on_gpus = gpu::contests(node, entries, settings);
-    let wait = if contests.iter().any(|contest| contest.is_awaiting_a_price(node, entries, settings.interval)) {
+    let wait = if contests.iter().any(|contest| contest.awaits_cost_per_unit(node, entries, settings.interval)) {
         soonest(settings.interval)
     } else {
         let each = contests.iter().map(|contest| contest.wait(node.now, entries, settings.interval));
@@ -206,7 +209,7 @@ pub(super) fn decide(
     Answer { decisions, wait }
 }
 
-/// What each may use until the next tick: in a control period that is not what was decided.
+/// Records the cores that each container may use until the next tick; in a control period these differ from the decision.
 fn offer(node: &NodeObservation, domains: &[Domain], contests: &[Contest<'_>], entries: &mut [Entry<'_>]) {
     let plain = node.is_plain().then(|| allocation::plain(node, domains));
     for contest in contests {
@@ -215,18 +218,19 @@ fn offer(node: &NodeObservation, domains: &[Domain], contests: &[Contest<'_>], e
                 Some(plain) => plain[index].share / contest.domain.part * contest.domain.cores,
                 None => *given,
             };
-            entries[index].memory.width.offer(node.now, cores);
+            entries[index].memory.parallelism.offer(node.now, cores);
         }
     }
 }
 
 impl Memory {
-    /// What is ahead of the container, as last foreseen.
+    /// Returns the forecast of the last tick.
     pub(super) fn forecast(&self) -> Option<WorkForecast> {
         self.forecast
     }
 
-    /// `None`: nothing is known about its work, or it is frozen. `equal` and `most` are cores: an equal share, and what it could use alone.
+    /// Ranks the container; `None` if its work is unknown or it is frozen. `equal` and `most` are cores: an equal share, and all it could
+    /// use alone.
     fn rank(
         &mut self,
         container: &ContainerObservation,
@@ -235,8 +239,8 @@ impl Memory {
         (equal, most): (f64, f64),
         settings: &PolicySettings,
     ) -> Option<Ranked> {
-        let width = self.width.after(node.now, container, kept).map_or(most, |width| width.min(most));
-        let behind = self.lag.after(node.now, container, width.min(equal));
+        let usable = self.parallelism.after(node.now, container, kept).map_or(most, |usable| usable.min(most));
+        let behind = self.lag.after(node.now, container, usable.min(equal));
         let Some(work) = self.meter.measure(node.now, container) else {
             self.forecast = None;
             return None;
@@ -249,16 +253,16 @@ impl Memory {
         let prospect = Prospect { container, work, good_at: self.good_at, behind, deadline, cores: most, equal };
         let milestone = milestone::best(&prospect, settings.objective)?;
         self.forecast = Some(WorkForecast { to_end: milestone.to_end, used: work.done, per_unit: work.per_unit });
-        // Who waits for its GPU uses little CPU, and is not narrow for that.
-        let on_entitled_cores = work.per_unit / width.max(1.0).min(equal);
-        if let Some(on_gpu) = self.gpu.rank(container, node.now, gpu_time, on_entitled_cores, settings) {
+        // A job that waits for its GPU uses little CPU; this does not mean low parallelism.
+        let seconds_per_unit = work.per_unit / usable.max(1.0).min(equal);
+        if let Some(on_gpu) = self.gpu.rank(container, node.now, gpu_time, seconds_per_unit, settings) {
             return Some(Ranked::OnGpu(on_gpu));
         }
-        let honesty = self.trust.after(&work, &milestone);
-        // Whatever is wrong with what it seems to use, it may have an equal share.
-        let usable = width.max(equal);
+        let reliability = self.reliability.after(&work, &milestone);
+        // At least an equal share, even if the measured parallelism is wrong.
+        let usable = usable.max(equal);
         let is_measured = work.is_measured;
-        Some(Ranked::OnCpu(Candidate { milestone, honesty, usable, is_critical: false, is_measured }))
+        Some(Ranked::OnCpu(Candidate { milestone, reliability, usable, is_critical: false, is_measured }))
     }
 }
 
@@ -300,9 +304,9 @@ impl<'a> Contest<'a> {
         self.given[member] > self.entitled[member]
     }
 
-    /// Whether a job that has just started has not shown yet what its units cost. What it shows soon is used soon; who shows nothing
-    /// for an interval is looked at like all others.
-    fn is_awaiting_a_price(&self, node: &NodeObservation, entries: &[Entry<'_>], interval: Millis) -> bool {
+    /// Whether a job that started less than an interval ago has no measured cost per unit yet. Ticks are frequent meanwhile, so that its
+    /// first reports take effect soon.
+    fn awaits_cost_per_unit(&self, node: &NodeObservation, entries: &[Entry<'_>], interval: Millis) -> bool {
         self.domain.members.iter().zip(&self.candidates).any(|(&index, candidate)| {
             let container = &node.containers[index];
             container.state == RunState::Running
@@ -312,18 +316,22 @@ impl<'a> Contest<'a> {
         })
     }
 
-    /// Until the first favoured job should be half way to its milestone, or shows how wide it is.
+    /// Time until the first favoured job should be half way to its milestone, or its parallelism can be measured.
     fn wait(&self, now: Millis, entries: &[Entry<'_>], interval: Millis) -> Millis {
         let favoured = || (0..self.given.len()).filter(|&member| self.is_favoured(member));
         let seconds = favoured()
             .filter_map(|member| Some(self.candidates[member].as_ref()?.milestone.work / self.given[member]))
             .fold(f64::INFINITY, f64::min);
-        // Nobody knows how much of the node a job can use that is favoured for the first time. Until a look may tell.
-        let shows = |member: usize| entries[self.domain.members[member]].memory.width.is_about_to_show(now);
-        let first_width =
-            if favoured().any(shows) { soonest(interval).max(width::LEAST_INTERVAL) } else { Millis(u64::MAX) };
+        // The parallelism of a job that is favoured for the first time is unknown until it can be measured.
+        let measured_soon =
+            |member: usize| entries[self.domain.members[member]].memory.parallelism.is_about_to_be_measured(now);
+        let first_measurement = if favoured().any(measured_soon) {
+            soonest(interval).max(parallelism::LEAST_INTERVAL)
+        } else {
+            Millis(u64::MAX)
+        };
         let half_way = (LOOK_AGAIN * seconds * 1000.0).clamp(0.0, u64::MAX as f64) as u64;
-        Millis(half_way).max(soonest(interval)).min(first_width)
+        Millis(half_way).max(soonest(interval)).min(first_measurement)
     }
 
     fn decide(
@@ -336,7 +344,7 @@ impl<'a> Contest<'a> {
         let candidate = self.candidates[member].as_ref();
         let is_favoured = candidate.is_some() && self.given[member] >= self.entitled[member];
         decision.role = if is_favoured { MemoryRole::Protect } else { MemoryRole::Leave };
-        // The allocation multiplies by what the container matters, which is in what it is given already.
+        // The allocation multiplies by the importance again, so it is divided out here.
         decision.limit = self.given[member] / self.domain.cores / importance(container);
         decision.reason = match (candidate, on_gpu) {
             (_, Some(on_gpu)) => gpu::reason(on_gpu, &decision.gpus),
@@ -351,17 +359,19 @@ impl<'a> Contest<'a> {
     }
 }
 
-/// A narrow job whose work alone takes about as long as everything takes together comes first: the node would be half idle in the end.
+/// Marks each job with low parallelism that takes about as long as all jobs together: if it came last, the node would be half idle in the
+/// end.
 ///
-/// A log that claims endless work gains little by it: such a job gets [`CRITICAL_SHARES`] equal shares at most, and none with a broken promise.
+/// A log that claims endless work gains little by it: a critical job gets at most [`CRITICAL_SHARES`] equal shares, and must never have
+/// been mispredicted beyond what is forgiven.
 fn mark_critical(candidates: &mut [Option<Candidate>], entitled: &[f64], running: f64, cores: f64) {
     let (known, ahead) =
         candidates.iter().flatten().fold((0.0, 0.0), |(n, sum), c| (n + 1.0, sum + c.milestone.to_end.likely));
-    // Of those who tell nothing as much is expected as of the others.
+    // Jobs with unknown work are assumed to take as long as the mean of the others.
     let everything = ahead / known * running / cores;
     let with_part =
         candidates.iter_mut().zip(entitled).filter_map(|(candidate, part)| Some((candidate.as_mut()?, part)));
-    for (candidate, entitled) in with_part.filter(|(c, _)| c.usable < cores && c.honesty >= 1.0) {
+    for (candidate, entitled) in with_part.filter(|(c, _)| c.usable < cores && c.reliability >= 1.0) {
         if candidate.milestone.to_end.likely / candidate.usable >= CRITICAL_ABOVE * everything {
             candidate.is_critical = true;
             candidate.usable = candidate.usable.min(CRITICAL_SHARES * entitled);

@@ -1,19 +1,19 @@
-//! What each job puts in and gets out: from ranks to cores.
+//! From ranks to cores: the contribution of each job to a common pool, and what it draws from it.
 //!
-//! Every atom of a domain (processors that the same jobs may use) is divided by itself, those that few want first: what a job finds there
-//! it need not take where many meet. Imports: the domain.
+//! Each atom of a domain (processors that the same jobs may use) is divided separately, the least contended first: what a job gets there it
+//! need not draw from the others. Imports: the domain.
 
 use super::Candidate;
 use crate::policy::node::domain::{Atom, Domain};
 
-/// How sharply the pool prefers the best index: twice the index gets 2⁸ times the share.
+/// Exponent on the index: twice the index gets 2⁸ times the share.
 const SHARPNESS: f64 = 8.0;
 
-/// Comes before every rank.
+/// The claim of a critical job: larger than that of any rank.
 const CRITICAL_CLAIM: f64 = 1e6;
 
-/// Cores for each member of the domain. `plain` is what plain sharing gives each member of each atom; `floor` is the part of it that
-/// everybody keeps.
+/// Returns the cores of each member of the domain. `plain` are the cores of each member of each atom under plain sharing; `floor` is the
+/// part of them that every member keeps.
 pub(super) fn divide(domain: &Domain, candidates: &[Option<Candidate>], plain: &[Vec<f64>], floor: f64) -> Vec<f64> {
     let mut given = vec![0.0; candidates.len()];
     for (atom, entitled) in domain.atoms.iter().zip(plain) {
@@ -23,7 +23,7 @@ pub(super) fn divide(domain: &Domain, candidates: &[Option<Candidate>], plain: &
     given
 }
 
-/// Cores of one atom for each of its members, who have been `given` so much elsewhere.
+/// Returns the cores of one atom for each of its members; `given` are their cores in other atoms.
 fn divide_atom(atom: &Atom, candidates: &[Option<Candidate>], entitled: &[f64], floor: f64, given: &[f64]) -> Vec<f64> {
     let members: Vec<Option<&Candidate>> = atom.members.iter().map(|&member| candidates[member].as_ref()).collect();
     let usable: Vec<f64> = members
@@ -34,7 +34,7 @@ fn divide_atom(atom: &Atom, candidates: &[Option<Candidate>], entitled: &[f64], 
     divide_among(&members, entitled, floor, &usable)
 }
 
-/// What each gets of something whose parts for each by plain sharing are `entitled`, and of which it can use so much.
+/// Divides a resource: `entitled` are the members' parts under plain sharing, `usable` the parts that they can use.
 pub(super) fn divide_among(members: &[Option<&Candidate>], entitled: &[f64], floor: f64, usable: &[f64]) -> Vec<f64> {
     let ranked = || members.iter().flatten();
     let best = ranked().map(|c| c.milestone.log_index).fold(f64::NEG_INFINITY, f64::max);
@@ -45,29 +45,31 @@ pub(super) fn divide_among(members: &[Option<&Candidate>], entitled: &[f64], flo
     if all_claims.is_nan() || all_claims <= 0.0 {
         return entitled.to_vec();
     }
-    let take =
-        |(candidate, claim): (&Option<&Candidate>, &f64)| candidate.map_or(0.0, |c| c.honesty * claim / all_claims);
-    let takes: Vec<f64> = members.iter().zip(&claims).map(take).collect();
-    let taken: f64 = takes.iter().sum();
-    let put_in = |c: &Candidate, entitled: f64| taken * c.honesty * c.milestone.trust * (1.0 - floor) * entitled;
-    let puts: Vec<f64> =
-        members.iter().zip(entitled).map(|(c, entitled)| c.map_or(0.0, |c| put_in(c, *entitled))).collect();
-    let mut cores: Vec<f64> = entitled.iter().zip(&puts).map(|(entitled, put_in)| entitled - put_in).collect();
-    hand_out(puts.iter().sum(), &takes, usable, entitled, &mut cores);
+    let draw =
+        |(candidate, claim): (&Option<&Candidate>, &f64)| candidate.map_or(0.0, |c| c.reliability * claim / all_claims);
+    let draws: Vec<f64> = members.iter().zip(&claims).map(draw).collect();
+    let drawn: f64 = draws.iter().sum();
+    let contribution =
+        |c: &Candidate, entitled: f64| drawn * c.reliability * c.milestone.confidence * (1.0 - floor) * entitled;
+    let contributions: Vec<f64> =
+        members.iter().zip(entitled).map(|(c, entitled)| c.map_or(0.0, |c| contribution(c, *entitled))).collect();
+    let mut cores: Vec<f64> =
+        entitled.iter().zip(&contributions).map(|(entitled, contribution)| entitled - contribution).collect();
+    distribute(contributions.iter().sum(), &draws, usable, entitled, &mut cores);
     cores
 }
 
-/// Adds `pool` to the cores in proportion to `takes`; what a job cannot use goes to the others in the same proportion.
-fn hand_out(pool: f64, takes: &[f64], usable: &[f64], entitled: &[f64], cores: &mut [f64]) {
-    let mut open: Vec<usize> = (0..takes.len()).filter(|&index| takes[index] > 0.0).collect();
+/// Adds `pool` to the cores in proportion to `draws`; what a job cannot use goes to the others in the same proportion.
+fn distribute(pool: f64, draws: &[f64], usable: &[f64], entitled: &[f64], cores: &mut [f64]) {
+    let mut open: Vec<usize> = (0..draws.len()).filter(|&index| draws[index] > 0.0).collect();
     let mut left = pool;
     while !open.is_empty() {
-        let whole: f64 = open.iter().map(|&index| takes[index]).sum();
+        let whole: f64 = open.iter().map(|&index| draws[index]).sum();
         let level = left / whole;
-        let full = |index: &usize| cores[*index] + level * takes[*index] > usable[*index];
+        let full = |index: &usize| cores[*index] + level * draws[*index] > usable[*index];
         let (capped, rest): (Vec<usize>, Vec<usize>) = open.iter().partition(|index| full(index));
         if capped.is_empty() {
-            open.iter().for_each(|&index| cores[index] += level * takes[index]);
+            open.iter().for_each(|&index| cores[index] += level * draws[index]);
             return;
         }
         for index in capped {
@@ -76,7 +78,7 @@ fn hand_out(pool: f64, takes: &[f64], usable: &[f64], entitled: &[f64], cores: &
         }
         open = rest;
     }
-    // Nobody can use it: plain sharing of what is left is as good as anything.
+    // No job can use the rest: divide it as plain sharing does.
     let whole: f64 = entitled.iter().sum();
     cores.iter_mut().zip(entitled).for_each(|(cores, entitled)| *cores += left.max(0.0) * entitled / whole);
 }

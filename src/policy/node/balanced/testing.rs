@@ -1,4 +1,4 @@
-//! A node on which the default policy is told job by job.
+//! Test fixture: a node under the default policy, with jobs set one by one.
 
 use crate::model::{
     ContainerObservation, CpuTime, Curve, Estimate, Millis, NodeObservation, NodePlan, Objective, Phase, PolicyName,
@@ -9,7 +9,7 @@ use crate::policy::{Governor, check};
 
 pub(super) const INTERVAL: Millis = Millis::from_secs(20);
 
-/// A node on which jobs report once per CPU-second of theirs.
+/// A node whose jobs report once per CPU-second used.
 pub(super) struct Bench {
     pub(super) governor: Governor,
     pub(super) node: NodeObservation,
@@ -19,11 +19,11 @@ pub(super) fn exactly(units: f64) -> Estimate {
     Estimate { low: units, likely: units, high: units }
 }
 
-/// A job that has done `done` of `total` units, one CPU-second each, and is `to_quality` units from good.
+/// A job that has done `done` of `total` units at one CPU-second each, `to_quality` units away from 95 % quality.
 pub(super) fn job(id: &str, done: f64, total: Option<f64>, to_quality: Option<f64>) -> ContainerObservation {
     let mut c = container(id);
     c.usage.cpu = Some(CpuTime((done * 1e6) as u64));
-    c.usage.pressure.cpu = Some(0.5); // it wants more than it gets
+    c.usage.pressure.cpu = Some(0.5); // the job wants more than it gets
     c.learning.confidence = 1.0;
     c.learning.evaluations = done as u64;
     c.learning.progress = Some(Progress { unit: ProgressUnit::Step, current: done, total, at: Millis(0) });
@@ -36,7 +36,7 @@ pub(super) fn job(id: &str, done: f64, total: Option<f64>, to_quality: Option<f6
     c
 }
 
-/// The same job 20 CPU-seconds ago: an equal share of two cores for one interval, and a report of which the price is measured.
+/// The same job 20 CPU-seconds ago (an equal share of two cores for one interval), so that its cost per unit can be measured.
 fn earlier(job: &ContainerObservation) -> ContainerObservation {
     let mut job = job.clone();
     job.usage.cpu = job.usage.cpu.map(|cpu| CpuTime(cpu.0 - 20_000_000));
@@ -47,7 +47,7 @@ fn earlier(job: &ContainerObservation) -> ContainerObservation {
 }
 
 impl Bench {
-    /// The jobs have run for an interval before.
+    /// A node whose jobs have already run for an interval.
     pub(super) fn new(objective: f64, jobs: Vec<ContainerObservation>) -> Self {
         let settings = PolicySettings {
             policy: PolicyName::Balanced,
@@ -56,14 +56,14 @@ impl Bench {
             ..PolicySettings::default()
         };
         let mut bench = Bench { governor: Governor::new(settings), node: node(jobs.clone()) };
-        jobs.iter().enumerate().for_each(|(index, job)| bench.goes_on(index, earlier(job)));
+        jobs.iter().enumerate().for_each(|(index, job)| bench.advance(index, earlier(job)));
         bench.tick();
-        jobs.into_iter().enumerate().for_each(|(index, job)| bench.goes_on(index, job));
+        jobs.into_iter().enumerate().for_each(|(index, job)| bench.advance(index, job));
         bench
     }
 
-    /// A job as it will be at the next tick, with a report of that instant.
-    pub(super) fn goes_on(&mut self, index: usize, mut job: ContainerObservation) {
+    /// Sets a job as it will be at the next tick, with a report at that time.
+    pub(super) fn advance(&mut self, index: usize, mut job: ContainerObservation) {
         if let Some(progress) = &mut job.learning.progress {
             progress.at = self.node.now.after(INTERVAL);
         }

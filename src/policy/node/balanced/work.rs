@@ -1,43 +1,43 @@
-//! Work ahead of a job in CPU-seconds: progress units to go, times CPU used per unit. For a GPU's time in place of the CPU's it is the same.
+//! Work ahead of a job in CPU-seconds: remaining progress units times CPU per unit. The same code serves GPU time.
 //!
-//! Progress is printed between ticks and CPU is counted at ticks, so CPU at the instant of a report is interpolated. The price of a
-//! unit is a decaying mean over the reports (a second phase may cost another price); before two reports it is what an earlier run of the
-//! same training paid, or what the container has used in all, divided by the units it says are done. What was used since the last report is
-//! work already done on the next unit.
+//! Reports are printed between ticks and CPU is counted at ticks, so CPU at the time of a report is interpolated. The cost per unit is a
+//! decaying mean over the reports, since a second phase may have another cost. Before the second report it is the cost in an earlier run of
+//! the same training, or all CPU used so far divided by the reported units. CPU used since the last report is work already done on the next
+//! unit.
 //!
-//! A job that came from another node with what was known of it there has the price that it had there until its second report here: what it uses
-//! before its first one is for the start, and no part of a unit.
+//! A job that was moved from another node with its state keeps its cost per unit until its second report here: CPU used before the first
+//! report belongs to the start, not to a unit.
 //!
-//! A job that has printed nothing, but whose command claims how many units it will do, has done none of them: each costs at least what it has
-//! used since its start was over. So it comes early at first, until its first line tells more or the claim has become long work.
+//! A job that has printed nothing, but whose command claims a total, has done no unit yet: each unit costs at least the CPU used since the
+//! end of the start. So it ranks high at first, until its first report or until the claim amounts to long work.
 
 use crate::model::{ContainerObservation, CpuTime, Millis, Progress};
 use serde::{Deserialize, Serialize};
 
-/// How much of an older report's weight remains at each new one.
+/// Decay of older reports in the mean, per report.
 const MEMORY: f64 = 0.85;
 
-/// CPU-seconds that a start takes as a rule: imports, loading, compiling.
+/// Typical CPU-seconds of a start: imports, loading, compiling.
 const START: f64 = 2.0;
 
-/// Of what was used before the first line, at least this part was for the first unit.
+/// At least this part of the CPU used before the first report counts for the first unit.
 const FIRST_UNIT: f64 = 0.1;
 
-/// CPU at an instant.
+/// CPU time at an instant.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct CpuMark {
     at: Millis,
     cpu: CpuTime,
 }
 
-/// A report and the CPU that had been used by then.
+/// A report, and the CPU-seconds used by then.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct ReportMark {
     current: f64,
     cpu: f64,
 }
 
-/// Follows one container's price of a progress unit.
+/// Measures one container's cost per unit.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct WorkMeter {
     tick: Option<CpuMark>,
@@ -47,39 +47,39 @@ pub(super) struct WorkMeter {
     units: f64,
 }
 
-/// CPU-seconds.
+/// Work of a job, in CPU-seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Work {
     /// Used since the container started.
     pub(super) done: f64,
-    /// Used since the last report, part of the next unit.
+    /// Used since the last report, for the next unit.
     since_report: f64,
-    /// Price of a unit.
+    /// Cost per unit.
     pub(super) per_unit: f64,
-    /// Whether the price was measured, between two reports or by an earlier run; what was used before the first holds the cost of the start.
+    /// Whether the cost was measured, between two reports or in an earlier run; before that it may include the cost of the start.
     pub(super) is_measured: bool,
 }
 
 impl Work {
-    /// CPU-seconds to `units` from the last report on. At least a small part of a unit: what is not reported as done is not done.
-    /// A unit that takes longer than its price will take as long again as it is late.
+    /// CPU-seconds to `units` more units after the last report. At least a small part of a unit, since the next report is still missing. A
+    /// unit that is overdue is expected to take as long again as it is overdue.
     pub(super) fn to(&self, units: f64) -> f64 {
         (units * self.per_unit - self.since_report).max(0.1 * self.per_unit).max(self.late())
     }
 
-    /// CPU-seconds that the present unit takes longer than its price.
+    /// CPU-seconds by which the current unit exceeds its cost.
     pub(super) fn late(&self) -> f64 {
         (self.since_report - self.per_unit).max(0.0)
     }
 }
 
 impl WorkMeter {
-    /// Takes one tick's observation. `None` while nobody knows the price of a unit.
+    /// Takes one tick's observation. `None` while the cost per unit is unknown.
     pub(super) fn measure(&mut self, now: Millis, container: &ContainerObservation) -> Option<Work> {
         self.measure_of(now, container, container.usage.cpu?, container.learning.earlier_price)
     }
 
-    /// The same of another resource, of which so many seconds have been used; `earlier` is what a unit took of it in an earlier run.
+    /// Like [`Self::measure`], for a resource of which `cpu` has been used; `earlier` is the cost per unit in an earlier run.
     pub(super) fn measure_of(
         &mut self,
         now: Millis,
@@ -100,18 +100,18 @@ impl WorkMeter {
         let done = cpu.as_secs_f64();
         let (per_unit, is_measured, reported_at) = match (self.report, earlier) {
             (Some(report), _) if self.units > 0.0 => (self.cpu / self.units, true, report.cpu),
-            (Some(report), Some(price)) => (price, true, report.cpu),
+            (Some(report), Some(cost)) => (cost, true, report.cpu),
             (Some(report), None) => (report.cpu / report.current, false, report.cpu),
-            (None, Some(price)) if is_carried => (price, true, done),
-            // Where evaluations are counted and nothing else, nobody knows which of the work belongs to the next.
-            (None, Some(price)) if container.learning.evaluations == 0 => (price, true, 0.0),
+            (None, Some(cost)) if is_carried => (cost, true, done),
+            // With evaluations but without units it is unknown how much of the work belongs to the next unit.
+            (None, Some(cost)) if container.learning.evaluations == 0 => (cost, true, 0.0),
             (None, None) if container.learning.evaluations == 0 && container.learning.claim.is_some() => {
                 ((done - START).max(FIRST_UNIT * done), false, done)
             }
             (None, _) => return None,
         };
-        let is_price = per_unit.is_finite() && per_unit > 0.0;
-        is_price.then_some(Work { done, since_report: (done - reported_at).max(0.0), per_unit, is_measured })
+        let is_valid = per_unit.is_finite() && per_unit > 0.0;
+        is_valid.then_some(Work { done, since_report: (done - reported_at).max(0.0), per_unit, is_measured })
     }
 
     fn take_report(&mut self, progress: &Progress, previous: Option<CpuMark>, present: CpuMark) {
@@ -132,7 +132,7 @@ impl WorkMeter {
     }
 }
 
-/// CPU-seconds used at `at`, on the straight line between two ticks.
+/// CPU-seconds used at `at`, by linear interpolation between two ticks.
 fn cpu_at(at: Millis, previous: Option<CpuMark>, present: CpuMark) -> f64 {
     let now = present.cpu.as_secs_f64();
     let Some(previous) = previous.filter(|previous| previous.at < present.at) else { return now };
@@ -147,7 +147,7 @@ mod tests {
     use crate::model::{ClaimOrigin, Learning, ProgressUnit, TotalClaim};
 
     #[test]
-    fn a_claimed_unit_costs_at_least_what_was_used_since_the_start_was_over() {
+    fn a_claimed_unit_costs_at_least_the_cpu_used_since_the_end_of_the_start() {
         let mut job = crate::policy::node::testing::container("a");
         let mut work = |seconds: u64, claims: bool| {
             let (key, origin) = ("--epochs".to_owned(), ClaimOrigin::Command);
@@ -155,13 +155,13 @@ mod tests {
             job.usage.cpu = Some(CpuTime(seconds * 1_000_000));
             WorkMeter::default().measure(Millis(0), &job).map(|work| (work.per_unit, work.to(10.0)))
         };
-        assert_eq!(work(1, true), Some((0.1, 1.0)), "most of the first seconds is the start");
+        assert_eq!(work(1, true), Some((0.1, 1.0)), "the first seconds are mostly the start");
         assert_eq!(work(7, true), Some((5.0, 50.0)));
         assert_eq!(work(7, false), None);
     }
 
     #[test]
-    fn what_a_job_uses_to_start_again_on_another_node_is_no_part_of_a_units_price() {
+    fn cpu_used_to_restart_on_another_node_is_not_part_of_the_cost_per_unit() {
         let mut job = crate::policy::node::testing::container("a");
         job.learning = Learning {
             progress: Some(Progress { unit: ProgressUnit::Epoch, current: 40.0, total: Some(100.0), at: Millis(0) }),
@@ -181,18 +181,18 @@ mod tests {
             meter.measure(now, &job).map(|work| (work.per_unit, work.to(left)))
         };
         assert_eq!(work(0, 0, None), Some((2.0, 120.0)));
-        assert_eq!(work(10, 10, None), Some((2.0, 120.0)), "it still starts");
+        assert_eq!(work(10, 10, None), Some((2.0, 120.0)), "it is still starting");
         assert_eq!(work(12, 12, Some(41.0)), Some((2.0, 118.0)));
-        assert_eq!(work(15, 15, Some(42.0)), Some((3.0, 174.0)), "a unit is dearer here");
+        assert_eq!(work(15, 15, Some(42.0)), Some((3.0, 174.0)), "a unit costs more here");
     }
 
     #[test]
-    fn an_earlier_price_holds_until_evaluations_come_without_a_count_of_units() {
+    fn an_earlier_cost_is_used_until_evaluations_without_units_appear() {
         let mut job = crate::policy::node::testing::container("a");
         job.usage.cpu = Some(CpuTime(3_000_000));
         job.learning.earlier_price = Some(2.0);
         let mut meter = WorkMeter::default();
-        let work = meter.measure(Millis(0), &job).expect("as the last run paid");
+        let work = meter.measure(Millis(0), &job).expect("the cost of the last run");
         assert_eq!((work.per_unit, work.to(10.0)), (2.0, 17.0));
         job.learning.evaluations = 5;
         assert_eq!(meter.measure(Millis(1000), &job), None);

@@ -1,48 +1,48 @@
-//! Contention domains: which containers compete, for which processors, and for how much of them.
+//! Contention domains: the containers that compete for the same processors, and the capacity of these.
 //!
 //! ## Problem
 //!
-//! A share is worth something only among containers that want the same processors, and the kernel compares weights only between children
-//! of one cgroup. Containers pinned to different sockets do not compete; two slices are divided by the slices' own weights before anything
-//! that is planned inside them counts.
+//! A share is meaningful only among containers that compete for the same processors, and the kernel compares weights only between children
+//! of one cgroup. Containers pinned to different sockets do not compete; two slices first divide the CPU by their own weights, whatever is
+//! planned inside them.
 //!
 //! ## Terms
 //!
-//! - *domain*: the containers below one cgroup whose processors overlap, directly or through others of them. Shares and the sum of weights
-//!   are planned a domain at a time.
+//! - *domain*: the containers below one cgroup whose processors overlap, directly or through other containers. Shares and the sum of
+//!   weights are planned per domain.
 //! - *atom*: processors of a domain that the same containers may use. Two containers on 0–7 and one on 4–11 make three: 0–3, 4–7, 8–11.
 //!   Nearly every domain is a single atom.
-//! - *capacity*: cores that a domain can have. At most those that its containers may run on, less a quota above them; of these, what they
-//!   used and what was idle. What neighbours use that are not governed is not there to be planned.
+//! - *capacity*: cores available to a domain. At most the cores that its containers may run on, limited by a quota above them; of these,
+//!   what its containers used and what was idle. CPU used by ungoverned neighbours is not available to plans.
 //!
 //! ## Properties
 //!
-//! - Each container is in exactly one domain. What is not known of its place separates it from nobody.
-//! - The parts of the node that domains have add up to no more than the node.
+//! - Each container is in exactly one domain. A container with an unknown place is not separated from any other.
+//! - The domains' parts of the node add up to at most the node.
 
 mod plain_sharing;
 
 use crate::model::{ContainerObservation, NodeObservation, Numbers, Place, Quota, RunState};
 
-/// Shorter intervals say too little about the capacity.
+/// Shorter intervals do not show the capacity.
 const LEAST_SECONDS: f64 = 0.5;
 
-/// A domain is never planned for less than this part of its processors, whatever its neighbours use.
+/// A domain has at least this part of its processors as capacity, whatever its neighbours use.
 const LEAST_CAPACITY: f64 = 0.05;
 
-/// No domain has less, whatever a quota says.
+/// A domain has at least this many cores, whatever its quota.
 const LEAST_CORES: f64 = 0.01;
 
 /// Containers that compete.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Domain {
-    /// Their places in the observation, ascending.
+    /// Indices of the containers in the observation, ascending.
     pub(super) members: Vec<usize>,
     /// Their processors.
     pub(super) atoms: Vec<Atom>,
-    /// Cores that they may use together, whoever else wants them.
+    /// Cores that they may use together.
     pub(super) cores: f64,
-    /// The part of the node that this is, after what cgroups beside theirs are entitled to.
+    /// The domain's part of the node, after the entitlement of cgroups beside it.
     pub(super) part: f64,
     /// The numbers of the processors; `None` = all of the node's.
     cpus: Option<Numbers>,
@@ -53,7 +53,7 @@ pub(super) struct Domain {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Atom {
     pub(super) cores: f64,
-    /// Which of the domain's members: indices into [`Domain::members`], ascending.
+    /// Indices into [`Domain::members`], ascending.
     pub(super) members: Vec<usize>,
 }
 
@@ -64,7 +64,7 @@ struct Class<'a> {
     domain: usize,
 }
 
-/// The domains of a node, ordered by their first container.
+/// Returns the domains of a node, ordered by their first container.
 pub(super) fn domains(node: &NodeObservation) -> Vec<Domain> {
     let mut classes: Vec<Class<'_>> = Vec::new();
     for (index, container) in node.containers.iter().enumerate() {
@@ -88,11 +88,11 @@ pub(super) fn domains(node: &NodeObservation) -> Vec<Domain> {
         .map(|classes| domain(node, &classes))
         .collect();
     domains.sort_by_key(|domain| domain.members[0]);
-    share_the_node(&mut domains, cores_of(node));
+    divide_node(&mut domains, cores_of(node));
     domains
 }
 
-/// The node's cores; what is no sensible number counts as one.
+/// The node's cores; an invalid number counts as one.
 fn cores_of(node: &NodeObservation) -> f64 {
     if node.cores.is_finite() && node.cores > 0.0 { node.cores.clamp(LEAST_CORES, 1e6) } else { 1.0 }
 }
@@ -101,7 +101,7 @@ fn competes(one: &Place, other: &Place) -> bool {
     one.parent == other.parent && overlap(one.cpus.as_ref(), other.cpus.as_ref())
 }
 
-/// Unknown processors are all of them.
+/// Unknown processors count as all processors.
 fn overlap(one: Option<&Numbers>, other: Option<&Numbers>) -> bool {
     one.zip(other).is_none_or(|(one, other)| one.meets(other))
 }
@@ -122,16 +122,17 @@ fn domain(node: &NodeObservation, classes: &[&Class<'_>]) -> Domain {
         }
         _ => atoms(node, classes, &members),
     };
-    let there: f64 = atoms.iter().map(|atom| atom.cores).sum();
-    let cores = place.parent_quota.map_or(there, |Quota(millis)| there.min(millis as f64 / 1000.0)).max(LEAST_CORES);
-    if cores < there {
-        atoms.iter_mut().for_each(|atom| atom.cores *= cores / there);
+    let available: f64 = atoms.iter().map(|atom| atom.cores).sum();
+    let cores =
+        place.parent_quota.map_or(available, |Quota(millis)| available.min(millis as f64 / 1000.0)).max(LEAST_CORES);
+    if cores < available {
+        atoms.iter_mut().for_each(|atom| atom.cores *= cores / available);
     }
     let parent_weight = place.parent_weight.map_or(100.0, f64::from).max(1.0);
     Domain { members, atoms, cores, part: 1.0, cpus, parent_weight }
 }
 
-/// Processors by which of the classes may use them.
+/// Groups the processors by the classes that may use them.
 fn atoms(node: &NodeObservation, classes: &[&Class<'_>], members: &[usize]) -> Vec<Atom> {
     let named = classes.iter().filter_map(|class| class.place.cpus.as_ref()).flat_map(|cpus| cpus.iter().last()).max();
     let count = (cores_of(node).ceil() as usize).max(named.map_or(0, |last| last + 1));
@@ -153,13 +154,13 @@ fn atoms(node: &NodeObservation, classes: &[&Class<'_>], members: &[usize]) -> V
         Atom { cores, members }
     };
     let mut atoms: Vec<Atom> = found.into_iter().map(atom).collect();
-    // A job fills first what few others want.
+    // A job first gets cores where few others compete.
     atoms.sort_by_key(|atom| atom.members.len());
     atoms
 }
 
-/// Cgroups that want the same processors have parts of them by their own weights.
-fn share_the_node(domains: &mut [Domain], node_cores: f64) {
+/// Cgroups that want the same processors divide them by the cgroups' weights.
+fn divide_node(domains: &mut [Domain], node_cores: f64) {
     let parts: Vec<f64> = domains
         .iter()
         .map(|domain| {
@@ -176,7 +177,7 @@ fn share_the_node(domains: &mut [Domain], node_cores: f64) {
 }
 
 impl Domain {
-    /// The containers themselves.
+    /// The observed containers of the domain.
     pub(super) fn containers<'a>(
         &'a self,
         node: &'a NodeObservation,
@@ -184,8 +185,8 @@ impl Domain {
         self.members.iter().map(|&index| &node.containers[index])
     }
 
-    /// Cores that its containers could have had together over the last `seconds`: what they used and what nobody did. `used` are the cores
-    /// used by each container of the node, `idle` those of each processor. `None` when that is not known.
+    /// Cores available to its containers together over the last `seconds`: those that they used and those that were idle. `used` are the
+    /// cores used by each container of the node, `idle` those of each processor. `None` if unknown.
     pub(super) fn capacity(
         &self,
         node: &NodeObservation,
@@ -196,17 +197,17 @@ impl Domain {
         if seconds < LEAST_SECONDS || idle.is_empty() {
             return None;
         }
-        let mut there: f64 = match &self.cpus {
+        let mut available: f64 = match &self.cpus {
             Some(cpus) => cpus.iter().map(|cpu| idle.get(cpu).copied()).sum::<Option<f64>>()?,
             None => idle.iter().sum(),
         };
         for &index in self.members.iter().filter(|&&index| node.containers[index].state == RunState::Running) {
-            there += used[index]?;
+            available += used[index]?;
         }
-        there.is_finite().then(|| there.clamp(LEAST_CAPACITY * self.cores, self.cores))
+        available.is_finite().then(|| available.clamp(LEAST_CAPACITY * self.cores, self.cores))
     }
 
-    /// The same domain with so many cores.
+    /// Returns the same domain with this many cores.
     pub(super) fn with_capacity(mut self, cores: f64) -> Domain {
         let scale = cores / self.cores;
         if scale.is_finite() && scale > 0.0 {
@@ -218,9 +219,9 @@ impl Domain {
 
     /// Cores that the member could use if it were alone in the domain.
     pub(super) fn most(&self, member: usize, container: &ContainerObservation) -> f64 {
-        let there = self.cores_open_to(member);
-        let own_quota = container.original.cpu_quota.flatten();
-        own_quota.map_or(there, |Quota(millis)| there.min(millis as f64 / 1000.0))
+        let available = self.cores_open_to(member);
+        let original_quota = container.original.cpu_quota.flatten();
+        original_quota.map_or(available, |Quota(millis)| available.min(millis as f64 / 1000.0))
     }
 
     fn cores_open_to(&self, member: usize) -> f64 {
@@ -234,7 +235,7 @@ pub(super) mod tests {
     use crate::policy::node::testing::{container, node};
     use std::sync::Arc;
 
-    /// Containers by their processors and the cgroup above them.
+    /// A node with containers on these processors and below these cgroups.
     pub(super) fn placed(places: &[(&str, &str)]) -> NodeObservation {
         let placed = |(number, (cpus, parent)): (usize, &(&str, &str))| {
             let mut c = container(&format!("{number}"));
@@ -250,7 +251,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn who_can_meet_competes_and_who_cannot_does_not() {
+    fn containers_compete_if_their_processors_overlap() {
         assert_eq!(members(&placed(&[("", "/a"), ("0-3", "/a"), ("4-7", "/a")])), [vec![0, 1, 2]]);
         assert_eq!(members(&placed(&[("0-3", "/a"), ("4-7", "/a"), ("2", "/a")])), [vec![0, 2], vec![1]]);
         assert_eq!(
@@ -263,7 +264,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn overlapping_sets_are_cut_where_their_users_change() {
+    fn overlapping_cpu_sets_are_split_into_atoms_by_their_users() {
         let node = placed(&[("0-7", "/a"), ("0-7", "/a"), ("4-11", "/a")]);
         let [domain] = <[Domain; 1]>::try_from(domains(&node)).expect("one domain");
         let atoms: Vec<(f64, Vec<usize>)> = domain.atoms.iter().map(|a| (a.cores, a.members.clone())).collect();
@@ -272,7 +273,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn cgroups_on_the_same_processors_have_parts_by_their_own_weights() {
+    fn cgroups_on_the_same_processors_divide_them_by_weight() {
         let mut node = placed(&[("", "/a"), ("", "/b"), ("", "/a")]);
         Arc::make_mut(&mut node.containers[1].place).parent_weight = Some(300);
         let parts: Vec<f64> = domains(&node).iter().map(|domain| domain.part).collect();
@@ -282,7 +283,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_quota_above_is_the_capacity_of_all_below_it() {
+    fn a_quota_of_the_parent_is_the_capacity_of_all_containers_below_it() {
         let mut node = placed(&[("0-3", "/a"), ("2-5", "/a")]);
         node.containers.iter_mut().for_each(|c| Arc::make_mut(&mut c.place).parent_quota = Some(Quota(3000)));
         let domain = domains(&node).remove(0);
@@ -291,7 +292,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_neighbours_use_is_not_there_to_be_planned() {
+    fn cpu_used_by_neighbours_is_not_part_of_the_capacity() {
         let node = placed(&[("0-1", "/a"), ("0-1", "/a"), ("2-3", "/b")]);
         let domain = domains(&node).remove(0);
         let capacity = |used: [Option<f64>; 3], idle: &[f64]| domain.capacity(&node, 20.0, &used, idle);

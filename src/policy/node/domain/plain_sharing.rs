@@ -1,29 +1,29 @@
-//! What plain sharing gives each container of a domain: what each has when all of them want more.
+//! Plain sharing within a domain: the cores of each container when all of them want more.
 //!
-//! Containers of one weight that may use the same atoms get the same, so that a kind of containers is reckoned with once, however many there
-//! are. Where there are several atoms, each kind spreads its weight over them in proportion to what it gets there: who finds others there moves
-//! on, as the kernel's balancing of queues does, until it settles. Imports: the domain, model.
+//! Containers of the same weight that may use the same atoms get the same, so each such kind is computed once. Where there are several
+//! atoms, each kind spreads its weight over them in proportion to what it gets there, repeatedly until this settles: like the kernel's load
+//! balancing, it moves away from contended atoms. Imports: the domain, model.
 
 use super::{Atom, Domain};
 use crate::model::{NodeObservation, RunState};
 use crate::policy::node::importance;
 use std::collections::BTreeMap;
 
-/// Rounds in which plain sharing over several atoms settles.
+/// Iterations until plain sharing over several atoms has settled.
 const ROUNDS: usize = 100;
 
-/// Containers that plain sharing gives the same.
+/// Containers with the same cores under plain sharing.
 struct Kind {
     weight: f64,
-    /// How many of them run.
+    /// Number of running containers.
     running: f64,
-    /// The part of the weight that is spent on each atom; 0 where the kind may not run.
+    /// Part of the weight on each atom; 0 where the kind may not run.
     spread: Vec<f64>,
 }
 
 impl Domain {
-    /// Cores of each atom that plain sharing gives each of its members, in the order of [`Atom::members`]. A frozen container has the part
-    /// that it would have if it thawed.
+    /// Returns the cores of each atom that plain sharing gives each of its members, in the order of [`Atom::members`]. A frozen container
+    /// has the part that it would get if it thawed.
     pub(in crate::policy::node) fn plain_sharing(&self, node: &NodeObservation) -> Vec<Vec<f64>> {
         let (mut kinds, kind_of) = self.kinds(node);
         let given = settle(&self.atoms, &mut kinds);
@@ -32,7 +32,7 @@ impl Domain {
         self.atoms.iter().zip(given).map(each).collect()
     }
 
-    /// The kinds, and of which each member is.
+    /// The kinds, and the kind of each member.
     fn kinds(&self, node: &NodeObservation) -> (Vec<Kind>, Vec<usize>) {
         let mut used: Vec<Vec<usize>> = vec![Vec::new(); self.members.len()];
         for (number, atom) in self.atoms.iter().enumerate() {
@@ -53,7 +53,7 @@ impl Domain {
         (kinds, kind_of)
     }
 
-    /// A weight spread over the atoms that are used as it would be if nobody else were there.
+    /// Spreads a weight over the used atoms in proportion to their cores, as if there were no other containers.
     fn evenly(&self, used: &[usize]) -> Vec<f64> {
         let open: f64 = used.iter().map(|&atom| self.atoms[atom].cores).sum();
         let part = |(number, atom): (usize, &Atom)| if used.contains(&number) { atom.cores / open } else { 0.0 };
@@ -61,7 +61,7 @@ impl Domain {
     }
 }
 
-/// Cores of each atom that one container of each kind gets there.
+/// Cores of each atom that one container of each kind gets.
 fn settle(atoms: &[Atom], kinds: &mut [Kind]) -> Vec<Vec<f64>> {
     let divide =
         |kinds: &[Kind]| atoms.iter().enumerate().map(|(number, atom)| divided(atom.cores, kinds, number)).collect();
@@ -79,7 +79,7 @@ fn settle(atoms: &[Atom], kinds: &mut [Kind]) -> Vec<Vec<f64>> {
     given
 }
 
-/// One atom's cores by the weights that the kinds have there.
+/// Divides one atom's cores by the weights of the kinds there.
 fn divided(cores: f64, kinds: &[Kind], atom: usize) -> Vec<f64> {
     let claim = |kind: &Kind| kind.weight * kind.spread[atom];
     let whole: f64 = kinds.iter().map(|kind| kind.running * claim(kind)).sum();
@@ -93,7 +93,7 @@ mod tests {
     use crate::policy::node::domain::tests::placed;
 
     #[test]
-    fn plain_sharing_lets_each_have_the_same_where_the_sets_allow_it() {
+    fn plain_sharing_is_equal_where_the_cpu_sets_allow_it() {
         let cores = |places: &[(&str, &str)]| {
             let node = placed(places);
             let domain = domains(&node).remove(0);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_gets_what_its_containers_would_get_one_by_one() {
+    fn a_kind_gets_the_same_as_its_containers_computed_one_by_one() {
         let mut node = placed(&[
             ("0-7", "/a"),
             ("0-7", "/a"),

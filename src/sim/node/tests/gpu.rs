@@ -1,4 +1,4 @@
-//! Jobs that share a GPU: against answers computed by hand, and with the duty cycle.
+//! Tests of jobs that share a GPU: against results computed by hand, and with the duty cycle.
 
 use super::{drawn, job, shape};
 use crate::model::PolicySettings;
@@ -9,7 +9,7 @@ use crate::sim::outcome::JobOutcome;
 use crate::sim::scenario::Scenario;
 use crate::sim::variant::Variant;
 
-/// A training of so many seconds alone, of which its kernels of 4 ms take 96 %.
+/// A training that takes this many seconds alone, 96 % of it in GPU kernels of 4 ms.
 fn training(start_s: f64, alone_s: f64, device: usize) -> JobPlan {
     let gpu = Some(GpuLoad { device, every: 0.000_16, kernel_s: 0.004 });
     JobPlan { gpu, units: (alone_s / 0.5) as usize, ..job(start_s, alone_s * 0.16 / 4.16, 1.0) }
@@ -25,7 +25,7 @@ fn ends(policy: &str, plans: Vec<JobPlan>) -> Vec<f64> {
 }
 
 #[test]
-fn kernels_in_one_queue_have_equal_slices_and_other_gpus_are_apart() {
+fn kernels_in_one_queue_have_equal_slices_and_other_gpus_are_independent() {
     assert_eq!(ends("fair", vec![training(0.0, 100.0, 0)]), [100.0]);
     assert_eq!(ends("fair", vec![training(0.0, 100.0, 0), training(0.0, 60.0, 1)]), [100.0, 60.0]);
     // Each step: 0.16 ms on a core and 4 ms on the GPU, at half its speed while both are in the queue.
@@ -35,7 +35,7 @@ fn kernels_in_one_queue_have_equal_slices_and_other_gpus_are_apart() {
 }
 
 #[test]
-fn the_favoured_job_keeps_its_speed_and_the_gpu_is_not_idle() {
+fn the_favoured_job_keeps_its_speed_and_the_gpu_stays_busy() {
     let others = (0..3).map(|_| training(0.0, 200.0, 0));
     let favoured = JobPlan { weight: 100.0, ..training(0.0, 400.0, 0) };
     let plans: Vec<JobPlan> = std::iter::once(favoured).chain(others).collect();
@@ -48,12 +48,12 @@ fn the_favoured_job_keeps_its_speed_and_the_gpu_is_not_idle() {
 }
 
 #[test]
-fn four_trainings_end_a_fifth_sooner_and_none_is_lost() {
+fn four_trainings_complete_a_fifth_sooner_and_all_complete() {
     let scenario = Scenario::built_in("gpu-4").unwrap().unwrap();
     let named = |name| Variant::named(name, &PolicySettings::default()).unwrap();
     let runs = compare(&scenario, &[named("duty-cycle")], 2);
     let duty_cycle = runs.policies[0].summary;
     let change = duty_cycle.mean_completion_s / runs.fair.mean_completion_s - 1.0;
     assert!(change <= -0.20, "{change}");
-    assert!(runs.policies[0].ratios.iter().all(|ratio| ratio.is_finite()), "all end");
+    assert!(runs.policies[0].ratios.iter().all(|ratio| ratio.is_finite()), "all complete");
 }

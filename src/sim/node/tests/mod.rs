@@ -1,4 +1,4 @@
-//! The node against answers computed by hand and against single-server theory.
+//! Tests of the node against results computed by hand and against single-server theory.
 
 use super::{Keep, simulate};
 use crate::model::{Bounds, Bytes, ContainerId, CpuWeight, Millis, PlannedLimits, PolicySettings, RecordedTick, Share};
@@ -52,22 +52,22 @@ fn ends(cores: f64, policy: &str, plans: Vec<JobPlan>) -> Vec<f64> {
 
 #[test]
 fn two_jobs_share_the_node_while_both_run() {
-    // Alone to 2 s (8 of 20 done), then half each: the second needs 8 at rate 2 → ends at 6 s; the first has 4 left → 7 s.
+    // Alone until 2 s (8 of 20 done), then half each: the second needs 8 at rate 2 and ends at 6 s; the first has 4 left and ends at 7 s.
     assert_eq!(ends(4.0, "fair", vec![job(0.0, 20.0, 4.0), job(2.0, 8.0, 4.0)]), [7.0, 6.0]);
 }
 
 #[test]
-fn what_a_narrow_job_cannot_use_flows_to_the_wide_one() {
+fn cores_that_a_single_threaded_job_cannot_use_flow_to_the_other() {
     assert_eq!(ends(4.0, "fair", vec![job(0.0, 10.0, 1.0), job(0.0, 30.0, 4.0)]), [10.0, 10.0]);
 }
 
 #[test]
-fn the_reference_rules_order_the_jobs() {
+fn the_reference_rules_run_the_jobs_in_their_order() {
     let three = || vec![job(0.0, 6.0, 1.0), job(1.0, 3.0, 1.0), job(2.0, 1.0, 1.0)];
     assert_eq!(ends(1.0, "fifo", three()), [6.0, 9.0, 10.0]);
-    // At 1 s 5 against 3: the second runs; at 2 s 5, 2, 1: the third runs to 3 s, the second to 5 s, the first to 10 s.
+    // At 1 s, 5 against 3: the second runs. At 2 s, 5, 2 and 1 are left: the third runs to 3 s, the second to 5 s, the first to 10 s.
     assert_eq!(ends(1.0, "srpt", three()), [10.0, 5.0, 3.0]);
-    // 1 s attained by the first; the second has it at 2 s; the third catches up at 3 s and is done; then both others share.
+    // The first attains 1 s; the second reaches that at 2 s; the third catches up at 3 s and is done; then the other two share.
     assert_eq!(ends(1.0, "las", three()), [10.0, 7.0, 3.0]);
 }
 
@@ -82,7 +82,7 @@ fn the_earliest_deadline_runs_first() {
 fn a_waiting_job_leaves_its_cores_to_the_others() {
     let loading = JobPlan { startup_s: 3.0, ..job(0.0, 4.0, 2.0) };
     let reading = JobPlan { waits: Some(Waits { every: 4.0, seconds: 1.0 }), ..job(0.0, 8.0, 2.0) };
-    // Alone on 2 cores: 4 done at 2 s, waits to 3 s; then both share one core each: loading's 4 and reading's 4 end at 7 s.
+    // Alone on 2 cores, `reading` has done 4 at 2 s and waits to 3 s; then both have one core each: the remaining 4 and 4 end at 7 s.
     assert_eq!(ends(2.0, "fair", vec![loading, reading]), [7.0, 7.0]);
 }
 
@@ -92,7 +92,7 @@ fn contention_slows_equal_jobs_by_its_factor() {
     let shape = NodeShape { contention: 0.1, ..shape(1.0) };
     let outcome = simulate(&shape, &drawn(vec![job(0.0, 5.0, 1.0), job(0.0, 5.0, 1.0)]), &variant, Keep::default());
     assert!((outcome.makespan_s() - 11.0).abs() < 1e-9);
-    assert!((outcome.jobs[0].cpu_s - 5.5).abs() < 1e-9, "occupied, not done");
+    assert!((outcome.jobs[0].cpu_s - 5.5).abs() < 1e-9, "CPU used, not work done");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn quality_is_reached_on_the_true_curve_and_not_on_a_print() {
 }
 
 #[test]
-fn a_start_and_an_end_pull_the_governors_tick() {
+fn the_start_and_the_end_of_a_job_trigger_a_tick() {
     let variant = Variant::named("flowcon", &PolicySettings::default()).unwrap();
     let keep = Keep { recording: true, ..Keep::default() };
     let jobs = drawn(vec![job(0.0, 30.0, 1.0), job(1.5, 5.0, 1.0)]);
@@ -118,14 +118,14 @@ fn a_start_and_an_end_pull_the_governors_tick() {
 }
 
 #[test]
-fn plain_blocks_are_plain_sharing_and_teach_the_policy_nothing_wrong() {
+fn control_periods_are_plain_sharing_and_do_not_mislead_the_policy() {
     let ticks = |holdback: f64| {
         let block = Millis::from_secs(30);
         let settings =
             PolicySettings { holdback: Share::clamped(holdback), holdback_block: block, ..PolicySettings::default() };
         let variant = Variant::named("balanced", &settings).unwrap();
         let keep = Keep { recording: true, ..Keep::default() };
-        // Each can use the whole node; one of them is far nearer to its end than the others.
+        // Each can use the whole node; one is far nearer to its end than the others.
         let often = |work: f64| JobPlan { units: (work / 2.0) as usize, ..job(0.0, work, 1.0) };
         let jobs = drawn(vec![often(600.0), often(6000.0), often(6000.0)]);
         simulate(&shape(1.0), &jobs, &variant, keep).recording
@@ -150,7 +150,7 @@ fn plain_blocks_are_plain_sharing_and_teach_the_policy_nothing_wrong() {
 }
 
 #[test]
-fn the_governor_sees_what_the_log_printed_and_no_more() {
+fn the_governor_knows_only_what_the_log_printed() {
     let variant = Variant::named("flowcon", &PolicySettings::default()).unwrap();
     let keep = Keep { recording: true, ..Keep::default() };
     let mut silent = job(0.0, 50.0, 1.0);
@@ -172,7 +172,7 @@ fn the_governor_sees_what_the_log_printed_and_no_more() {
     }
 }
 
-/// Completion times of `count` jobs that all start at 0 on one server under processor sharing, by the textbook.
+/// Completion times of jobs that all start at 0 on one server under processor sharing, by the textbook formula.
 fn processor_sharing_by_hand(works: &[f64]) -> Vec<f64> {
     works.iter().map(|work| works.iter().map(|other| other.min(*work)).sum()).collect()
 }
@@ -213,7 +213,7 @@ proptest! {
     }
 
     #[test]
-    fn srpt_of_jobs_that_are_all_there_is_shortest_first(works in prop::collection::vec(1.0f64..220.0, 1..12)) {
+    fn srpt_of_jobs_that_start_together_is_shortest_job_first(works in prop::collection::vec(1.0f64..220.0, 1..12)) {
         let mut ends = ends(1.0, "srpt", works.iter().map(|&work| job(0.0, work, 1.0)).collect());
         let mut sorted = works.clone();
         sorted.sort_by(f64::total_cmp);
@@ -226,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn least_attained_service_loses_to_plain_sharing_on_jobs_of_one_length(
+    fn least_attained_service_is_no_better_than_plain_sharing_for_equal_jobs(
         starts in prop::collection::vec(0.0f64..200.0, 2..12),
     ) {
         let jobs = drawn(plans(&starts.iter().map(|&start| (start, 100.0)).collect::<Vec<_>>()));
@@ -240,7 +240,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_beats_srpt_and_nobody_changes_the_makespan_of_one_server(workload in workloads()) {
+    fn no_policy_beats_srpt_or_changes_the_makespan_of_one_server(workload in workloads()) {
         let jobs = drawn(plans(&workload));
         let run = |policy: &str| {
             let variant = Variant::named(policy, &PolicySettings::default()).unwrap();
@@ -253,7 +253,7 @@ proptest! {
             prop_assert!(mean(&outcome) >= mean(&best) - 1e-6, "{policy}: {} < {}", mean(&outcome), mean(&best));
             prop_assert!((outcome.makespan_s() - best.makespan_s()).abs() < 1e-6, "{policy} idles");
             for (done, job) in outcome.jobs.iter().zip(&jobs) {
-                prop_assert!((done.cpu_s - job.plan.work).abs() < 1e-6, "{policy}: work is neither lost nor made");
+                prop_assert!((done.cpu_s - job.plan.work).abs() < 1e-6, "{policy}: no work is lost or added");
                 prop_assert!(done.quality_s <= done.completion_s() + 1e-9);
             }
         }
@@ -261,7 +261,7 @@ proptest! {
 }
 
 #[test]
-fn who_tells_a_deadline_is_late_less_often_and_the_others_still_gain() {
+fn known_deadlines_are_missed_less_often_at_little_cost() {
     let late = |scenario: &str| {
         let scenario = Scenario::built_in(scenario).unwrap().unwrap();
         let variant = Variant::named("balanced", &PolicySettings::default()).unwrap();
@@ -269,20 +269,20 @@ fn who_tells_a_deadline_is_late_less_often_and_the_others_still_gain() {
         for seed in 0..20 {
             let jobs = scenario.draw(seed);
             let outcome = simulate(&scenario.node, &jobs, &variant, Keep::default());
-            // Every other job of the variation tells its deadline.
-            let told = jobs.iter().zip(&outcome.jobs).filter(|(job, _)| told_in_the_variation(job));
-            late += told.filter(|(job, end)| end.completion_s() > job.plan.deadline_s.unwrap()).count();
+            // Every other job of the variation has a deadline that the governor knows.
+            let known = jobs.iter().zip(&outcome.jobs).filter(|(job, _)| deadline_known_in_variation(job));
+            late += known.filter(|(job, end)| end.completion_s() > job.plan.deadline_s.unwrap()).count();
             completion += outcome.jobs.iter().map(JobOutcome::completion_s).sum::<f64>();
         }
         (late, completion)
     };
     let ((before, plain), (after, hinted)) = (late("random-10"), late("random-10-deadlines"));
-    assert!(after * 10 < before * 9, "{after} of those who told are late; {before} without telling");
+    assert!(after * 10 < before * 9, "{after} late jobs with known deadlines, {before} without");
     assert!(hinted < 1.1 * plain, "{hinted} against {plain}");
 }
 
 #[test]
-fn trainings_that_ran_before_are_good_sooner_and_done_no_later() {
+fn trainings_with_prior_runs_reach_quality_sooner_and_complete_no_later() {
     let means = |scenario: &str| {
         let scenario = Scenario::built_in(scenario).unwrap().unwrap();
         let variant = Variant::named("balanced", &PolicySettings::default()).unwrap();
@@ -297,8 +297,8 @@ fn trainings_that_ran_before_are_good_sooner_and_done_no_later() {
     assert!(seen_completion < completion, "{seen_completion} against {completion}");
 }
 
-/// The numbers in the names count from 1, before the jobs are ordered by start.
-fn told_in_the_variation(job: &Job) -> bool {
+/// The numbers in the names count from 1, in the order before sorting by start.
+fn deadline_known_in_variation(job: &Job) -> bool {
     let number = job.plan.name.split('-').next().unwrap().parse::<usize>().unwrap();
     number % 2 == 0
 }

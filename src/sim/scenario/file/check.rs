@@ -1,4 +1,4 @@
-//! Turns values with their places into valid ones, or into a complaint `FILE:LINE:COLUMN: what; expected …`.
+//! Validates values of a scenario file; errors have the form `FILE:LINE:COLUMN: problem; expected …`.
 //!
 //! Imports: model.
 
@@ -14,14 +14,14 @@ pub(super) struct Checker<'a> {
     pub text: &'a str,
 }
 
-/// Lines that one schedule may print in all; each is kept in memory.
+/// Maximum number of lines that the jobs of one schedule print together; each is kept in memory.
 const MOST_UNITS: f64 = 2e7;
 
-/// Seconds, core-seconds and the like beyond this are mistakes.
+/// Maximum of seconds, core-seconds and the like; larger values are mistakes.
 const MOST: f64 = 1e9;
 
 impl Checker<'_> {
-    /// A complaint about the text at `place`.
+    /// Returns an error at `place` in the text.
     pub fn at(&self, place: Place<usize>, what: &str) -> String {
         let before = self.text.get(..place.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
@@ -29,7 +29,7 @@ impl Checker<'_> {
         format!("{}:{line}:{column}: {what}", self.path)
     }
 
-    /// A complaint of the TOML reader.
+    /// Converts an error of the TOML parser.
     pub fn syntax(&self, error: &toml::de::Error) -> String {
         self.at(error.span().unwrap_or(0..0), error.message())
     }
@@ -54,15 +54,16 @@ impl Checker<'_> {
         Err(self.at(value.span(), &format!("{key} = {number}; expected a number above 0, at most {MOST}")))
     }
 
-    /// Processors of the node, `0-3,8`.
+    /// Parses processors of the node, as in `0-3,8`.
     pub fn processors(&self, value: &Spanned<String>, node: &NodeShape) -> Result<Numbers, String> {
         let cpus: Numbers =
             value.get_ref().parse().map_err(|error| self.at(value.span(), &format!("cpus: {error}")))?;
-        let there = node.cores.ceil() as usize;
-        if cpus.is_empty() || cpus.iter().last().is_some_and(|last| last >= there) {
-            return Err(
-                self.at(value.span(), &format!("cpus = \"{cpus}\"; expected some of 0-{}, the node's", there - 1))
-            );
+        let processors = node.cores.ceil() as usize;
+        if cpus.is_empty() || cpus.iter().last().is_some_and(|last| last >= processors) {
+            return Err(self.at(
+                value.span(),
+                &format!("cpus = \"{cpus}\"; expected processors of the node, 0-{}", processors - 1),
+            ));
         }
         Ok(cpus)
     }
@@ -80,7 +81,7 @@ impl Checker<'_> {
         if range.low >= least && range.low <= range.high && range.high <= MOST {
             return Ok(range);
         }
-        let what = format!("{key} = {}; expected {least} to {MOST}, and low ≤ high", shown(range));
+        let what = format!("{key} = {}; expected {least} to {MOST}, and low ≤ high", displayed(range));
         Err(self.at(value.span(), &what))
     }
 
@@ -89,17 +90,19 @@ impl Checker<'_> {
         if range.low > 0.0 && range.low <= range.high && range.high <= MOST {
             return Ok(range);
         }
-        Err(self
-            .at(value.span(), &format!("{key} = {}; expected above 0, at most {MOST}, and low ≤ high", shown(range))))
+        Err(self.at(
+            value.span(),
+            &format!("{key} = {}; expected above 0, at most {MOST}, and low ≤ high", displayed(range)),
+        ))
     }
 
-    /// Progress units of each of `count` jobs.
+    /// Checks the progress units of each of `count` jobs.
     pub fn units(&self, value: &Spanned<Range>, count: usize) -> Result<Range, String> {
         let range = self.range("units", value, 1.0)?;
         if range.high * count as f64 <= MOST_UNITS {
             return Ok(range);
         }
-        let what = format!("units = {} in {count} jobs; expected at most {MOST_UNITS} in all", shown(range));
+        let what = format!("units = {} in {count} jobs; expected at most {MOST_UNITS} in total", displayed(range));
         Err(self.at(value.span(), &what))
     }
 
@@ -114,7 +117,7 @@ impl Checker<'_> {
     }
 }
 
-fn shown(range: Range) -> String {
+fn displayed(range: Range) -> String {
     if range.low == range.high { range.low.to_string() } else { format!("[{}, {}]", range.low, range.high) }
 }
 

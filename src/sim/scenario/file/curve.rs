@@ -1,4 +1,4 @@
-//! Learning curves in scenario files: by formula, or measured points from a CSV file beside the scenario.
+//! Learning curves in scenario files: a formula, or measured points from a CSV file beside the scenario.
 //!
 //! Imports: nothing of this crate but the simulator's curves.
 
@@ -86,7 +86,7 @@ fn points(check: &Checker, text: &CurveText, table: &TableFile) -> Result<Vec<(f
     table.rows().filter(wanted).map(|row| Ok((row.number(x)?, row.number(y)?))).collect()
 }
 
-/// Scales measured points to (0, 0) … (1, 1); the work begins at the first point.
+/// Scales measured points to (0, 0) … (1, 1); the work starts at the first point.
 fn from_points(points: &[(f64, f64)]) -> Option<LearningCurve> {
     let (&(x0, from), &(x1, to)) = (points.first()?, points.last()?);
     let rising = points.windows(2).all(|pair| pair[0].0 < pair[1].0);

@@ -1,4 +1,4 @@
-//! The shape of a scenario file, as TOML spells it. Values keep their place in the file, so that a complaint can name it.
+//! The TOML structure of a scenario file. Values keep their position in the file for error messages.
 //!
 //! Imports: model.
 
@@ -129,12 +129,12 @@ pub(super) struct CurveText {
     pub rate: Option<Spanned<Number>>,
     pub exponent: Option<Spanned<Number>>,
     pub knee: Option<Spanned<Number>>,
-    /// `[[until, level], …]`: parts of the work and of the improvement at the end of each plateau but the last.
+    /// `[[until, level], …]`: parts of the work and of the improvement at the end of each plateau except the last.
     pub drops: Option<Spanned<Vec<[f64; 2]>>>,
     pub file: Option<Spanned<String>>,
     pub x: Option<String>,
     pub y: Option<String>,
-    /// `column=value`: only these rows.
+    /// `column=value`: use only these rows.
     pub only: Option<Spanned<String>>,
 }
 
@@ -157,39 +157,39 @@ impl Default for CurveText {
     }
 }
 
-/// A number; TOML's integers and floats alike.
+/// A number: a TOML integer or float.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Number(pub f64);
 
-/// A number, or a pair `[low, high]` from which each seed draws evenly.
+/// A number, or a pair `[low, high]` from which each seed draws uniformly.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     pub low: f64,
     pub high: f64,
 }
 
-/// A number of bytes as a number or a text with its unit.
+/// A number of bytes, as a number or as text with a unit.
 #[derive(Clone, Debug)]
 pub(super) enum Amount {
     Plain(u64),
     Text(String),
 }
 
-fn unplaced<T>(value: T) -> Spanned<T> {
+fn without_position<T>(value: T) -> Spanned<T> {
     let nowhere: Place<usize> = 0..0;
     Spanned::new(nowhere, value)
 }
 
 fn plain(number: f64) -> Spanned<Number> {
-    unplaced(Number(number))
+    without_position(Number(number))
 }
 
 fn range(number: f64) -> Spanned<Range> {
-    unplaced(Range { low: number, high: number })
+    without_position(Range { low: number, high: number })
 }
 
 fn amount(bytes: u64) -> Spanned<Amount> {
-    unplaced(Amount::Plain(bytes))
+    without_position(Amount::Plain(bytes))
 }
 
 fn zero() -> Spanned<Number> {
@@ -276,10 +276,12 @@ impl<'de> Deserialize<'de> for Amount {
         impl Visitor<'_> for Amounts {
             type Value = Amount;
             fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("a number of bytes or a text such as \"4 GiB\"")
+                f.write_str("a number of bytes or text such as \"4 GiB\"")
             }
             fn visit_i64<E: Error>(self, bytes: i64) -> Result<Amount, E> {
-                u64::try_from(bytes).map(Amount::Plain).map_err(|_| E::custom("a number of bytes is not negative"))
+                u64::try_from(bytes)
+                    .map(Amount::Plain)
+                    .map_err(|_| E::custom("expected a number of bytes that is not negative"))
             }
             fn visit_str<E: Error>(self, text: &str) -> Result<Amount, E> {
                 Ok(Amount::Text(text.to_owned()))

@@ -1,4 +1,4 @@
-//! Where GPUs are free: groups of like nodes, in one of which a job runs; a job that fits on one node must be on one.
+//! Free GPUs of the cluster: a job runs within one group of equal nodes, and on one node if it fits there.
 //!
 //! Imports: nothing.
 
@@ -13,17 +13,17 @@ pub struct Gpus {
     groups: Vec<Group>,
 }
 
-/// Nodes with as many GPUs of the same type.
+/// Nodes with the same number and type of GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
     nodes: u64,
     per_node: u64,
-    /// `None`: GPUs are all alike.
+    /// `None` if all GPUs are equal.
     pub(super) kind: Option<String>,
 }
 
 impl Gpus {
-    /// GPUs of the largest group: no job can have more.
+    /// Number of GPUs of the largest group, the upper limit for a job.
     pub fn largest(&self) -> u64 {
         self.groups.iter().map(Group::total).max().unwrap_or(0)
     }
@@ -76,11 +76,11 @@ impl fmt::Display for Gpus {
     }
 }
 
-/// Free GPUs, node by node.
-pub(super) struct Room {
+/// Free GPUs per node, and the GPUs held by jobs.
+pub(super) struct FreeGpus {
     groups: Vec<FreeGroup>,
     free_in_all: u64,
-    /// Which GPUs a job holds.
+    /// The GPUs held by each job.
     held: Vec<Held>,
 }
 
@@ -93,18 +93,18 @@ struct FreeGroup {
 #[derive(Clone, Default)]
 struct Held {
     group: usize,
-    /// Nodes, and how many GPUs of each.
+    /// Nodes, and the number of GPUs on each.
     nodes: Vec<(usize, u64)>,
 }
 
-impl Room {
-    pub(super) fn new(gpus: &Gpus, jobs: usize) -> Room {
+impl FreeGpus {
+    pub(super) fn new(gpus: &Gpus, jobs: usize) -> FreeGpus {
         let free = |group: &Group| FreeGroup {
             per_node: group.per_node,
             free: vec![group.per_node; group.nodes as usize],
             free_in_all: group.total(),
         };
-        Room {
+        FreeGpus {
             groups: gpus.groups.iter().map(free).collect(),
             free_in_all: gpus.groups.iter().map(Group::total).sum(),
             held: vec![Held::default(); jobs],
@@ -115,9 +115,9 @@ impl Room {
         self.free_in_all == 0
     }
 
-    /// Gives `job` its GPUs in this group, or nothing.
-    pub(super) fn take(&mut self, job: usize, gpus: u64, group: usize) -> bool {
-        let Some(nodes) = self.groups[group].take(gpus) else { return false };
+    /// Reserves GPUs for `job` in this group; returns whether they were free.
+    pub(super) fn reserve(&mut self, job: usize, gpus: u64, group: usize) -> bool {
+        let Some(nodes) = self.groups[group].reserve(gpus) else { return false };
         self.free_in_all -= gpus;
         self.held[job] = Held { group, nodes };
         true
@@ -135,8 +135,8 @@ impl Room {
 }
 
 impl FreeGroup {
-    /// On the node with the least that is enough, or for a larger job on empty nodes and the rest on one more.
-    fn take(&mut self, gpus: u64) -> Option<Vec<(usize, u64)>> {
+    /// Reserves GPUs on the node with the fewest free GPUs that are enough; a larger job gets empty nodes, and the rest on one more.
+    fn reserve(&mut self, gpus: u64) -> Option<Vec<(usize, u64)>> {
         if gpus > self.free_in_all {
             return None;
         }
