@@ -1,6 +1,6 @@
-//! Bytes of a training log → evaluations, progress, and the shape of the learning curve.
+//! Turns the bytes of a training log into evaluations, progress and a learning curve.
 //!
-//! Pure, bounded, and it never fails: what cannot be read is counted. Imports: model only.
+//! Pure, with bounded memory. It never fails: input that cannot be read is counted. Imports: model only.
 
 pub mod claim;
 mod curve;

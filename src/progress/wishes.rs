@@ -1,11 +1,11 @@
-//! A job's labels → what they ask of the reader, and what is wrong with them.
+//! Turns a job's labels into options of the reader, and reports invalid labels.
 //!
 //! Imports: model, `reader`.
 
 use super::reader::Wishes;
 use crate::model::{Directives, Pattern, ProgressUnit};
 
-/// What the labels ask of the reader, and what is wrong with them.
+/// Returns the reader's options, and one message for each invalid label.
 pub(super) fn wishes(directives: &Directives) -> (Wishes, Vec<String>) {
     let mut problems = Vec::new();
     let unit = directives.unit.as_deref().and_then(|name| {
