@@ -11,6 +11,7 @@ mod prior_run;
 #[cfg(test)]
 mod properties_tests;
 mod reader;
+mod reader_options;
 mod record;
 #[cfg(test)]
 mod record_tests;
@@ -18,7 +19,6 @@ mod survey;
 mod tracker;
 #[cfg(test)]
 mod tracker_tests;
-mod wishes;
 
 pub use prior_run::PriorRun;
 pub use record::LearningRecord;

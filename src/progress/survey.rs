@@ -3,8 +3,8 @@
 //! The tracker keeps a bounded history; a survey keeps all observations. Beyond a budget it keeps only the current choice, and
 //! [`Survey::is_complete`] reports whether a second pass with [`Survey::again`] is needed. Pure. Imports: model only.
 
-use super::reader::{Candidate, Choice, Heard, Reader, Rendering, Sample, SeriesKey, View};
-use super::wishes::wishes;
+use super::reader::{Candidate, Choice, ReadEvent, Reader, Rendering, Sample, SeriesKey, View};
+use super::reader_options::reader_options;
 use crate::model::{Direction, Directives, ProgressUnit};
 use std::collections::BTreeMap;
 
@@ -108,20 +108,20 @@ struct Printed {
 impl Survey {
     /// Returns an empty survey that follows `directives`.
     pub fn new(directives: &Directives) -> Self {
-        let (wishes, problems) = wishes(directives);
-        Survey { reader: Reader::new(wishes), kept: Kept::default(), problems }
+        let (options, problems) = reader_options(directives);
+        Survey { reader: Reader::new(options), kept: Kept::default(), problems }
     }
 
     /// Reads the next bytes; they may be cut anywhere.
     pub fn push(&mut self, bytes: &[u8]) {
         let kept = &mut self.kept;
-        self.reader.push(bytes, |heard, view| kept.hear(heard, view));
+        self.reader.push(bytes, |event, view| kept.handle(event, view));
     }
 
     /// Reads an unfinished last line.
     pub fn finish(&mut self) {
         let kept = &mut self.kept;
-        self.reader.finish(|heard, view| kept.hear(heard, view));
+        self.reader.finish(|event, view| kept.handle(event, view));
     }
 
     /// Whether all observations of the chosen series were kept.
@@ -162,10 +162,10 @@ impl Survey {
 }
 
 impl Kept {
-    fn hear(&mut self, heard: Heard<'_>, view: &View<'_>) {
-        match heard {
-            Heard::Value(sample) => self.take(sample, view),
-            Heard::End => self.counted = false,
+    fn handle(&mut self, event: ReadEvent<'_>, view: &View<'_>) {
+        match event {
+            ReadEvent::Value(sample) => self.take(sample, view),
+            ReadEvent::End => self.counted = false,
         }
     }
 

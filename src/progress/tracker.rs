@@ -3,9 +3,9 @@
 use super::claim::Claim;
 use super::curve::History;
 use super::prior_run::PriorRun;
-use super::reader::{CountReading, Heard, Memory, Reader, Sample, SeriesKey, View};
+use super::reader::{CountReading, ReadEvent, Reader, ReaderState, Sample, SeriesKey, View};
+use super::reader_options::reader_options;
 use super::survey::{EXCERPT_MAX, excerpt};
-use super::wishes::wishes;
 use crate::model::{Direction, Directives, Evaluation, Learning, Millis, Progress};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ const WAITING: usize = 32;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
     #[serde(default)]
-    reader: Option<Memory>,
+    reader: Option<ReaderState>,
     history: History,
 }
 
@@ -76,7 +76,7 @@ struct Waiting {
 impl Tracker {
     /// Returns an empty tracker that follows the container's labels.
     pub fn new(directives: &Directives) -> Self {
-        let (wishes, problems) = wishes(directives);
+        let (options, problems) = reader_options(directives);
         let followed = Followed {
             chosen: None,
             waiting: VecDeque::new(),
@@ -86,7 +86,7 @@ impl Tracker {
             unshown: Vec::new(),
             metric: directives.metric.clone(),
         };
-        Tracker { reader: Reader::new(wishes), followed, problems }
+        Tracker { reader: Reader::new(options), followed, problems }
     }
 
     /// Returns a tracker that continues from the checkpoint of an earlier daemon.
@@ -96,15 +96,15 @@ impl Tracker {
         if directives.direction.is_some() && directives.direction != tracker.followed.history.direction() {
             tracker.followed.history.restart(directives.direction);
         }
-        if let Some(memory) = &checkpoint.reader {
-            tracker.followed.chosen = tracker.reader.remember(memory);
+        if let Some(state) = &checkpoint.reader {
+            tracker.followed.chosen = tracker.reader.restore(state);
         }
         tracker
     }
 
     /// Returns the state that [`Tracker::resume`] needs, a few KiB.
     pub fn checkpoint(&self) -> Checkpoint {
-        Checkpoint { reader: Some(self.reader.memory()), history: self.followed.history.clone() }
+        Checkpoint { reader: Some(self.reader.state()), history: self.followed.history.clone() }
     }
 
     /// Sets the earlier runs of the same training, for use in forecasts.
@@ -125,7 +125,7 @@ impl Tracker {
     /// Reads the next bytes of the log, in order; they may be cut anywhere.
     pub fn push(&mut self, bytes: &[u8], now: Millis) {
         let followed = &mut self.followed;
-        self.reader.push(bytes, |heard, view| followed.hear(heard, view, now));
+        self.reader.push(bytes, |event, view| followed.handle(event, view, now));
         self.followed.show();
     }
 
@@ -184,10 +184,10 @@ impl Tracker {
 
 impl Followed {
     /// Works line by line, so that the result does not depend on how many lines one read returns.
-    fn hear(&mut self, heard: Heard<'_>, view: &View<'_>, now: Millis) {
-        match heard {
-            Heard::Value(sample) => self.take(sample, view, now),
-            Heard::End => {
+    fn handle(&mut self, event: ReadEvent<'_>, view: &View<'_>, now: Millis) {
+        match event {
+            ReadEvent::Value(sample) => self.take(sample, view, now),
+            ReadEvent::End => {
                 self.follow(view);
                 if self.counted.take().is_none() {
                     self.count(view, now);

@@ -6,7 +6,7 @@
 
 use super::code::assignments;
 use super::key::key;
-use super::{MAX_CLAIMS, Claim, claim, config, gathered, number};
+use super::{Claim, MAX_CLAIMS, claim, config, gathered, number};
 use crate::model::{ClaimOrigin, ProgressUnit};
 
 /// Maximum words that are searched.

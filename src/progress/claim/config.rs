@@ -45,9 +45,7 @@ pub fn of_config(path: &str, text: &str) -> Vec<Claim> {
                 settings.walk(&mut Vec::new(), &root);
             }
         }
-        Some(ConfigFormat::Yaml) => {
-            yaml::settings(text, MAX_SETTINGS, &mut |path, value| settings.take(path, value))
-        }
+        Some(ConfigFormat::Yaml) => yaml::settings(text, MAX_SETTINGS, &mut |path, value| settings.take(path, value)),
         None => {}
     }
     gathered(settings.found)

@@ -96,7 +96,10 @@ fn numbers_with_another_meaning_are_no_claims() {
         "",
     ] {
         let claims = of(line);
-        assert!(claims.is_empty() || claims.iter().all(|claim| claim.confidence < MIN_CONFIDENCE), "{line}: {claims:?}");
+        assert!(
+            claims.is_empty() || claims.iter().all(|claim| claim.confidence < MIN_CONFIDENCE),
+            "{line}: {claims:?}"
+        );
     }
 }
 

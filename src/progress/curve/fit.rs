@@ -116,7 +116,8 @@ impl<'a> Fit<'a> {
             let most = end.unwrap_or(f64::INFINITY) - now;
             ((c.units_to_quality(from, end) - now).clamp(0.0, most.clamp(0.0, MAX_UNITS)), c.weight)
         };
-        let mut ahead: Vec<(f64, f64)> = self.candidates.iter().map(units_left).filter(|(left, _)| *left > 0.0).collect();
+        let mut ahead: Vec<(f64, f64)> =
+            self.candidates.iter().map(units_left).filter(|(left, _)| *left > 0.0).collect();
         let sum: f64 = ahead.iter().map(|(_, weight)| weight).sum();
         if sum < STILL_AHEAD {
             return (quality, Estimate { low: 0.0, likely: 0.0, high: 0.0 });
@@ -213,7 +214,10 @@ fn normalise(candidates: &mut Vec<Candidate>) {
 }
 
 /// Returns the counter at 95 % of the final improvement according to prior runs alone, for a run with too few points to fit.
-pub(super) fn forecast_of_prior_runs<'a>(prior_runs: impl Iterator<Item = &'a PriorRun>, total: Option<f64>) -> Option<Estimate> {
+pub(super) fn forecast_of_prior_runs<'a>(
+    prior_runs: impl Iterator<Item = &'a PriorRun>,
+    total: Option<f64>,
+) -> Option<Estimate> {
     let units_to_quality = |(shape, prior): (Shape<'_>, f64)| {
         let whole = total.map_or(1.0, |total| shape.level(total));
         (shape.units_to(QUALITY * whole), prior.exp())

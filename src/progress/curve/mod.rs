@@ -216,7 +216,10 @@ impl History {
             progress: self.progress,
             units_per_second: self.pace.units_per_second(now),
             units_to_completion: self.units_to_completion(),
-            curve: self.curve.or_else(|| self.forecast_of_prior_runs()).map(|forecast| forecast.curve_at(self.improvements.units)),
+            curve: self
+                .curve
+                .or_else(|| self.forecast_of_prior_runs())
+                .map(|forecast| forecast.curve_at(self.improvements.units)),
             earlier_runs: self.comparable().count(),
             earlier_price: self.comparable().last().and_then(|prior_run| prior_run.cpu_per_unit),
             claim: self.claim(),
@@ -282,7 +285,8 @@ impl History {
 
     /// Returns the forecast of prior runs for a run that has printed nothing yet.
     fn forecast_of_prior_runs(&self) -> Option<Forecast> {
-        let quality_at = fit::forecast_of_prior_runs(self.comparable().filter(|_| self.is_silent()), self.claimed_end())?;
+        let quality_at =
+            fit::forecast_of_prior_runs(self.comparable().filter(|_| self.is_silent()), self.claimed_end())?;
         Some(Forecast { phase: Phase::Unknown, quality: 0.0, quality_at: Some(quality_at) })
     }
 
