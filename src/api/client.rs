@@ -1,4 +1,4 @@
-//! The daemon's client: one request, one connection, one deadline; the event stream, and recordings. Imports: wire types, hyper.
+//! Client of the daemon: requests with one connection and one timeout each, the event stream, and recordings. Imports: wire types, hyper.
 
 use super::wire::{AdoptionRequest, Done, Event, Gap, PolicyChange, Problem, ProblemDetail, Submission};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -13,56 +13,56 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::UnixStream;
 
-/// A daemon's answer is never larger; what is, is not a daemon's.
-const ANSWER_AT_MOST: usize = 64 * 1024 * 1024;
+/// Maximum bytes of an answer.
+const MAX_ANSWER: usize = 64 * 1024 * 1024;
 
-/// A line of the event stream is never longer.
-const LINE_AT_MOST: usize = 1024 * 1024;
+/// Maximum bytes of a message of the event stream.
+const MAX_MESSAGE: usize = 1024 * 1024;
 
-/// Why there is no answer, or a refusal as the answer.
+/// A failed or refused request.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens there.
+    /// Nothing listens on the socket.
     #[error("no daemon answers at {socket}: {source}")]
     Unreachable {
         /// The socket's path.
         socket: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The socket's mode keeps this user out.
+    /// The mode of the socket does not allow this user to connect.
     #[error("{socket}: this user may not connect")]
     PermissionDenied {
         /// The socket's path.
         socket: PathBuf,
     },
-    /// No answer within the time.
+    /// No answer within the timeout.
     #[error("the daemon at {socket} did not answer within {} s", .after.as_secs_f64())]
     Timeout {
         /// The socket's path.
         socket: PathBuf,
-        /// How long was waited.
+        /// The timeout.
         after: Duration,
     },
-    /// The daemon said no.
+    /// The daemon refused the request.
     #[error("{}", .problem.message)]
     Refused {
         /// The HTTP status.
         status: u16,
-        /// What it said.
+        /// The error in the answer.
         problem: ProblemDetail,
     },
-    /// Whoever listens there does not speak as a daemon does.
-    #[error("what answers at {socket} does not speak this version of the daemon's API: {what}")]
+    /// The answer is not that of a daemon of this version.
+    #[error("invalid response from {socket}: {what}; check that it is the socket of a flowcond of the same version")]
     InvalidResponse {
         /// The socket's path.
         socket: PathBuf,
-        /// What was not understood.
+        /// The error.
         what: String,
     },
 }
 
-/// Talks to the daemon at one socket.
+/// Client of the daemon at one socket.
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
@@ -70,50 +70,50 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the daemon at `socket` that waits for an answer for `timeout` at most.
+    /// Returns a client of the daemon at `socket` with the given timeout per request.
     pub fn new(socket: &Path, timeout: Duration) -> Client {
         Client { socket: socket.to_owned(), timeout }
     }
 
-    /// Where the daemon is asked.
+    /// The path of the socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// The same, waiting for `at_most` where it would wait longer.
+    /// Returns a client whose timeout is at most `at_most`.
     pub fn hurried(&self, at_most: Duration) -> Client {
         Client { socket: self.socket.clone(), timeout: self.timeout.min(at_most) }
     }
 
-    /// The document at `path`.
+    /// Gets the document at `path`.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let bytes = self.within(self.whole(Method::GET, path, Bytes::new())).await?;
-        self.understood(&bytes)
+        self.parsed(&bytes)
     }
 
-    /// The text at `path`, as it stands.
+    /// Gets the text at `path`.
     pub async fn text(&self, path: &str) -> Result<String, ClientError> {
         let bytes = self.within(self.whole(Method::GET, path, Bytes::new())).await?;
         String::from_utf8(bytes.into()).map_err(|error| self.invalid_response(error.to_string()))
     }
 
-    /// Gives the command at `path`.
+    /// Posts the command at `path`.
     pub async fn post(&self, path: &str) -> Result<Done, ClientError> {
         let bytes = self.within(self.whole(Method::POST, path, Bytes::new())).await?;
-        self.understood(&bytes)
+        self.parsed(&bytes)
     }
 
-    /// Has a running container without the label governed.
+    /// Adopts a running container without the label.
     pub async fn adopt(&self, name: &str, request: &AdoptionRequest) -> Result<Done, ClientError> {
         let path = format!("/v1/containers/{}/adopt", segment(name));
         let bytes = self.within(self.whole(Method::POST, &path, encoded(request))).await?;
-        self.understood(&bytes)
+        self.parsed(&bytes)
     }
 
-    /// Has a coordinator queue a training.
+    /// Submits a training to a coordinator.
     pub async fn submit(&self, submission: &Submission) -> Result<Done, ClientError> {
         let bytes = self.within(self.whole(Method::POST, "/v1/cluster/jobs", encoded(submission))).await?;
-        self.understood(&bytes)
+        self.parsed(&bytes)
     }
 
     /// Changes the policy.
@@ -121,10 +121,10 @@ impl Client {
         self.put("/v1/policy", change).await
     }
 
-    /// Puts a document at `path`.
+    /// Puts a document to `path`.
     pub async fn put(&self, path: &str, document: &impl Serialize) -> Result<Done, ClientError> {
         let bytes = self.within(self.whole(Method::PUT, path, encoded(document))).await?;
-        self.understood(&bytes)
+        self.parsed(&bytes)
     }
 
     /// Opens the event stream; `query` as in `/v1/events?query`.
@@ -134,7 +134,7 @@ impl Client {
         Ok(EventStream { body: response.into_body(), buffer: Vec::new(), client: self.clone(), last_id: None })
     }
 
-    /// Opens a recording: the daemon's ticks from now on, line by line.
+    /// Opens a recording of the daemon's ticks from now on, in lines.
     pub async fn recording(&self) -> Result<LineStream, ClientError> {
         let response = self.within(self.send(Method::GET, "/v1/recording", Bytes::new(), None)).await?;
         Ok(LineStream { body: response.into_body(), buffer: Vec::new(), client: self.clone() })
@@ -152,12 +152,12 @@ impl Client {
     }
 
     async fn collected(&self, response: Response<Incoming>) -> Result<Bytes, ClientError> {
-        match Limited::new(response.into_body(), ANSWER_AT_MOST).collect().await {
+        match Limited::new(response.into_body(), MAX_ANSWER).collect().await {
             Ok(collected) => Ok(collected.to_bytes()),
             Err(error) if error.is::<LengthLimitError>() => {
-                Err(self.invalid_response("the answer has no end".to_owned()))
+                Err(self.invalid_response("the answer is too large".to_owned()))
             }
-            Err(error) => Err(self.invalid_response(format!("the answer broke off: {error}"))),
+            Err(error) => Err(self.invalid_response(format!("the answer is incomplete: {error}"))),
         }
     }
 
@@ -172,7 +172,7 @@ impl Client {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| self.invalid_response(error.to_string()))?;
-        // Ends with the response's body; its error reaches whoever reads that.
+        // The task ends with the response's body, whose reader gets the error.
         tokio::spawn(connection);
         let mut request = Request::builder().method(method).uri(path).header(header::HOST, "flowcond");
         if let Some(id) = last_id {
@@ -187,7 +187,7 @@ impl Client {
         let status = response.status();
         match self.collected(response).await.map(|body| serde_json::from_slice::<Problem>(&body)) {
             Ok(Ok(problem)) => ClientError::Refused { status: status.as_u16(), problem: problem.error },
-            Ok(Err(_)) => self.invalid_response(format!("it answered {status}")),
+            Ok(Err(_)) => self.invalid_response(format!("HTTP status {status} without an error message")),
             Err(error) => error,
         }
     }
@@ -200,7 +200,7 @@ impl Client {
         }
     }
 
-    fn understood<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, ClientError> {
+    fn parsed<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, ClientError> {
         serde_json::from_slice(bytes).map_err(|error| self.invalid_response(error.to_string()))
     }
 
@@ -223,12 +223,12 @@ fn encoded<T: Serialize>(document: &T) -> Bytes {
     serde_json::to_vec(document).expect("wire types always serialise").into()
 }
 
-/// One message of the event stream.
+/// A message of the event stream.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
-    /// Something happened.
+    /// An event.
     Event(Event),
-    /// Some events can no longer be told.
+    /// Some events are no longer available.
     Gap(Gap),
 }
 
@@ -246,18 +246,18 @@ impl EventStream {
         self.last_id.as_deref()
     }
 
-    /// The next message; `None` when the daemon ended the stream.
+    /// Returns the next message; `None` when the daemon ends the stream.
     pub async fn next(&mut self) -> Result<Option<Told>, ClientError> {
         loop {
             while let Some(message) = self.take_message() {
-                if let Some(told) = self.read(&message)? {
-                    return Ok(Some(told));
+                if let Some(message) = self.read(&message)? {
+                    return Ok(Some(message));
                 }
             }
             match self.body.frame().await {
                 Some(Ok(frame)) => self.keep(frame.data_ref().map_or(&[][..], |data| data))?,
                 Some(Err(error)) => {
-                    return Err(self.client.invalid_response(format!("the event stream broke off: {error}")));
+                    return Err(self.client.invalid_response(format!("the event stream was interrupted: {error}")));
                 }
                 None => return Ok(None),
             }
@@ -266,8 +266,8 @@ impl EventStream {
 
     fn keep(&mut self, data: &[u8]) -> Result<(), ClientError> {
         self.buffer.extend_from_slice(data);
-        if self.buffer.len() > LINE_AT_MOST {
-            return Err(self.client.invalid_response("an event has no end".to_owned()));
+        if self.buffer.len() > MAX_MESSAGE {
+            return Err(self.client.invalid_response("an event is too large".to_owned()));
         }
         Ok(())
     }
@@ -282,7 +282,7 @@ impl EventStream {
     fn read(&mut self, message: &str) -> Result<Option<Told>, ClientError> {
         let (mut kind, mut data) = ("", String::new());
         for line in message.lines() {
-            // A line that begins with a colon is a comment that keeps the connection alive.
+            // A line that begins with a colon is a comment, sent to keep the connection alive.
             let Some((field, value)) = line.split_once(':') else { continue };
             let value = value.strip_prefix(' ').unwrap_or(value);
             match field {
@@ -294,8 +294,8 @@ impl EventStream {
         }
         match (kind, data.as_str()) {
             (_, "") => Ok(None),
-            ("gap", data) => Ok(Some(Told::Gap(self.client.understood(data.as_bytes())?))),
-            (_, data) => Ok(Some(Told::Event(self.client.understood(data.as_bytes())?))),
+            ("gap", data) => Ok(Some(Told::Gap(self.client.parsed(data.as_bytes())?))),
+            (_, data) => Ok(Some(Told::Event(self.client.parsed(data.as_bytes())?))),
         }
     }
 }
@@ -308,20 +308,20 @@ pub struct LineStream {
 }
 
 impl LineStream {
-    /// What has arrived up to the last whole line, line feeds included; `None` when the daemon ended the stream.
+    /// Returns the received complete lines, including line feeds; `None` when the daemon ends the stream.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
         loop {
             if let Some(end) = self.buffer.iter().rposition(|byte| *byte == b'\n') {
                 let rest = self.buffer.split_off(end + 1);
                 return Ok(Some(std::mem::replace(&mut self.buffer, rest)));
             }
-            if self.buffer.len() > ANSWER_AT_MOST {
-                return Err(self.client.invalid_response("a line has no end".to_owned()));
+            if self.buffer.len() > MAX_ANSWER {
+                return Err(self.client.invalid_response("a line is too long".to_owned()));
             }
             match self.body.frame().await {
                 Some(Ok(frame)) => self.buffer.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data)),
                 Some(Err(error)) => {
-                    return Err(self.client.invalid_response(format!("the recording broke off: {error}")));
+                    return Err(self.client.invalid_response(format!("the recording was interrupted: {error}")));
                 }
                 None => return Ok(None),
             }
@@ -329,7 +329,7 @@ impl LineStream {
     }
 }
 
-/// A container's name as one segment of a path.
+/// Percent-encodes a container's name as a segment of a path.
 pub fn segment(name: &str) -> String {
     name.bytes().fold(String::with_capacity(name.len()), |mut path, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

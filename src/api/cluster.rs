@@ -1,4 +1,4 @@
-//! What a coordinator publishes and its API reads, and the requests that come in. Imports: model.
+//! The interface between a coordinator and its API: published status and events, and incoming requests. Imports: model.
 
 use super::Refusal;
 use crate::model::cluster::{ClusterCommand, ClusterStatus, Submission};
@@ -6,35 +6,35 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// What somebody wants of the coordinator.
+/// What a client asks the coordinator to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wanted {
-    /// A service that waits in the queue.
+    /// Queue a new service.
     Submission(Box<Submission>),
-    /// Something with jobs and nodes that are there.
+    /// Act on existing jobs or nodes.
     Command(ClusterCommand),
 }
 
-/// A request with the place for its answer: what was done, in words.
+/// A request with a channel for the reply: a message about what was done.
 pub struct ClusterRequest {
-    /// What to do.
+    /// The request.
     pub wanted: Wanted,
-    /// Who asked, for the log: `uid 1000 (pid 4711)`.
+    /// The client, for the log: `uid 1000 (pid 4711)`.
     pub asked_by: String,
-    /// Where the answer goes.
+    /// Receives the reply.
     pub reply: oneshot::Sender<Result<String, Refusal>>,
 }
 
-/// Something that the coordinator did or noticed.
+/// An action or observation of the coordinator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterEvent {
-    /// Counts up from 1.
+    /// Sequence number, from 1.
     pub number: u64,
-    /// When, Unix time in milliseconds.
+    /// Unix time in milliseconds.
     pub unix_ms: u64,
-    /// The job, by the service's name.
+    /// Service name of the job.
     pub job: Option<Arc<str>>,
-    /// In words.
+    /// Message.
     pub text: String,
 }
 
@@ -45,8 +45,8 @@ pub struct ClusterFeed {
     pub status: watch::Receiver<Arc<ClusterStatus>>,
     /// Recent events, oldest first, bounded by the coordinator.
     pub recent: Arc<Mutex<VecDeque<ClusterEvent>>>,
-    /// Moves that came to an end since it started.
+    /// Number of moves completed since it started.
     pub moves: watch::Receiver<u64>,
-    /// Commands go here; a full channel is answered 503.
+    /// Commands; if the channel is full, the client gets status 503.
     pub commands: mpsc::Sender<ClusterRequest>,
 }

@@ -1,6 +1,6 @@
-//! The daemon's door: HTTP + JSON on a Unix socket, served from published snapshots, never from the governor itself.
+//! The daemon's API: HTTP and JSON on a Unix socket, served from published snapshots, never from the governor itself.
 //!
-//! Routes become a closed [`Command`]; wire types are versioned and written by hand from `model`. Imports: model only.
+//! Routes map to a closed set of [`Command`]s; wire types are versioned and built by hand from `model`. Imports: model only.
 
 pub mod client;
 pub mod cluster;
@@ -15,65 +15,66 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-/// Everything that a client may ask the daemon to do. Reading is not a command: it is served from [`Feed`], but for what only the loop knows.
+/// Everything that a client may ask the daemon to do. Most reads are not commands but are served from [`Feed`]; `Record` is an exception,
+/// because only the daemon's loop has the data.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Leave one container (name, id or id prefix) or all of them alone, with their original limits.
+    /// Restore the original limits of one container (name, id or id prefix) or of all, and stop governing.
     Pause(Option<String>),
-    /// Govern it, or all, again; also ends a hold after a foreign change.
+    /// Govern one container, or all, again; also ends a hold after a foreign change.
     Resume(Option<String>),
-    /// Hold the share of one container at this fraction of the node, or where it is.
+    /// Fix the share of one container at this fraction of the node, or at its current share.
     Pin {
         /// Name, id or id prefix.
         name: String,
         /// More than 0, at most 1.
         share: Option<f64>,
     },
-    /// Let the policy decide about its share again.
+    /// Let the policy decide the share of one container again.
     Unpin(String),
-    /// Govern a running container that lacks the label, as if it had these, until it is removed or disowned.
+    /// Govern a running container that lacks the label as if it had these labels, until it is removed or disowned.
     Adopt {
-        /// Name, id or id prefix, as its engine knows it.
+        /// Name, id or id prefix in its engine.
         name: String,
         /// `flowcon.*` labels.
         labels: BTreeMap<String, String>,
     },
-    /// Put the original limits of an adopted container back and forget it.
+    /// Restore the original limits of an adopted container and stop governing it.
     Disown(String),
-    /// Tell what is known of the learning of a Swarm service's job, also of one that ended a while ago, as JSON.
+    /// Return the learning record of a Swarm service's job, also of one that ended recently, as JSON.
     Record {
         /// The service's id.
         service: String,
     },
-    /// Keep what another node's daemon knew of a Swarm service's job until its container begins here.
+    /// Keep the learning record of a Swarm service's job from another node until its container starts here.
     Expect {
         /// The service's id.
         service: String,
-        /// What that daemon told, as JSON.
+        /// The record from the other daemon, as JSON.
         record: String,
     },
-    /// Put every original limit back and pause everything.
+    /// Restore all original limits and pause everything.
     Restore,
     /// Use another policy until the next reload.
     SetPolicy {
         /// The policy.
         policy: PolicyName,
-        /// λ of the default policy, where given.
+        /// λ of the default policy, if given.
         objective: Option<f64>,
     },
-    /// Read the configuration again; the old one stays on an error.
+    /// Read the configuration again; on an error the current one is kept.
     Reload,
 }
 
 pub use crate::model::Refusal;
 
-/// A command with the place for its answer: what was done, in words.
+/// A command with a channel for the reply: a message about what was done.
 pub struct Request {
-    /// What to do.
+    /// The command.
     pub command: Command,
-    /// Who asked, for the journal: `uid 1000 (pid 4711)`.
+    /// The client, for the log: `uid 1000 (pid 4711)`.
     pub asked_by: String,
-    /// Where the answer goes.
+    /// Receives the reply.
     pub reply: oneshot::Sender<Result<String, Refusal>>,
 }
 
@@ -82,31 +83,31 @@ pub struct Request {
 pub struct Feed {
     /// The latest snapshot.
     pub status: watch::Receiver<Arc<NodeStatus>>,
-    /// Every setting in force, as TOML.
+    /// All current settings, as TOML.
     pub configuration: watch::Receiver<Arc<str>>,
-    /// Recent events, to resume a stream from; oldest first, bounded by the daemon. An event is put here before it is sent.
+    /// Recent events, for resuming a stream; oldest first, bounded by the daemon. An event is added here before it is sent.
     pub recent: Arc<Mutex<VecDeque<Event>>>,
-    /// Events as they happen.
+    /// New events.
     pub events: broadcast::Sender<Event>,
-    /// Commands go here; a full channel is answered 503.
+    /// Commands; if the channel is full, the client gets status 503.
     pub commands: mpsc::Sender<Request>,
-    /// Who wants a recording says so here; a full channel is answered 503.
+    /// Requests for recordings; if the channel is full, the client gets status 503.
     pub recordings: mpsc::Sender<RecordingRequest>,
-    /// Questions about the past; a full channel is answered 503.
+    /// History queries; if the channel is full, the client gets status 503.
     pub history: mpsc::Sender<HistoryRequest>,
 }
 
-/// A question about the past with the place for its answer.
+/// A history query with a channel for the reply.
 pub struct HistoryRequest {
-    /// What is asked.
+    /// The query.
     pub query: HistoryQuery,
-    /// Where the answer goes.
+    /// Receives the reply.
     pub reply: oneshot::Sender<Result<HistoryAnswer, Refusal>>,
 }
 
-/// Somebody wants every tick from now on.
+/// A request for a recording of all ticks from now on.
 pub struct RecordingRequest {
-    /// Where the lines of a [recording](crate::model::RecordingLine) go, each with its line feed, the header first. The daemon drops it
-    /// when it cannot record for one more, and when the reader falls behind.
+    /// Receives the lines of a [recording](crate::model::RecordingLine), each with its line feed, the header first. The daemon drops it
+    /// if there are too many recordings, and when the reader falls behind.
     pub lines: mpsc::Sender<Bytes>,
 }

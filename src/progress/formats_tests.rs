@@ -1,4 +1,4 @@
-//! Formats of many programs, written here in their words: which series, which way, how many, how far.
+//! Log formats of many programs: the chosen series, its direction, its number of values, and the progress.
 
 use super::{LogReading, Survey};
 use crate::model::{Direction, Directives};
@@ -12,7 +12,7 @@ fn reading(log: &str) -> LogReading {
     survey.reading()
 }
 
-/// `template` for twenty steps: `{i}` is 0, 1, …; `{n}` 1, 2, …; `{s}` 0, 100, …; `{L}` a falling loss; `{R}` a rising reward; `{A}` digits.
+/// Expands `template` for twenty steps: `{i}` is 0, 1, …; `{n}` 1, 2, …; `{s}` 0, 100, …; `{L}` a falling loss; `{R}` a rising reward; `{A}` digits.
 fn log(head: &str, template: &str) -> String {
     let step = |i: usize| {
         template
@@ -238,9 +238,9 @@ const CASES: &[Case] = &[
         DOWN,
         Some((20.0, None)),
     ),
-    // A total stands in the cell of its counter, and names are not English.
+    // The total is in the cell of its counter, and names are not English.
     ("|   época |   pérdida |\n", "|  {n}/20  |   {L} |", "pérdida", DOWN, Some((20.0, Some(20.0)))),
-    // The heading counts; what begins again below it does not.
+    // The heading is the counter, not the counter below it that starts again.
     (
         "",
         "===== 训练Epoch {n} =====\n100%|█████| 600/600 [11:50<00:00,  1.18s/it]\n平均训练损失: {L}",
@@ -254,7 +254,7 @@ const CASES: &[Case] = &[
     ("", "Average error for minibatches {i}-{n} is {L} over 64000 frames", "error", DOWN, Some((20.0, None))),
     ("", "At iteration 10{A}/1{A}/15{A}, rms={L}%", "rms", DOWN, Some((1569.0, None))),
     ("", "{n} iter, {i} epoch / 19 epochs, loss {L}", "loss", DOWN, Some((19.0, Some(19.0)))),
-    // Bars that are called by what they do, and a bracket around all of the line.
+    // Progress bars with descriptive names, and a bracket around the whole line.
     (
         "",
         "\rRendering progress: {i}%|█  | {s}/40000 [02:15<09:18, loss={L}]",
@@ -274,7 +274,7 @@ const CASES: &[Case] = &[
     ("2d_loss   \t3d_loss   \tlr   \n", "{L}\t7.0{A}\t0.01", "2d_loss", DOWN, None),
     ("", "{s}:\tlearn: {L}\ttest: 2.{A}\nscore of fold {n}: 0.6{A}", "learn", DOWN, None),
     ("", "Epoch {n} Train, mae:{L}, Cost: 71{A}.7 sec", "mae", DOWN, Some((20.0, None))),
-    // Names that say nothing: what moves beside a counter, and what counts evenly beside a metric.
+    // Unknown names: a changing value beside a counter, and an even count beside a metric.
     ("", "epoch {n} flurb {L} wug 0.5", "flurb", DOWN, Some((20.0, None))),
     ("", "{\"visit\": {n}, \"loss\": {L}}", "loss", DOWN, Some((20.0, None))),
     ("", "{L} {s}", "column 1", DOWN, Some((1900.0, None))),
@@ -324,15 +324,15 @@ fn formats_of_many_programs_are_understood() {
             first.is_some_and(|first| (first - expected).abs() < 1e-3 || (first - expected * 100.0).abs() < 0.1);
         let named =
             read.metric.as_deref() == Some(*metric) || read.metric.as_deref().is_some_and(|m| m.ends_with(metric));
-        let told = read.progress.map(|p| (p.current, p.total));
+        let printed = read.progress.map(|p| (p.current, p.total));
         let right = named
             && scaled
             && read.direction == Some(*direction)
             && read.observations.len() == STEPS
-            && (progress.is_none() || told == *progress);
+            && (progress.is_none() || printed == *progress);
         if !right {
             wrong.push(format!(
-                "{template}\n    {:?} {:?} {} values from {first:?}, progress {told:?}",
+                "{template}\n    {:?} {:?} {} values from {first:?}, progress {printed:?}",
                 read.metric,
                 read.direction,
                 read.observations.len()
@@ -343,20 +343,20 @@ fn formats_of_many_programs_are_understood() {
 }
 
 #[test]
-fn what_an_optimiser_seeks_is_its_target() {
+fn the_target_column_of_an_optimiser_is_its_metric() {
     let read = reading(&log("|   iter    |  target   |    x1     |\n---------\n", "| {n}   | {R} | 0.4{A} |"));
     assert_eq!((read.metric.as_deref(), read.direction), (Some("target"), Some(UP)));
     assert_eq!(read.progress.map(|progress| progress.current), Some(20.0));
 }
 
 #[test]
-fn a_name_is_no_path() {
+fn a_name_in_a_path_is_no_metric() {
     let read = reading(&log("", "bin/score /data/sorbian-{n} 0.{A}"));
     assert_eq!(read.metric, None);
 }
 
 #[test]
-fn what_is_no_training_has_no_evaluation_function() {
+fn the_log_of_a_program_that_does_not_train_has_no_evaluation_function() {
     for template in [
         "[{i}%] Building CXX object src/CMakeFiles/x.dir/file{i}.cpp.o",
         "10.0.0.{i} - - [21/Nov/2026:10:00:{A} +0000] \"GET /api/{i} HTTP/1.1\" 200 10{A} \"-\" \"curl/7.1\" 0.0{A}",
@@ -379,7 +379,7 @@ fn a_whole_run_on_one_line_is_read_record_by_record() {
 }
 
 #[test]
-fn the_first_choice_stands_within_twenty_lines() {
+fn a_series_is_chosen_within_twenty_lines() {
     for (head, template, metric, ..) in CASES {
         let log = log(head, template);
         let beginning: String = log.split_inclusive('\n').take(20).collect();
@@ -389,7 +389,7 @@ fn the_first_choice_stands_within_twenty_lines() {
 }
 
 #[test]
-fn what_is_told_beside_a_checkpoint_is_no_training_value() {
+fn a_loss_that_is_printed_with_a_checkpoint_is_no_training_value() {
     let text = log("", "loss = {L}, step = {s}");
     let read = reading(&(text + "Saving dict for global step 1900: accuracy = 0.9, global_step = 1900, loss = 39.1\n"));
     assert_eq!((read.metric.as_deref(), read.observations.len()), (Some("loss"), STEPS));
@@ -400,10 +400,10 @@ fn what_is_told_beside_a_checkpoint_is_no_training_value() {
 }
 
 #[test]
-fn a_value_before_the_first_count_is_where_the_curve_begins() {
+fn a_value_before_the_first_count_is_the_first_point_of_the_curve() {
     let read = reading(&("value 9.5\n".to_owned() + &log("", "iter {s} value {L}") + "final value 0.6\n"));
     assert_eq!((read.observations.len(), read.observations[0].value), (STEPS + 1, 9.5));
-    // What comes again without a count is another series.
+    // A name that repeatedly appears without a count is another series.
     let read = reading(&log("", "loss 3.{A}\nepoch {n} loss {L}"));
     assert_eq!(read.observations.len(), STEPS + 1);
     // A whole number before the first count may be a setting.
@@ -412,7 +412,7 @@ fn a_value_before_the_first_count_is_where_the_curve_begins() {
 }
 
 #[test]
-fn the_same_name_for_two_parts_of_the_data_is_two_series() {
+fn the_same_name_for_two_splits_of_the_data_is_two_series() {
     let read = reading(&log("", "[train] epoch {n}/20 loss {L}\n[valid] epoch {n}/20 loss 2.{A}"));
     assert_eq!((read.metric.as_deref(), read.observations.len()), (Some("loss"), STEPS));
     let names: Vec<&str> = read.candidates.iter().map(|candidate| candidate.metric.as_str()).collect();
@@ -420,11 +420,11 @@ fn the_same_name_for_two_parts_of_the_data_is_two_series() {
 }
 
 #[test]
-fn a_validation_goes_before_its_training_if_it_improves_and_comes_about_as_often() {
+fn a_validation_metric_is_preferred_if_it_improves_and_is_about_as_frequent() {
     let metric = |text: &str| reading(text).metric;
     let beside = |validation: &str| metric(&log("", &format!("epoch {{n}}/20 loss {{L}} val_loss {validation}")));
     assert_eq!(beside("1{L}").as_deref(), Some("val_loss"));
-    assert_eq!(beside("2.{A}").as_deref(), Some("loss"), "it only worsens");
+    assert_eq!(beside("2.{A}").as_deref(), Some("loss"), "it only gets worse");
     let accuracy = log("", "epoch {n}/20 acc 0.{A} val_acc 0.1{A}");
     assert_eq!(metric(&accuracy).as_deref(), Some("val_acc"));
     let spaced = |every: usize| {
@@ -434,21 +434,21 @@ fn a_validation_goes_before_its_training_if_it_improves_and_comes_about_as_often
         metric(&(1..200).map(line).collect::<String>())
     };
     assert_eq!(spaced(2).as_deref(), Some("val_loss"));
-    assert_eq!(spaced(10).as_deref(), Some("loss"), "it comes rarely");
+    assert_eq!(spaced(10).as_deref(), Some("loss"), "it is rare");
 }
 
 #[test]
-fn an_end_that_is_told_when_all_is_over_was_not_known() {
+fn a_total_that_is_printed_only_after_the_last_epoch_is_ignored() {
     let text = log("", "epoch {i} | loss: {L}");
     let read = reading(&(text + "Stop training because you reached max_epochs = 20 with best_epoch = 15\n"));
     assert_eq!(read.progress.map(|p| (p.current, p.total)), Some((19.0, None)));
 }
 
 #[test]
-fn what_neither_counts_nor_goes_anywhere_is_not_sure() {
-    let told =
+fn values_without_a_counter_or_a_trend_have_low_confidence() {
+    let line =
         |sample: usize| format!("Prediction: A{} (PER: 0.3 and Accuracy: {}.5)\n", sample % 2, sample * 37 % 100);
-    let read = reading(&(0..99).map(told).collect::<String>());
+    let read = reading(&(0..99).map(line).collect::<String>());
     assert!(read.metric.is_some() && read.confidence < 0.5, "{}", read.confidence);
     let read = reading(&"findfont: score(<Font 'Noto' normal>) = 0.05\n".repeat(3));
     assert!(read.confidence < 0.5, "{}", read.confidence);

@@ -1,6 +1,6 @@
-//! Bytes of a training log → evaluations, progress, and the shape of the learning curve.
+//! Turns the bytes of a training log into evaluations, progress and a learning curve.
 //!
-//! Pure, bounded, and it never fails: what cannot be read is counted. Imports: model only.
+//! Pure, with bounded memory. It never fails: input that cannot be read is counted. Imports: model only.
 
 pub mod claim;
 mod curve;
@@ -11,6 +11,7 @@ mod prior_run;
 #[cfg(test)]
 mod properties_tests;
 mod reader;
+mod reader_options;
 mod record;
 #[cfg(test)]
 mod record_tests;
@@ -18,7 +19,6 @@ mod survey;
 mod tracker;
 #[cfg(test)]
 mod tracker_tests;
-mod wishes;
 
 pub use prior_run::PriorRun;
 pub use record::LearningRecord;

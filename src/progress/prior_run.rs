@@ -1,39 +1,39 @@
-//! How an earlier run of the same training learned: the best foresight there is for a run that has hardly begun.
+//! The learning curve of an earlier run of the same training: the best forecast for a run that has just begun.
 //!
-//! Trainings are run again and again, with another seed, another learning rate, more epochs. Where the last run bent says more about this
-//! one than any formula that is fitted to its first few values. So the curve of a run that came to its end is kept, and the fit of a
-//! later run tries it, stretched a little, beside the formulas. It wins only while it explains the values that this run prints.
+//! Trainings are often repeated with another seed, learning rate or number of epochs. The shape of an earlier curve then predicts more than any
+//! formula fitted to the first few values. The curve of a completed run is therefore kept, and the fit of a later run tries it, slightly
+//! stretched, beside the formulas. It is preferred only while it explains the values that this run prints.
 //!
 //! Imports: model.
 
 use crate::model::{Direction, ProgressUnit};
 use serde::{Deserialize, Serialize};
 
-/// Fewer points say too little about a curve.
-const LEAST_POINTS: usize = 8;
+/// Minimum number of points.
+const MIN_POINTS: usize = 8;
 
-/// The last part of the units, whose mean is where the run arrived; a single last value would be noise.
-const ARRIVED: f64 = 0.05;
+/// Last fraction of the units, whose mean is the final value; a single last value would be noisy.
+const FINAL_PART: f64 = 0.05;
 
-/// The whole improvement in deviations of one value; less could be noise alone.
-const LEAST_RISE: f64 = 4.0;
+/// Minimum improvement of the whole run, in standard deviations of one value; less could be noise.
+const MIN_RISE: f64 = 4.0;
 
-/// The curve of a run that came to its end.
+/// The curve of a completed run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PriorRun {
     pub(super) direction: Direction,
-    /// What is counted; `None` = printed evaluations.
+    /// Unit of progress; `None` if printed evaluations are counted.
     pub(super) unit: Option<ProgressUnit>,
-    /// CPU-seconds of a unit, what the start cost included.
+    /// CPU-seconds per unit, including the start of the job.
     #[serde(default)]
     pub(super) cpu_per_unit: Option<f64>,
-    /// (units, part of the whole improvement), both rising, from level 0 to level 1.
+    /// (units, fraction of the whole improvement), both rising, from level 0 to level 1.
     points: Vec<(f64, f64)>,
 }
 
 impl PriorRun {
-    /// From (units, improvement, evaluations) of a whole run, `deviation` being the noise of one improvement. `None` if it did not
-    /// clearly improve.
+    /// Builds the curve from (units, improvement, evaluations) of a whole run. `deviation` is the standard deviation of one improvement.
+    /// `None` if the run did not clearly improve.
     pub(super) fn new(
         direction: Direction,
         unit: Option<ProgressUnit>,
@@ -41,14 +41,14 @@ impl PriorRun {
         deviation: f64,
     ) -> Option<PriorRun> {
         points.retain(|(x, y, _)| x.is_finite() && y.is_finite());
-        if points.len() < LEAST_POINTS {
+        if points.len() < MIN_POINTS {
             return None;
         }
-        arrive(&mut points);
+        average_final_part(&mut points);
         let rising = rising(&points);
         let (first, last) = (*rising.first()?, *rising.last()?);
         let rise = last.1 - first.1;
-        if rise.is_nan() || rise <= LEAST_RISE * deviation || last.0 <= first.0 {
+        if rise.is_nan() || rise <= MIN_RISE * deviation || last.0 <= first.0 {
             return None;
         }
         let mut points: Vec<(f64, f64)> = rising.iter().map(|(x, y)| (*x, (y - first.1) / rise)).collect();
@@ -56,35 +56,36 @@ impl PriorRun {
         Some(PriorRun { direction, unit, cpu_per_unit: None, points })
     }
 
-    /// With the CPU-seconds that the whole run took.
+    /// Sets the cost per unit from the CPU-seconds of the whole run.
     pub fn costing(self, cpu_s: f64) -> PriorRun {
         let cpu_per_unit = cpu_s / self.end();
         self.at_price(cpu_per_unit)
     }
 
-    /// With the CPU-seconds of a unit.
+    /// Sets the cost per unit, in CPU-seconds.
     pub fn at_price(self, cpu_per_unit: f64) -> PriorRun {
-        PriorRun { cpu_per_unit: Some(cpu_per_unit).filter(|price| price.is_finite() && *price > 0.0), ..self }
+        PriorRun { cpu_per_unit: Some(cpu_per_unit).filter(|cost| cost.is_finite() && *cost > 0.0), ..self }
     }
 
-    /// Whether what was stored can be used: rising from 0 to 1.
+    /// Whether a stored curve is valid: it rises from 0 to 1.
     pub fn is_sound(&self) -> bool {
         let sound = |(x, level): &(f64, f64)| x.is_finite() && (0.0..=1.0).contains(level);
         let rising = |pair: &[(f64, f64)]| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1;
         self.points.len() >= 2
-            && self.cpu_per_unit.is_none_or(|price| price.is_finite() && price > 0.0)
+            && self.cpu_per_unit.is_none_or(|cost| cost.is_finite() && cost > 0.0)
             && self.points.iter().all(sound)
             && self.points.windows(2).all(rising)
             && self.points.first().is_some_and(|point| point.1 == 0.0)
             && self.points.last().is_some_and(|point| point.1 == 1.0)
     }
 
-    /// Units at its end.
+    /// Units at the end of the run.
     pub(super) fn end(&self) -> f64 {
         self.points.last().map_or(0.0, |point| point.0)
     }
 
-    /// Part of its whole improvement at `units`; beyond its end it creeps on as it did over its second half, a doubling at a time.
+    /// Returns the fraction of the whole improvement at `units`. Beyond the end, each doubling of the units adds what the second half of the
+    /// run added.
     pub(super) fn level(&self, units: f64) -> f64 {
         let end = self.end();
         if units > end {
@@ -93,7 +94,7 @@ impl PriorRun {
         self.within(units)
     }
 
-    /// The least units at which `level` is reached; infinite if it never is.
+    /// Returns the smallest number of units at which `level` is reached; infinite if it is never reached.
     pub(super) fn units_to(&self, level: f64) -> f64 {
         if level > 1.0 {
             let creep = self.creep();
@@ -123,7 +124,7 @@ impl PriorRun {
     }
 }
 
-/// Of points at one level the first and the last say it all.
+/// Drops the points between the first and the last of each level: they add no information.
 fn drop_between_equals(points: &mut Vec<(f64, f64)>) {
     let all = std::mem::take(points);
     for (at, point) in all.iter().enumerate() {
@@ -135,20 +136,20 @@ fn drop_between_equals(points: &mut Vec<(f64, f64)>) {
     }
 }
 
-/// Gives the last points their mean.
-fn arrive(points: &mut [(f64, f64, f64)]) {
+/// Replaces the values of the final part by their mean.
+fn average_final_part(points: &mut [(f64, f64, f64)]) {
     let (Some((first, _, _)), Some((last, _, _))) = (points.first().copied(), points.last().copied()) else { return };
-    let from = points.partition_point(|(x, _, _)| *x < last - ARRIVED * (last - first));
-    let arrived = &mut points[from..];
-    let count: f64 = arrived.iter().map(|(_, _, count)| count).sum();
-    let mean = arrived.iter().map(|(_, y, count)| y * count).sum::<f64>() / count;
-    arrived.iter_mut().for_each(|(_, y, _)| *y = mean);
+    let from = points.partition_point(|(x, _, _)| *x < last - FINAL_PART * (last - first));
+    let last_points = &mut points[from..];
+    let count: f64 = last_points.iter().map(|(_, _, count)| count).sum();
+    let mean = last_points.iter().map(|(_, y, count)| y * count).sum::<f64>() / count;
+    last_points.iter_mut().for_each(|(_, y, _)| *y = mean);
 }
 
-/// The rising curve that is nearest to the points (isotonic regression): neighbours that fall are pooled. Noise would otherwise cross every level
+/// Fits the nearest rising curve to the points by isotonic regression: falling neighbours are pooled. Otherwise noise would cross every level
 /// too early.
 fn rising(points: &[(f64, f64, f64)]) -> Vec<(f64, f64)> {
-    // (mean value, evaluations, how many points)
+    // (mean value, evaluations, number of points)
     let mut pools: Vec<(f64, f64, usize)> = Vec::new();
     for (_, y, count) in points {
         pools.push((*y, *count, 1));
@@ -174,18 +175,18 @@ mod tests {
     }
 
     #[test]
-    fn a_level_is_reached_where_the_curve_has_it_within_the_run_and_beyond() {
+    fn units_to_a_level_are_the_inverse_of_the_curve_within_the_run_and_beyond() {
         let curve = prior_run((1..=50).map(|n| (f64::from(n), 1.0 - 0.9f64.powi(n)))).expect("it rises");
         assert!(curve.is_sound());
         for level in [0.01, 0.3, 0.95, 1.0, 1.002] {
             assert!((curve.level(curve.units_to(level)) - level).abs() < 1e-9, "{level}");
         }
-        assert!(curve.level(100.0) > 1.0 && curve.level(100.0) < 1.2, "it creeps on");
+        assert!(curve.level(100.0) > 1.0 && curve.level(100.0) < 1.2, "it keeps rising slowly");
     }
 
     #[test]
     fn noise_does_not_cross_a_level_early() {
-        // Reaches 95 % of the improvement at 76 of 200; single values stand above that from 50 on.
+        // 95 % of the improvement is reached at 76 of 200; single values exceed it from 50 on.
         let noise = |n: u32| (f64::from(n * 7919 % 1009) / 1009.0 - 0.5) * 0.2;
         let curve = prior_run((0..200).map(|n| (f64::from(n), 1.0 - (-0.04 * f64::from(n)).exp() + noise(n))));
         let at = curve.expect("it rises").units_to(0.95);
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_improve_is_no_prior_run() {
+    fn a_run_that_did_not_improve_is_not_kept() {
         assert_eq!(prior_run((0..50).map(|n| (f64::from(n), 0.01 * f64::from(n * 7919 % 5)))), None, "noise");
         assert_eq!(prior_run((0..50).map(|n| (f64::from(n), -f64::from(n)))), None, "it falls");
         assert_eq!(prior_run((0..5).map(|n| (f64::from(n), f64::from(n)))), None, "too short");

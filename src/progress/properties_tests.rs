@@ -1,11 +1,11 @@
-//! What holds for any bytes: how they are cut changes nothing.
+//! Property test: the result does not depend on how the bytes of a log are cut.
 
 use super::{Survey, Tracker};
 use crate::model::{Directives, Millis};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Words that reports are made of, whole and torn, with the marks that divide and redraw them.
+/// Pieces of progress reports, complete and partial, with separators and control characters for redrawing.
 const PIECES: &[&str] = &[
     "epoch",
     "Epoch 3/9",
@@ -62,7 +62,7 @@ const PIECES: &[&str] = &[
 ];
 
 fn log() -> impl Strategy<Value = Vec<u8>> {
-    let told = prop::collection::vec(select(PIECES), 0..120).prop_map(|pieces| pieces.concat().into_bytes());
+    let pieces = prop::collection::vec(select(PIECES), 0..120).prop_map(|pieces| pieces.concat().into_bytes());
     let lines = (
         select(&["epoch {i} loss {v}", "{i}", "{v} {i}", "step {i}/90 | loss {v} | acc {v}", "{i},{v},{v}"][..]),
         0u32..60,
@@ -72,7 +72,7 @@ fn log() -> impl Strategy<Value = Vec<u8>> {
                 |i: u32| line.replace("{i}", &i.to_string()).replace("{v}", &format!("{}", 9.0 / f64::from(i + 1)));
             (0..count).map(|i| line(i) + "\n").collect::<String>().into_bytes()
         });
-    let mixed = prop::collection::vec(prop_oneof![told, lines], 0..5).prop_map(|parts| parts.concat());
+    let mixed = prop::collection::vec(prop_oneof![pieces, lines], 0..5).prop_map(|parts| parts.concat());
     let wrapped = mixed.clone().prop_map(|log| {
         let entry = |line: &str| serde_json::json!({ "log": line }).to_string() + "\n";
         String::from_utf8_lossy(&log).split_inclusive('\n').map(entry).collect::<String>().into_bytes()
@@ -80,7 +80,7 @@ fn log() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![4 => mixed, 1 => wrapped, 1 => prop::collection::vec(any::<u8>(), 0..300)]
 }
 
-/// A log and where it is cut.
+/// A log and the positions of cuts.
 fn cut_log() -> impl Strategy<Value = (Vec<u8>, Vec<usize>)> {
     log().prop_flat_map(|log| {
         let cuts = prop::collection::vec(0..=log.len(), 0..8);
@@ -97,7 +97,7 @@ fn parts<'a>(log: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
     begins.zip(ends).map(|(begin, end)| &log[begin..end]).collect()
 }
 
-/// NaN is unequal to itself: what is compared is what is shown.
+/// Returns the debug output, because NaN is unequal to itself.
 fn surveyed(parts: &[&[u8]]) -> String {
     let mut survey = Survey::new(&Directives::default());
     parts.iter().for_each(|part| survey.push(part));
@@ -114,7 +114,7 @@ fn tracked(parts: &[&[u8]]) -> String {
 
 proptest! {
     #[test]
-    fn any_bytes_cut_anywhere_are_read_alike((log, cuts) in cut_log()) {
+    fn cuts_do_not_change_how_any_bytes_are_read((log, cuts) in cut_log()) {
         let pieces = parts(&log, &cuts);
         prop_assert_eq!(surveyed(&[&log]), surveyed(&pieces));
         prop_assert_eq!(tracked(&[&log]), tracked(&pieces));

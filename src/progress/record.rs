@@ -1,17 +1,17 @@
-//! What is known of one job's learning, as one node's daemon gives it to another's when the job moves.
+//! The learning state of a job, sent from one node's daemon to another's when the job moves.
 //!
-//! Nodes have clocks of their own, so a record has ages in place of instants, counted from when it was made. Whoever takes it up counts them
-//! back from then: the time in between, when the job did not run, counts for nothing. A record comes from another machine: numbers that no
-//! log can have led to, and lists that are longer than ours ever are, make it none. Imports: the tracker, model.
+//! Clocks differ between nodes, so a record stores ages at its creation instead of instants. The receiver turns them into instants of its
+//! clock; the time of the move, when the job did not run, is not counted. A record comes from another machine: it is rejected if a number is
+//! implausible or a list is longer than the tracker's limit. Imports: the tracker, model.
 
 use super::tracker::{Checkpoint, Tracker};
 use crate::model::{Direction, Directives, Millis};
 use serde::{Deserialize, Serialize};
 
-/// Rises when what a record holds is understood otherwise.
+/// Format version; incremented when the meaning of a record changes.
 const VERSION: u32 = 1;
-/// CPU-seconds of a progress unit: more than thirty years are no price.
-const PRICE_AT_MOST: f64 = 1e9;
+/// Maximum CPU-seconds per progress unit: about thirty years.
+const MAX_COST_PER_UNIT: f64 = 1e9;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,12 +19,12 @@ const PRICE_AT_MOST: f64 = 1e9;
 pub struct LearningRecord {
     version: u32,
     labels: Labels,
-    /// CPU-seconds of a progress unit.
+    /// CPU-seconds per progress unit.
     cpu_per_unit: Option<f64>,
     checkpoint: Checkpoint,
 }
 
-/// What a log was read by. What was read by other labels is not what these would have read.
+/// The labels that decide how a log is read. A record is valid only for the same labels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Labels {
@@ -44,8 +44,8 @@ impl Labels {
 }
 
 impl LearningRecord {
-    /// What `tracker` knows at `now` of a job whose progress units cost so many CPU-seconds. `None` while it has read nothing, and where what it
-    /// has read could not be told another.
+    /// Returns the state of `tracker` at `now`, for a job that needs `cpu_per_unit` CPU-seconds per progress unit. `None` while the tracker has
+    /// read nothing, or if the receiver would reject the record.
     pub fn of(
         tracker: &Tracker,
         directives: &Directives,
@@ -61,60 +61,60 @@ impl LearningRecord {
         record.flaw().is_none().then_some(record)
     }
 
-    /// Reads what [`LearningRecord::to_json`] wrote, on whatever machine.
+    /// Parses the output of [`LearningRecord::to_json`], possibly of another machine.
     ///
     /// # Errors
-    /// Why it is no record, in words.
+    /// A message if the JSON is invalid, has another version, or holds implausible values.
     pub fn parse(json: &str) -> Result<LearningRecord, String> {
         #[derive(Deserialize)]
         struct Versioned {
             version: u32,
         }
-        let not_one = |error: serde_json::Error| format!("this is no record of a job's learning: {error}");
-        let Versioned { version } = serde_json::from_str(json).map_err(not_one)?;
+        let invalid = |error: serde_json::Error| format!("not a learning record: {error}");
+        let Versioned { version } = serde_json::from_str(json).map_err(invalid)?;
         if version != VERSION {
-            return Err(format!("the record has version {version}, and this flowcond knows version {VERSION}"));
+            return Err(format!("the learning record has version {version}; this flowcond supports version {VERSION}"));
         }
-        let record: LearningRecord = serde_json::from_str(json).map_err(not_one)?;
+        let record: LearningRecord = serde_json::from_str(json).map_err(invalid)?;
         match record.flaw() {
-            Some(flaw) => Err(format!("the record cannot be that of a job: {flaw}")),
+            Some(flaw) => Err(format!("the learning record has implausible values: {flaw}")),
             None => Ok(record),
         }
     }
 
-    /// As JSON, some KiB.
+    /// Returns the record as JSON, a few KiB.
     ///
     /// # Errors
-    /// Never, as far as is known: it holds plain data.
+    /// None are expected: the record is plain data.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self)
     }
 
-    /// CPU-seconds of a progress unit where the job ran.
+    /// CPU-seconds per progress unit on the node where the job ran.
     pub fn cpu_per_unit(&self) -> Option<f64> {
         self.cpu_per_unit
     }
 
-    /// A tracker that goes on from here at `now`.
+    /// Returns a tracker that continues from this record at `now`.
     ///
     /// # Errors
-    /// The job's log is read by other labels now.
+    /// The labels that decide how the log is read have changed.
     pub fn resume(&self, directives: &Directives, now: Millis) -> Result<Tracker, String> {
         if self.labels != Labels::of(directives) {
-            return Err("its log is read by other labels here (flowcon.metric, flowcon.pattern, …)".to_owned());
+            return Err("the labels for reading its log differ here (flowcon.metric, flowcon.pattern, …)".to_owned());
         }
         Ok(Tracker::resume(directives, &self.checkpoint.clone().with_instants(now)))
     }
 
-    /// What no tracker of ours would have said.
+    /// Returns the name of a part that no tracker would have written.
     fn flaw(&self) -> Option<&'static str> {
-        let is_price = |price: f64| price > 0.0 && price <= PRICE_AT_MOST;
-        if !self.cpu_per_unit.is_none_or(is_price) {
-            return Some("the price of a unit");
+        let is_plausible = |cost: f64| cost > 0.0 && cost <= MAX_COST_PER_UNIT;
+        if !self.cpu_per_unit.is_none_or(is_plausible) {
+            return Some("cost per unit");
         }
-        // Work done elsewhere would seem to have cost what was used here: nothing.
+        // Without it, the work done elsewhere would be divided by the CPU time used here: none.
         if self.cpu_per_unit.is_none() && self.checkpoint.has_progress() {
-            return Some("it has progress without its price");
+            return Some("progress without a cost per unit");
         }
         self.checkpoint.flaw()
     }

@@ -1,17 +1,17 @@
-//! Records of jobs that move: what a tracker on another clock makes of them, and what becomes of those that no tracker wrote.
+//! Learning records of jobs that move: trackers that resume on another clock, and rejection of damaged records.
 
 use super::{LearningRecord, Tracker};
 use crate::model::{Directives, Learning, Millis};
 use serde_json::{Value, json};
 
-/// On the clock of the node that the job leaves: it has been up for months.
+/// Start of the job on the source node's clock, which has run for months.
 const BEGAN: u64 = 10_000_000_000;
 
 fn line(epoch: u64) -> String {
     format!("epoch {epoch}/200 loss {:.5}\n", 0.1 + (-(epoch as f64) / 20.0).exp() + 0.001 * (epoch * 7919 % 13) as f64)
 }
 
-/// A line every two seconds, an interval every twenty; at `began` the clock of its node was there.
+/// Pushes a line every two seconds from `began` on, and closes an interval every twenty seconds.
 fn read_on(tracker: &mut Tracker, epochs: std::ops::RangeInclusive<u64>, began: u64) -> Millis {
     let mut now = Millis(began);
     for epoch in epochs {
@@ -46,7 +46,7 @@ fn known(learning: Learning) -> impl PartialEq + std::fmt::Debug {
 }
 
 #[test]
-fn a_job_that_moves_is_known_from_its_first_second_on_whatever_the_clocks_say() {
+fn a_job_that_moved_is_known_at_once_whatever_the_clocks_of_the_nodes() {
     let (mut source, left) = trained(80);
     let record = carried(&record(&source, left));
     assert_eq!(record.cpu_per_unit(), Some(3.0));
@@ -57,7 +57,7 @@ fn a_job_that_moves_is_known_from_its_first_second_on_whatever_the_clocks_say() 
         assert_eq!(
             (here.units_per_second, here.gain),
             (there.units_per_second, None),
-            "what passes between counts for nothing"
+            "the time of the move is not counted"
         );
         assert_eq!(here.progress.map(|progress| progress.at), Some(came));
         assert_eq!(known(here), known(there));
@@ -68,7 +68,7 @@ fn a_job_that_moves_is_known_from_its_first_second_on_whatever_the_clocks_say() 
         assert_eq!(here.evaluations, 90);
         assert!(here.units_per_second.is_some_and(|rate| (0.4..0.6).contains(&rate)), "{:?}", here.units_per_second);
     }
-    // It might as well have stayed.
+    // The result is the same as if the job had stayed.
     let mut target = record.resume(&Directives::default(), left).expect("the same labels");
     let now = read_on(&mut source, 81..=120, left.0);
     assert_eq!(now, read_on(&mut target, 81..=120, left.0));
@@ -76,7 +76,7 @@ fn a_job_that_moves_is_known_from_its_first_second_on_whatever_the_clocks_say() 
 }
 
 #[test]
-fn a_job_that_had_printed_more_than_it_saved_keeps_the_curve_up_to_there() {
+fn a_job_that_resumes_before_its_last_printed_line_keeps_the_curve_up_to_that_point() {
     let batch = |epoch: u64, batch: u64| {
         let done = (epoch - 1) as f64 + batch as f64 / 500.0;
         format!("epoch {epoch}/60 batch {batch}/500 loss {:.5}\n", 0.1 + (-done / 6.0).exp())
@@ -98,7 +98,7 @@ fn a_job_that_had_printed_more_than_it_saved_keeps_the_curve_up_to_there() {
     let left = read(&mut source, (1, 1), (20, 300));
     let foreseen = source.peek(left).curve.and_then(|curve| curve.units_to_quality).expect("fitted").likely;
     let record = record(&source, left);
-    // The twentieth epoch begins anew: from where it was saved.
+    // The twentieth epoch is repeated, from the saved state.
     for (until, done) in [((20, 100), 19.2), ((20, 350), 19.7), ((21, 100), 20.2)] {
         let mut target = record.resume(&Directives::default(), left).expect("the same labels");
         let now = read(&mut target, (20, 1), until);
@@ -108,11 +108,11 @@ fn a_job_that_had_printed_more_than_it_saved_keeps_the_curve_up_to_there() {
         assert!((at - 19.6 - foreseen).abs() < 1.0, "{until:?}: {at} is not {}", 19.6 + foreseen);
     }
     let mut target = record.resume(&Directives::default(), left).expect("the same labels");
-    // One that begins at the beginning has all of it to do.
+    // A job that starts over has all of its work to do.
     let now = read(&mut target, (1, 1), (1, 400));
     assert_eq!(target.peek(now).units_to_completion.map(|left| left.likely), Some(59.2));
 
-    // Once it has come as far as before, a counter that falls begins something new.
+    // Once the job has passed its earlier position, a falling counter begins a new curve.
     let mut target = record.resume(&Directives::default(), left).expect("the same labels");
     read(&mut target, (20, 1), (22, 100));
     let now = read(&mut target, (10, 1), (10, 400));
@@ -120,7 +120,7 @@ fn a_job_that_had_printed_more_than_it_saved_keeps_the_curve_up_to_there() {
 }
 
 #[test]
-fn a_machine_that_has_just_started_has_no_instants_before_its_clock() {
+fn a_record_is_resumed_on_a_machine_that_booted_after_the_recorded_instants() {
     let (source, left) = trained(80);
     let record = record(&source, left);
     for up in [0, 1, 1500, 5000] {
@@ -133,19 +133,19 @@ fn a_machine_that_has_just_started_has_no_instants_before_its_clock() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_in_words() {
+fn a_record_that_does_not_fit_is_refused_with_a_reason() {
     let (source, left) = trained(30);
     let record = record(&source, left);
     let other = Directives { metric: Some("accuracy".to_owned()), ..Directives::default() };
-    assert!(record.resume(&other, left).is_err_and(|why| why.contains("other labels")));
+    assert!(record.resume(&other, left).is_err_and(|why| why.contains("labels")));
     let mut json: Value = serde_json::from_str(&record.to_json().unwrap()).unwrap();
     json["version"] = json!(2);
     assert!(LearningRecord::parse(&json.to_string()).is_err_and(|why| why.contains("version 2")));
     json["version"] = json!(1);
     json["cpu_per_unit"] = Value::Null;
-    assert!(LearningRecord::parse(&json.to_string()).is_err_and(|why| why.contains("price")));
+    assert!(LearningRecord::parse(&json.to_string()).is_err_and(|why| why.contains("cost per unit")));
     for text in ["", "{}", "null", "[1]", "{\"version\":1}", "{\"version\":-1}", "{\"version\":1e99}"] {
-        assert!(LearningRecord::parse(text).is_err_and(|why| why.contains("no record")), "{text}");
+        assert!(LearningRecord::parse(text).is_err_and(|why| why.contains("not a learning record")), "{text}");
     }
     assert_eq!(LearningRecord::of(&Tracker::new(&Directives::default()), &Directives::default(), None, left), None);
 }
@@ -168,13 +168,13 @@ fn a_record_of_a_long_log_is_small() {
     assert!(bytes < 24 * 1024, "{bytes} bytes");
 }
 
-/// The places of all leaves in a document.
+/// Collects the JSON pointers of all leaves and arrays.
 fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => fields.iter().for_each(|(key, value)| leaves(value, &format!("{path}/{key}"), found)),
         Value::Array(items) => {
             found.push(path.to_owned());
-            // The first say what the others do.
+            // The first items stand for the rest.
             items.iter().take(3).enumerate().for_each(|(at, value)| leaves(value, &format!("{path}/{at}"), found));
         }
         _ => found.push(path.to_owned()),
@@ -182,7 +182,7 @@ fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
 }
 
 #[test]
-fn whatever_a_record_claims_nothing_breaks() {
+fn no_value_in_a_record_breaks_a_tracker() {
     let (source, left) = trained(80);
     let good: Value = serde_json::from_str(&record(&source, left).to_json().unwrap()).unwrap();
     let mut places = Vec::new();
@@ -192,7 +192,7 @@ fn whatever_a_record_claims_nothing_breaks() {
     let counts =
         [json!(u64::MAX), json!(u64::MAX - 1), json!(u32::MAX), json!(1u64 << 53), json!(u16::MAX), json!(255)];
     let others = [Value::Null, json!("NaN"), json!("x".repeat(5000)), json!(true), json!({}), json!([])];
-    let (mut refused, mut taken) = (0, 0);
+    let (mut refused, mut accepted) = (0, 0);
     for place in &places {
         let standing = good.pointer(place).expect("a leaf");
         let again = standing.as_array().map(|items| Value::from([&items[..], &items[..], &items[..]].concat()));
@@ -205,7 +205,7 @@ fn whatever_a_record_claims_nothing_breaks() {
                 refused += 1;
                 continue;
             };
-            taken += 1;
+            accepted += 1;
             let Ok(mut tracker) = record.resume(&Directives::default(), Millis(100_000)) else { continue };
             tracker.close_interval(Millis(100_000));
             let now = read_on(&mut tracker, 1..=40, 100_000);
@@ -215,7 +215,7 @@ fn whatever_a_record_claims_nothing_breaks() {
             drop(LearningRecord::of(&tracker, &Directives::default(), Some(1.0), now));
         }
     }
-    assert!(refused > taken && taken > 0, "{refused} refused, {taken} taken");
+    assert!(refused > accepted && accepted > 0, "{refused} refused, {accepted} accepted");
     let numbers = good.to_string().replacen("\"evaluations\":80", "\"evaluations\":NaN", 1);
     assert!(LearningRecord::parse(&numbers).is_err());
 }

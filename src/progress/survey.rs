@@ -1,72 +1,72 @@
-//! A whole log at once: every observation of the series that was chosen in the end, for a reader who wants to check.
+//! Reads a whole log and returns every observation of the finally chosen series, so that a user can check the choice.
 //!
-//! The tracker keeps a bounded history; a survey keeps what it shows. Beyond a budget only the present choice is kept, and
-//! [`Survey::is_complete`] says whether a second pass with [`Survey::again`] is needed. Pure. Imports: model only.
+//! The tracker keeps a bounded history; a survey keeps all observations. Beyond a budget it keeps only the current choice, and
+//! [`Survey::is_complete`] reports whether a second pass with [`Survey::again`] is needed. Pure. Imports: model only.
 
-use super::reader::{Candidate, Choice, Heard, Reader, Rendering, Sample, SeriesKey, View};
-use super::wishes::wishes;
+use super::reader::{Candidate, Choice, ReadEvent, Reader, Rendering, Sample, SeriesKey, View};
+use super::reader_options::reader_options;
 use crate::model::{Direction, Directives, ProgressUnit};
 use std::collections::BTreeMap;
 
-/// Observations of all series together that are kept before only the chosen series is.
+/// Maximum number of observations of all series; beyond it only the chosen series is kept.
 const BUDGET: usize = 1 << 20;
 
-/// Longest excerpt of a line.
+/// Maximum bytes of a line's excerpt.
 pub(super) const EXCERPT_MAX: usize = 160;
 
 /// One printed value of the chosen series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
-    /// Newlines before it, plus one.
+    /// Line number, from 1.
     pub line: u64,
     /// As printed; may be NaN or infinite.
     pub value: f64,
-    /// The progress counter where it was printed, as printed.
+    /// Progress counter at this observation, as printed.
     pub current: Option<f64>,
     /// The counter's total.
     pub total: Option<f64>,
-    /// Whether no redraw overwrote the line that it stands on.
+    /// Whether this rendering of the line was not overwritten by a redraw.
     pub last: bool,
 }
 
 /// The progress counter at the end of the log, as printed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PrintedProgress {
-    /// What is counted.
+    /// The unit that is counted.
     pub unit: ProgressUnit,
-    /// The number as printed (counted from 0 where the program does so).
+    /// The number as printed: counted from 0 if the program does so.
     pub current: f64,
-    /// How many there will be.
+    /// The printed total.
     pub total: Option<f64>,
 }
 
-/// A series that might have been the evaluation function.
+/// A candidate for the evaluation function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RankedSeries {
     /// Its name as printed.
     pub metric: String,
-    /// Values read.
+    /// Number of values read.
     pub count: u32,
-    /// Its rank; larger is likelier.
+    /// Score of the choice; higher is more likely.
     pub score: f64,
 }
 
-/// What a log was understood to say.
+/// The result of reading a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogReading {
     /// The evaluation function's name.
     pub metric: Option<String>,
-    /// Which way it improves.
+    /// The direction in which it improves.
     pub direction: Option<Direction>,
-    /// How sure that is, 0 ..= 1.
+    /// Confidence of the choice, 0 ..= 1.
     pub confidence: f64,
     /// Its values, in order.
     pub observations: Vec<Observation>,
-    /// How far the job is.
+    /// Progress of the job.
     pub progress: Option<PrintedProgress>,
     /// All candidates, best first.
     pub candidates: Vec<RankedSeries>,
-    /// The first and the latest line with a value of the metric, shortened.
+    /// The first and the latest line with a value of the metric, with line numbers, truncated.
     pub excerpts: Vec<(u64, String)>,
     /// What is wrong with the labels.
     pub problems: Vec<String>,
@@ -86,7 +86,7 @@ struct Kept {
     only: Option<SeriesKey>,
     dropped: bool,
     counts: Vec<(Option<f64>, Option<f64>)>,
-    /// Whether the last of the counts is the present line's.
+    /// Whether the last of `counts` belongs to the current line.
     counted: bool,
 }
 
@@ -101,42 +101,42 @@ struct Printed {
     line: u64,
     value: f64,
     last: bool,
-    /// Index among the counts.
+    /// Index into `Kept::counts`.
     count: u32,
 }
 
 impl Survey {
-    /// A survey that has read nothing, obeying `directives`.
+    /// Returns an empty survey that follows `directives`.
     pub fn new(directives: &Directives) -> Self {
-        let (wishes, problems) = wishes(directives);
-        Survey { reader: Reader::new(wishes), kept: Kept::default(), problems }
+        let (options, problems) = reader_options(directives);
+        Survey { reader: Reader::new(options), kept: Kept::default(), problems }
     }
 
-    /// Reads the next bytes, cut anywhere.
+    /// Reads the next bytes; they may be cut anywhere.
     pub fn push(&mut self, bytes: &[u8]) {
         let kept = &mut self.kept;
-        self.reader.push(bytes, |heard, view| kept.hear(heard, view));
+        self.reader.push(bytes, |event, view| kept.handle(event, view));
     }
 
-    /// Reads what stands on an unfinished last line.
+    /// Reads an unfinished last line.
     pub fn finish(&mut self) {
         let kept = &mut self.kept;
-        self.reader.finish(|heard, view| kept.hear(heard, view));
+        self.reader.finish(|event, view| kept.handle(event, view));
     }
 
-    /// Whether all observations of the choice were kept.
+    /// Whether all observations of the chosen series were kept.
     pub fn is_complete(&self) -> bool {
         !self.kept.dropped || self.kept.only == self.reader.view().choice().map(|choice| choice.key)
     }
 
-    /// A survey of the same bytes that keeps only the series that this one chose in the end.
+    /// Returns an empty survey for a second pass, which keeps only the series that this one chose.
     pub fn again(&self, directives: &Directives) -> Survey {
         let mut survey = Survey::new(directives);
         survey.kept.only = self.reader.view().choice().map(|choice| choice.key);
         survey
     }
 
-    /// What was understood.
+    /// Returns the result.
     pub fn reading(mut self) -> LogReading {
         let view = self.reader.view();
         let candidates = view.candidates().into_iter().map(ranked).collect();
@@ -162,10 +162,10 @@ impl Survey {
 }
 
 impl Kept {
-    fn hear(&mut self, heard: Heard<'_>, view: &View<'_>) {
-        match heard {
-            Heard::Value(sample) => self.take(sample, view),
-            Heard::End => self.counted = false,
+    fn handle(&mut self, event: ReadEvent<'_>, view: &View<'_>) {
+        match event {
+            ReadEvent::Value(sample) => self.take(sample, view),
+            ReadEvent::End => self.counted = false,
         }
     }
 
@@ -195,7 +195,7 @@ impl Kept {
     fn keep_only(&mut self, chosen: Option<SeriesKey>) {
         self.series.retain(|key, _| Some(*key) == chosen);
         self.dropped = true;
-        // Nothing chosen among so many values: nothing will be.
+        // If no series was chosen among so many values, none will be.
         self.only = chosen.or(self.series.keys().next().copied());
         if self.only.is_none() {
             self.values = 0;
@@ -222,7 +222,7 @@ fn with_counts(values: &[Printed], counts: &[(Option<f64>, Option<f64>)]) -> Vec
     values.iter().map(observed).collect()
 }
 
-/// The beginning of a line, as text.
+/// Returns the beginning of a line as text.
 pub(super) fn excerpt(text: &[u8]) -> String {
     String::from_utf8_lossy(&text[..text.len().min(EXCERPT_MAX)]).trim().to_owned()
 }

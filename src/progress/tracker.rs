@@ -1,34 +1,34 @@
-//! One job's log: the reader of its bytes and the history of its evaluations, behind one door.
+//! Follows one job's log: combines the reader of its bytes with the history of its evaluations. Imports: the reader, the curve, model.
 
 use super::claim::Claim;
 use super::curve::History;
 use super::prior_run::PriorRun;
-use super::reader::{CountReading, Heard, Memory, Reader, Sample, SeriesKey, View};
+use super::reader::{CountReading, ReadEvent, Reader, ReaderState, Sample, SeriesKey, View};
+use super::reader_options::reader_options;
 use super::survey::{EXCERPT_MAX, excerpt};
-use super::wishes::wishes;
 use crate::model::{Direction, Directives, Evaluation, Learning, Millis, Progress};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Values of all series that wait for a choice; a choice that is revised begins with them.
+/// Latest values of all series that are kept; a new choice of series starts with its values among them.
 const WAITING: usize = 32;
 
-/// What survives a restart of the daemon: the choice of metric, the scale, and a thinned history. Versioned by its owner.
+/// The state that survives a restart of the daemon: the chosen metric, the scale, and a thinned history. The caller versions it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
     #[serde(default)]
-    reader: Option<Memory>,
+    reader: Option<ReaderState>,
     history: History,
 }
 
 impl Checkpoint {
-    /// With ages at `now` in place of instants, for another clock.
+    /// Replaces instants by ages at `now`, for use with another clock.
     pub(super) fn with_ages(self, now: Millis) -> Checkpoint {
         Checkpoint { history: self.history.with_ages(now), ..self }
     }
 
-    /// With instants of this clock in place of ages at `now`.
+    /// Replaces ages at `now` by instants of this clock.
     pub(super) fn with_instants(self, now: Millis) -> Checkpoint {
         Checkpoint { history: self.history.with_instants(now), ..self }
     }
@@ -37,36 +37,36 @@ impl Checkpoint {
         self.history.progress().is_some()
     }
 
-    /// What is wrong with one that has ages and came from elsewhere.
+    /// Returns the name of an implausible part of a checkpoint with ages that another machine sent.
     pub(super) fn flaw(&self) -> Option<&'static str> {
         match &self.reader {
-            Some(reader) if !reader.is_plausible() => Some("what it says of its lines"),
+            Some(reader) if !reader.is_plausible() => Some("reader state"),
             _ => self.history.flaw(),
         }
     }
 }
 
-/// Follows one job's log. Memory is bounded whatever the log contains.
+/// Follows one job's log, in bounded memory.
 pub struct Tracker {
     reader: Reader,
     followed: Followed,
     problems: Vec<String>,
 }
 
-/// The chosen series, as the history follows it.
+/// The chosen series and its history.
 struct Followed {
     chosen: Option<SeriesKey>,
     waiting: VecDeque<Waiting>,
-    /// The progress on the present line, once a value of it was read.
+    /// Progress on the current line, once a value of the line was read.
     counted: Option<Option<CountReading>>,
     history: History,
     line: Option<String>,
-    /// The beginning of the latest line with a value, not yet turned into text.
+    /// The beginning of the latest line with a value, not yet converted to text.
     unshown: Vec<u8>,
     metric: Option<String>,
 }
 
-/// A value of any series: what of an [`Evaluation`] a choice begins with. There are many of them.
+/// A value of any series, smaller than an [`Evaluation`] because many are kept.
 struct Waiting {
     series: SeriesKey,
     value: f64,
@@ -74,9 +74,9 @@ struct Waiting {
 }
 
 impl Tracker {
-    /// A tracker that has read nothing, obeying the container's labels.
+    /// Returns an empty tracker that follows the container's labels.
     pub fn new(directives: &Directives) -> Self {
-        let (wishes, problems) = wishes(directives);
+        let (options, problems) = reader_options(directives);
         let followed = Followed {
             chosen: None,
             waiting: VecDeque::new(),
@@ -86,70 +86,70 @@ impl Tracker {
             unshown: Vec::new(),
             metric: directives.metric.clone(),
         };
-        Tracker { reader: Reader::new(wishes), followed, problems }
+        Tracker { reader: Reader::new(options), followed, problems }
     }
 
-    /// Goes on where an earlier daemon stopped.
+    /// Returns a tracker that continues from the checkpoint of an earlier daemon.
     pub fn resume(directives: &Directives, checkpoint: &Checkpoint) -> Self {
         let mut tracker = Tracker::new(directives);
         tracker.followed.history = checkpoint.history.clone();
         if directives.direction.is_some() && directives.direction != tracker.followed.history.direction() {
             tracker.followed.history.restart(directives.direction);
         }
-        if let Some(memory) = &checkpoint.reader {
-            tracker.followed.chosen = tracker.reader.remember(memory);
+        if let Some(state) = &checkpoint.reader {
+            tracker.followed.chosen = tracker.reader.restore(state);
         }
         tracker
     }
 
-    /// What [`Tracker::resume`] needs, a few KiB.
+    /// Returns the state that [`Tracker::resume`] needs, a few KiB.
     pub fn checkpoint(&self) -> Checkpoint {
-        Checkpoint { reader: Some(self.reader.memory()), history: self.followed.history.clone() }
+        Checkpoint { reader: Some(self.reader.state()), history: self.followed.history.clone() }
     }
 
-    /// Earlier runs of the same training, which forecasts may lean on from now on.
+    /// Sets the earlier runs of the same training, for use in forecasts.
     pub fn lean_on(&mut self, prior_runs: Vec<Arc<PriorRun>>) {
         self.followed.history.lean_on(prior_runs);
     }
 
-    /// Totals that the job's command, environment or configuration claims, instead of those claimed before.
+    /// Replaces the totals that the job's command, environment and configuration files claim.
     pub fn claims(&mut self, claims: Vec<Claim>) {
         self.followed.history.claims(claims);
     }
 
-    /// This run's curve, for later runs of the same training, once it has come to its end; `None` if it did not clearly improve.
+    /// Returns this completed run's curve for later runs of the same training; `None` if it did not clearly improve.
     pub fn prior_run(&self) -> Option<PriorRun> {
         self.followed.history.prior_run()
     }
 
-    /// Reads the next bytes of the log, in order, cut anywhere.
+    /// Reads the next bytes of the log, in order; they may be cut anywhere.
     pub fn push(&mut self, bytes: &[u8], now: Millis) {
         let followed = &mut self.followed;
-        self.reader.push(bytes, |heard, view| followed.hear(heard, view, now));
+        self.reader.push(bytes, |event, view| followed.handle(event, view, now));
         self.followed.show();
     }
 
-    /// Takes an evaluation that did not come from bytes (the simulator's).
+    /// Adds an evaluation that was not read from bytes (used by the simulator).
     pub fn evaluate(&mut self, evaluation: Evaluation) {
         self.followed.history.push(evaluation);
     }
 
-    /// Takes a progress report that did not come from bytes (the simulator's).
+    /// Adds a progress report that was not read from bytes (used by the simulator).
     pub fn report(&mut self, progress: Progress) {
         self.followed.history.report(progress);
     }
 
-    /// The progress that the log told last.
+    /// The latest progress in the log.
     pub fn progress(&self) -> Option<Progress> {
         self.followed.history.progress()
     }
 
-    /// What is known now, for status; changes nothing.
+    /// Returns the current state of learning, for status.
     pub fn peek(&self, now: Millis) -> Learning {
         self.named(self.followed.history.peek(now))
     }
 
-    /// Ends an interval: what is known now with the gain since the last interval that had evaluations. Once per tick.
+    /// Ends an interval and returns the state of learning, with the gain since the last interval that had evaluations. Called once per tick.
     pub fn close_interval(&mut self, now: Millis) -> Learning {
         let learning = self.followed.history.close_interval(now);
         self.named(learning)
@@ -160,12 +160,12 @@ impl Tracker {
         self.followed.history.recent()
     }
 
-    /// The line that the latest evaluation stood on, shortened.
+    /// The line of the latest evaluation, truncated.
     pub fn line(&self) -> Option<&str> {
         self.followed.line.as_deref()
     }
 
-    /// What is wrong with the labels, in words (an invalid pattern, a contradiction).
+    /// Messages about invalid labels.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
@@ -173,7 +173,7 @@ impl Tracker {
     fn named(&self, learning: Learning) -> Learning {
         match self.reader.view().choice() {
             Some(choice) => Learning { metric: Some(choice.metric), confidence: choice.confidence, ..learning },
-            // Evaluations without a log are the simulator's, and certain.
+            // Evaluations without a log come from the simulator and are certain.
             None => {
                 let confidence = if learning.latest.is_some() { 1.0 } else { 0.0 };
                 Learning { metric: self.followed.metric.clone(), confidence, ..learning }
@@ -183,11 +183,11 @@ impl Tracker {
 }
 
 impl Followed {
-    /// Everything happens line by line, so that it makes no difference how many lines one read of the log brings.
-    fn hear(&mut self, heard: Heard<'_>, view: &View<'_>, now: Millis) {
-        match heard {
-            Heard::Value(sample) => self.take(sample, view, now),
-            Heard::End => {
+    /// Works line by line, so that the result does not depend on how many lines one read returns.
+    fn handle(&mut self, event: ReadEvent<'_>, view: &View<'_>, now: Millis) {
+        match event {
+            ReadEvent::Value(sample) => self.take(sample, view, now),
+            ReadEvent::End => {
                 self.follow(view);
                 if self.counted.take().is_none() {
                     self.count(view, now);
@@ -220,7 +220,7 @@ impl Followed {
         }
     }
 
-    /// Reports the progress on the present line.
+    /// Reports the progress on the current line.
     fn count(&mut self, view: &View<'_>, now: Millis) -> Option<CountReading> {
         let count = view.progress();
         self.counted = Some(count);
@@ -237,7 +237,7 @@ impl Followed {
         }
     }
 
-    /// Turns to another series, or to the other direction, when the reader did. Decisions taken on the old one stay; its values are forgotten.
+    /// Switches to another series or direction when the reader did. Earlier decisions remain; the values of the old series are forgotten.
     fn follow(&mut self, view: &View<'_>) {
         let turned = view.direction().is_some_and(|direction| Some(direction) != self.history.direction());
         if view.chosen() == self.chosen && !turned {

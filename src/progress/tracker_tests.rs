@@ -1,4 +1,4 @@
-//! What a tracker makes of the logs of common frameworks, written here in their words.
+//! Tracker tests with logs in the formats of common frameworks.
 
 use super::{Checkpoint, Tracker};
 use crate::model::{Direction, Directives, Millis};
@@ -127,7 +127,7 @@ fn labels_override_what_would_be_chosen() {
 }
 
 #[test]
-fn a_pattern_is_obeyed_and_an_invalid_one_is_reported_and_ignored() {
+fn a_pattern_is_followed_and_an_invalid_one_is_reported_and_ignored() {
     let log = printed(10, |i, l| format!("phase alpha {i}:40 badness <{l:.3}> loss 7.5"));
     let pattern = Some(r"alpha (?<current>\d+):(?<total>\d+) badness <(?<value>[^>]+)>".to_owned());
     let mut tracker = Tracker::new(&Directives { pattern, direction: Some(Direction::Down), ..Directives::default() });
@@ -169,7 +169,7 @@ fn evaluations_under_a_heading_are_another_series_and_training_goes_on_after_the
         )
     });
     assert_eq!(tracker_of(&by_epochs).peek(Millis(0)).evaluations, 12);
-    // The evaluation's own steps go on for long.
+    // The evaluation itself prints many steps.
     let by_long_evaluations = printed(6, |i, l| {
         let evaluation: String = (1..=9).map(|step| format!("\nstep {step}0/88 - loss: 9.0")).collect();
         format!("Epoch {}/6\nstep 50/100 - loss: {l:.4}\nstep 100/100 - loss: {l:.4}\nEval begin...{evaluation}", i + 1)
@@ -239,14 +239,14 @@ fn progress_never_falls_while_a_run_goes_on() {
 }
 
 #[test]
-fn a_direction_that_only_the_values_tell_is_found_late_and_then_followed() {
+fn a_direction_that_is_inferred_from_the_values_is_found_late_and_then_followed() {
     let log = printed(30, |i, l| format!("step {i} quux {:.4}", 5.0 - l));
     let learning = tracker_of(&log).peek(Millis(0));
     assert_eq!((learning.direction, learning.evaluations), (Some(Direction::Up), 30));
 }
 
 #[test]
-fn what_is_told_is_what_the_history_follows_and_what_a_restart_goes_on_with() {
+fn a_resumed_tracker_follows_the_same_metric_after_any_line() {
     let mut log = printed(17, |i, l| format!("Epoch: {i:03}, Train: {:.4}, Val: 0.5{i}, Test: 0.4{i}", 1.0 - l / 3.0));
     let late = printed(400, |i, _| format!("Iteration: {i} / 2000 (Warmup)"))
         + &printed(20, |i, l| format!("step {i} loss {l:.4}"));

@@ -1,40 +1,39 @@
-//! Who may do what, decided once per connection from what the kernel says about the peer.
+//! Access control, decided once per connection from the kernel's peer credentials.
 //!
-//! Root, the daemon's own user and the configured users may change; members of the reading group may read; nobody else may
-//! do anything. Membership is the peer's own: its primary group from `SO_PEERCRED`, its supplementary groups from
-//! `/proc/PID/status`, which also knows groups from directory services and `newgrp`. The process at that number must still
-//! have the peer's effective user: a recycled number can then only belong to the same user. Where the peer's process is not
-//! visible (another PID namespace), only the primary group counts. The socket's mode (`0660 root:flowcon`) is the first fence
-//! and this the second, so a careless `chmod` opens nothing. Imports: std, tokio.
+//! Root, the daemon's user and the configured users have full control; members of the reading group have read-only access; all others have no
+//! access. The primary group comes from `SO_PEERCRED`, supplementary groups from `/proc/PID/status`, which includes groups from directory
+//! services and `newgrp`. The process must still have the peer's effective user, so that a recycled PID can only belong to the same user. If the
+//! peer's process is not visible (another PID namespace), only the primary group counts. This check is in addition to the socket's mode
+//! (`0660 root:flowcon`), so that a careless `chmod` grants nothing. Imports: std, tokio.
 
 use std::collections::BTreeSet;
 use std::fs;
 use tokio::net::unix::UCred;
 
-/// What a peer may do; each includes the one before.
+/// Access right of a peer; each includes the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
-    /// Nothing.
+    /// No access.
     Nothing,
     /// Read status, explanations, metrics and events.
     Read,
-    /// Give commands.
+    /// Send commands.
     Change,
 }
 
-/// The process on the other end of a connection.
+/// The process at the other end of a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Peer {
-    /// Its effective user when it connected.
+    /// Effective user when it connected.
     pub uid: u32,
-    /// Its process, where it is visible.
+    /// Process id, if visible.
     pub pid: Option<i32>,
-    /// What it may do.
+    /// Access right.
     pub right: Right,
 }
 
 impl Peer {
-    /// For the journal: `uid 1000 (pid 4711)`.
+    /// Returns a description for logs and messages: `uid 1000 (pid 4711)`.
     pub fn describe(&self) -> String {
         match self.pid {
             Some(pid) => format!("uid {} (pid {pid})", self.uid),
@@ -43,7 +42,7 @@ impl Peer {
     }
 }
 
-/// Who may read and who may change.
+/// The configured access rights.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Access {
     changing: BTreeSet<u32>,
@@ -51,13 +50,13 @@ pub struct Access {
 }
 
 impl Access {
-    /// Root, the daemon's own user and `changing` may change; members of `reading_group` may read.
+    /// Gives root, the daemon's user and `changing` full control, and members of `reading_group` read-only access.
     pub fn new(changing: impl IntoIterator<Item = u32>, reading_group: Option<u32>) -> Access {
         let own = rustix::process::geteuid().as_raw();
         Access { changing: changing.into_iter().chain([0, own]).collect(), reading_group }
     }
 
-    /// What the peer with these credentials may do.
+    /// Returns the peer with its access right.
     pub fn admit(&self, credentials: UCred) -> Peer {
         let (uid, pid) = (credentials.uid(), credentials.pid().filter(|pid| *pid > 0));
         let right = if self.changing.contains(&uid) {
@@ -91,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_recycled_process_number_of_another_user_lends_no_group() {
+    fn a_recycled_pid_of_another_user_grants_no_group() {
         let own_pid = rustix::process::getpid().as_raw_nonzero().get();
         let own_uid = rustix::process::geteuid().as_raw();
         for group in 0..100 {

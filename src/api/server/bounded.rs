@@ -1,4 +1,4 @@
-//! What holds for every request, whatever it asks: its body's size and time, the time of its answer, and an answer to what is no route.
+//! Limits for every request: size and time of the body, time of the answer; and answers to unknown routes.
 //!
 //! Imports: siblings, axum.
 
@@ -15,14 +15,14 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use std::sync::Arc;
 
-/// What requests may use up, and who counts the answers.
+/// Limits of requests, and counters of answers.
 #[derive(Clone)]
 pub(super) struct Bounds {
     pub(super) limits: ApiLimits,
     pub(super) counters: Arc<Counters>,
 }
 
-/// The routes within these bounds.
+/// Applies the limits to routes.
 pub(super) fn within(bounds: Bounds, routes: Router) -> Router {
     routes
         .fallback(|uri: Uri| async move { Fault::NoRoute(uri.path().to_owned()) })
@@ -30,7 +30,7 @@ pub(super) fn within(bounds: Bounds, routes: Router) -> Router {
         .layer(middleware::from_fn_with_state(bounds, bounded))
 }
 
-/// Takes the body in within its size and time, then gives the handler its own time.
+/// Reads the body within its size and time limits, then runs the handler within its time limit.
 async fn bounded(State(bounds): State<Bounds>, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let at_most = services::body_at_most(&head).unwrap_or(bounds.limits.body);
@@ -42,7 +42,7 @@ async fn bounded(State(bounds): State<Bounds>, request: Request, next: Next) -> 
                 Err(_elapsed) => Fault::Timeout.into_response(),
             }
         }
-        // What is left of the body stays unread, so that the connection cannot be used again.
+        // The rest of the body is not read, so the connection cannot be used again.
         Err(fault) => ([(header::CONNECTION, "close")], fault).into_response(),
     };
     bounds.counters.answered(answer.status());
@@ -54,7 +54,7 @@ async fn collected(body: body::Body, at_most: usize, limits: &ApiLimits) -> Resu
     match tokio::time::timeout(limits.request_time, collecting).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Fault::TooLarge(at_most)),
-        Ok(Err(error)) => Err(Fault::BadRequest(format!("the request's body cannot be read: {error}"))),
+        Ok(Err(error)) => Err(Fault::BadRequest(format!("cannot read the request body: {error}"))),
         Err(_elapsed) => Err(Fault::BodyTimeout),
     }
 }

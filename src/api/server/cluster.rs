@@ -1,4 +1,4 @@
-//! A coordinator's routes: each handler reads the latest status or gives the coordinator a command.
+//! Routes of a coordinator: each handler reads the latest status or sends a command to the coordinator.
 //!
 //! Imports: siblings, axum.
 
@@ -27,7 +27,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot;
 use utoipa::{IntoParams, OpenApi};
 
-/// All routes of a coordinator.
+/// Returns all routes of a coordinator.
 pub(super) fn router(feed: ClusterFeed, limits: ApiLimits, counters: Arc<Counters>) -> Router {
     let routes = Router::new()
         .route("/v1/cluster", get(status))
@@ -47,18 +47,18 @@ pub(super) fn router(feed: ClusterFeed, limits: ApiLimits, counters: Arc<Counter
 
 type Name = Result<Path<String>, PathRejection>;
 
-/// The cluster at one instant: nodes, jobs, and why each is where it is.
+/// The state of the cluster: nodes, jobs, and the reasons for their placement.
 #[utoipa::path(get, path = "/v1/cluster", responses((status = 200, body = Cluster), (status = 403, body = Problem)))]
 async fn status(State(feed): State<ClusterFeed>) -> Response {
     let status = feed.status.borrow().clone();
     json_response(json(&Cluster::of(&status)))
 }
 
-/// Which events.
+/// Query parameters of events.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 struct After {
-    /// Only those after the event of that number.
+    /// Only events after this sequence number.
     #[serde(default)]
     after: u64,
 }
@@ -84,11 +84,11 @@ async fn submit(
 ) -> Result<Response, Fault> {
     permitted(&peer, "submitting a job")?;
     let submission: Submission = object(&body, "a submission")?;
-    let asked = submission.asked().map_err(Fault::BadRequest)?;
-    ask(&feed, &peer, "submitting a job", Wanted::Submission(Box::new(asked))).await
+    let submission = submission.checked().map_err(Fault::BadRequest)?;
+    ask(&feed, &peer, "submitting a job", Wanted::Submission(Box::new(submission))).await
 }
 
-/// Which node.
+/// Query parameters with a node.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 struct Node {
@@ -109,7 +109,7 @@ async fn move_job(
     carry_out(&feed, &peer, ClusterCommand::Move { job, node }).await
 }
 
-/// Stop a job until it is resumed; it saves its state first, as in a move.
+/// Stop a job until it is resumed. It saves its state first, as in a move.
 #[utoipa::path(post, path = "/v1/cluster/jobs/{name}/pause", params(("name" = String, Path, description = "the service's name or id, or the gang")),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn pause(
@@ -121,7 +121,7 @@ async fn pause(
     carry_out(&feed, &peer, ClusterCommand::Pause(job)).await
 }
 
-/// Let a paused job, or one that was given up, go on.
+/// Continue a paused job, or one whose restarts were given up.
 #[utoipa::path(post, path = "/v1/cluster/jobs/{name}/resume", params(("name" = String, Path, description = "the service's name or id, or the gang")),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn resume(
@@ -133,7 +133,7 @@ async fn resume(
     carry_out(&feed, &peer, ClusterCommand::Resume(job)).await
 }
 
-/// Take the operator's word that a node is switched off for good, so that the job may start elsewhere.
+/// Confirm that a node is switched off permanently, so that the job may start on another node.
 #[utoipa::path(post, path = "/v1/cluster/jobs/{name}/node-is-off", params(("name" = String, Path, description = "the service's name or id, or the gang"), Node),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn node_is_off(
@@ -146,7 +146,7 @@ async fn node_is_off(
     carry_out(&feed, &peer, ClusterCommand::NodeIsOff { job, node }).await
 }
 
-/// Empty a node for maintenance: its jobs move away, and it gets none.
+/// Drain a node for maintenance: its jobs move away, and it gets no new ones.
 #[utoipa::path(post, path = "/v1/cluster/nodes/{name}/drain", params(("name" = String, Path, description = "hostname or id")),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn drain(
@@ -158,7 +158,7 @@ async fn drain(
     carry_out(&feed, &peer, ClusterCommand::Drain(node)).await
 }
 
-/// Give a drained node jobs again.
+/// End the draining of a node.
 #[utoipa::path(post, path = "/v1/cluster/nodes/{name}/undrain", params(("name" = String, Path, description = "hostname or id")),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn undrain(
@@ -170,7 +170,7 @@ async fn undrain(
     carry_out(&feed, &peer, ClusterCommand::Undrain(node)).await
 }
 
-/// Everything measurable, for Prometheus.
+/// Metrics for Prometheus.
 #[utoipa::path(get, path = "/metrics", responses((status = 200, body = String,
     content((String = "text/plain"), (String = "application/openmetrics-text")))))]
 async fn metrics(State(feed): State<ClusterFeed>, headers: HeaderMap) -> Response {
@@ -183,7 +183,7 @@ async fn metrics(State(feed): State<ClusterFeed>, headers: HeaderMap) -> Respons
 #[openapi(
     info(
         title = "flowcoord",
-        description = "Status and commands of the cluster's coordinator, on a Unix socket. Root and configured users change; members of the group `flowcon` read."
+        description = "Status and commands of the cluster's coordinator, on a Unix socket. Root and configured users have full control; members of the group `flowcon` have read-only access."
     ),
     paths(status, events, submit, move_job, pause, resume, node_is_off, drain, undrain, metrics, document)
 )]
@@ -191,7 +191,7 @@ struct Description;
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| json(&Description::openapi()));
 
-/// This description.
+/// The description of this API.
 #[utoipa::path(get, path = "/openapi.json", responses((status = 200, content_type = "application/json")))]
 async fn document() -> Response {
     json_response(DOCUMENT.clone())
@@ -201,9 +201,9 @@ async fn carry_out(feed: &ClusterFeed, peer: &Peer, command: ClusterCommand) -> 
     ask(feed, peer, describe(&command), Wanted::Command(command)).await
 }
 
-/// Asks the coordinator and waits for its answer; the caller's time limit applies.
-async fn ask(feed: &ClusterFeed, peer: &Peer, deed: &str, wanted: Wanted) -> Result<Response, Fault> {
-    permitted(peer, deed)?;
+/// Sends a request to the coordinator and waits for the reply; the caller's time limit applies.
+async fn ask(feed: &ClusterFeed, peer: &Peer, action: &str, wanted: Wanted) -> Result<Response, Fault> {
+    permitted(peer, action)?;
     let (reply, answer) = oneshot::channel();
     let request = ClusterRequest { wanted, asked_by: peer.describe(), reply };
     feed.commands.try_send(request).map_err(|error| match error {
@@ -217,7 +217,7 @@ async fn ask(feed: &ClusterFeed, peer: &Peer, deed: &str, wanted: Wanted) -> Res
     }
 }
 
-/// What the command is called in a message to somebody who may not give it.
+/// Returns the action of a command for the error message of a peer without the right.
 fn describe(command: &ClusterCommand) -> &'static str {
     match command {
         ClusterCommand::Drain(_) => "draining a node",

@@ -1,4 +1,4 @@
-//! From a request to the daemon's answer: rights, the closed command, the bounded channel. Imports: siblings.
+//! Sends commands to the daemon: checks rights and parameters, and waits for the reply. Imports: siblings.
 
 use super::access::{Peer, Right};
 use super::problem::{Fault, describe};
@@ -17,13 +17,13 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot;
 use utoipa::IntoParams;
 
-/// Asks the daemon and waits for its answer; the caller's time limit applies.
+/// Sends a command to the daemon and waits for the reply; the caller's time limit applies.
 pub(super) async fn carry_out(api: &Api, peer: &Peer, command: Command) -> Result<Response, Fault> {
     let done = answered(api, peer, command).await?;
     Ok(json_response(json(&Done { done })))
 }
 
-/// The same, for what is told in place of what was done.
+/// Like [`carry_out`], for a command whose reply is the requested document.
 pub(super) async fn answered(api: &Api, peer: &Peer, command: Command) -> Result<String, Fault> {
     permitted(peer, describe(&command))?;
     let (reply, answer) = oneshot::channel();
@@ -38,65 +38,65 @@ pub(super) async fn answered(api: &Api, peer: &Peer, command: Command) -> Result
     }
 }
 
-/// Who may not change anything is told what is not allowed.
-pub(super) fn permitted(peer: &Peer, deed: &str) -> Result<(), Fault> {
+/// Checks that the peer may change things. `action` names the command in the error, as in "reloading the configuration".
+pub(super) fn permitted(peer: &Peer, action: &str) -> Result<(), Fault> {
     match peer.right {
         Right::Change => Ok(()),
-        _ => Err(Fault::Denied(format!("{} may read, but {deed} is not allowed", peer.describe()))),
+        _ => Err(Fault::Denied(format!("{} has read-only access: {action} is not allowed", peer.describe()))),
     }
 }
 
-/// The whole id of the one container that was meant, so that the daemon cannot take it for another. Who may change nothing is told
-/// that first, whether or not there is such a container.
+/// Returns the full id of the container called `name`, so that the daemon acts on exactly that container. The right is checked first, so that
+/// the error does not depend on the existence of the container.
 pub(super) fn resolved(snapshot: &Snapshot, peer: &Peer, name: &str) -> Result<String, Fault> {
-    permitted(peer, &format!("to change `{name}`"))?;
+    permitted(peer, &format!("changing `{name}`"))?;
     snapshot.job(name).map(|job| job.observed.id.as_str().to_owned())
 }
 
-/// What a pin may ask for.
+/// Query parameters of a pin.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pin {
-    /// The share as a part of the node, more than 0 and at most 1; where it is, without.
+    /// The share as a fraction of the node, more than 0 and at most 1; the current share by default.
     #[param(exclusive_minimum = 0, maximum = 1)]
     share: Option<f64>,
 }
 
-/// The share that a pin asks for.
+/// Checks the share of a pin.
 pub(super) fn pinned_share(pin: Result<Query<Pin>, QueryRejection>) -> Result<Option<f64>, Fault> {
     let Query(Pin { share }) = pin?;
     match share {
         Some(share) if !(share > 0.0 && share <= 1.0) => {
-            Err(Fault::BadRequest(format!("`share` is {share}; it is more than 0 and at most 1")))
+            Err(Fault::BadRequest(format!("`share` is {share}; expected more than 0 and at most 1")))
         }
         share => Ok(share),
     }
 }
 
-/// The command that a `PUT /v1/policy` body asks for.
+/// Parses the body of `PUT /v1/policy`.
 pub(super) fn policy_change(body: &[u8]) -> Result<Command, Fault> {
     let change: PolicyChange = object(body, "a policy change")?;
     let policy = change.policy.parse().map_err(Fault::BadRequest)?;
     match change.objective {
         Some(_) if policy != PolicyName::Balanced => {
-            Err(Fault::BadRequest(format!("`objective` goes with the policy balanced, not with {}", change.policy)))
+            Err(Fault::BadRequest(format!("`objective` requires the policy balanced, not {}", change.policy)))
         }
         Some(objective) if !(0.0..=1.0).contains(&objective) => {
-            Err(Fault::BadRequest(format!("`objective` is {objective}; it goes from 0 (quality) to 1 (completion)")))
+            Err(Fault::BadRequest(format!("`objective` is {objective}; expected 0 (quality) to 1 (completion)")))
         }
         objective => Ok(Command::SetPolicy { policy, objective }),
     }
 }
 
-/// The labels of a `POST /v1/containers/{name}/adopt` body, which may be left out.
-pub(super) fn labels_given(body: &[u8]) -> Result<BTreeMap<String, String>, Fault> {
+/// Parses the labels in the optional body of `POST /v1/containers/{name}/adopt`.
+pub(super) fn adoption_labels(body: &[u8]) -> Result<BTreeMap<String, String>, Fault> {
     if body.is_empty() {
         return Ok(BTreeMap::new());
     }
-    object::<AdoptionRequest>(body, "an adoption with its labels").map(|asked| asked.labels)
+    object::<AdoptionRequest>(body, "an adoption request").map(|request| request.labels)
 }
 
-/// serde would also take an array for a struct, by the order of its fields.
+/// Parses a JSON object. An array is rejected, which serde would accept for a struct in the order of its fields.
 pub(super) fn object<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T, Fault> {
     serde_json::from_slice::<serde_json::Map<_, _>>(body)
         .and_then(|object| serde_json::from_value(object.into()))

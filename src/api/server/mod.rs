@@ -1,7 +1,7 @@
-//! Accepts connections, judges each peer once, and keeps everything that a client can use up within limits.
+//! Accepts connections, authorizes each peer once, and limits the resources that clients can use.
 //!
-//! A peer that may do nothing, and whoever comes when all places are taken, gets an answer that says so and is let go. Such
-//! rejections have few places of their own, so that refusing cannot be used to exhaust the daemon. Imports: siblings, hyper.
+//! A peer without rights, or a peer beyond the maximum number of connections, receives an error and is disconnected. Connections for such
+//! rejections are limited separately, so that they cannot exhaust the daemon. Imports: siblings, hyper.
 
 mod access;
 mod bounded;
@@ -12,7 +12,6 @@ mod history;
 mod metrics;
 mod node;
 mod openapi;
-mod patient;
 mod problem;
 mod recording;
 mod routes;
@@ -20,6 +19,7 @@ mod services;
 mod shared;
 mod snapshot;
 mod socket;
+mod write_timeout;
 
 pub use access::{Access, Peer, Right};
 pub use shared::ApiLimits;
@@ -30,7 +30,6 @@ use super::cluster::ClusterFeed;
 use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use patient::Patient;
 use problem::Fault;
 use shared::{Api, Counters};
 use std::future::Future;
@@ -41,17 +40,18 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use write_timeout::WriteTimeout;
 
-/// Serves a daemon until `shutdown` completes, then lets open requests finish, takes the socket's file away and returns.
+/// Serves a daemon until `shutdown` completes, then removes the socket's file, lets open requests finish, and returns.
 pub async fn serve(socket: Socket, feed: Feed, access: Access, limits: ApiLimits, shutdown: impl Future<Output = ()>) {
     let (closing, closed) = watch::channel(false);
     let api = Api::new(feed, limits.clone(), closed.clone());
     let counters = api.counters.clone();
-    let door = Door { socket, access, limits, counters, router: routes::router(api) };
-    door.keep(closing, closed, shutdown).await;
+    let server = Server { socket, access, limits, counters, router: routes::router(api) };
+    server.run(closing, closed, shutdown).await;
 }
 
-/// The same for a coordinator.
+/// Like [`serve`], for a coordinator.
 pub async fn serve_cluster(
     socket: Socket,
     feed: ClusterFeed,
@@ -62,11 +62,11 @@ pub async fn serve_cluster(
     let (closing, closed) = watch::channel(false);
     let counters = Arc::new(Counters::default());
     let router = cluster::router(feed, limits.clone(), counters.clone());
-    Door { socket, access, limits, counters, router }.keep(closing, closed, shutdown).await;
+    Server { socket, access, limits, counters, router }.run(closing, closed, shutdown).await;
 }
 
-/// A socket, who may come in, and what they find.
-struct Door {
+/// A socket with its access rules, limits and routes.
+struct Server {
     socket: Socket,
     access: Access,
     limits: ApiLimits,
@@ -74,15 +74,15 @@ struct Door {
     router: Router,
 }
 
-impl Door {
-    async fn keep(
+impl Server {
+    async fn run(
         self,
         closing: watch::Sender<bool>,
         closed: watch::Receiver<bool>,
         shutdown: impl Future<Output = ()>,
     ) {
-        let Door { socket, access, limits, counters, router } = self;
-        let places = Places::new(&limits);
+        let Server { socket, access, limits, counters, router } = self;
+        let slots = Slots::new(&limits);
         let mut open = JoinSet::new();
         let mut shutdown = pin!(shutdown);
         loop {
@@ -90,37 +90,38 @@ impl Door {
                 () = &mut shutdown => break,
                 accepted = socket.listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        let Some((service, place)) = admit(&stream, &access, &places, &router, &counters) else { continue };
-                        open.spawn(converse(stream, service, place, limits.clone(), closed.clone()));
+                        let Some((service, slot)) = admit(&stream, &access, &slots, &router, &counters) else { continue };
+                        open.spawn(serve_connection(stream, service, slot, limits.clone(), closed.clone()));
                     }
-                    Err(error) => rest_after(&error).await,
+                    Err(error) => back_off(&error).await,
                 },
                 Some(_) = open.join_next() => {}
             }
         }
         drop(socket);
-        // The receivers live in streams and in the connections; without any there is nobody to tell.
+        // Fails only if there is no receiver, that is, no stream and no connection.
         let _ = closing.send(true);
         let _ = tokio::time::timeout(limits.close_time, async { while open.join_next().await.is_some() {} }).await;
         open.shutdown().await;
     }
 }
 
-/// Out of file descriptors: accepting again at once would spin until one is free.
-async fn rest_after(error: &io::Error) {
+/// Waits after a failed accept: without free file descriptors, accepting again at once would spin.
+async fn back_off(error: &io::Error) {
     tracing::warn!(%error, "cannot accept a connection on the API socket");
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
-struct Places {
+/// Connections that may be open at once.
+struct Slots {
     everyone: Arc<Semaphore>,
     reserved: Arc<Semaphore>,
     rejections: Arc<Semaphore>,
 }
 
-impl Places {
-    fn new(limits: &ApiLimits) -> Places {
-        Places {
+impl Slots {
+    fn new(limits: &ApiLimits) -> Slots {
+        Slots {
             everyone: Arc::new(Semaphore::new(limits.connections)),
             reserved: Arc::new(Semaphore::new(limits.reserved)),
             rejections: Arc::new(Semaphore::new(limits.rejections)),
@@ -128,33 +129,33 @@ impl Places {
     }
 
     fn take(&self, right: Right) -> Option<OwnedSemaphorePermit> {
-        let place = self.everyone.clone().try_acquire_owned().ok();
+        let slot = self.everyone.clone().try_acquire_owned().ok();
         match right {
-            Right::Change => place.or_else(|| self.reserved.clone().try_acquire_owned().ok()),
-            _ => place,
+            Right::Change => slot.or_else(|| self.reserved.clone().try_acquire_owned().ok()),
+            _ => slot,
         }
     }
 }
 
-/// The service that this connection deserves, with its place; `None` = not even a rejection is left.
+/// Returns the service for a connection, or a rejection, with its slot. `None` if no slot for a rejection is free.
 fn admit(
     stream: &UnixStream,
     access: &Access,
-    places: &Places,
+    slots: &Slots,
     router: &Router,
     counters: &Counters,
 ) -> Option<(Router, OwnedSemaphorePermit)> {
     let peer = access.admit(stream.peer_cred().ok()?);
     let fault = if peer.right == Right::Nothing {
         Fault::Denied(format!("{} may not use this daemon", peer.describe()))
-    } else if let Some(place) = places.take(peer.right) {
-        return Some((router.clone().layer(axum::Extension(peer)), place));
+    } else if let Some(slot) = slots.take(peer.right) {
+        return Some((router.clone().layer(axum::Extension(peer)), slot));
     } else {
         Fault::Busy("too many connections are open".to_owned())
     };
     counters.refused(&fault);
-    let place = places.rejections.clone().try_acquire_owned().ok()?;
-    Some((rejection(fault), place))
+    let slot = slots.rejections.clone().try_acquire_owned().ok()?;
+    Some((rejection(fault), slot))
 }
 
 fn rejection(fault: Fault) -> Router {
@@ -165,21 +166,21 @@ fn rejection(fault: Fault) -> Router {
     })
 }
 
-async fn converse(
+async fn serve_connection(
     stream: UnixStream,
     service: Router,
-    _place: OwnedSemaphorePermit,
+    _slot: OwnedSemaphorePermit,
     limits: ApiLimits,
     mut closed: watch::Receiver<bool>,
 ) {
-    let stream = Patient::new(TokioIo::new(stream), limits.request_time);
+    let stream = WriteTimeout::new(TokioIo::new(stream), limits.request_time);
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_time)
         .max_buf_size(limits.head.max(8192))
         .serve_connection(stream, TowerToHyperService::new(service));
     let mut connection = pin!(connection);
-    // An error here is the client's: it went away, was too slow, or did not speak HTTP and was told so by hyper.
+    // An error here is caused by the client: it disconnected, was too slow, or sent invalid HTTP, which hyper has answered.
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
         _ = closed.wait_for(|closed| *closed) => None,

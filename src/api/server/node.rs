@@ -1,4 +1,4 @@
-//! What is asked of the node and done to it: each handler reads the latest snapshot or gives the daemon a command.
+//! Handlers for the node and its containers: each reads the latest snapshot or sends a command to the daemon.
 //!
 //! Imports: siblings, axum.
 
@@ -28,7 +28,7 @@ fn readable(name: Name) -> Result<String, Fault> {
     Ok(name)
 }
 
-/// Everything that the daemon knows, at one instant.
+/// The state of the daemon.
 #[utoipa::path(get, path = "/v1/status", responses((status = 200, body = Status), (status = 403, body = Problem)))]
 pub(super) async fn status(State(api): State<Arc<Api>>) -> Response {
     json_response(latest(&api).status_json())
@@ -40,20 +40,20 @@ pub(super) async fn containers(State(api): State<Arc<Api>>) -> Response {
     json_response(latest(&api).containers_json())
 }
 
-/// One container, by name, id or the beginning of its id, with every number behind its decision.
+/// One container, by name, id or id prefix, with all numbers behind its decision.
 #[utoipa::path(get, path = "/v1/containers/{name}", params(("name" = String, Path, description = "name, id or beginning of an id")),
     responses((status = 200, body = ContainerDetail), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(super) async fn container(State(api): State<Arc<Api>>, name: Name) -> Result<Response, Fault> {
     latest(&api).container_json(&readable(name)?).map(json_response)
 }
 
-/// The policy in force.
+/// The current policy.
 #[utoipa::path(get, path = "/v1/policy", responses((status = 200, body = Policy)))]
 pub(super) async fn policy(State(api): State<Arc<Api>>) -> Response {
     json_response(latest(&api).policy_json())
 }
 
-/// Every setting in force: defaults, files, environment and flags, as the daemon took them.
+/// All current settings, merged from defaults, files, environment and flags.
 #[utoipa::path(get, path = "/v1/config", responses((status = 200, body = Configuration)))]
 pub(super) async fn configuration(State(api): State<Arc<Api>>) -> Response {
     let toml = api.feed.configuration.borrow().to_string();
@@ -71,7 +71,7 @@ pub(super) async fn set_policy(
     commands::carry_out(&api, &peer, commands::policy_change(&body)?).await
 }
 
-/// Leave one container alone, with its original limits.
+/// Restore the original limits of one container and stop governing it.
 #[utoipa::path(post, path = "/v1/containers/{name}/pause", params(("name" = String, Path, description = "name, id or beginning of an id")),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(super) async fn pause_container(
@@ -95,7 +95,7 @@ pub(super) async fn resume_container(
     commands::carry_out(&api, &peer, Command::Resume(Some(id))).await
 }
 
-/// Hold the share of one container where it is, or at another, until it is unpinned; within its owner's bounds.
+/// Pin the share of one container to its current or another value until it is unpinned, within the bounds of its labels.
 #[utoipa::path(post, path = "/v1/containers/{name}/pin", params(("name" = String, Path, description = "name, id or beginning of an id"), commands::Pin),
     responses((status = 200, body = Done), (status = 400, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(super) async fn pin_container(
@@ -109,7 +109,7 @@ pub(super) async fn pin_container(
     commands::carry_out(&api, &peer, Command::Pin { name, share }).await
 }
 
-/// Let the policy decide about the share of one container again.
+/// Let the policy decide the share of one container again.
 #[utoipa::path(post, path = "/v1/containers/{name}/unpin", params(("name" = String, Path, description = "name, id or beginning of an id")),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(super) async fn unpin_container(
@@ -121,9 +121,9 @@ pub(super) async fn unpin_container(
     commands::carry_out(&api, &peer, Command::Unpin(id)).await
 }
 
-/// Govern a running container that lacks the label, as if it had these labels, until it is removed or disowned.
+/// Govern a running container that lacks the label as if it had these labels, until it is removed or disowned.
 #[utoipa::path(post, path = "/v1/containers/{name}/adopt", params(("name" = String, Path, description = "name, id or beginning of an id, as its engine knows it")),
-    request_body(content = AdoptionRequest, description = "may be left out: no labels"),
+    request_body(content = AdoptionRequest, description = "optional; no labels by default"),
     responses((status = 200, body = Done), (status = 400, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(super) async fn adopt_container(
     State(api): State<Arc<Api>>,
@@ -131,11 +131,11 @@ pub(super) async fn adopt_container(
     name: Name,
     body: Bytes,
 ) -> Result<Response, Fault> {
-    let (name, labels) = (readable(name)?, commands::labels_given(&body)?);
+    let (name, labels) = (readable(name)?, commands::adoption_labels(&body)?);
     commands::carry_out(&api, &peer, Command::Adopt { name, labels }).await
 }
 
-/// Put the original limits of an adopted container back and forget it.
+/// Restore the original limits of an adopted container and stop governing it.
 #[utoipa::path(post, path = "/v1/containers/{name}/disown", params(("name" = String, Path, description = "name, id or beginning of an id, whether it runs or not")),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(super) async fn disown_container(
@@ -146,25 +146,25 @@ pub(super) async fn disown_container(
     commands::carry_out(&api, &peer, Command::Disown(readable(name)?)).await
 }
 
-/// Leave every container alone, with its original limits.
+/// Restore the original limits of all containers and stop governing them.
 #[utoipa::path(post, path = "/v1/pause", responses((status = 200, body = Done), (status = 403, body = Problem)))]
 pub(super) async fn pause(State(api): State<Arc<Api>>, Extension(peer): Extension<Peer>) -> Result<Response, Fault> {
     commands::carry_out(&api, &peer, Command::Pause(None)).await
 }
 
-/// Govern again.
+/// Govern all containers again.
 #[utoipa::path(post, path = "/v1/resume", responses((status = 200, body = Done), (status = 403, body = Problem)))]
 pub(super) async fn resume(State(api): State<Arc<Api>>, Extension(peer): Extension<Peer>) -> Result<Response, Fault> {
     commands::carry_out(&api, &peer, Command::Resume(None)).await
 }
 
-/// Put every original limit back and pause everything.
+/// Restore all original limits and pause everything.
 #[utoipa::path(post, path = "/v1/restore", responses((status = 200, body = Done), (status = 403, body = Problem)))]
 pub(super) async fn restore(State(api): State<Arc<Api>>, Extension(peer): Extension<Peer>) -> Result<Response, Fault> {
     commands::carry_out(&api, &peer, Command::Restore).await
 }
 
-/// Read the configuration again; the old one stays on an error.
+/// Read the configuration again; on an error the current one is kept.
 #[utoipa::path(post, path = "/v1/reload", responses((status = 200, body = Done), (status = 403, body = Problem), (status = 409, body = Problem)))]
 pub(super) async fn reload(State(api): State<Arc<Api>>, Extension(peer): Extension<Peer>) -> Result<Response, Fault> {
     commands::carry_out(&api, &peer, Command::Reload).await

@@ -1,4 +1,4 @@
-//! `/openapi.json`: the API described from the same wire types and handlers that serve it. Imports: siblings, utoipa.
+//! `/openapi.json`: a description of the API, generated from its wire types and handlers. Imports: siblings, utoipa.
 
 use super::shared::json_response;
 use super::snapshot::json;
@@ -13,7 +13,7 @@ use utoipa::OpenApi;
 #[openapi(
     info(
         title = "flowcond",
-        description = "Status and commands of the node governor, on a Unix socket. Root and configured users change; members of the group `flowcon` read."
+        description = "Status and commands of the node governor, on a Unix socket. Root and configured users have full control; members of the group `flowcon` have read-only access."
     ),
     paths(
         node::status,
@@ -51,7 +51,7 @@ struct Description;
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| json(&Description::openapi()));
 
-/// This description.
+/// The description of this API.
 #[utoipa::path(get, path = "/openapi.json", responses((status = 200, content_type = "application/json")))]
 pub(super) async fn document() -> Response {
     json_response(DOCUMENT.clone())

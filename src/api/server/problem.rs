@@ -1,6 +1,6 @@
-//! Why a request was not done, as an HTTP answer: one closed set, one JSON form, each with the next thing to do.
+//! Errors of requests as HTTP answers: a closed set in one JSON form, each with a suggested next step.
 //!
-//! Imports: wire types and the contract with the daemon.
+//! Imports: wire types and the interface with the daemon.
 
 use crate::api::wire::{Problem, ProblemDetail};
 use crate::api::{Command, Refusal};
@@ -9,22 +9,22 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-/// Everything that can be wrong with a request.
+/// An error of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
     /// No such path.
     NoRoute(String),
     /// The path exists, the method does not.
     WrongMethod(String),
-    /// The peer may not do this.
+    /// The peer lacks the right.
     Denied(String),
-    /// No governed container answers to this name.
+    /// No governed container has this name.
     NoContainer(String),
-    /// The history does not reach there, or does not know the job.
+    /// The history does not contain the job or the time.
     NotInHistory(String),
-    /// Several containers answer to this name; these are their short ids.
+    /// Several containers match this name; the list has their ids.
     Ambiguous(String, Vec<String>),
-    /// The request cannot be understood.
+    /// The request is invalid.
     BadRequest(String),
     /// The body is larger than this many bytes.
     TooLarge(usize),
@@ -32,9 +32,9 @@ pub enum Fault {
     BodyTimeout,
     /// The daemon did not answer in time.
     Timeout,
-    /// Too many connections, streams or commands at once.
+    /// Too many concurrent connections, streams or commands.
     Busy(String),
-    /// The daemon is going down.
+    /// The daemon is stopping.
     Stopping,
     /// The daemon refused the command.
     Refused(Refusal),
@@ -96,15 +96,15 @@ impl Fault {
 
     fn message(&self) -> String {
         match self {
-            Fault::NoRoute(path) => format!("there is nothing at {path}"),
-            Fault::WrongMethod(method) => format!("this path does not take {method}"),
+            Fault::NoRoute(path) => format!("no such path: {path}"),
+            Fault::WrongMethod(method) => format!("this path does not support the method {method}"),
             Fault::Denied(why) => why.clone(),
             Fault::NoContainer(name) => format!("no governed container is called {name}"),
-            Fault::Ambiguous(name, ids) => format!("{name} may be any of {}", ids.join(", ")),
+            Fault::Ambiguous(name, ids) => format!("{name} is ambiguous; it matches {}", ids.join(", ")),
             Fault::BadRequest(why) | Fault::NotInHistory(why) => why.clone(),
-            Fault::TooLarge(limit) => format!("the request's body is larger than {limit} bytes"),
-            Fault::BodyTimeout => "the request's body did not arrive in time".to_owned(),
-            Fault::Timeout => "the daemon did not answer in time; the command may still be carried out".to_owned(),
+            Fault::TooLarge(limit) => format!("the request body is larger than {limit} bytes"),
+            Fault::BodyTimeout => "the request body did not arrive in time".to_owned(),
+            Fault::Timeout => "the daemon did not answer in time; it may still run the command".to_owned(),
             Fault::Busy(why) => why.clone(),
             Fault::Stopping => "the daemon is stopping".to_owned(),
             Fault::Refused(refusal) | Fault::OfACluster(refusal) => refusal.to_string(),
@@ -113,26 +113,26 @@ impl Fault {
 
     fn next(&self) -> &'static str {
         match self {
-            Fault::NoRoute(_) | Fault::WrongMethod(_) => "`GET /openapi.json` lists what there is",
+            Fault::NoRoute(_) | Fault::WrongMethod(_) => "`GET /openapi.json` lists all paths and methods",
             Fault::Denied(_) => {
-                "run it as root (sudo); to read, join the group `flowcon` (`sudo usermod -aG flowcon USER`, then log in again); to change, be listed in `api.admins` of flowcond.toml"
+                "run it as root (sudo); for read-only access, join the group `flowcon` (`sudo usermod -aG flowcon USER`, then log in again); for full control, add the user to `api.admins` in flowcond.toml"
             }
             Fault::NoContainer(_) | Fault::Refused(Refusal::NotFound(_)) => {
-                "`flowctl ps` lists the governed containers; one is governed when it was started with `--label flowcon.enable=true`"
+                "`flowctl ps` lists the governed containers: those started with `--label flowcon.enable=true`"
             }
             Fault::Refused(Refusal::NotOnEngine(_)) => "`docker ps` (`podman ps`) lists the running containers",
             Fault::Refused(Refusal::Invalid(_)) => "`flowctl help labels` lists the labels",
             Fault::OfACluster(_) => {
-                "`flowctl cluster status` shows nodes and jobs; `flowctl help cluster` tells what may be asked"
+                "`flowctl cluster status` shows nodes and jobs; `flowctl help cluster` describes the commands"
             }
-            Fault::NotInHistory(_) => "`flowctl history` lists the jobs and times that are kept",
-            Fault::Ambiguous(..) => "use one of the ids",
+            Fault::NotInHistory(_) => "`flowctl history` lists the recorded jobs and times",
+            Fault::Ambiguous(..) => "use one of these ids",
             Fault::BadRequest(_) | Fault::TooLarge(_) => "`GET /openapi.json` describes each request",
             Fault::BodyTimeout => "send the whole request at once",
             Fault::Timeout => "`flowctl status` shows whether it was done",
             Fault::Busy(_) => "try again in a second; close streams that are not needed",
-            Fault::Stopping => "try again when it is up: `systemctl status flowcond`",
-            Fault::Refused(Refusal::Refused(_)) => "`flowctl status` shows how things stand",
+            Fault::Stopping => "try again when it is running: `systemctl status flowcond`",
+            Fault::Refused(Refusal::Refused(_)) => "`flowctl status` shows the current state",
             Fault::Refused(Refusal::Failed(_)) => {
                 "`flowctl doctor` looks for the cause; the daemon's log has the details"
             }
@@ -152,17 +152,17 @@ impl IntoResponse for Fault {
     }
 }
 
-/// What the command is called in a message to somebody who may not give it.
+/// Returns the action of a command for the error message of a peer without the right.
 pub(super) fn describe(command: &Command) -> &'static str {
     match command {
-        Command::Pause(_) => "releasing",
-        Command::Resume(_) => "resuming",
+        Command::Pause(_) => "releasing containers",
+        Command::Resume(_) => "resuming containers",
         Command::Pin { .. } => "pinning a share",
         Command::Unpin(_) => "unpinning a share",
         Command::Adopt { .. } => "adopting a container",
         Command::Disown(_) => "disowning a container",
-        Command::Record { .. } => "taking a record of what is known of a job",
-        Command::Expect { .. } => "leaving a record of what is known of a job",
+        Command::Record { .. } => "reading a job's learning record",
+        Command::Expect { .. } => "storing a job's learning record",
         Command::Restore => "restoring the original limits",
         Command::SetPolicy { .. } => "changing the policy",
         Command::Reload => "reloading the configuration",

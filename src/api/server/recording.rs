@@ -1,4 +1,4 @@
-//! `/v1/recording`: the daemon's ticks from now on, as the JSON lines that `flowsim replay` reads. Imports: siblings, axum.
+//! `/v1/recording`: the daemon's ticks from now on, as JSON lines for `flowsim replay`. Imports: siblings, axum.
 
 use super::problem::Fault;
 use super::shared::Api;
@@ -14,27 +14,27 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-/// Lines that a reader may be behind: eight ticks.
+/// Maximum lines that a reader may lag behind: eight ticks.
 const LINES_AHEAD: usize = 8;
 
-/// What the daemon sees and decides at each tick from now on. The first line holds what the governor remembers.
+/// Observations and decisions of each tick from now on. The first line is the state of the governor.
 #[utoipa::path(get, path = "/v1/recording",
     responses((status = 200, body = String, content_type = "application/x-ndjson"), (status = 503, body = Problem)))]
 pub(super) async fn stream(State(api): State<Arc<Api>>) -> Result<Response, Fault> {
-    let place = (api.streams.clone().try_acquire_owned())
+    let slot = (api.streams.clone().try_acquire_owned())
         .map_err(|_| Fault::Busy("too many event streams and recordings are open".to_owned()))?;
     let (lines, mut queue) = mpsc::channel(LINES_AHEAD);
     api.feed.recordings.try_send(RecordingRequest { lines }).map_err(|error| match error {
-        TrySendError::Full(_) => Fault::Busy("too many recordings are asked for at once".to_owned()),
+        TrySendError::Full(_) => Fault::Busy("too many recordings are requested at once".to_owned()),
         TrySendError::Closed(_) => Fault::Stopping,
     })?;
     let header = queue.recv().await.ok_or_else(|| Fault::Busy("too many recordings are open".to_owned()))?;
     let mut closed = api.closed.clone();
-    let rest = stream::unfold((queue, place), |(mut queue, place)| async move {
-        queue.recv().await.map(|line| (line, (queue, place)))
+    let rest = stream::unfold((queue, slot), |(mut queue, slot)| async move {
+        queue.recv().await.map(|line| (line, (queue, slot)))
     })
     .take_until(async move {
-        // An error means that the server is gone, which ends the stream too.
+        // An error means that the server has stopped, which also ends the stream.
         let _ = closed.wait_for(|closed| *closed).await;
     });
     let lines = stream::iter([header]).chain(rest).map(Ok::<_, Infallible>);

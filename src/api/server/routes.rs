@@ -1,4 +1,4 @@
-//! The daemon's paths → snapshots, commands and streams. Every answer is JSON, also every refusal; hyper alone answers what is not HTTP.
+//! Routes of the daemon. Every answer is JSON, including errors, except hyper's answer to invalid HTTP.
 //!
 //! Imports: siblings, axum.
 
@@ -9,7 +9,7 @@ use axum::Router;
 use axum::routing::{get, post};
 use std::sync::Arc;
 
-/// All routes. The peer is put in as an extension by whoever accepted the connection.
+/// Returns all routes. The caller adds the peer as an extension.
 pub(super) fn router(api: Arc<Api>) -> Router {
     let bounds = Bounds { limits: api.limits.clone(), counters: api.counters.clone() };
     let routes = Router::new()

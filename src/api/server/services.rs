@@ -1,4 +1,4 @@
-//! What is known of a Swarm service's job, which the agents of a cluster carry along when the job moves. Imports: siblings, axum.
+//! Learning records of Swarm services' jobs, which the agents of a cluster transfer when a job moves. Imports: siblings, axum.
 
 use super::access::{Peer, Right};
 use super::commands;
@@ -14,27 +14,27 @@ use hyper::body::Bytes;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// Bytes of a record; that of a long log has an eighth of it.
-const RECORD_AT_MOST: usize = 64 * 1024;
-/// Swarm's ids have 25 letters and digits.
-const ID_LONGEST: usize = 64;
+/// Maximum bytes of a record; that of a long log has about an eighth.
+const MAX_RECORD: usize = 64 * 1024;
+/// Maximum characters of a service id; Swarm's ids have 25.
+const MAX_ID: usize = 64;
 
-/// How large the body of this request may be, if that is another size than usual: whoever may leave a record.
+/// Returns the size limit of a request that stores a record, if the peer has the right; `None` for the default limit.
 pub(super) fn body_at_most(head: &request::Parts) -> Option<usize> {
     let may_change = head.extensions.get::<Peer>().is_some_and(|peer| peer.right == Right::Change);
-    let leaves_one = head.method == Method::PUT && head.uri.path().starts_with("/v1/services/");
-    (may_change && leaves_one).then_some(RECORD_AT_MOST)
+    let stores_record = head.method == Method::PUT && head.uri.path().starts_with("/v1/services/");
+    (may_change && stores_record).then_some(MAX_RECORD)
 }
 
 type Service = Result<Path<String>, PathRejection>;
 
 fn id(service: Service) -> Result<String, Fault> {
     let Path(id) = service?;
-    let is_one = (1..=ID_LONGEST).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    if is_one { Ok(id) } else { Err(Fault::BadRequest("this is not the id of a Swarm service".to_owned())) }
+    let is_id = (1..=MAX_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if is_id { Ok(id) } else { Err(Fault::BadRequest(format!("`{id}` is not the id of a Swarm service"))) }
 }
 
-/// What is known of the learning of a service's job, also when it ended a while ago: for the daemon of the node to which it moves.
+/// The learning record of a service's job, also after its end, for the daemon of the node to which it moves.
 #[utoipa::path(get, path = "/v1/services/{service}/record", params(("service" = String, Path, description = "id of a Swarm service")),
     responses((status = 200, body = Object), (status = 400, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
 pub(super) async fn record(
@@ -46,9 +46,9 @@ pub(super) async fn record(
     Ok(json_response(commands::answered(&api, &peer, Command::Record { service }).await?.into()))
 }
 
-/// Keep what the daemon of another node told until a container of the service begins here, an hour at most. Its job goes on with that.
+/// Keep the learning record from another node, at most for one hour, until a container of the service starts here and continues from it.
 #[utoipa::path(put, path = "/v1/services/{service}/record", params(("service" = String, Path, description = "id of a Swarm service")),
-    request_body(content = Object, description = "as another daemon of the same version told it, at most 64 KiB"),
+    request_body(content = Object, description = "record from another daemon of the same version, at most 64 KiB"),
     responses((status = 200, body = Done), (status = 400, body = Problem), (status = 403, body = Problem), (status = 409, body = Problem)))]
 pub(super) async fn expect(
     State(api): State<Arc<Api>>,

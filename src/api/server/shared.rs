@@ -1,4 +1,4 @@
-//! What every handler shares: the daemon's feed, bounds, places for streams, and counters. Imports: siblings, axum.
+//! State shared by all handlers: the daemon's feed, limits, slots for streams, and counters. Imports: siblings, axum.
 
 use super::problem::Fault;
 use super::snapshot::Snapshots;
@@ -11,26 +11,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 use tokio::sync::{Semaphore, watch};
 
-/// What clients may use up.
+/// Limits on the resources that clients may use.
 #[derive(Clone, Debug)]
 pub struct ApiLimits {
-    /// Connections of readers at once.
+    /// Maximum concurrent connections.
     pub connections: usize,
-    /// Further connections that only those who may change things can have, so that readers never lock root out.
+    /// Additional connections for peers with full control, so that readers cannot lock root out.
     pub reserved: usize,
-    /// Event streams at once; each takes a connection.
+    /// Maximum concurrent event streams and recordings; each uses a connection.
     pub streams: usize,
-    /// Connections at once that are only told why they are refused; beyond them a connection is closed without a word.
+    /// Maximum concurrent connections that receive only an error; further connections are closed without an answer.
     pub rejections: usize,
-    /// Bytes of a request's body.
+    /// Maximum bytes of a request body.
     pub body: usize,
-    /// Bytes of a request's head, at least 8 KiB.
+    /// Maximum bytes of a request head, at least 8 KiB.
     pub head: usize,
-    /// Time for a request's head; also how long a connection may idle between two requests.
+    /// Timeout for a request head, and for an idle connection between two requests.
     pub head_time: Duration,
-    /// Time for a request's body and, again, for its answer; also how long a client may leave an answer unread.
+    /// Timeout for a request body, for its answer, and for an unread answer.
     pub request_time: Duration,
-    /// Time that open connections have to finish when the daemon stops.
+    /// Time for open connections to finish when the daemon stops.
     pub close_time: Duration,
 }
 
@@ -50,7 +50,7 @@ impl Default for ApiLimits {
     }
 }
 
-/// What every handler shares.
+/// State shared by all handlers.
 pub(super) struct Api {
     pub(super) feed: Feed,
     pub(super) snapshots: Snapshots,
@@ -58,7 +58,7 @@ pub(super) struct Api {
     pub(super) streams: Arc<Semaphore>,
     pub(super) counters: Arc<Counters>,
     pub(super) closed: watch::Receiver<bool>,
-    /// Tells this daemon's events from those of the one before it.
+    /// Identifies this run of the daemon in event ids.
     pub(super) run: u64,
 }
 
@@ -77,7 +77,7 @@ impl Api {
     }
 }
 
-/// What the API itself counts; classes of answers, not paths, keep it small.
+/// Counters of the API, by class of answer.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) succeeded: AtomicU64,
@@ -87,7 +87,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// One request was answered.
+    /// Counts an answered request.
     pub(super) fn answered(&self, status: StatusCode) {
         let class = match status.as_u16() {
             500.. => &self.failed,
@@ -97,7 +97,7 @@ impl Counters {
         class.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One connection was refused.
+    /// Counts a refused connection.
     pub(super) fn refused(&self, fault: &Fault) {
         self.connections_refused.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(?fault, "refused a connection to the API socket");

@@ -1,4 +1,4 @@
-//! The latest snapshot with its renderings: each document is serialised once per snapshot and its bytes are shared.
+//! The latest snapshot with its serialised documents: each is serialised once per snapshot and shared.
 //!
 //! Imports: wire types and the feed.
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::watch;
 
-/// One published snapshot and what was rendered of it so far.
+/// A published snapshot and its documents serialised so far.
 pub(super) struct Snapshot {
     pub(super) status: Arc<NodeStatus>,
     hostname: Arc<str>,
@@ -41,7 +41,7 @@ impl Snapshot {
         json(&Policy::of(&self.status.settings))
     }
 
-    /// The job that answers to a whole id, a name, or the beginning of an id, in this order of preference.
+    /// Finds a job by full id, name, or id prefix, in this order of preference.
     pub(super) fn job(&self, asked: &str) -> Result<&JobStatus, Fault> {
         let jobs = &self.status.jobs;
         if let Some(job) = jobs.iter().find(|job| job.observed.id.as_str() == asked) {
@@ -63,25 +63,25 @@ impl Snapshot {
     }
 }
 
-/// Wire types have string keys and finite or null numbers only, so that serialising them cannot fail.
+/// Serialises a document. This cannot fail: wire types have only string keys and finite or null numbers.
 pub(super) fn json<T: Serialize>(document: &T) -> Bytes {
     serde_json::to_vec(document).expect("wire types always serialise").into()
 }
 
-/// Hands out the snapshot that belongs to what the daemon published last.
+/// Provides the snapshot of the latest published status.
 pub(super) struct Snapshots {
     feed: Feed,
     hostname: Arc<str>,
-    /// The last that was asked for, while it is the newest.
+    /// The last requested snapshot, while it is the newest.
     latest: Arc<Mutex<Option<Arc<Snapshot>>>>,
 }
 
 impl Snapshots {
-    /// Must be called within a runtime.
+    /// Must be called within a tokio runtime.
     pub(super) fn new(feed: Feed) -> Snapshots {
         let hostname: Arc<str> = rustix::system::uname().nodename().to_string_lossy().into();
         let latest = Arc::default();
-        tokio::spawn(forget_what_is_old(feed.status.clone(), Arc::clone(&latest)));
+        tokio::spawn(drop_outdated(feed.status.clone(), Arc::clone(&latest)));
         Snapshots { feed, hostname, latest }
     }
 
@@ -95,18 +95,15 @@ impl Snapshots {
     }
 }
 
-/// Nobody may ask for a long time, and a snapshot of hundreds of jobs with its renderings is a megabyte.
-async fn forget_what_is_old(
-    mut published: watch::Receiver<Arc<NodeStatus>>,
-    latest: Arc<Mutex<Option<Arc<Snapshot>>>>,
-) {
+/// Drops the cached snapshot when a newer status is published: with hundreds of jobs it has a megabyte, and the next request may come late.
+async fn drop_outdated(mut published: watch::Receiver<Arc<NodeStatus>>, latest: Arc<Mutex<Option<Arc<Snapshot>>>>) {
     while published.changed().await.is_ok() {
         let newest = published.borrow_and_update().clone();
         locked(&latest).take_if(|snapshot| !Arc::ptr_eq(&snapshot.status, &newest));
     }
 }
 
-/// A panic while the lock was held cannot leave half a snapshot: replacing it is one assignment.
+/// Locks the snapshot. It is valid even if a holder of the lock panicked, because it is replaced by one assignment.
 fn locked<T>(latest: &Mutex<T>) -> MutexGuard<'_, T> {
     latest.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The Unix socket's file: made, guarded and taken away again. Imports: std, rustix, tokio.
+//! Creates, protects and removes the file of the Unix socket. Imports: std, rustix, tokio.
 
 use rustix::fs::{Gid, Mode};
 use rustix::io::Errno;
@@ -9,21 +9,21 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tokio::net::UnixListener;
 
-/// Bytes that a Unix socket's address has room for, with the closing zero.
-const PATH_AT_MOST: usize = 108;
+/// Maximum bytes of a Unix socket's address, with the terminating zero.
+const MAX_PATH: usize = 108;
 
-/// Why the socket could not be made.
+/// An error of creating the socket.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// The kernel's addresses have 108 bytes.
-    #[error("{path}: a socket's path may have {} bytes and this one has {length}; choose a shorter one with --socket or FLOWCON_SOCKET", PATH_AT_MOST - 1)]
+    /// The path exceeds the kernel's limit.
+    #[error("{path}: the path has {length} bytes, but a socket's path can have at most {}; choose a shorter one with --socket or FLOWCON_SOCKET", MAX_PATH - 1)]
     TooLong {
         /// The path.
         path: PathBuf,
         /// Its length in bytes.
         length: usize,
     },
-    /// A daemon answers there.
+    /// Another daemon answers at the path.
     #[error(
         "{path}: another daemon answers there; stop it (`systemctl stop flowcond`) or choose another path with --socket"
     )]
@@ -31,27 +31,27 @@ pub enum BindError {
         /// The path.
         path: PathBuf,
     },
-    /// Something lies there that is not a socket.
+    /// The file at the path is not a socket.
     #[error("{path}: this is not a socket, so it is left alone; move it away or choose another path with --socket")]
     NotASocket {
         /// The path.
         path: PathBuf,
     },
-    /// Anything else that the system says.
+    /// Another error of the system.
     #[error(
-        "{path}: cannot {operation}: {source}; check the folder's owner and mode, or choose another path with --socket"
+        "{path}: cannot {operation}: {source}; check owner and mode of its directory, or choose another path with --socket"
     )]
     System {
         /// The path.
         path: PathBuf,
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// A listening socket that takes its file away when dropped, if the file is still its own.
+/// A listening socket. Dropping it removes its file, if no other file has replaced it.
 #[derive(Debug)]
 pub struct Socket {
     pub(super) listener: UnixListener,
@@ -60,12 +60,12 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// What listens.
+    /// The listener.
     pub fn listener(&self) -> &UnixListener {
         &self.listener
     }
 
-    /// Where it listens.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -74,37 +74,36 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         if self.identity.is_some() && identity(&self.path) == self.identity {
-            // Nobody is left to tell: a file that stays is recognised as stale by the next daemon.
+            // A file that cannot be removed is recognised as stale by the next daemon.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Listens at `path` with `mode` (such as `0o660`) and, where given, `group` as the file's group.
+/// Listens at `path` with `mode` (such as `0o660`) and `group`, if given, as the file's group.
 ///
-/// A missing folder is made. A socket on which nobody answers is replaced; one that answers is an error. Must be called
-/// inside a tokio runtime.
+/// Creates a missing directory. Replaces a stale socket; a socket that answers is an error. Must be called within a tokio runtime.
 pub fn bind(path: &Path, group: Option<u32>, mode: u32) -> Result<Socket, BindError> {
     let length = path.as_os_str().len();
-    if length >= PATH_AT_MOST {
+    if length >= MAX_PATH {
         return Err(BindError::TooLong { path: path.to_owned(), length });
     }
     let system = |operation| move |source| BindError::System { path: path.to_owned(), operation, source };
-    make_folder(path).map_err(system("make its folder"))?;
+    create_directory(path).map_err(system("create its directory"))?;
     clear_stale(path)?;
     let listener = UnixListener::bind(path).map_err(system("listen"))?;
     let socket = Socket { listener, path: path.to_owned(), identity: identity(path) };
-    // Until here the umask decided who may connect; whoever slips in is still judged by peer credentials.
+    // Until the mode is set, the umask decides who may connect; peer credentials are checked in any case.
     if let Some(group) = group {
         rustix::fs::chown(path, None, Some(Gid::from_raw(group)))
             .map_err(io::Error::from)
-            .map_err(system("give it to the group"))?;
+            .map_err(system("set its group"))?;
     }
     rustix::fs::chmod(path, Mode::from_raw_mode(mode)).map_err(io::Error::from).map_err(system("set its mode"))?;
     Ok(socket)
 }
 
-fn make_folder(path: &Path) -> io::Result<()> {
+fn create_directory(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => fs::create_dir_all(folder),
         _ => Ok(()),
@@ -116,7 +115,7 @@ fn clear_stale(path: &Path) -> Result<(), BindError> {
     let kind = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.file_type(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(system("look at it")(error)),
+        Err(error) => return Err(system("inspect it")(error)),
     };
     if !kind.is_socket() {
         return Err(BindError::NotASocket { path: path.to_owned() });
@@ -125,11 +124,11 @@ fn clear_stale(path: &Path) -> Result<(), BindError> {
         Ok(()) => Err(BindError::InUse { path: path.to_owned() }),
         Err(Errno::CONNREFUSED) => fs::remove_file(path).map_err(system("remove the stale socket")),
         Err(Errno::NOENT) => Ok(()),
-        Err(error) => Err(system("ask whether a daemon answers")(error.into())),
+        Err(error) => Err(system("check whether a daemon answers")(error.into())),
     }
 }
 
-/// Connects without waiting: a daemon whose queue is full is alive too.
+/// Connects without waiting. A full queue counts as success, because its daemon is running.
 fn probe(path: &Path) -> Result<(), Errno> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -150,7 +149,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[tokio::test]
-    async fn a_path_that_the_kernel_has_no_room_for_is_told_with_its_length() {
+    async fn a_path_beyond_the_limit_of_the_kernel_is_reported_with_its_length() {
         let path = PathBuf::from(format!("/tmp/{}", "x".repeat(110)));
         let message = bind(&path, None, 0o660).expect_err("too long").to_string();
         assert!(message.contains("107") && message.contains("115") && message.contains("--socket"), "{message}");
@@ -170,7 +169,7 @@ mod tests {
         bind(&stale, None, 0o600).expect("replaced");
 
         drop(alive);
-        assert!(!path.exists(), "the file goes with its listener");
+        assert!(!path.exists(), "the file is removed with its listener");
     }
 
     #[tokio::test]
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_a_successor_put_there_is_not_taken_away() {
+    async fn the_file_of_a_successor_is_not_removed() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("flowcond.sock");
         let first = bind(&path, None, 0o660).expect("first");

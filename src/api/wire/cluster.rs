@@ -1,9 +1,10 @@
-//! A cluster as its coordinator sees it, and what can be submitted. Imports: model.
+//! The state of a cluster, and submissions of jobs. Imports: model.
 
 use super::finite;
-use crate::api::cluster::ClusterEvent as Happened;
+use crate::api::cluster::ClusterEvent as PublishedEvent;
 use crate::model::cluster::{
-    ClusterJobStatus, ClusterNodeStatus, ClusterStatus, JobState, NodeState, Resources, Submission as Asked, WhyKind,
+    ClusterJobStatus, ClusterNodeStatus, ClusterStatus, JobState, NodeState, Resources, Submission as ModelSubmission,
+    WhyKind,
 };
 use crate::model::swarm::NodeId;
 use crate::model::{Bytes, Millis};
@@ -15,30 +16,30 @@ use utoipa::ToSchema;
 /// The body of `GET /v1/cluster`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Cluster {
-    /// When, Unix time in milliseconds.
+    /// Time of this status, Unix time in milliseconds.
     pub unix_ms: u64,
-    /// Whether this coordinator acts: its node is Swarm's leader.
+    /// Whether this coordinator is active: its node is Swarm's leader.
     pub acts: bool,
-    /// Why it does not act, and what to do about it.
+    /// Why it is not active, and what to do.
     pub why: Option<String>,
     /// The nodes.
     pub nodes: Vec<ClusterNode>,
-    /// One for each service with the label `flowcon.queue`.
+    /// The workers: services with the label `flowcon.queue`.
     pub jobs: Vec<ClusterJob>,
 }
 
 /// One node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ClusterNode {
-    /// Its id.
+    /// Node id.
     pub id: String,
-    /// Its hostname.
+    /// Hostname.
     pub name: String,
     /// `ready`, `draining`, `unreachable`, `ungoverned` or `closed`.
     pub state: String,
     /// Why it gets no jobs.
     pub why: Option<String>,
-    /// Cores that jobs can have: not those that services that are no jobs reserve. Memory and GPUs likewise.
+    /// Cores available to jobs, without those reserved by other services. The same applies to memory and GPUs.
     pub cores: Option<f64>,
     /// Main memory.
     pub memory_bytes: u64,
@@ -46,7 +47,7 @@ pub struct ClusterNode {
     pub gpus: u32,
     /// Cores in use.
     pub used_cores: Option<f64>,
-    /// Workers on it or on their way to it.
+    /// Number of workers on it or moving to it.
     pub workers: usize,
     /// Version of its agent.
     pub agent: Option<String>,
@@ -59,44 +60,44 @@ pub struct ClusterJob {
     pub id: String,
     /// The service's name.
     pub name: String,
-    /// The job's name, if it has several workers.
+    /// Name of the job, if it has several workers.
     pub gang: Option<String>,
     /// `waiting`, `paused`, `starting`, `running`, `stopping`, `carrying`, `done`, `failed` or `refused`.
     pub state: String,
-    /// Hostname of the node where it is, or where its saved state lies.
+    /// Hostname of its node, or of the node with its saved state.
     pub node: Option<String>,
-    /// Hostname of the node that it is going to.
+    /// Hostname of the target node of a move.
     pub to: Option<String>,
-    /// Why it waits or does not get on.
+    /// Why it waits or makes no progress.
     pub why: Option<Why>,
-    /// Why it is where it is, or goes where it goes.
+    /// Why it is on its node, or moves to another.
     pub reason: Option<String>,
-    /// What went wrong last.
+    /// The latest error.
     pub mark: Option<String>,
-    /// How often it has been moved.
+    /// Number of moves.
     pub moves: u32,
     /// Progress units done.
     pub units: Option<f64>,
-    /// Units in all.
+    /// Total units.
     pub total: Option<f64>,
-    /// Seconds without progress that its last move took.
+    /// Seconds without progress during the last move.
     pub last_move_s: Option<f64>,
-    /// When it should end (`flowcon.deadline`), Unix time in milliseconds.
+    /// Its deadline (`flowcon.deadline`), Unix time in milliseconds.
     pub deadline_unix_ms: Option<u64>,
-    /// When it is expected to end, where the plan foresees that: with `queue = "deadlines"`.
+    /// Expected end, with `queue = "deadlines"`.
     pub expected_end_unix_ms: Option<u64>,
-    /// Whether it is or will be late; null where it has no deadline, has ended, or nobody knows.
+    /// Whether it is or will be late; null without a deadline, after its end, or if unknown.
     pub late: Option<bool>,
-    /// Its exit code, if it has ended.
+    /// Exit code, after its end.
     pub exit_code: Option<i64>,
 }
 
 /// Why a worker waits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
-    /// For programs.
+    /// Code of the reason.
     pub kind: String,
-    /// In words, with the next step.
+    /// Message, with the next step.
     pub text: String,
 }
 
@@ -107,20 +108,20 @@ pub struct ClusterEvents {
     pub events: Vec<ClusterEvent>,
 }
 
-/// Something that the coordinator did or noticed.
+/// An action or observation of the coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ClusterEvent {
-    /// Counts up; begins again at 1 with each start of the coordinator.
+    /// Sequence number, from 1 at each start of the coordinator.
     pub number: u64,
-    /// When, Unix time in milliseconds.
+    /// Unix time in milliseconds.
     pub unix_ms: u64,
-    /// The job, by the service's name.
+    /// Service name of the job.
     pub job: Option<String>,
-    /// In words.
+    /// Message.
     pub text: String,
 }
 
-/// The body of `POST /v1/cluster/jobs`: a training to be queued.
+/// The body of `POST /v1/cluster/jobs`: a training to queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Submission {
@@ -128,19 +129,19 @@ pub struct Submission {
     pub name: String,
     /// The image.
     pub image: String,
-    /// Command and arguments; empty = the image's own.
+    /// Command and arguments; empty = the default of the image.
     #[serde(default)]
     pub command: Vec<String>,
-    /// `NAME=VALUE`, for its process.
+    /// Environment variables, `NAME=VALUE`.
     #[serde(default)]
     pub environment: Vec<String>,
-    /// Cores that it reserves.
+    /// Reserved cores.
     #[serde(default)]
     pub cores: f64,
-    /// Bytes of memory that it reserves.
+    /// Reserved memory in bytes.
     #[serde(default)]
     pub memory_bytes: u64,
-    /// GPUs that it reserves.
+    /// Reserved GPUs.
     #[serde(default)]
     pub gpus: u32,
     /// Labels of the service.
@@ -149,27 +150,27 @@ pub struct Submission {
     /// Labels of its containers, for `flowcond`.
     #[serde(default)]
     pub container_labels: BTreeMap<String, String>,
-    /// Swarm's constraints, as `node.labels.gpu==a100`.
+    /// Placement constraints of Swarm, such as `node.labels.gpu==a100`.
     #[serde(default)]
     pub constraints: Vec<String>,
-    /// Volumes by name, and where the container sees each.
+    /// Volumes: name and mount point.
     #[serde(default)]
     pub volumes: BTreeMap<String, String>,
     /// Networks by name.
     #[serde(default)]
     pub networks: Vec<String>,
-    /// Seconds that it may take to save and stop; 120 unless told.
+    /// Maximum seconds to save its state and stop; 120 by default.
     pub stop_grace_s: Option<f64>,
-    /// How often it is started again after a failure; 3 unless told.
+    /// Maximum restarts after failures; 3 by default.
     pub restarts: Option<u64>,
 }
 
 const STOP_GRACE: Millis = Millis::from_secs(120);
-const STOP_GRACE_MOST_S: f64 = 86_400.0;
+const MAX_STOP_GRACE_S: f64 = 86_400.0;
 const RESTARTS: u64 = 3;
 
 impl Cluster {
-    /// As it goes over the wire.
+    /// Converts a status.
     pub fn of(status: &ClusterStatus) -> Cluster {
         let name = |id: &NodeId| {
             let node = status.nodes.iter().find(|node| node.id == *id);
@@ -228,9 +229,9 @@ impl ClusterJob {
 }
 
 impl ClusterEvents {
-    /// Those after the event of that number.
-    pub fn of<'e>(events: impl Iterator<Item = &'e Happened>, after: u64) -> ClusterEvents {
-        let event = |event: &Happened| ClusterEvent {
+    /// Converts the events after the sequence number `after`.
+    pub fn of<'e>(events: impl Iterator<Item = &'e PublishedEvent>, after: u64) -> ClusterEvents {
+        let event = |event: &PublishedEvent| ClusterEvent {
             number: event.number,
             unix_ms: event.unix_ms,
             job: event.job.as_deref().map(str::to_owned),
@@ -241,24 +242,24 @@ impl ClusterEvents {
 }
 
 impl Submission {
-    /// What is asked for.
+    /// Checks the values and converts the submission.
     ///
     /// # Errors
-    /// Names the field, its value, and what is expected.
-    pub fn asked(self) -> Result<Asked, String> {
+    /// A message with the field, its value, and the expected values.
+    pub fn checked(self) -> Result<ModelSubmission, String> {
         if self.name.trim().is_empty() || self.image.trim().is_empty() {
-            return Err("`name` and `image` must be given".to_owned());
+            return Err("`name` and `image` are required".to_owned());
         }
         let most = f64::from(u32::MAX);
         if !(0.0..=most).contains(&self.cores) {
-            return Err(format!("`cores` is {}; expected a number from 0 on", self.cores));
+            return Err(format!("`cores` is {}; expected a number of at least 0", self.cores));
         }
         let stop_grace = match self.stop_grace_s {
             None => STOP_GRACE,
-            Some(seconds) if (0.0..=STOP_GRACE_MOST_S).contains(&seconds) => Millis((seconds * 1000.0) as u64),
-            Some(seconds) => return Err(format!("`stop_grace_s` is {seconds}; expected 0 to {STOP_GRACE_MOST_S}")),
+            Some(seconds) if (0.0..=MAX_STOP_GRACE_S).contains(&seconds) => Millis((seconds * 1000.0) as u64),
+            Some(seconds) => return Err(format!("`stop_grace_s` is {seconds}; expected 0 to {MAX_STOP_GRACE_S}")),
         };
-        Ok(Asked {
+        Ok(ModelSubmission {
             name: self.name.into(),
             image: self.image.into(),
             command: self.command,
@@ -279,7 +280,7 @@ fn shared(labels: BTreeMap<String, String>) -> BTreeMap<Arc<str>, Arc<str>> {
     labels.into_iter().map(|(label, value)| (label.into(), value.into())).collect()
 }
 
-/// The word for a node's state.
+/// Returns the name of a node's state.
 pub(crate) fn node_state(state: NodeState) -> &'static str {
     match state {
         NodeState::Ready => "ready",
@@ -290,7 +291,7 @@ pub(crate) fn node_state(state: NodeState) -> &'static str {
     }
 }
 
-/// The word for a job's state.
+/// Returns the name of a job's state.
 pub(crate) fn job_state(state: JobState) -> &'static str {
     match state {
         JobState::Waiting => "waiting",

@@ -1,4 +1,4 @@
-//! One governed container as the lists show it, and its limits. Imports: model, sibling wire types.
+//! A governed container in lists, and its limits. Imports: model, sibling wire types.
 
 use super::{Adoption, Estimate, GpuUse, Metric, Notice, Progress, finite, finite_option, word};
 use crate::model::{self, JobStatus, NodeStatus, PlannedLimits, PolicyName, Reason};
@@ -15,11 +15,11 @@ pub struct ContainerList {
 /// One governed container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Container {
-    /// The runtime's identifier, whole.
+    /// Full id in the runtime.
     pub id: String,
-    /// The form in which people know the identifier.
+    /// Short id.
     pub short_id: String,
-    /// Its name; two containers may share one.
+    /// Name; not necessarily unique.
     pub name: String,
     /// `docker` or `scope`.
     pub runtime: String,
@@ -29,53 +29,52 @@ pub struct Container {
     pub uptime_s: f64,
     /// `new`, `watching` or `completing`, under every policy; null before the first decision.
     pub list: Option<String>,
-    /// The evaluation function, once one was read.
+    /// The evaluation function, once a value was read.
     pub metric: Option<Metric>,
-    /// How far the job says it is.
+    /// Progress, from the log.
     pub progress: Option<Progress>,
-    /// Metric and progress are as another node's daemon knew them when the job left there: nothing was read here yet.
+    /// Whether metric and progress come from another node and nothing was read here since the job moved.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_carried: bool,
-    /// CPU-seconds to its end, as the policy foresees them; null under every policy but `balanced`, and while nobody knows what a unit costs.
+    /// Forecast of the CPU-seconds to its end; only under `balanced`, and null while the cost per unit is unknown.
     #[serde(default)]
     pub work_left_cpu_s: Option<Estimate>,
-    /// The part of the node that it gets when every container wants more; null before the first decision.
+    /// Share of the node under contention; null before the first decision.
     pub share: Option<f64>,
-    /// The limit in the policy's own terms: 1 = free competition.
+    /// Limit in the terms of the policy: 1 = free competition.
     pub limit: Option<f64>,
-    /// The least share that its owner asked for (`flowcon.min-share`).
+    /// Minimum share (`flowcon.min-share`).
     #[serde(default)]
     pub min_share: f64,
-    /// The most (`flowcon.max-share`).
+    /// Maximum share (`flowcon.max-share`).
     #[serde(default = "all")]
     pub max_share: f64,
-    /// The share that an operator pinned it to.
+    /// Share pinned by an operator.
     #[serde(default)]
     pub pinned_share: Option<f64>,
-    /// By whose word it is governed, where it lacks the label.
+    /// Its adoption by an operator, if it lacks the label.
     #[serde(default)]
     pub adopted: Option<Adoption>,
     /// Growth efficiency per node-CPU-second, as last measured.
     pub growth: Option<f64>,
-    /// Part of the node's CPU used over the last few seconds.
+    /// Fraction of the node's CPU used over the last few seconds.
     pub cpu_used: Option<f64>,
     /// CPU-seconds used since it started.
     #[serde(default)]
     pub cpu_time_s: Option<f64>,
-    /// Memory charged now.
+    /// Memory charged.
     pub memory_bytes: Option<u64>,
-    /// What it has of which GPUs; left out where it has none.
+    /// Its use of GPUs; omitted if there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuUse>,
-    /// Part of the time over the last minute for which it was frozen, so that another job on its GPU keeps its speed; left out where it is
-    /// not.
+    /// Fraction of the last minute in which it was frozen for another job on its GPU; omitted if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frozen_share: Option<f64>,
-    /// The CPU weight that stands, on the scale of `cpu.weight`.
+    /// Current CPU weight, on the scale of `cpu.weight`.
     pub cpu_weight: Option<u32>,
-    /// The rule that decided, for programs.
+    /// The rule that decided its share.
     pub rule: Option<String>,
-    /// Why, in words.
+    /// Explanation of its share.
     pub why: String,
     /// Why its limits are left alone, if they are.
     pub hold: Option<Hold>,
@@ -83,13 +82,13 @@ pub struct Container {
     pub notices: Vec<Notice>,
 }
 
-/// What an older daemon does not say: no bound.
+/// Default for daemons that do not report a bound.
 fn all() -> f64 {
     1.0
 }
 
 impl Container {
-    /// What is told of `job`, of this status.
+    /// Converts `job` of this status.
     pub fn of(job: &JobStatus, status: &NodeStatus) -> Container {
         let observed = &job.observed;
         let plan = job.plan.as_ref();
@@ -127,37 +126,37 @@ impl Container {
     }
 }
 
-/// Why it has its share, in words, and that it is frozen for parts of the time.
+/// Returns the explanation of its share, and the fraction of time for which it is frozen.
 fn why(job: &JobStatus, status: &NodeStatus) -> String {
     let why = why_its_share(job, status);
     match finite_option(job.frozen) {
-        Some(frozen) => format!("{why}; frozen {:.0} % of the time for another on its GPU", 100.0 * frozen),
+        Some(frozen) => format!("{why}; frozen {:.0} % of the time for another job on its GPU", 100.0 * frozen),
         None => why,
     }
 }
 
-/// Why it has its share, in words. A pin that decides says so, and where it does not decide, why not.
+/// Returns the explanation of its share. For a pinned container it also says why the pin is not reached.
 fn why_its_share(job: &JobStatus, status: &NodeStatus) -> String {
     let Some(plan) = &job.plan else { return "not decided yet".to_owned() };
     let Some(pin) = job.pinned.filter(|_| job.observed.hold.is_none()) else { return plan.reason.to_string() };
     let short = plan.share.fraction() < pin.fraction() - 0.005;
     match &plan.reason {
-        _ if status.settings.policy == PolicyName::Fair => format!("pinned to {pin}, which fair does not heed"),
+        _ if status.settings.policy == PolicyName::Fair => format!("pinned to {pin}, which the policy fair ignores"),
         Reason::Paused => plan.reason.to_string(),
-        _ if short => format!("pinned to {pin}: no more is left for it"),
+        _ if short => format!("pinned to {pin}: the node has no more to give"),
         Reason::Bounded { wanted, .. } => format!("pinned to {pin} (wanted {wanted})"),
         _ => format!("pinned to {pin}"),
     }
 }
 
-/// Why a container's limits are left alone, and how that ends.
+/// Why a container's limits are left alone, and what ends it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Hold {
     /// `operator`, `foreign`, `settling` or `unwritable`.
     pub kind: String,
-    /// In words.
+    /// Explanation.
     pub why: String,
-    /// What ends it.
+    /// What ends the hold.
     pub ends: String,
 }
 
@@ -169,7 +168,7 @@ impl Hold {
             }
             model::Hold::Foreign(change) => (
                 "foreign",
-                format!("somebody else changed a limit, which is now theirs: {change}"),
+                format!("somebody else changed a limit, so it is left alone: {change}"),
                 format!("`flowctl govern {id}` takes it back"),
             ),
             model::Hold::Settling => (
@@ -180,21 +179,21 @@ impl Hold {
             model::Hold::Unwritable(failure) => (
                 "unwritable",
                 format!("its limits could not be written: {failure}"),
-                format!("mend that (`flowctl doctor` helps), then `flowctl govern {id}`"),
+                format!("fix the cause (see `flowctl doctor`), then run `flowctl govern {id}`"),
             ),
         };
         Hold { kind: kind.to_owned(), why, ends }
     }
 }
 
-/// One limit: before us, now, and as planned. Null = the kernel has no such limit or it could not be read.
+/// One limit: original, current and planned. Null = the kernel has no such limit, or it could not be read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Limit {
-    /// What it was before our first change.
+    /// Value before flowcon's first change.
     pub original: Option<f64>,
-    /// What stands in the cgroup.
+    /// Current value in the cgroup.
     pub standing: Option<f64>,
-    /// What the plan wants; the original where the plan leaves it alone.
+    /// Planned value; the original if the plan does not change it.
     pub planned: Option<f64>,
 }
 
@@ -204,7 +203,7 @@ impl Limit {
     }
 }
 
-/// The limits of one container. Infinity is spelled −1: `memory.high` = `max`, no CPU quota.
+/// The limits of one container. −1 means unlimited: `memory.high` = `max`, or no CPU quota.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Limits {
     /// `cpu.weight`, 1 to 10,000.
@@ -219,7 +218,7 @@ pub struct Limits {
     pub io_weight: Limit,
 }
 
-/// How an absent limit is spelled where a number is expected.
+/// The value of an absent limit.
 const UNLIMITED: f64 = -1.0;
 
 impl Limits {

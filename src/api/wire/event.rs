@@ -5,25 +5,25 @@ use crate::model;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// One thing that happened: the `data` of a server-sent event whose name is `kind`.
+/// An event: the `data` of a server-sent event whose name is `kind`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
-    /// Counts up by one from 1 since the daemon started.
+    /// Sequence number, from 1 since the daemon started.
     pub sequence: u64,
     /// Unix time in milliseconds.
     pub unix_ms: u64,
     /// `started`, `ended`, `list`, `limit`, `hold`, `runtime`, `command` or `notice`.
     pub kind: String,
-    /// The container's id, where it is about one.
+    /// Id of the container, if the event concerns one.
     pub container: Option<String>,
-    /// The container's name, where it is about one.
+    /// Name of the container, if the event concerns one.
     pub name: Option<String>,
-    /// In words.
+    /// Message.
     pub text: String,
 }
 
 impl Event {
-    /// The wire form.
+    /// Converts an event of the model.
     pub fn of(event: &model::Event) -> Event {
         Event {
             sequence: event.sequence,
@@ -36,11 +36,11 @@ impl Event {
     }
 }
 
-/// Events that can no longer be told: the `data` of a server-sent event named `gap`.
+/// Events that are no longer available: the `data` of a server-sent event named `gap`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Gap {
-    /// How many were lost; null when the daemon was restarted in between.
+    /// Number of lost events; null if the daemon was restarted in between.
     pub lost: Option<u64>,
-    /// In words.
+    /// Message.
     pub text: String,
 }

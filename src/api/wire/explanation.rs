@@ -1,4 +1,4 @@
-//! `/v1/containers/{id}`: one container with every number behind its decision. Imports: model, sibling wire types.
+//! `/v1/containers/{id}`: one container with all numbers behind its decision. Imports: model, sibling wire types.
 
 use super::{Container, Limits, Pressure, Reading, finite, finite_option};
 use crate::model::{self, JobStatus, NodeStatus, Reason};
@@ -9,64 +9,64 @@ use utoipa::ToSchema;
 /// One container with its explanation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ContainerDetail {
-    /// The container as the lists show it.
+    /// The container as in lists.
     #[serde(flatten)]
     pub container: Container,
-    /// Every number behind the decision.
+    /// All numbers behind the decision.
     pub explanation: Explanation,
 }
 
 impl ContainerDetail {
-    /// The wire form of one job of a snapshot.
+    /// Converts a job of a snapshot.
     pub fn of(job: &JobStatus, status: &NodeStatus) -> ContainerDetail {
         ContainerDetail { container: Container::of(job, status), explanation: Explanation::of(job, status) }
     }
 }
 
-/// Every number behind a decision.
+/// All numbers behind a decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Explanation {
-    /// The policy in force.
+    /// The current policy.
     pub policy: String,
-    /// The rule that decided with its numbers; null before the first decision.
+    /// The rule that decided, with its numbers; null before the first decision.
     pub decision: Option<Decision>,
-    /// Whom it competes with, and for what; null before the first decision.
+    /// Its contention domain; null before the first decision.
     #[serde(default)]
     pub domain: Option<Domain>,
     /// Growth efficiency of every resource.
     pub growth: GrowthEfficiency,
-    /// Below this growth a container moves towards the completing list, per node-CPU-second.
+    /// Growth per node-CPU-second below which a container moves towards the completing list.
     pub growth_threshold: f64,
-    /// The positive growth of all containers together, per node-CPU-second: what parts are parts of.
+    /// Sum of the positive growth of all containers, per node-CPU-second.
     pub growth_of_all: f64,
-    /// How many containers that is.
+    /// Number of containers in that sum.
     pub containers_measured: usize,
-    /// What the log reading understood.
+    /// Details of log reading.
     pub reading: Reading,
-    /// Limits before us, now, and as planned.
+    /// Original, current and planned limits.
     pub limits: Limits,
-    /// What others did to its limits, oldest first: the last few.
+    /// Latest changes of its limits by others, oldest first.
     pub drifts: Vec<Drift>,
-    /// The least share that the owner asked for (`flowcon.min-share`).
+    /// Minimum share (`flowcon.min-share`).
     pub min_share: f64,
-    /// The most (`flowcon.max-share`).
+    /// Maximum share (`flowcon.max-share`).
     pub max_share: f64,
-    /// Importance among the containers (`flowcon.weight`).
+    /// Relative importance (`flowcon.weight`).
     pub weight: f64,
     /// Memory below which it is never squeezed (`flowcon.memory-floor`).
     pub memory_floor_bytes: Option<u64>,
-    /// Seconds from now until it should be done (`flowcon.deadline`); zero when that is past.
+    /// Seconds to its deadline (`flowcon.deadline`); zero if it has passed.
     pub deadline_in_s: Option<f64>,
-    /// Beside whom it would not fit on one GPU; left out where that is nobody.
+    /// Jobs that would not fit with it on one GPU; omitted if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub no_room: Vec<NoRoom>,
-    /// What it has used.
+    /// Its resource usage.
     pub used: Use,
-    /// The present interval between decisions.
+    /// Current interval between decisions.
     pub interval_s: f64,
-    /// When the next decision is due.
+    /// Time of the next decision.
     pub next_decision_unix_ms: u64,
-    /// The same as a distance from now; zero when overdue.
+    /// Time to the next decision; zero if overdue.
     pub next_decision_in_s: f64,
 }
 
@@ -101,20 +101,20 @@ impl Explanation {
     }
 }
 
-/// A container's contention domain: the containers that want the same processors below the same cgroup.
+/// A container's contention domain: the containers that compete for the same processors under the same cgroup.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Domain {
-    /// Containers in it, this one included.
+    /// Number of containers, including this one.
     pub containers: usize,
-    /// Cores that they can have together, as last measured: neighbours that are not governed use the rest.
+    /// Cores available to all of them, as last measured: without those used by neighbours that are not governed.
     pub cores: f64,
-    /// Cores that it could use alone: those that it may run on, less quotas.
+    /// Cores available to this container alone, within its cpuset and quotas.
     pub most_cores: f64,
     /// Processors that it may run on, `0-3,8`; null = unknown.
     pub processors: Option<String>,
     /// Memory nodes that it may allocate from; null = unknown.
     pub memory_nodes: Option<String>,
-    /// The cgroup above its own; null = unknown.
+    /// Its parent cgroup; null = unknown.
     pub parent: Option<String>,
 }
 
@@ -131,16 +131,16 @@ impl Domain {
     }
 }
 
-/// The rule that decided, with the numbers that it used.
+/// The rule that decided, with its numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
     /// `not-measured`, `silent`, `paused`, `growing`, `watching`, `converged`, `all-converged`, `observe-only`, `bounded`, `held`, `plain-block`, `ranked`, `ranked-on-gpu` or `unranked`.
     pub rule: String,
-    /// In a few words.
+    /// Short explanation.
     pub text: String,
-    /// The whole story in a sentence or two.
+    /// Full explanation in one or two sentences.
     pub story: String,
-    /// The rule's numbers by name and unit.
+    /// Numbers of the rule, by name with unit.
     pub numbers: BTreeMap<String, f64>,
 }
 
@@ -159,7 +159,7 @@ impl Decision {
     }
 }
 
-/// The rule's name for programs, and its numbers by name and unit.
+/// Returns the name of the rule, and its numbers by name with unit.
 pub(super) fn spelled(reason: &Reason) -> (&'static str, Vec<(&'static str, f64)>) {
     match reason {
         Reason::NotMeasured => ("not-measured", Vec::new()),
@@ -191,14 +191,14 @@ pub(super) fn spelled(reason: &Reason) -> (&'static str, Vec<(&'static str, f64)
     }
 }
 
-/// A limit that was found changed, and not by the daemon.
+/// A limit that was changed by something other than the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Drift {
-    /// When it was found, Unix time in milliseconds.
+    /// Time of detection, Unix time in milliseconds.
     pub unix_ms: u64,
-    /// `system` (its original came back by itself) or `somebody` (a value of their own).
+    /// `system` (the limit was reset to its original) or `somebody` (another program set another value).
     pub by: String,
-    /// What was found, and what is done about it.
+    /// The change, and the reaction of the daemon.
     pub text: String,
 }
 
@@ -219,7 +219,7 @@ pub struct GrowthEfficiency {
     pub per_block_io_gib: Option<f64>,
     /// Per GiB received or sent.
     pub per_network_io_gib: Option<f64>,
-    /// Per GPU-second; left out where it uses no GPU.
+    /// Per GPU-second; omitted if it uses no GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_gpu_s: Option<f64>,
 }
@@ -236,16 +236,16 @@ impl GrowthEfficiency {
     }
 }
 
-/// Another job that it would not fit beside on one GPU.
+/// Another job that would not fit with it on one GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NoRoom {
     /// The other job.
     pub beside: String,
-    /// The number of the other job's GPU.
+    /// Index of the other job's GPU.
     pub gpu: u32,
-    /// GPU memory that both hold together.
+    /// GPU memory held by both.
     pub together_bytes: u64,
-    /// Memory that the GPU, or the instance of it, has.
+    /// Total memory of the GPU or MIG instance.
     pub total_bytes: u64,
 }
 
@@ -253,17 +253,17 @@ impl NoRoom {
     fn of(job: &JobStatus, status: &NodeStatus) -> Vec<NoRoom> {
         let others = status.jobs.iter().map(|other| &other.observed).filter(|other| other.id != job.observed.id);
         let others = others.map(|other| (other.name.as_str(), other.gpus.as_slice()));
-        let told = |model::NoRoom { beside, gpu, together, total }| NoRoom {
+        let converted = |model::NoRoom { beside, gpu, together, total }| NoRoom {
             beside,
             gpu,
             together_bytes: together.0,
             total_bytes: total.0,
         };
-        model::no_room(&job.observed.gpus, others, &status.gpus).into_iter().map(told).collect()
+        model::no_room(&job.observed.gpus, others, &status.gpus).into_iter().map(converted).collect()
     }
 }
 
-/// What a container has used since it started, and holds now; null = could not be read.
+/// Resource usage of a container since it started; null = could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Use {
     /// CPU time in core-seconds.
@@ -272,15 +272,15 @@ pub struct Use {
     pub throttled_s: Option<f64>,
     /// Quota periods in which it was throttled.
     pub throttled_periods: Option<u64>,
-    /// Memory charged now.
+    /// Memory currently charged.
     pub memory_bytes: Option<u64>,
-    /// Memory less inactive file cache, now.
+    /// Memory currently charged without inactive file cache.
     pub working_set_bytes: Option<u64>,
     /// Bytes read and written on block devices.
     pub block_io_bytes: Option<u64>,
     /// Bytes received and sent.
     pub network_io_bytes: Option<u64>,
-    /// Its own pressure.
+    /// Pressure in its cgroup.
     pub pressure: Pressure,
 }
 

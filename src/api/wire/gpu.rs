@@ -1,86 +1,86 @@
-//! The node's GPUs, and what a container has of them. Imports: model, sibling wire types.
+//! The node's GPUs, and their use by a container. Imports: model, sibling wire types.
 
 use super::finite_option;
 use crate::model;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// One GPU, as its driver last described it; null = the driver does not say.
+/// One GPU, as last reported by its driver; null = not reported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Gpu {
-    /// The driver's number; another boot may count differently.
+    /// Index in the driver; may change at a reboot.
     pub index: u32,
-    /// Its identity.
+    /// UUID.
     pub uuid: String,
-    /// Its model.
+    /// Model name.
     pub name: String,
-    /// How old these numbers are.
+    /// Age of these values.
     #[serde(default)]
     pub age_s: f64,
-    /// Part of the time in which a kernel ran.
+    /// Fraction of time in which a kernel ran.
     #[serde(default)]
     pub busy: Option<f64>,
-    /// Memory in use, by whomever.
+    /// Memory in use by all processes.
     #[serde(default)]
     pub memory_used_bytes: Option<u64>,
-    /// Memory in all.
+    /// Total memory.
     #[serde(default)]
     pub memory_total_bytes: Option<u64>,
-    /// Power drawn.
+    /// Power draw.
     #[serde(default)]
     pub power_watts: Option<f64>,
-    /// Power that it may draw.
+    /// Power limit.
     #[serde(default)]
     pub power_limit_watts: Option<f64>,
     /// Temperature of the chip.
     #[serde(default)]
     pub temperature_celsius: Option<f64>,
-    /// Clock of its processors.
+    /// SM clock.
     #[serde(default)]
     pub sm_clock_mhz: Option<f64>,
-    /// Clock of its memory.
+    /// Memory clock.
     #[serde(default)]
     pub memory_clock_mhz: Option<f64>,
-    /// Memory errors that could not be corrected, since the driver was loaded.
+    /// Uncorrected memory errors since the driver was loaded.
     #[serde(default)]
     pub uncorrected_errors: Option<u64>,
-    /// The instances that it is divided into (MIG); empty = it is whole.
+    /// MIG instances; empty if the GPU is not partitioned.
     #[serde(default)]
     pub instances: Vec<GpuInstance>,
 }
 
-/// One part of a divided GPU (MIG).
+/// One MIG instance of a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GpuInstance {
-    /// Its number on its GPU.
+    /// Index on its GPU.
     pub index: u32,
-    /// Its identity.
+    /// UUID.
     pub uuid: String,
     /// Memory in use.
     #[serde(default)]
     pub memory_used_bytes: Option<u64>,
-    /// Memory in all.
+    /// Total memory.
     #[serde(default)]
     pub memory_total_bytes: Option<u64>,
 }
 
-/// What a container has of one GPU, or of one instance of it.
+/// Use of one GPU, or of one MIG instance, by a container.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GpuUse {
-    /// The GPU's number.
+    /// Index of the GPU.
     pub gpu: u32,
-    /// The instance's number, on a divided GPU.
+    /// Index of the MIG instance, if the GPU is partitioned.
     #[serde(default)]
     pub instance: Option<u32>,
-    /// Identity of the GPU or the instance.
+    /// UUID of the GPU or the instance.
     pub uuid: String,
-    /// Part of the GPU's time; null where the driver does not say, as on a divided GPU.
+    /// Fraction of the GPU's time; null if the driver does not report it, as with MIG.
     #[serde(default)]
     pub share: Option<f64>,
-    /// The GPU's memory that its processes hold.
+    /// GPU memory held by its processes.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
-    /// Its processes that use the GPU.
+    /// Number of its processes that use the GPU.
     #[serde(default)]
     pub processes: u32,
 }
@@ -129,7 +129,7 @@ impl GpuUse {
         }
     }
 
-    /// `0`, or `0:3` for instance 3 of GPU 0.
+    /// Returns `0`, or `0:3` for instance 3 of GPU 0.
     pub fn place(&self) -> String {
         self.instance.map_or_else(|| self.gpu.to_string(), |instance| format!("{}:{instance}", self.gpu))
     }

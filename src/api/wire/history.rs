@@ -1,4 +1,4 @@
-//! `/v1/history`: what was. Imports: model, sibling wire types.
+//! `/v1/history`: jobs, samples, events and control periods of the past. Imports: model, sibling wire types.
 
 use super::{Decision, Event, Pressure, finite, finite_option, word};
 use crate::model::{self, Hold};
@@ -8,47 +8,47 @@ use utoipa::ToSchema;
 /// The body of `/v1/history`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobRecords {
-    /// In the order in which they were found.
+    /// Jobs in the order of their discovery.
     pub jobs: Vec<JobRecord>,
-    /// `after` of the next page; null = that was all.
+    /// `after` of the next page; null on the last page.
     pub next: Option<u64>,
 }
 
 /// One run of one container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobRecord {
-    /// The history's own number.
+    /// Number of the job in the history.
     pub number: u64,
-    /// The runtime's identifier, whole; a container that was started again has several jobs.
+    /// Full id in the runtime; each start of a container is a separate job.
     pub id: String,
-    /// The form in which people know the identifier.
+    /// Short id.
     pub short_id: String,
-    /// Its name.
+    /// Name.
     pub name: String,
     /// `docker` or `scope`.
     pub runtime: String,
-    /// When it started.
+    /// Time of its start.
     pub started_unix_ms: u64,
-    /// When the first sample was kept.
+    /// Time of the first sample.
     pub first_unix_ms: u64,
-    /// When the last sample was kept.
+    /// Time of the last sample.
     pub last_unix_ms: u64,
-    /// When it ended; null = it runs, or nobody saw it end yet.
+    /// Time of its end; null while it runs, or if its end was not observed yet.
     pub ended_unix_ms: Option<u64>,
-    /// The exit code that the engine told; null = it runs, or nobody told (commands of `flowctl run` keep theirs to themselves).
+    /// Exit code reported by the engine; null while it runs, or if unknown (as for commands of `flowctl run`).
     #[serde(default)]
     pub exit_code: Option<i32>,
-    /// Its CPU weight before the first change.
+    /// CPU weight before the first change.
     pub original_weight: Option<u32>,
-    /// The evaluation function's name.
+    /// Name of the evaluation function.
     pub metric: Option<String>,
     /// `down` or `up`.
     pub direction: Option<String>,
-    /// What its progress counts.
+    /// Unit of progress.
     pub unit: Option<String>,
-    /// How many units it is to do.
+    /// Total units.
     pub total: Option<f64>,
-    /// The last sample within the span that was asked for.
+    /// The last sample within the requested span.
     pub latest: Option<Sample>,
 }
 
@@ -78,36 +78,36 @@ impl JobRecord {
 /// The body of `/v1/history/samples`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Samples {
-    /// Job by job, in the order of time.
+    /// By job, then by time.
     pub samples: Vec<Sample>,
-    /// `after` of the next page; null = that was all.
+    /// `after` of the next page; null on the last page.
     pub next: Option<String>,
 }
 
-/// What stood for one job from one instant on, until its next sample.
+/// State of one job, valid until its next sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Sample {
-    /// The job's number.
+    /// Number of the job.
     pub job: u64,
-    /// When.
+    /// Time of the sample.
     pub unix_ms: u64,
     /// CPU time used since its start, in core-seconds.
     pub cpu_s: Option<f64>,
     /// Memory charged.
     pub memory_bytes: Option<u64>,
-    /// GPU time had, as a number of whole GPUs; left out where it is unknown.
+    /// GPU time as a number of whole GPUs; omitted if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<f64>,
-    /// GPU memory held, on all its GPUs; left out where there is none.
+    /// GPU memory held on all its GPUs; omitted if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_memory_bytes: Option<u64>,
-    /// The latest evaluation; null where there was none, or it was not a finite number.
+    /// The latest evaluation; null if there was none, or it was not finite.
     pub value: Option<f64>,
     /// Progress units done.
     pub progress: Option<f64>,
-    /// Part of the final improvement had, 0 to 1, from the fitted curve.
+    /// Fraction of the final improvement reached, 0 to 1, from the fitted curve.
     pub quality: Option<f64>,
-    /// The CPU weight that stood.
+    /// The CPU weight.
     pub cpu_weight: Option<u32>,
     /// `running` or `paused`.
     pub state: String,
@@ -117,9 +117,9 @@ pub struct Sample {
     pub list: Option<String>,
     /// Growth efficiency per node-CPU-second.
     pub growth: Option<f64>,
-    /// The part of the node that it got when every container wanted more.
+    /// Share of the node under contention.
     pub share: Option<f64>,
-    /// The limit in the policy's own terms: 1 = free competition.
+    /// Limit in the terms of the policy: 1 = free competition.
     pub limit: Option<f64>,
     /// The rule that decided, with its numbers; null before the first decision.
     pub decision: Option<Decision>,
@@ -162,30 +162,30 @@ fn held(hold: &Hold) -> String {
 /// The body of `/v1/history/node`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NodeSamples {
-    /// The node's name.
+    /// Hostname.
     pub hostname: String,
-    /// In the order of time, each until the next; thinned evenly where there are many.
+    /// In chronological order, each valid until the next; thinned evenly if there are many.
     pub readings: Vec<NodeSample>,
 }
 
-/// The node from one instant on.
+/// State of the node, valid until its next sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NodeSample {
-    /// When.
+    /// Time of the sample.
     pub unix_ms: u64,
-    /// Cores that might be used.
+    /// Usable cores.
     pub cores: f64,
-    /// The interval between decisions.
+    /// Interval between decisions.
     pub interval_s: f64,
     /// Whether an operator had paused everything.
     pub paused: bool,
     /// Pressure of the ten seconds before.
     pub pressure: Pressure,
-    /// The policy in force.
+    /// The policy.
     pub policy: String,
-    /// The part of the credit that the default policy gave to completion.
+    /// Fraction of the credit that the default policy gave to completion.
     pub objective: f64,
-    /// The growth below which the paper's policy moved a job on.
+    /// Growth below which the policy `flowcon` moved a job to the next list.
     pub growth_threshold: f64,
 }
 
@@ -207,33 +207,33 @@ impl NodeSample {
 /// The body of `/v1/history/blocks`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BlockRecords {
-    /// In the order of time.
+    /// In chronological order.
     pub blocks: Vec<BlockRecord>,
-    /// `after` of the next page; null = that was all.
+    /// `after` of the next page; null on the last page.
     pub next: Option<u64>,
 }
 
-/// A block of time with a holdback.
+/// A block of the switchback experiment that measures the effect of governing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BlockRecord {
-    /// When it began.
+    /// Start of the block.
     pub from_unix_ms: u64,
-    /// When it ended.
+    /// End of the block.
     pub until_unix_ms: u64,
-    /// Whether every container had its original limits.
+    /// Whether it is a control period, in which all containers have their original limits.
     pub plain: bool,
-    /// How long it was looked at, from the wash-out on.
+    /// Measured time, from the end of the wash-out on.
     pub span_s: f64,
-    /// What each job got then that was neither paused nor left alone.
+    /// Work of each job that was neither paused nor held.
     pub work: Vec<BlockWork>,
 }
 
-/// What one job got in a block.
+/// Work of one job in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BlockWork {
-    /// The job's number.
+    /// Number of the job.
     pub job: u64,
-    /// The CPU time that it used then, in core-seconds.
+    /// CPU time used in the block, in core-seconds.
     pub cpu_s: f64,
 }
 
@@ -250,29 +250,29 @@ impl BlockRecord {
     }
 }
 
-/// The body of `/v1/history/events`. Sequences count since the history began, not since the daemon started.
+/// The body of `/v1/history/events`. Sequence numbers count from the beginning of the history, not from the start of the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EventRecords {
-    /// In order.
+    /// Oldest first.
     pub events: Vec<Event>,
-    /// `after` of the next page; null = that was all.
+    /// `after` of the next page; null on the last page.
     pub next: Option<u64>,
 }
 
-/// The body of `/v1/history/at`: what stood for a job at one instant.
+/// The body of `/v1/history/at`: the state of a job at one instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobSnapshot {
-    /// The instant that was asked for.
+    /// The requested instant.
     pub asked_unix_ms: u64,
-    /// Whose.
+    /// The job.
     pub job: JobRecord,
-    /// What stood then: kept at that instant or before it.
+    /// The latest sample at or before that instant.
     pub sample: Sample,
-    /// The sample kept before that.
+    /// The sample before it.
     pub earlier: Option<Sample>,
-    /// The sample that took its place; null = it still stands, or the job ended.
+    /// The sample after it; null if it is still current, or the job has ended.
     pub later: Option<Sample>,
-    /// The node then.
+    /// The node at that instant.
     pub node: Option<NodeSample>,
 }
 

@@ -1,4 +1,4 @@
-//! What a job's log says, on the wire: the metric with its trend, progress, and how it was read. Imports: model.
+//! Learning state of a job: the metric with its trend, the progress, and details of log reading. Imports: model.
 
 use super::{finite, finite_option, word};
 use crate::model::{self, Direction, Directives, JobStatus, Learning, LogOrigin, Millis, Phase};
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// Where the metric is going.
+/// Trend of the metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trend {
-    /// Getting better.
+    /// Improving.
     Improving,
-    /// No gain beyond the noise for a while.
+    /// No gain beyond the noise.
     Plateau,
-    /// Getting worse, or no longer a number.
+    /// Getting worse, or not finite.
     Diverging,
-    /// Too few evaluations to say.
+    /// Too few evaluations.
     #[serde(other)]
     Unknown,
 }
@@ -42,18 +42,18 @@ impl Trend {
     }
 }
 
-/// The evaluation function at a glance.
+/// Summary of the evaluation function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Metric {
-    /// Its name, where one was found.
+    /// Its name, if known.
     pub name: Option<String>,
-    /// Which way it improves: `down` or `up`.
+    /// Direction of improvement: `down` or `up`.
     pub direction: Option<String>,
-    /// The latest value; null when the job printed NaN or an infinity.
+    /// The latest value; null if it is not finite.
     pub value: Option<f64>,
-    /// Where it is going.
+    /// Trend.
     pub trend: Trend,
-    /// How sure the reading is, 0 to 1.
+    /// Confidence of the log reading, 0 to 1.
     pub confidence: f64,
     /// Recent values, oldest first.
     pub recent: Vec<Option<f64>>,
@@ -74,14 +74,14 @@ impl Metric {
     }
 }
 
-/// A quantity that is not known exactly: low to high covers about 80 %.
+/// An uncertain quantity: the range from low to high covers about 80 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Estimate {
     /// 10 % quantile.
     pub low: f64,
     /// Median.
     pub likely: f64,
-    /// 90 % quantile; null when nothing bounds it.
+    /// 90 % quantile; null if unbounded.
     pub high: Option<f64>,
 }
 
@@ -95,23 +95,23 @@ impl Estimate {
     }
 }
 
-/// How far the job says it is.
+/// Progress of a job, from its log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Progress {
-    /// What is counted: `epoch`, `step`, `iteration`, `percent`, `round`, `sample`.
+    /// Unit: `epoch`, `step`, `iteration`, `percent`, `round`, `sample`.
     pub unit: String,
     /// Units done.
     pub current: Option<f64>,
-    /// Units to do, where the log says it.
+    /// Total units, if the log prints it.
     pub total: Option<f64>,
-    /// Units to do as the job's command or configuration claims, where the log does not say it.
+    /// Total units claimed by the job's command or configuration, if the log does not print it.
     #[serde(default)]
     pub claimed_total: Option<f64>,
     /// current/total, 0 to 1.
     pub fraction: Option<f64>,
-    /// Units a second, lately.
+    /// Recent units per second.
     pub units_per_s: Option<f64>,
-    /// Seconds until completion at the present rate.
+    /// Seconds to completion at the current rate.
     pub remaining_s: Option<Estimate>,
 }
 
@@ -135,15 +135,15 @@ impl Progress {
     }
 }
 
-/// Where a log can be read again.
+/// Where a log can be read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LogAddress {
-    /// `file`: on this machine; `inside`: in the container; `output`: of a command of `flowctl run`, as long as that runs; `engine`:
-    /// the engine at a socket gives it out.
+    /// `file`: on this machine; `inside`: in the container; `output`: output of a command of `flowctl run`, while it runs; `engine`: from
+    /// the engine at a socket.
     pub kind: String,
     /// The file, or the engine's socket.
     pub path: String,
-    /// A process of the container, for `inside`, or the `flowctl run`, for `output`.
+    /// For `inside`, a process of the container; for `output`, the process of `flowctl run`.
     pub pid: Option<u32>,
 }
 
@@ -159,10 +159,10 @@ impl LogAddress {
     }
 }
 
-/// The directives that the reading of a log obeys, as the labels that asked for them.
+/// Returns the labels that affect log reading.
 fn labels(directives: &Directives) -> BTreeMap<String, String> {
     let ignore = (!directives.ignore.is_empty()).then(|| directives.ignore.join(","));
-    let asked = [
+    let labels = [
         ("flowcon.metric", directives.metric.clone()),
         ("flowcon.direction", directives.direction.map(word)),
         ("flowcon.pattern", directives.pattern.clone()),
@@ -170,21 +170,21 @@ fn labels(directives: &Directives) -> BTreeMap<String, String> {
         ("flowcon.unit", directives.unit.clone()),
         ("flowcon.ignore", ignore),
     ];
-    asked.into_iter().filter_map(|(label, value)| Some((label.to_owned(), value?))).collect()
+    labels.into_iter().filter_map(|(label, value)| Some((label.to_owned(), value?))).collect()
 }
 
-/// How long the job will train, as its command or its configuration claims.
+/// Total claimed by the job's command or configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Claim {
-    /// Units to do.
+    /// Total units.
     pub total: f64,
-    /// What they are; null where the log counts nothing and printed evaluations are taken for them.
+    /// Unit; null if the log has no counter and printed evaluations are counted.
     pub unit: Option<String>,
-    /// The option or variable that says so, as written.
+    /// The option or variable, as written.
     pub key: String,
-    /// Where it stands: `command`, `environment` or `config-file`.
+    /// Origin: `command`, `environment` or `config-file`.
     pub origin: String,
-    /// How sure it is that this is the total, 0 to 1.
+    /// Confidence that this is the total, 0 to 1.
     pub confidence: f64,
 }
 
@@ -201,37 +201,37 @@ impl Claim {
     }
 }
 
-/// What the log reading understood, and how.
+/// Details of log reading.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reading {
-    /// Where the log is read from.
+    /// Source of the log.
     pub source: String,
-    /// Where the whole log can be read again; null where nothing is kept.
+    /// Where the whole log can be read; null if it is not kept.
     #[serde(default)]
     pub log: Option<LogAddress>,
-    /// The labels that the reading obeys.
+    /// The labels that affect log reading.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// The line that the latest evaluation stood on, shortened.
+    /// The line of the latest evaluation, truncated.
     pub line: Option<String>,
-    /// Evaluations read since the container was found, and before on the node from which it moved.
+    /// Number of evaluations read since the container was found, including those on the node from which it moved.
     pub evaluations: u64,
     /// Age of the latest evaluation.
     pub latest_age_s: Option<f64>,
-    /// Improvement over the last measured interval as a fraction of the range of values; null when there was no data.
+    /// Improvement over the last measured interval as a fraction of the range of values; null without data.
     pub gain: Option<f64>,
-    /// Length of the interval that the gain was measured over.
+    /// Length of the interval of the gain.
     pub gain_over_s: Option<f64>,
     /// `unknown`, `improving`, `plateau` or `diverging`, from the fitted curve.
     pub phase: Option<String>,
-    /// Part of the final improvement already had, 0 to 1, from the fitted curve.
+    /// Fraction of the final improvement reached, 0 to 1, from the fitted curve.
     pub quality: Option<f64>,
-    /// Seconds until 95 % of the final improvement at the present rate.
+    /// Seconds to 95 % of the final improvement at the current rate.
     pub to_quality_s: Option<Estimate>,
-    /// Earlier runs of the same training that the curve leans on.
+    /// Number of earlier runs of the same training used for the forecast.
     #[serde(default)]
     pub earlier_runs: usize,
-    /// The total that counts where the log does not say one.
+    /// The claimed total that is used if the log prints none.
     #[serde(default)]
     pub claim: Option<Claim>,
 }

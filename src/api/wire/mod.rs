@@ -1,6 +1,6 @@
-//! The wire types of `/v1/`: written by hand from `model`, so that inner types stay free to change.
+//! The wire types of `/v1/`, built by hand from `model`, so that internal types can change.
 //!
-//! Within one version fields are only added. Every number that may be unknown or not finite is nullable; names carry units
+//! Within one version fields are only added. Every number that may be unknown or not finite is nullable; names include units
 //! (`_s` seconds, `_bytes`, `_unix_ms`, `_per_…`); shares and pressures are fractions of one. Imports: model, serde, utoipa.
 
 mod cluster;
@@ -34,7 +34,7 @@ use utoipa::ToSchema;
 /// The answer to a command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Done {
-    /// What was done, in words.
+    /// Message about what was done.
     pub done: String,
 }
 
@@ -42,17 +42,17 @@ pub struct Done {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AdoptionRequest {
-    /// `flowcon.*` labels that the container is taken to have, besides its own.
+    /// `flowcon.*` labels for the container, in addition to its own.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
 }
 
-/// Governed by an operator's word, without the label.
+/// Adoption of a container without the label by an operator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Adoption {
-    /// When it was adopted, Unix time in milliseconds.
+    /// Time of the adoption, Unix time in milliseconds.
     pub unix_ms: u64,
-    /// The labels that it was given.
+    /// Labels given by the operator.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -65,22 +65,22 @@ impl Adoption {
 /// The body of every answer with a status of 400 or above.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// What went wrong.
+    /// The error.
     pub error: ProblemDetail,
 }
 
-/// What went wrong and what to do about it.
+/// An error and the suggested next step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ProblemDetail {
-    /// For programs: `not-found`, `denied`, `ambiguous`, `refused`, `bad-request`, `too-large`, `busy`, `timeout`, `failed`, …
+    /// Error code: `not-found`, `denied`, `ambiguous`, `refused`, `bad-request`, `too-large`, `busy`, `timeout`, `failed`, …
     pub code: String,
-    /// For people: what was asked and why it was not done.
+    /// Error message.
     pub message: String,
-    /// The next thing to do, usually a command.
+    /// Suggested next step, usually a command.
     pub next: String,
 }
 
-/// JSON has no NaN and no infinity: such a number is told as unknown.
+/// Returns `None` for NaN and infinity, which JSON cannot represent.
 fn finite(number: f64) -> Option<f64> {
     number.is_finite().then_some(number)
 }
@@ -89,7 +89,7 @@ fn finite_option(number: Option<f64>) -> Option<f64> {
     number.and_then(finite)
 }
 
-/// The words that serde gives to a unit variant, so that the wire and the stored forms agree on spelling.
+/// Returns the serde name of a unit variant, so that wire and stored forms have the same spelling.
 fn word<T: Serialize>(variant: T) -> String {
     match serde_json::to_value(variant) {
         Ok(serde_json::Value::String(word)) => word,

@@ -1,18 +1,18 @@
-//! A message for whoever runs the node: in `/v1/status`, and beside the container that it is about. Imports: model.
+//! Messages for the operator of the node, in `/v1/status` and with their containers. Imports: model.
 
 use super::word;
 use crate::model::{self, NoticeLevel};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A message said once, with the next step in it.
+/// A message for the operator, with the next step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Notice {
     /// `info` or `warning`.
     pub level: String,
-    /// When it was first said.
+    /// Unix time in milliseconds of its first occurrence.
     pub unix_ms: u64,
-    /// What, where, and what to do.
+    /// Message: what happened, where, and what to do.
     pub text: String,
 }
 
@@ -21,7 +21,7 @@ impl Notice {
         Notice { level: word(notice.level), unix_ms: notice.unix_ms, text: notice.text.clone() }
     }
 
-    /// Whether something does not work as asked.
+    /// Whether it is a warning.
     pub fn is_warning(&self) -> bool {
         self.level == word(NoticeLevel::Warning)
     }

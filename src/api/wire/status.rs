@@ -1,11 +1,11 @@
-//! `/v1/status` and `/v1/policy`: the node, its policy and what an operator should know. Imports: model, sibling wire types.
+//! `/v1/status` and `/v1/policy`: the node, its policy, its containers and messages. Imports: model, sibling wire types.
 
 use super::{Container, Gpu, Notice, finite_option, word};
 use crate::model::{self, NodeStatus, PolicySettings};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Everything that the daemon knows, at one instant.
+/// The state of the daemon at one instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// The daemon's version.
@@ -14,12 +14,12 @@ pub struct Status {
     pub node: Node,
     /// The governed containers, ordered by start.
     pub containers: Vec<Container>,
-    /// What an operator should know, newest last.
+    /// Messages for the operator, newest last.
     pub notices: Vec<Notice>,
 }
 
 impl Status {
-    /// The wire form of a snapshot.
+    /// Converts a snapshot.
     pub fn of(status: &NodeStatus, hostname: &str) -> Status {
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -33,35 +33,35 @@ impl Status {
 /// The node as a whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Node {
-    /// The node's name.
+    /// Hostname.
     pub hostname: String,
-    /// When this was true, Unix time in milliseconds.
+    /// Time of this status, Unix time in milliseconds.
     pub unix_ms: u64,
     /// Time since the daemon started.
     pub uptime_s: f64,
-    /// Cores that may be used.
+    /// Usable cores.
     pub cores: f64,
     /// Pressure of the last ten seconds.
     pub pressure: Pressure,
-    /// The policy in force.
+    /// The current policy.
     pub policy: Policy,
-    /// The present interval between decisions; longer than the policy's own while backing off.
+    /// Current interval between decisions; longer than the configured interval while backing off.
     pub interval_s: f64,
-    /// When the next decision is due.
+    /// Time of the next decision.
     pub next_decision_unix_ms: u64,
-    /// The same as a distance from `unix_ms`; zero when overdue.
+    /// Time from `unix_ms` to the next decision; zero if overdue.
     pub next_decision_in_s: f64,
-    /// Decisions taken since the daemon started.
+    /// Number of decisions since the daemon started.
     pub decisions: u64,
     /// Whether an operator paused everything.
     pub paused: bool,
-    /// Until when every container has its original limits, to measure what governing gains; null = it is governed.
+    /// End of the current control period, in which all containers have their original limits; null outside of one.
     #[serde(default)]
     pub plain_until_unix_ms: Option<u64>,
-    /// Its GPUs by their number; left out where there is none, or none that answers.
+    /// GPUs by index; omitted if there are none or none responds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<Gpu>,
-    /// What each runtime's connection is like.
+    /// State of the connection to each runtime.
     pub runtimes: Vec<String>,
 }
 
@@ -87,14 +87,14 @@ impl Node {
     }
 }
 
-/// Pressure stall information: part of the last ten seconds in which some task waited; null where the kernel does not say.
+/// Pressure stall information: fraction of the last ten seconds in which some task waited; null if the kernel does not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Pressure {
-    /// Waited for CPU.
+    /// CPU pressure.
     pub cpu: Option<f64>,
-    /// Waited for memory.
+    /// Memory pressure.
     pub memory: Option<f64>,
-    /// Waited for block I/O.
+    /// Block I/O pressure.
     pub io: Option<f64>,
 }
 
@@ -108,43 +108,43 @@ impl Pressure {
     }
 }
 
-/// The policy in force with its parameters.
+/// The current policy with its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Policy {
     /// `flowcon`, `fair` or `balanced`.
     pub policy: String,
-    /// How shares are put in force: `weight` or `quota`.
+    /// How shares are enforced: `weight` or `quota`.
     pub enforcement: String,
-    /// The part of the credit that the default policy gives to completion; the rest goes to quality.
+    /// Fraction of the credit that the default policy gives to completion; the rest goes to quality.
     pub objective: f64,
-    /// Time between two decisions.
+    /// Interval between decisions.
     pub interval_s: f64,
-    /// Cap of the back-off.
+    /// Maximum interval while backing off.
     pub max_interval_s: f64,
     /// Below this growth (range of the evaluation per node-CPU-second) a container moves towards the completing list.
     pub growth_threshold: f64,
     /// A converged container of n keeps at least 1/(share_floor·n) of the node.
     pub share_floor: f64,
-    /// The default policy's floor, as a part of an equal share.
+    /// Minimum share under the default policy, as a fraction of an equal share.
     pub floor: f64,
-    /// Under `enforcement = "quota"` no quota is less than this many cores.
+    /// Minimum quota in cores with `enforcement = "quota"`.
     pub quota_floor_cores: f64,
     /// Whether memory may be protected and squeezed.
     pub govern_memory: bool,
     /// Whether the block I/O weight follows the CPU share.
     pub govern_io: bool,
-    /// Memory pressure above this ends every squeeze.
+    /// Memory pressure above which every squeeze ends.
     pub memory_pressure_limit: f64,
-    /// The part of the time in which every container gets plain sharing.
+    /// Fraction of time spent in control periods, in which all containers have their original limits.
     #[serde(default)]
     pub holdback: f64,
-    /// How long each stretch of it is.
+    /// Length of a control period.
     #[serde(default)]
     pub holdback_block_s: f64,
 }
 
 impl Policy {
-    /// The wire form of the settings.
+    /// Converts the settings.
     pub fn of(settings: &PolicySettings) -> Policy {
         Policy {
             policy: word(settings.policy),
@@ -176,9 +176,9 @@ pub struct PolicyChange {
     pub objective: Option<f64>,
 }
 
-/// Every setting in force.
+/// All current settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Configuration {
-    /// As a configuration file that would set exactly these.
+    /// The settings as a configuration file.
     pub toml: String,
 }

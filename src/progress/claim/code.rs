@@ -1,16 +1,16 @@
-//! Totals in a piece of program text: `model.fit(x, y, epochs=5)`, `EPOCHS = 5`, `{"epochs": 5}`.
+//! Finds totals in program text: `model.fit(x, y, epochs=5)`, `EPOCHS = 5`, `{"epochs": 5}`.
 //!
-//! No language is parsed: a name, `=` or `:`, and a number that stands alone. Imports: its siblings.
+//! It parses no language; it looks for a name, `=` or `:`, and a number that is not part of an expression. Imports: its siblings.
 
 use super::key::{Key, key};
 use super::number;
 
-/// More of a program is not looked at.
-const BYTES_AT_MOST: usize = 64 << 10;
+/// Maximum bytes of a program that are searched.
+const MAX_BYTES: usize = 64 << 10;
 
-/// Names and totals of the text, in their order.
+/// Returns the names and totals in `text`, in order.
 pub(super) fn assignments(text: &str) -> impl Iterator<Item = (Key, f64)> + '_ {
-    let end = (0..=text.len().min(BYTES_AT_MOST)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let end = (0..=text.len().min(MAX_BYTES)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let text = &text[..end];
     text.char_indices().filter(|(_, mark)| matches!(mark, '=' | ':')).filter_map(move |(at, mark)| {
         let (before, after) = (&text[..at], &text[at + 1..]);
@@ -43,7 +43,7 @@ mod tests {
     use super::assignments;
 
     #[test]
-    fn numbers_that_are_assigned_and_nothing_that_is_compared_or_calculated() {
+    fn assigned_numbers_are_found_and_comparisons_and_expressions_are_not() {
         let text = "EPOCHS = 5\nif epochs == 7: pass\nfit(x, n_epochs=9, max_steps=3*4, d={'num_epochs': 11, 'seed': 3})\
                     \nepochs += 13; warmup_epochs = 2; args.max_epochs=1_000; epochs: int = 6";
         let found: Vec<(String, f64)> = assignments(text).map(|(key, total)| (key.shown, total)).collect();

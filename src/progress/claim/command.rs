@@ -1,35 +1,35 @@
-//! The words of a command line and the variables of an environment.
+//! Finds totals in the words of a command line and in environment variables.
 //!
 //! Options (`--epochs 50`, `-epochs=50`), assignments (`trainer.max_epochs=50`, `EPOCHS=5 python …`), assignments inside values
-//! (`--gin_bindings=train.num_epochs=10`), and scripts that are one word of the command (`sh -c "…"`, `python -c "…"`).
+//! (`--gin_bindings=train.num_epochs=10`), and scripts in one word of the command (`sh -c "…"`, `python -c "…"`).
 //! Imports: model, its siblings.
 
 use super::code::assignments;
 use super::key::key;
-use super::{CLAIMS_AT_MOST, Claim, claim, config, gathered, number};
+use super::{Claim, MAX_CLAIMS, claim, config, gathered, number};
 use crate::model::{ClaimOrigin, ProgressUnit};
 
-/// Words looked at.
-const WORDS_AT_MOST: usize = 4096;
-/// Longer words are looked at up to here.
-const WORD_AT_MOST: usize = 64 << 10;
-/// Scripts in scripts.
-const DEPTH_AT_MOST: u32 = 3;
-/// Configuration files of one command.
-const FILES_AT_MOST: usize = 4;
+/// Maximum words that are searched.
+const MAX_WORDS: usize = 4096;
+/// Maximum bytes of a word that are searched.
+const MAX_WORD: usize = 64 << 10;
+/// Maximum nesting of scripts.
+const MAX_DEPTH: u32 = 3;
+/// Maximum configuration files of one command.
+const MAX_FILES: usize = 4;
 
-/// The words of a script may stand in a command that never runs.
+/// Weight in a script: the words may belong to a command that never runs.
 const SCRIPT: f64 = 0.9;
-/// `SOLVER.MAX_ITER 90000`, without a mark between them.
+/// Weight without a mark between name and number: `SOLVER.MAX_ITER 90000`.
 const UNMARKED: f64 = 0.8;
-/// The environment holds a variable whether the program reads it or not.
+/// Weight of an environment variable: the program may not read it.
 const ENVIRONMENT: f64 = 0.8;
-/// `-e`, `-n`: letters that mean many things.
+/// Confidence of `-e` and `-n`, which have many meanings.
 const LETTER: f64 = 0.35;
 
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ash", "ksh", "busybox"];
 const LANGUAGES: &[&str] = &["python", "pypy", "ipython", "julia", "Rscript", "node", "perl", "ruby"];
-/// Programs whose words are not a training's.
+/// Programs that do not train.
 const OTHER_PROGRAMS: &[&str] = &[
     "echo",
     "printf",
@@ -51,7 +51,7 @@ const OTHER_PROGRAMS: &[&str] = &[
     "nvidia-smi",
     "tensorboard",
 ];
-/// Programs that start others and have letters of their own.
+/// Programs that start others; their own `-n` and `-e` have other meanings.
 const LAUNCHERS: &[&str] = &[
     "nice",
     "ionice",
@@ -77,10 +77,10 @@ const LAUNCHERS: &[&str] = &[
     "dumb-init",
 ];
 
-/// What a command line claims.
+/// Returns the claims of a command line.
 pub fn of_command<W: AsRef<str>>(words: &[W]) -> Vec<Claim> {
-    let mut words: Vec<&str> = words.iter().take(WORDS_AT_MOST).map(|word| cut(word.as_ref())).collect();
-    // A process that gave itself a title has it in one word.
+    let mut words: Vec<&str> = words.iter().take(MAX_WORDS).map(|word| truncated(word.as_ref())).collect();
+    // The title of a process (setproctitle) is a single word.
     if let [title] = words.as_slice() {
         words = title.split_whitespace().collect();
     }
@@ -89,11 +89,11 @@ pub fn of_command<W: AsRef<str>>(words: &[W]) -> Vec<Claim> {
     gathered(found)
 }
 
-/// What the variables of an environment claim.
+/// Returns the claims of environment variables.
 pub fn of_environment<N: AsRef<str>, V: AsRef<str>>(variables: &[(N, V)]) -> Vec<Claim> {
-    let claims = variables.iter().take(WORDS_AT_MOST).filter_map(|(name, value)| {
+    let claims = variables.iter().take(MAX_WORDS).filter_map(|(name, value)| {
         let name = name.as_ref();
-        // Variables for a program are in capitals; the rest belongs to shells and frameworks.
+        // Variables for a program are upper-case; others belong to shells and frameworks.
         let is_variable = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
         let key = key(name).filter(|_| is_variable)?;
         claim(key, number::total(value.as_ref())?, ClaimOrigin::Environment, ENVIRONMENT)
@@ -101,10 +101,10 @@ pub fn of_environment<N: AsRef<str>, V: AsRef<str>>(variables: &[(N, V)]) -> Vec
     gathered(claims)
 }
 
-/// The configuration files that a command line names: paths that end in `.json`, `.yaml`, `.yml` or `.toml`.
+/// Returns the configuration files named in a command line: paths that end in `.json`, `.yaml`, `.yml` or `.toml`.
 pub fn config_files<W: AsRef<str>>(words: &[W]) -> Vec<&str> {
     let mut files: Vec<&str> = Vec::new();
-    for word in words.iter().take(WORDS_AT_MOST) {
+    for word in words.iter().take(MAX_WORDS) {
         let word = word.as_ref();
         let path = word.rsplit('=').next().unwrap_or(word);
         let is_path = path.len() <= 512 && !path.contains("://") && !path.contains(char::is_whitespace);
@@ -112,16 +112,16 @@ pub fn config_files<W: AsRef<str>>(words: &[W]) -> Vec<&str> {
             files.push(path);
         }
     }
-    files.truncate(FILES_AT_MOST);
+    files.truncate(MAX_FILES);
     files
 }
 
-fn cut(word: &str) -> &str {
-    let end = (0..=word.len().min(WORD_AT_MOST)).rev().find(|at| word.is_char_boundary(*at)).unwrap_or(0);
+fn truncated(word: &str) -> &str {
+    let end = (0..=word.len().min(MAX_WORD)).rev().find(|at| word.is_char_boundary(*at)).unwrap_or(0);
     &word[..end]
 }
 
-/// `/usr/bin/python3.12` is `python`.
+/// Returns the program name without path and version: `python` of `/usr/bin/python3.12`.
 fn program(word: &str) -> &str {
     let name = word.rsplit('/').next().unwrap_or(word).trim_start_matches('-');
     let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -133,11 +133,11 @@ fn is_script_file(word: &str) -> bool {
     endings.iter().any(|ending| word.ends_with(ending))
 }
 
-/// One command: a program and its words.
+/// Collects the claims of one command: a program and its arguments.
 fn command(words: &[&str], weight: f64, depth: u32, found: &mut Vec<Claim>) {
     let is_assignment = |word: &&&str| word.contains('=') && !word.starts_with('-');
     let first = words.iter().find(|word| !is_assignment(word)).map_or("", |word| program(word));
-    if depth > DEPTH_AT_MOST || OTHER_PROGRAMS.contains(&first) {
+    if depth > MAX_DEPTH || OTHER_PROGRAMS.contains(&first) {
         return;
     }
     let mut own: Vec<Claim> = Vec::new();
@@ -146,7 +146,7 @@ fn command(words: &[&str], weight: f64, depth: u32, found: &mut Vec<Claim>) {
     while let Some(word) = words.get(at).copied() {
         let next = words.get(at + 1).copied();
         at += 1;
-        if found.len() + own.len() >= 4 * CLAIMS_AT_MOST {
+        if found.len() + own.len() >= 4 * MAX_CLAIMS {
             break;
         }
         let before = at.checked_sub(2).map_or("", |before| words[before]);
@@ -172,20 +172,20 @@ enum Script {
     Program,
 }
 
-/// Whether a word is a script: what stands after the `-c` of a shell or an interpreter.
+/// Returns the kind of script if `word` is one, such as the word after `-c` of a shell or an interpreter.
 fn script(word: &str, before: &str, earlier: &[&str]) -> Option<Script> {
     let flag = before.strip_prefix('-').filter(|flag| !flag.starts_with('-') && flag.len() <= 4)?;
     let runs = |programs: &[&str]| earlier.iter().rev().any(|word| programs.contains(&program(word)));
-    let spoken = word.contains(|c: char| c.is_whitespace() || matches!(c, ';' | '=' | '('));
+    let is_code = word.contains(|c: char| c.is_whitespace() || matches!(c, ';' | '=' | '('));
     match flag.bytes().last()? {
         b'c' if runs(LANGUAGES) => Some(Script::Program),
-        b'c' if runs(SHELLS) || spoken && word.contains(' ') => Some(Script::Shell),
-        b'e' if runs(LANGUAGES) && spoken => Some(Script::Program),
+        b'c' if runs(SHELLS) || is_code && word.contains(' ') => Some(Script::Shell),
+        b'e' if runs(LANGUAGES) && is_code => Some(Script::Program),
         _ => None,
     }
 }
 
-/// `--epochs 50`, `--epochs=50`, `-e 50`, `--gin_bindings=train.num_epochs=10`. Says whether the next word was taken too.
+/// Handles `--epochs 50`, `--epochs=50`, `-e 50`, `--gin_bindings=train.num_epochs=10`. Returns whether the next word was consumed.
 fn option(word: &str, next: Option<&str>, weight: f64, letters: bool, own: &mut Vec<Claim>) -> bool {
     let (name, value) = match word.split_once('=') {
         Some((name, value)) => (name, Some(value)),
@@ -212,7 +212,7 @@ fn option(word: &str, next: Option<&str>, weight: f64, letters: bool, own: &mut 
     false
 }
 
-/// `trainer.max_epochs=50`, `{"epochs": 5}`, `SOLVER.MAX_ITER 90000`.
+/// Handles `trainer.max_epochs=50`, `{"epochs": 5}`, `SOLVER.MAX_ITER 90000`. Returns whether the next word was consumed.
 fn plain(word: &str, next: Option<&str>, weight: f64, own: &mut Vec<Claim>) -> bool {
     pairs(word, weight, own);
     let is_setting = word.contains(['.', '_']) && !word.contains('=');
@@ -223,7 +223,7 @@ fn plain(word: &str, next: Option<&str>, weight: f64, own: &mut Vec<Claim>) -> b
     true
 }
 
-/// `key=number`, several of them between commas, or JSON.
+/// Handles `key=number`, a comma-separated list of such pairs, or JSON.
 fn pairs(text: &str, weight: f64, own: &mut Vec<Claim>) {
     if text.trim_start().starts_with('{') {
         return own.extend(of_code(text, weight));
@@ -240,7 +240,7 @@ fn of_code(text: &str, weight: f64) -> impl Iterator<Item = Claim> + '_ {
     assignments(text).filter_map(move |(key, total)| claim(key, total, ClaimOrigin::Command, weight))
 }
 
-/// Of an option that is given twice the last one counts.
+/// Keeps the last occurrence of each option.
 fn last_of_each(own: Vec<Claim>) -> Vec<Claim> {
     let name = |claim: &Claim| claim.key.trim_start_matches(['-', '+']).replace('-', "_");
     let mut kept: Vec<Claim> = Vec::new();
@@ -252,14 +252,14 @@ fn last_of_each(own: Vec<Claim>) -> Vec<Claim> {
     kept
 }
 
-/// A shell's script: each of its commands by itself.
+/// Splits a shell script into commands and collects the claims of each.
 fn shell(script: &str, weight: f64, depth: u32, found: &mut Vec<Claim>) {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
     let mut letters = script.chars().peekable();
     let mut end = |words: &mut Vec<String>| {
-        let spoken: Vec<&str> = words.iter().take(WORDS_AT_MOST).map(String::as_str).collect();
-        command(&spoken, weight, depth + 1, found);
+        let arguments: Vec<&str> = words.iter().take(MAX_WORDS).map(String::as_str).collect();
+        command(&arguments, weight, depth + 1, found);
         words.clear();
     };
     while let Some(letter) = letters.next() {

@@ -1,19 +1,19 @@
-//! Totals in a configuration file: JSON, TOML and YAML, with sections.
+//! Finds totals in a configuration file: JSON, TOML or YAML, with sections.
 //!
-//! Lists say nothing here: what stands in one is one of several stages, callbacks or data sets. Imports: model, its siblings.
+//! Lists are skipped: an item of a list is one of several stages, callbacks or data sets. Imports: model, its siblings.
 
 use super::key::{is_about_something_else, key};
 use super::{Claim, claim, gathered, number, yaml};
 use crate::model::ClaimOrigin;
 
-/// The file may be a default that the command overrides.
+/// Weight of a file: it may be a default that the command overrides.
 const FILE: f64 = 0.9;
-/// Sections in sections.
-const DEPTH_AT_MOST: usize = 8;
-/// Settings looked at.
-const SETTINGS_AT_MOST: usize = 10_000;
+/// Maximum nesting of sections.
+const MAX_DEPTH: usize = 8;
+/// Maximum settings that are read.
+const MAX_SETTINGS: usize = 10_000;
 
-/// How a configuration file is written.
+/// Format of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConfigFormat {
     Json,
@@ -21,7 +21,7 @@ pub(super) enum ConfigFormat {
     Toml,
 }
 
-/// The format that the ending of a path tells.
+/// Returns the format by the extension of a path.
 pub(super) fn format_of(path: &str) -> Option<ConfigFormat> {
     match path.rsplit_once('.')?.1.to_ascii_lowercase().as_str() {
         "json" => Some(ConfigFormat::Json),
@@ -31,7 +31,7 @@ pub(super) fn format_of(path: &str) -> Option<ConfigFormat> {
     }
 }
 
-/// What the file at `path`, with this text, claims. Text that is not what the ending says claims nothing.
+/// Returns the claims of the file at `path` with the content `text`. Text that is not in the extension's format claims nothing.
 pub fn of_config(path: &str, text: &str) -> Vec<Claim> {
     let mut settings = Settings::default();
     match format_of(path) {
@@ -45,9 +45,7 @@ pub fn of_config(path: &str, text: &str) -> Vec<Claim> {
                 settings.walk(&mut Vec::new(), &root);
             }
         }
-        Some(ConfigFormat::Yaml) => {
-            yaml::settings(text, SETTINGS_AT_MOST, &mut |path, value| settings.take(path, value))
-        }
+        Some(ConfigFormat::Yaml) => yaml::settings(text, MAX_SETTINGS, &mut |path, value| settings.take(path, value)),
         None => {}
     }
     gathered(settings.found)
@@ -62,7 +60,7 @@ struct Settings {
 impl Settings {
     fn walk(&mut self, path: &mut Vec<String>, value: &serde_json::Value) {
         self.seen += 1;
-        if path.len() > DEPTH_AT_MOST || self.seen > SETTINGS_AT_MOST {
+        if path.len() > MAX_DEPTH || self.seen > MAX_SETTINGS {
             return;
         }
         match value {
@@ -85,7 +83,7 @@ impl Settings {
         if sections.iter().any(|section| is_about_something_else(section)) {
             return;
         }
-        // A section with a name that is no identifier says nothing, and is not shown.
+        // A section whose name is no identifier is ignored and not shown.
         let whole = key(&path.join("."));
         let shown = whole.or_else(|| key(name).filter(|_| !name.contains(['.', '-', '+'])));
         if let Some(key) = shown {

@@ -1,51 +1,51 @@
-//! Which names mean "so long it will train", and what they count.
+//! Recognizes names of settings that give the length of a training, and their units.
 //!
-//! Every word of a name must be known: one unit, and words such as `num`. Names in sections (`trainer.max_epochs`) count less where the
-//! section is unknown, and nothing where it is about something else (`scheduler.epochs`). Imports: model.
+//! Every word of a name must be known: one unit, and words such as `num`. A name in an unknown section (`x.max_epochs`) has a lower weight;
+//! a name in a section about something else (`scheduler.epochs`) is rejected. Imports: model.
 
 use crate::model::ProgressUnit::{self, Epoch, Iteration, Round, Sample, Step};
 
-/// Longer names are not looked at.
-const NAME_AT_MOST: usize = 64;
+/// Maximum bytes of a name; longer ones are ignored.
+const MAX_NAME: usize = 64;
 
-/// What is left of a name's weight in a section that says nothing.
+/// Weight factor for a name in an unknown section.
 const UNKNOWN_SECTION: f64 = 0.6;
 
-/// Words that may stand beside a unit.
+/// Words that may accompany a unit.
 const QUALIFIERS: &str = "n num nb nr number of max maximum total tot train training trainer optimizer optimization \
     optim boost boosting learning end fit run";
 
-/// Words that stand before the name of a hyperparameter in an environment: `SM_HP_EPOCHS`.
+/// Prefixes of hyperparameters in environment variables: `SM_HP_EPOCHS`.
 const PREFIXES: &str = "sm hp pl hparam hparams";
 
-/// Sections that hold the settings of the whole training.
+/// Sections with settings of the whole training.
 const SECTIONS: &str = "trainer train training args arguments cfg config configs conf param params parameters hparams \
     hyperparameters hyperparams hyper hp run runner runtime experiment exp solver learner learning algo algorithm fit \
     optimization opt general global main base common default defaults setting settings option options loop epochbased \
     based booster boosting xgb xgboost lgbm lightgbm catboost trial job task ppo sac dqn";
 
-/// Sections about something else, whole words of them.
+/// Words in the names of sections about something else.
 const OTHER_SECTIONS: &str = "scheduler sched schedule lr rate warmup eval evaluation evaluator val valid validation test \
     testing infer inference predict data dataset dataloader loader sampler sampling early stop stopping stopper checkpoint \
     checkpointing ckpt callback callbacks log logging logger diffusion noise augment augmentation pretrain pretraining \
     optimizer swa ema decay anneal annealing tune tuning search profiler profile env environment save monitor report";
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Key {
     pub unit: ProgressUnit,
     /// Whether a related unit may be meant.
     pub near: bool,
-    /// How sure the name alone is, 0 ..= 1.
+    /// Confidence by the name alone, 0 ..= 1.
     pub weight: f64,
-    /// As written, less the sections that say nothing.
+    /// The name as written, without unknown sections.
     pub shown: String,
 }
 
-/// What `written` means, if it is a total: `--num_train_epochs`, `+trainer.max_steps`, `SM_HP_EPOCHS`.
+/// Returns the meaning of `written` if it names a total: `--num_train_epochs`, `+trainer.max_steps`, `SM_HP_EPOCHS`.
 pub(super) fn key(written: &str) -> Option<Key> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/' | b'+');
-    if written.len() > NAME_AT_MOST || !written.bytes().all(is_name) {
+    if written.len() > MAX_NAME || !written.bytes().all(is_name) {
         return None;
     }
     let bare = written.trim_start_matches(['-', '+']);
@@ -71,7 +71,7 @@ pub(super) fn key(written: &str) -> Option<Key> {
     Some(Key { unit, near, weight, shown })
 }
 
-/// Whether a name is a word of the list, for the sections of a file.
+/// Whether a section of a file is about something other than the length of the training.
 pub(super) fn is_about_something_else(section: &str) -> bool {
     words(section).iter().any(|word| in_list(OTHER_SECTIONS, word))
 }
@@ -80,7 +80,7 @@ fn in_list(list: &str, word: &str) -> bool {
     list.split_ascii_whitespace().any(|known| known == word)
 }
 
-/// `num_train_epochs`, `max-iter`, `nEpochs`, `MAX_STEPS` in small words.
+/// Splits `num_train_epochs`, `max-iter`, `nEpochs` or `MAX_STEPS` into lower-case words.
 fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for part in name.split(['_', '-']).filter(|part| !part.is_empty()) {
@@ -97,7 +97,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Unit, whether a related one may be meant, and weight.
+/// Returns the unit, whether a related one may be meant, and the weight.
 fn meaning(words: &[String]) -> Option<(ProgressUnit, bool, f64)> {
     let mut beside: Vec<&str> = Vec::new();
     let mut units: Vec<&str> = Vec::new();
@@ -128,7 +128,7 @@ fn meaning(words: &[String]) -> Option<(ProgressUnit, bool, f64)> {
             first(&[(bounded, 0.9), (trained, 0.85), (has(&["n", "num"]), 0.4), (alone, 0.6), (true, 0.7)]),
         ),
         "step" => (Step, true, first(&[(bounded, 0.85)])),
-        // The steps of a diffusion have these names too.
+        // Diffusion models use this name for their steps too.
         "timesteps" => (Step, false, first(&[(bounded, 0.95), (trained, 0.3), (counted, 0.6), (alone, 0.4)])),
         "updates" => (Step, true, first(&[(bounded || counted, 0.85), (alone, 0.6)])),
         "update" => (Step, true, first(&[(bounded, 0.9)])),
@@ -146,7 +146,7 @@ fn meaning(words: &[String]) -> Option<(ProgressUnit, bool, f64)> {
         }
         "round" => (Round, true, first(&[(has(&["boost", "boosting"]), 0.95), (bounded || counted, 0.85)])),
         "estimators" | "trees" => (Round, true, first(&[(bounded || counted, 0.9)])),
-        // `--train-samples` is how long, `--max-train-samples` how much data.
+        // `--train-samples` is the length of the training, `--max-train-samples` the amount of data.
         "samples" => (Sample, false, first(&[(words.len() == 2 && words[0] == "train", 0.6)])),
         "kimg" => (Sample, false, Some(0.9)),
         _ => return None,
@@ -160,7 +160,7 @@ fn is_unit(word: &str) -> bool {
     singular || ["timesteps", "batches", "frames", "trials", "estimators", "trees", "samples", "kimg"].contains(&word)
 }
 
-/// `nepochs`, `maxiter`: a word and a unit in one.
+/// Splits `nepochs` or `maxiter` into a qualifier and a unit.
 fn compound(word: &str) -> Option<(&str, &str)> {
     ["n", "num", "nb", "max", "total", "train"].iter().find_map(|before| {
         let unit = word.strip_prefix(before)?;

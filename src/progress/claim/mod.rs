@@ -1,13 +1,13 @@
-//! How long a job will train, as its command, its environment or a configuration file claims it.
+//! Total work of a job as claimed by its command, environment or configuration files.
 //!
-//! Problem: most logs never print a total, and without one nothing can be said of the time until completion. The number stands in
-//! the command nearly always, under a few dozen names, among hundreds of numbers that mean something else. Approach: a name counts
-//! only if *every* word of it is known ([`key`]): a unit and words such as `num` or `max`. So `--warmup-epochs`, `--save-steps` and
-//! `--patience` are left out without a list of what they are called, and what is shown of a command is made of our own words and one
-//! number, never of what its owner wrote. Where several names claim different totals, the likelier one counts, and less.
+//! Problem: most logs never print a total, and without one the time to completion is unknown. The command nearly always contains the number,
+//! under a few dozen names, among hundreds of numbers that mean something else. Approach: a name counts only if *every* word of it is known
+//! ([`key`]): a unit and words such as `num` or `max`. This excludes `--warmup-epochs`, `--save-steps` and `--patience` without a list of such
+//! names. It also means that flowcon shows only known words and one number of a command, never arbitrary text. If several names claim different
+//! totals, the likeliest one is used with reduced confidence.
 //!
-//! A claim is matched with what the log counts ([`choose`]): epochs with epochs; iterations, steps and rounds with each other, less
-//! surely. It ends when the job runs past it. Pure, bounded, and it never fails. Imports: model.
+//! A claim is matched with the log's counter ([`choose`]): epochs with epochs; iterations, steps and rounds with each other at lower
+//! confidence. It is dropped when the job runs past it. Pure, bounded, and it never fails. Imports: model.
 
 mod code;
 mod command;
@@ -23,78 +23,78 @@ pub use config::of_config;
 
 use crate::model::{ClaimOrigin, ProgressUnit};
 
-/// Claims kept of one job.
-pub(super) const CLAIMS_AT_MOST: usize = 24;
+/// Maximum claims kept per job.
+pub(super) const MAX_CLAIMS: usize = 24;
 
-/// What is less sure than this is no claim.
-const LEAST: f64 = 0.15;
+/// Minimum confidence of a claim.
+const MIN_CONFIDENCE: f64 = 0.15;
 
-/// From here on a claim is the end that curves are judged by.
+/// Minimum confidence of a claim that is used as the end of fitted curves.
 pub(super) const SURE: f64 = 0.5;
 
-/// How much less sure a claim of iterations is where steps are counted, and so on.
+/// Confidence factor for a claim in a related unit, such as iterations where the log counts steps.
 const NEAR: f64 = 0.75;
 
-/// One evaluation an epoch is a guess.
+/// Confidence factor for a claim of epochs where evaluations are counted: one evaluation per epoch is a guess.
 const EVALUATIONS: f64 = 0.4;
 
-/// A rival with another total that is so nearly as sure, and at no weaker place,
+/// Minimum relative confidence of a claim of another total, from an origin of equal or higher precedence, that disputes the best claim.
 const RIVAL: f64 = 0.93;
-/// leaves so much of the surer one.
+/// Confidence factor for a disputed claim.
 const DISPUTED: f64 = 0.6;
 
 /// A total that was found outside of the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
-    /// Units to do: positive, at most 10¹².
+    /// Total units: positive, at most 10¹².
     pub total: f64,
-    /// What is counted; `None` where the name does not say it.
+    /// The unit; `None` if the name does not tell.
     pub unit: Option<ProgressUnit>,
     /// Whether a related unit may be meant: iterations where the log counts steps.
     pub near: bool,
     /// The option or variable, made of known words only: `--epochs`, `trainer.max_epochs`.
     pub key: String,
-    /// Where it stands.
+    /// Where it was found.
     pub origin: ClaimOrigin,
-    /// How sure it is that this is the total, 0 ..= 1.
+    /// Confidence that this is the total, 0 ..= 1.
     pub confidence: f64,
 }
 
-/// What a job's progress is counted in.
+/// The measure of a job's progress.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Counted {
     /// The log's counter.
     Unit(ProgressUnit),
-    /// Printed evaluations: the log counts nothing.
+    /// Printed evaluations, if the log has no counter.
     Evaluations,
 }
 
-/// The claim that counts for a job that has done `done` units, and how sure it is.
+/// Returns the best claim for a job that has done `done` units, with its confidence.
 pub(super) fn choose(claims: &[Claim], counted: Counted, done: f64) -> Option<(&Claim, f64)> {
     let fitting: Vec<(&Claim, f64)> = claims
         .iter()
         .map(|claim| (claim, claim.confidence * likeness(claim, counted)))
-        .filter(|(claim, confidence)| *confidence >= LEAST && claim.total >= done)
+        .filter(|(claim, confidence)| *confidence >= MIN_CONFIDENCE && claim.total >= done)
         .collect();
     let (best, confidence) =
         fitting.iter().copied().max_by(|(a, x), (b, y)| x.total_cmp(y).then(a.total.total_cmp(&b.total)))?;
-    let rivals = |claim: &Claim| claim.total != best.total && place(claim.origin) >= place(best.origin);
-    let disputed = fitting.iter().any(|(claim, other)| rivals(claim) && *other >= RIVAL * confidence);
-    // Frameworks that take both stop at whichever comes first, or heed the steps alone.
+    let is_rival = |claim: &Claim| claim.total != best.total && precedence(claim.origin) >= precedence(best.origin);
+    let disputed = fitting.iter().any(|(claim, other)| is_rival(claim) && *other >= RIVAL * confidence);
+    // Frameworks that accept both stop at the first limit, or use the steps only.
     let other_end = |claim: &Claim| claim.unit == Some(ProgressUnit::Step) && claim.confidence > 0.8;
     let ends_otherwise = best.unit == Some(ProgressUnit::Epoch) && claims.iter().any(other_end);
     let confidence = if disputed || ends_otherwise { DISPUTED * confidence } else { confidence };
-    (confidence >= LEAST).then_some((best, confidence))
+    (confidence >= MIN_CONFIDENCE).then_some((best, confidence))
 }
 
-/// The claim that counts for a job that has printed nothing: of the sure ones the least, for it promises the first line the latest.
+/// Returns the claim for a job that has printed nothing: the smallest of the sure ones, which expects the first line the latest.
 pub(super) fn least(claims: &[Claim]) -> Option<(&Claim, f64)> {
     let sure = claims.iter().filter(|claim| claim.confidence >= SURE);
     sure.min_by(|a, b| a.total.total_cmp(&b.total)).map(|claim| (claim, claim.confidence))
 }
 
-/// An option overrides a configuration file, and that a variable.
-fn place(origin: ClaimOrigin) -> u8 {
+/// An option overrides a configuration file, which overrides an environment variable.
+fn precedence(origin: ClaimOrigin) -> u8 {
     match origin {
         ClaimOrigin::Command => 2,
         ClaimOrigin::ConfigFile => 1,
@@ -102,7 +102,7 @@ fn place(origin: ClaimOrigin) -> u8 {
     }
 }
 
-/// How well a claim's unit fits what is counted, 0 ..= 1.
+/// Returns how well a claim's unit fits the counter, 0 ..= 1.
 fn likeness(claim: &Claim, counted: Counted) -> f64 {
     use ProgressUnit::{Epoch, Iteration, Percent, Round, Sample, Step};
     let counted = match counted {
@@ -119,7 +119,7 @@ fn likeness(claim: &Claim, counted: Counted) -> f64 {
     }
 }
 
-/// A claim, if such a unit can have such a total.
+/// Builds a claim. `None` if the total is fractional in a unit other than epochs.
 fn claim(key: key::Key, total: f64, origin: ClaimOrigin, weight: f64) -> Option<Claim> {
     let whole = key.unit == ProgressUnit::Epoch || total.fract() == 0.0;
     let claim =
@@ -127,7 +127,7 @@ fn claim(key: key::Key, total: f64, origin: ClaimOrigin, weight: f64) -> Option<
     whole.then_some(claim)
 }
 
-/// The claims of all of a job's processes and files: each once, the surest first, a bounded number.
+/// Merges the claims of a job's processes and files: without duplicates, highest confidence first, bounded.
 pub fn gathered(claims: impl IntoIterator<Item = Claim>) -> Vec<Claim> {
     let mut kept: Vec<Claim> = Vec::new();
     for claim in claims {
@@ -136,6 +136,6 @@ pub fn gathered(claims: impl IntoIterator<Item = Claim>) -> Vec<Claim> {
         }
     }
     kept.sort_by(|a, b| b.confidence.total_cmp(&a.confidence));
-    kept.truncate(CLAIMS_AT_MOST);
+    kept.truncate(MAX_CLAIMS);
     kept
 }

@@ -1,12 +1,12 @@
-//! Totals as people write them in commands: `50`, `1e6`, `1_000`, `200k`. Imports: nothing.
+//! Parses totals as written in commands: `50`, `1e6`, `1_000`, `200k`. Imports: nothing.
 
-/// Larger is no number of epochs or steps.
-const MOST: f64 = 1e12;
+/// Maximum number of epochs or steps.
+const MAX_TOTAL: f64 = 1e12;
 
-/// Longer is no number that anybody writes.
-const DIGITS_AT_MOST: usize = 24;
+/// Maximum digits of a number.
+const MAX_DIGITS: usize = 24;
 
-/// A total: finite, positive, at most 10¹². `-1` and `0` mean "not set" everywhere.
+/// Parses a total: finite, positive, at most 10¹². `-1` and `0` conventionally mean "not set".
 pub(super) fn total(text: &str) -> Option<f64> {
     let text = text.trim().trim_matches(['"', '\'']);
     let (digits, scale) = match text.as_bytes().last()? {
@@ -14,18 +14,18 @@ pub(super) fn total(text: &str) -> Option<f64> {
         b'm' | b'M' => (&text[..text.len() - 1], 1e6),
         _ => (text, 1.0),
     };
-    // What `parse` takes besides numbers: `inf`, `nan`, a sign.
+    // `parse` also accepts `inf`, `nan` and a sign.
     let known = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'e' | b'E' | b'+' | b'-');
     let begins = digits.starts_with(|c: char| c.is_ascii_digit());
-    if !begins || digits.len() > DIGITS_AT_MOST || !digits.bytes().all(known) || digits.ends_with('_') {
+    if !begins || digits.len() > MAX_DIGITS || !digits.bytes().all(known) || digits.ends_with('_') {
         return None;
     }
     sound(digits.replace('_', "").parse::<f64>().ok()? * scale)
 }
 
-/// A number of a file, if it can be a total.
+/// Returns `number` if it can be a total.
 pub(super) fn sound(number: f64) -> Option<f64> {
-    (number.is_finite() && number > 0.0 && number <= MOST).then_some(number)
+    (number.is_finite() && number > 0.0 && number <= MAX_TOTAL).then_some(number)
 }
 
 #[cfg(test)]

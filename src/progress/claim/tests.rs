@@ -1,9 +1,9 @@
-//! What commands, environments and files claim, and what they do not: tables.
+//! Tables of the claims that commands, environments and files make, and of those they do not make.
 
 use super::*;
 use crate::model::ProgressUnit::{Epoch, Iteration, Round, Sample, Step};
 
-/// Splits as a shell without quotes would; a word with spaces is written with `·` for them.
+/// Splits a line at spaces; `·` stands for a space inside a word.
 fn of(line: &str) -> Vec<Claim> {
     let words: Vec<String> = line.split(' ').map(|word| word.replace('·', " ")).collect();
     of_command(&words)
@@ -14,11 +14,11 @@ fn check(line: &str, unit: ProgressUnit, total: f64, key: &str) {
     let [claim] = claims.as_slice() else { panic!("{line}: {claims:?}") };
     assert_eq!((claim.unit, claim.total, claim.key.as_str()), (Some(unit), total, key), "{line}");
     assert_eq!(claim.origin, ClaimOrigin::Command, "{line}");
-    assert!((LEAST..=1.0).contains(&claim.confidence), "{line}: {claim:?}");
+    assert!((MIN_CONFIDENCE..=1.0).contains(&claim.confidence), "{line}: {claim:?}");
 }
 
 #[test]
-fn totals_are_found_in_the_forms_that_commands_have() {
+fn totals_are_found_in_common_forms_of_commands() {
     for (line, unit, total, key) in [
         ("python train.py --epochs 50", Epoch, 50.0, "--epochs"),
         ("python train.py --epochs=50 --lr 0.1", Epoch, 50.0, "--epochs"),
@@ -69,7 +69,7 @@ fn totals_are_found_in_the_forms_that_commands_have() {
 }
 
 #[test]
-fn numbers_that_mean_something_else_are_no_claims() {
+fn numbers_with_another_meaning_are_no_claims() {
     for line in [
         "python train.py --warmup-epochs 5 --warmup_steps=100 --num_warmup_steps 10",
         "python train.py --save-every 10 --save_steps 500 --eval_steps 50 --logging_steps=10 --log-interval 3",
@@ -96,12 +96,15 @@ fn numbers_that_mean_something_else_are_no_claims() {
         "",
     ] {
         let claims = of(line);
-        assert!(claims.is_empty() || claims.iter().all(|claim| claim.confidence < LEAST), "{line}: {claims:?}");
+        assert!(
+            claims.is_empty() || claims.iter().all(|claim| claim.confidence < MIN_CONFIDENCE),
+            "{line}: {claims:?}"
+        );
     }
 }
 
 #[test]
-fn a_bare_letter_is_a_weak_claim_and_an_unknown_section_a_weaker_one() {
+fn a_single_letter_option_or_an_unknown_section_is_a_weak_claim() {
     let claims = of("python train.py -n 100");
     assert_eq!((claims[0].unit, claims[0].total, claims[0].confidence), (None, 100.0, 0.35));
     let claims = of("python train.py hunter2.max_epochs=100");
@@ -109,7 +112,7 @@ fn a_bare_letter_is_a_weak_claim_and_an_unknown_section_a_weaker_one() {
 }
 
 #[test]
-fn variables_in_capitals_claim_a_little_less_than_options() {
+fn upper_case_variables_have_lower_confidence_than_options() {
     let claims = of_environment(&[
         ("EPOCHS", "90"),
         ("SM_HP_MAX_STEPS", "500"),
@@ -119,9 +122,9 @@ fn variables_in_capitals_claim_a_little_less_than_options() {
         ("HOME_EPOCHS_SECRET", "3"),
         ("NUM_EPOCHS", "ninety"),
     ]);
-    let told: Vec<_> = claims.iter().map(|claim| (claim.key.as_str(), claim.total, claim.origin)).collect();
+    let found: Vec<_> = claims.iter().map(|claim| (claim.key.as_str(), claim.total, claim.origin)).collect();
     let environment = ClaimOrigin::Environment;
-    assert_eq!(told, [("EPOCHS", 90.0, environment), ("SM_HP_MAX_STEPS", 500.0, environment)]);
+    assert_eq!(found, [("EPOCHS", 90.0, environment), ("SM_HP_MAX_STEPS", 500.0, environment)]);
     assert!(claims[0].confidence < of("train --epochs 90")[0].confidence);
 }
 
@@ -142,12 +145,12 @@ fn sections_of_files_are_read_and_those_about_something_else_are_not() {
                 max_epochs: 7\ncallbacks:\n- epochs: 5\n  max_epochs: 6\nnote: |\n  text\n  epochs: 8\n---\nlist: [1,\n  2]\n";
     for (path, text) in [("c.json", json), ("c.toml", toml), ("c.yaml", yaml), ("c.YML", yaml)] {
         let claims = of_config(path, text);
-        let told: Vec<_> = claims.iter().map(|claim| (claim.key.as_str(), claim.total, claim.origin)).collect();
-        assert_eq!(told, [("training.num_epochs", 40.0, ClaimOrigin::ConfigFile)], "{path}");
+        let found: Vec<_> = claims.iter().map(|claim| (claim.key.as_str(), claim.total, claim.origin)).collect();
+        assert_eq!(found, [("training.num_epochs", 40.0, ClaimOrigin::ConfigFile)], "{path}");
     }
     let flow = of_config("c.yaml", "trainer: {max_epochs: 5, lr: 0.1}\nhunter2: {max_steps: 9}\n\"epochs\": '6'\n");
-    let told: Vec<_> = flow.iter().map(|claim| (claim.key.as_str(), claim.total)).collect();
-    assert_eq!(told, [("trainer.max_epochs", 5.0), ("epochs", 6.0), ("max_steps", 9.0)]);
+    let found: Vec<_> = flow.iter().map(|claim| (claim.key.as_str(), claim.total)).collect();
+    assert_eq!(found, [("trainer.max_epochs", 5.0), ("epochs", 6.0), ("max_steps", 9.0)]);
 }
 
 #[test]
@@ -169,7 +172,7 @@ fn a_damaged_or_hostile_file_claims_nothing() {
 #[test]
 fn many_words_are_bounded() {
     let words: Vec<String> = (1..100_000).map(|n| format!("trainer.max_epochs={n}")).collect();
-    assert!(of_command(&words).len() <= CLAIMS_AT_MOST);
+    assert!(of_command(&words).len() <= MAX_CLAIMS);
     let script = format!("sh -c {}", "sh·-c·'".repeat(5000));
     assert_eq!(of(&script), []);
 }
@@ -179,7 +182,7 @@ fn chosen(line: &str, counted: Counted, done: f64) -> Option<(f64, f64)> {
 }
 
 #[test]
-fn a_claim_is_matched_with_what_the_log_counts() {
+fn a_claim_is_matched_with_the_counter_of_the_log() {
     let epochs = "python train.py --epochs 50";
     for (line, counted, done, expected) in [
         (epochs, Counted::Unit(Epoch), 0.0, Some((50.0, 0.95))),
@@ -198,10 +201,10 @@ fn a_claim_is_matched_with_what_the_log_counts() {
         ("train --total_timesteps 1e6", Counted::Unit(Iteration), 3.0, None),
         ("python train.py -n 100", Counted::Unit(Epoch), 3.0, Some((100.0, 0.35))),
         ("python train.py -n 100", Counted::Unit(Sample), 3.0, None),
-        // Which of both ends the run is not known.
+        // It is unknown which of the two limits ends the run.
         ("train --epochs 3 --max_steps 500", Counted::Unit(Epoch), 1.0, Some((3.0, 0.57))),
         ("train --epochs 3 --max_steps 500", Counted::Unit(Step), 1.0, Some((500.0, 0.9))),
-        // Two say different things; the surer one counts, the other once that one is passed.
+        // Two claims differ: the surer one is used, and the other one after the job has passed it.
         ("train --n_epochs 3 --max_epochs 9", Counted::Unit(Epoch), 1.0, Some((9.0, 0.57))),
         ("train --epoch 3 --max_epochs 9", Counted::Unit(Epoch), 1.0, Some((9.0, 0.95))),
         ("train --iters 9 --max_iters 5", Counted::Unit(Iteration), 6.0, Some((9.0, 0.6))),
@@ -211,11 +214,11 @@ fn a_claim_is_matched_with_what_the_log_counts() {
 }
 
 #[test]
-fn what_a_process_says_of_itself_counts_before_the_script_that_started_it() {
+fn the_command_of_a_process_takes_precedence_over_the_script_that_started_it() {
     let script = of("sh -c python·pre.py·--epochs·5;·python·train.py·--epochs·50");
     let process = of("python train.py --epochs 50");
     let claims = gathered(script.into_iter().chain(process));
-    let (claim, confidence) = choose(&claims, Counted::Unit(Epoch), 1.0).expect("they claim");
+    let (claim, confidence) = choose(&claims, Counted::Unit(Epoch), 1.0).expect("a claim fits");
     assert_eq!((claim.total, confidence), (50.0, 0.95));
 }
 
@@ -235,7 +238,7 @@ fn an_option_overrides_a_file_and_a_file_a_variable() {
 }
 
 #[test]
-fn commands_of_well_known_trainings_claim_what_they_train() {
+fn commands_of_well_known_frameworks_claim_their_totals() {
     for (line, unit, total, key) in [
         (
             "torchrun --nproc_per_node=8 train.py --epochs 300 --warmup-epochs 5 --cooldown-epochs 10 --decay-epochs 2.4 -b 128",
@@ -292,9 +295,9 @@ fn commands_of_well_known_trainings_claim_what_they_train() {
     }
 }
 
-/// A hundred thousand pieces of commands, in any order: whatever they are, it ends, it is bounded, and what is shown is made of known words.
+/// Random words from many pieces of commands: parsing ends, is bounded, and shows known words only.
 #[test]
-fn any_words_at_all_are_survived_and_none_of_them_is_shown() {
+fn arbitrary_words_are_parsed_safely_and_never_shown() {
     let pieces = [
         "--epochs",
         "epochs",
@@ -356,5 +359,5 @@ fn any_words_at_all_are_survived_and_none_of_them_is_shown() {
             assert!(known && !claim.key.contains("secret") && claim.key.len() <= 64, "{words:?}: {claim:?}");
         }
     }
-    assert!(claimed > 500, "the words are such that some of them claim something: {claimed}");
+    assert!(claimed > 500, "too few of the words make a claim: {claimed}");
 }

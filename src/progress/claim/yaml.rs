@@ -1,19 +1,18 @@
-//! Settings of a YAML file, as far as configurations of trainings use it: nested `key: value` lines.
+//! Reads the subset of YAML that training configurations use: nested `key: value` lines.
 //!
-//! Lists, texts over several lines and everything unusual are passed over: a setting that is not understood is no setting.
-//! Imports: nothing.
+//! Lists, multi-line texts and all other syntax are skipped. Imports: nothing.
 
-/// Spaces before a line that are believed.
-const INDENT_AT_MOST: usize = 200;
+/// Maximum indentation of a line.
+const MAX_INDENT: usize = 200;
 
-/// What a deeper line belongs to.
+/// The parent of a deeper line.
 enum Open {
     Section(String),
-    /// A list or a text: what is in it says nothing.
+    /// A list or a text, whose content is ignored.
     Skipped,
 }
 
-/// Calls `take` with the path and the value of each setting.
+/// Calls `take` with the path and the value of each setting in the first `at_most` lines.
 pub(super) fn settings(text: &str, at_most: usize, take: &mut impl FnMut(&[String], &str)) {
     let mut open: Vec<(usize, Open)> = Vec::new();
     for line in text.lines().take(at_most) {
@@ -29,7 +28,7 @@ pub(super) fn settings(text: &str, at_most: usize, take: &mut impl FnMut(&[Strin
             continue;
         }
         let skipped = open.iter().any(|(_, open)| matches!(open, Open::Skipped));
-        if skipped || indent > INDENT_AT_MOST || content.starts_with(['-', '\t', '?', '%', '{', '[']) {
+        if skipped || indent > MAX_INDENT || content.starts_with(['-', '\t', '?', '%', '{', '[']) {
             open.push((indent, Open::Skipped));
             continue;
         }
@@ -61,7 +60,7 @@ fn sections(open: &[(usize, Open)]) -> Vec<String> {
     open.iter().filter_map(name).collect()
 }
 
-/// `{epochs: 5, lr: 0.1}`, one level deep.
+/// Reads `{epochs: 5, lr: 0.1}`, one level deep.
 fn flow(text: &str, path: &mut Vec<String>, take: &mut impl FnMut(&[String], &str)) {
     if text.contains(['{', '[']) {
         return;
@@ -73,7 +72,7 @@ fn flow(text: &str, path: &mut Vec<String>, take: &mut impl FnMut(&[String], &st
     }
 }
 
-/// `key: value`, the quotes of the key dropped.
+/// Splits `key: value`, and removes the quotes of the key.
 fn entry(content: &str) -> Option<(&str, &str)> {
     let (name, value) = match content.split_once(": ") {
         Some((name, value)) => (name, value.trim()),

@@ -1,17 +1,17 @@
-//! The total that the job's command claims, matched with what the log counts. Imports: the claims, model.
+//! Matches claimed totals with the log's counter. Imports: the claims, model.
 
 use super::History;
 use crate::model::TotalClaim;
 use crate::progress::claim::{self, Claim, Counted};
 
 impl History {
-    /// Totals found outside of the log, instead of those found before.
+    /// Replaces the totals found outside of the log.
     pub(in crate::progress) fn claims(&mut self, claims: Vec<Claim>) {
         self.claims = claims;
     }
 
-    /// The claim that counts now, and how sure it is: none where the log prints a total, and none that the job ran past. Before the first
-    /// line nobody knows what will be counted.
+    /// Returns the current claim and its confidence. `None` if the log prints a total, or if the job ran past every claim. Before the first
+    /// line the counter is unknown.
     pub(super) fn claimed(&self) -> Option<(&Claim, f64)> {
         if self.is_silent() && self.comparable().next().is_none() {
             return claim::least(&self.claims);
@@ -19,25 +19,25 @@ impl History {
         claim::choose(&self.claims, self.counted()?, self.done())
     }
 
-    /// The same, for everybody.
+    /// Returns the current claim for status and plans.
     pub(super) fn claim(&self) -> Option<TotalClaim> {
         let (claim, confidence) = self.claimed()?;
         Some(TotalClaim { total: claim.total, key: claim.key.clone(), origin: claim.origin, confidence })
     }
 
-    /// The claim as the end that curves are judged by, if it is sure enough and in the units that they are fitted over.
+    /// Returns the claimed total as the end of fitted curves, if its confidence suffices and it is in the units of the fit.
     pub(super) fn claimed_end(&self) -> Option<f64> {
         let same_units = self.is_silent() || self.progress.is_some() == self.improvements.counts;
         let (claim, confidence) = self.claimed().filter(|_| same_units)?;
         (confidence >= claim::SURE).then_some(claim.total)
     }
 
-    /// Units done, of those that claims are matched with.
+    /// Units done, in the unit that claims are matched with.
     pub(super) fn done(&self) -> f64 {
         self.progress.map_or(self.evaluations as f64, |progress| progress.current)
     }
 
-    /// What a total would be counted in. A run that has printed nothing counts what the latest run of the same training counted.
+    /// Returns the unit of a claimed total. A run that has printed nothing is assumed to count like the latest prior run.
     fn counted(&self) -> Option<Counted> {
         if self.claims.is_empty() {
             return None;
@@ -86,19 +86,19 @@ mod tests {
     }
 
     #[test]
-    fn what_the_log_does_not_say_the_command_does() {
+    fn the_command_supplies_a_total_that_the_log_does_not_print() {
         let mut history = claiming("python train.py --epochs 50");
-        assert_eq!(likely(history.peek(Millis(0)).units_to_completion), Some(50.0), "nothing is counted yet");
+        assert_eq!(likely(history.peek(Millis(0)).units_to_completion), Some(50.0), "nothing is counted so far");
         train(&mut history, 1..=12, None);
         let learning = history.peek(Millis(12_000));
-        let claim = learning.claim.expect("it claims");
+        let claim = learning.claim.expect("a claim");
         assert_eq!((claim.total, claim.key.as_str(), claim.origin), (50.0, "--epochs", ClaimOrigin::Command));
         assert_eq!(likely(learning.units_to_completion), Some(38.0));
-        assert_eq!(learning.progress.and_then(|progress| progress.total), None, "the log does not say it");
+        assert_eq!(learning.progress.and_then(|progress| progress.total), None, "the log does not print it");
     }
 
     #[test]
-    fn before_the_first_line_the_least_of_the_sure_claims_counts() {
+    fn before_the_first_line_the_smallest_sure_claim_is_used() {
         let total = |line: &str| claiming(line).peek(Millis(0)).claim.map(|claim| claim.total);
         assert_eq!(total("python train.py --max_steps 9000 --epochs 50"), Some(50.0));
         assert_eq!(total("python train.py -n 5"), None, "not sure");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_believed_before_the_command() {
+    fn a_total_in_the_log_takes_precedence_over_the_command() {
         let mut history = claiming("python train.py --epochs 50");
         train(&mut history, 1..=12, Some(20.0));
         let learning = history.peek(Millis(12_000));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_runs_past_its_claim_has_none() {
+    fn a_claim_is_dropped_when_the_job_runs_past_it() {
         let mut history = claiming("python train.py --epochs 12");
         train(&mut history, 1..=12, None);
         assert_eq!(likely(history.peek(Millis(0)).units_to_completion), Some(0.0));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_end_where_the_claim_does_as_if_the_log_had_said_it() {
+    fn a_claimed_total_ends_the_curve_like_a_printed_one() {
         let forecast = |line: &str, total: Option<f64>| {
             let mut history = claiming(line);
             train(&mut history, 1..=20, total);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn printed_evaluations_are_taken_for_epochs_where_nothing_is_counted() {
+    fn evaluations_count_as_epochs_if_the_log_has_no_counter() {
         let mut history = claiming("python train.py --epochs 50");
         for n in 1..=10u32 {
             let value = (-f64::from(n) / 9.0).exp();
@@ -149,22 +149,22 @@ mod tests {
     }
 
     #[test]
-    fn before_the_first_line_a_claim_counts_in_what_the_last_run_counted() {
+    fn before_the_first_line_a_claim_is_matched_with_the_unit_of_the_last_run() {
         let mut before = claiming("");
         train(&mut before, 1..=30, Some(30.0));
         let prior_run: Arc<PriorRun> = Arc::new(before.prior_run().expect("it improved"));
-        let foretold = |line: &str| {
+        let forecast = |line: &str| {
             let mut history = claiming(line);
             history.lean_on(vec![prior_run.clone()]);
             likely(history.peek(Millis(0)).units_to_completion)
         };
-        assert_eq!(foretold("python train.py"), Some(30.0));
-        assert_eq!(foretold("python train.py --epochs 80"), Some(80.0), "this run's own word");
-        assert_eq!(foretold("python train.py --max_steps 80"), Some(30.0), "other units");
+        assert_eq!(forecast("python train.py"), Some(30.0));
+        assert_eq!(forecast("python train.py --epochs 80"), Some(80.0), "the claim of this run");
+        assert_eq!(forecast("python train.py --max_steps 80"), Some(30.0), "other units");
     }
 
     #[test]
-    fn claims_are_not_part_of_what_is_saved() {
+    fn claims_are_not_saved() {
         let mut history = claiming("python train.py --epochs 50");
         train(&mut history, 1..=12, None);
         let saved = serde_json::to_string(&history).expect("numbers");

@@ -1,4 +1,4 @@
-//! Improvements against units: the points that curves are fitted to, and the range that they span.
+//! Improvements against units: the points for fitting curves, and their range.
 //!
 //! Imports: plausible numbers, model's direction.
 
@@ -8,7 +8,7 @@ use crate::model::Direction;
 use crate::progress::plausible;
 use serde::{Deserialize, Serialize};
 
-/// Points kept of segments that are over.
+/// Maximum points kept of earlier segments.
 const EARLIER: usize = 120;
 
 /// Improvements against units.
@@ -19,25 +19,27 @@ pub(super) struct Improvements {
     pub(super) series: Series,
     /// Units before the first evaluation of the segment.
     pub(super) start: f64,
-    /// The points of segments that are over, the oldest first.
+    /// The points of earlier segments, oldest first.
     #[serde(default)]
     earlier: Vec<Point>,
-    /// Improvement at the beginning of the whole run, once a segment of its own is fitted.
+    /// Improvement at the beginning of the whole run, once a later segment is fitted.
     pub(super) from: Option<f64>,
     pub(super) least: f64,
     pub(super) greatest: f64,
-    /// Mean of the latest few, decaying, and the best that it ever was.
+    /// Decaying mean of the latest improvements.
     pub(super) level: f64,
+    /// Maximum of `level` so far.
     pub(super) best_level: f64,
     pub(super) units: f64,
+    /// Whether `units` come from a counter of the log, not from the number of evaluations.
     pub(super) counts: bool,
 }
 
 impl Improvements {
-    /// Takes a value; returns its units and its improvement.
+    /// Adds a value; returns its units and its improvement.
     pub(super) fn push(&mut self, direction: Direction, value: f64, counter: Option<f64>) -> (f64, f64) {
         if counter.is_some() != self.counts && self.first.is_some() {
-            // The counter appeared or vanished: units before and after do not compare.
+            // The counter appeared or vanished: units before and after are not comparable.
             self.begin_again();
         }
         let is_first = self.series.points().is_empty();
@@ -49,7 +51,7 @@ impl Improvements {
             (self.least, self.greatest) = (improvement, improvement);
             (self.level, self.best_level) = (improvement, improvement);
         } else if let [only] = self.series.points() {
-            // A counter that began with its own stride began at zero.
+            // A counter whose first value is about its stride began at zero.
             let stride = self.units - only.x;
             if only.x <= 1.5 * stride {
                 self.start = 0.0;
@@ -63,7 +65,7 @@ impl Improvements {
         (self.units, improvement)
     }
 
-    /// Whether this can be ours.
+    /// Whether all values are plausible.
     pub(super) fn is_plausible(&self) -> bool {
         let Improvements { first, start, from, least, greatest, level, best_level, units, .. } = *self;
         [start, least, greatest, level, best_level, units].into_iter().all(plausible::number)
@@ -79,7 +81,7 @@ impl Improvements {
         self.earlier.iter().chain(self.series.points())
     }
 
-    /// A counter that started again: the range seen stays, the curve is a new one.
+    /// Begins a new curve because the counter started again; keeps the range.
     pub(super) fn begin_again(&mut self) {
         self.series = Series::default();
         self.earlier = Vec::new();
@@ -87,7 +89,7 @@ impl Improvements {
         self.units = 0.0;
     }
 
-    /// Forgets the points after `units`, or all where the curve that is fitted begins there.
+    /// Forgets the points after `units`, or all if none are left in the current segment.
     pub(super) fn rewind(&mut self, units: f64) {
         self.series.forget_after(units);
         if self.series.points().is_empty() {
@@ -96,7 +98,7 @@ impl Improvements {
         self.units = self.units.min(units);
     }
 
-    /// The new segment begins with the steepest rise since `since`.
+    /// Begins a new segment at the steepest rise after `since`.
     pub(super) fn begin_segment(&mut self, since: f64) {
         let points = self.series.points();
         let recent = points.windows(2).filter(|pair| pair[0].x >= since);

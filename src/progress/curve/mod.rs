@@ -1,28 +1,28 @@
-//! The history of one job's evaluations and progress: what it gained, how fast it goes, and where its learning curve leads.
+//! The history of one job's evaluations and progress: its gain, its rate, and the forecast of its learning curve.
 //!
 //! ## Terms
 //!
-//! - *Units*: the job's own progress counter (epochs, steps …); printed evaluations, where the log counts nothing.
-//! - *Improvement*: value turned so that up is better and counted from the first value; every question is asked of improvements.
-//! - *Range*: largest less smallest improvement so far. It makes 300 → 290 and 2.3 → 0.1 comparable.
+//! - *Units*: the job's progress counter (epochs, steps …), or the number of printed evaluations if the log has no counter.
+//! - *Improvement*: the difference from the first value, positive if better. All computations use improvements.
+//! - *Range*: largest minus smallest improvement so far. It makes 300 → 290 and 2.3 → 0.1 comparable.
 //!
 //! ## Approach
 //!
-//! Evaluations go through an outlier filter ([`noise`]) into a thinned series ([`series`]); at the end of an interval a weighed set of
-//! curves is fitted ([`fit`]). The *gain* of an interval is what the curves say, plus as much of the deviation of the interval's mean
-//! from them as noise cannot explain: a long flat noisy run gains nothing, a sudden drop of the loss is a gain at once. Such a jump after a
-//! plateau (a learning rate that was lowered) begins a new *segment*, and curves are fitted to it alone.
+//! Evaluations go through an outlier filter ([`noise`]) into a thinned series ([`series`]). At the end of an interval a weighted set of
+//! curves is fitted ([`fit`]). The *gain* of an interval is the improvement that the curves expect, plus the part of the mean's deviation from
+//! them that noise cannot explain: a long flat noisy run gains nothing, and a sudden drop of the loss is a gain at once. Such a jump after a
+//! plateau (after the learning rate was lowered) begins a new *segment*, and curves are fitted to that segment alone.
 //!
-//! Where earlier runs of the same training are known, their curves are tried beside the formulas, and before the first line they are all
-//! that is known: how many units there will be, where the model will be good, and what a unit costs.
+//! If earlier runs of the same training are known, their curves are tried beside the formulas. Before the first line they are the only source
+//! for the number of units, the units to 95 % of the final quality, and the cost per unit.
 //!
-//! Where the log prints no total, one that the job's command claims is the end, while the job has not run past it ([`claimed`]).
+//! If the log prints no total, a total claimed by the job's command is the end, until the job has run past it ([`claimed`]).
 //!
 //! ## Properties
 //!
-//! - Bounded: a few dozen points, whatever the run's length; constant work for each evaluation, one fit an interval.
-//! - A gain once reported is never changed: a range that grows later only divides later gains.
-//! - No evaluation in an interval means no gain, which is unknown and not zero.
+//! - Bounded: a few dozen points for any length of a run; constant work per evaluation, one fit per interval.
+//! - A reported gain never changes: a range that grows later affects only later gains.
+//! - The gain of an interval without evaluations is unknown, not zero.
 //!
 //! Pure. Imports: model only.
 
@@ -47,17 +47,17 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Latest values kept for a sparkline.
+/// Number of latest values kept for a sparkline.
 const RECENT: usize = 60;
 
-/// What one job's evaluations and progress reports add up to.
+/// State of one job's learning, from its evaluations and progress reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct History {
     direction: Option<Direction>,
     evaluations: u64,
     latest: Option<Evaluation>,
     recent: VecDeque<f64>,
-    /// Not-a-number values in a row.
+    /// Number of latest consecutive values that are not finite.
     not_finite: u32,
     noise: Noise,
     improvements: Improvements,
@@ -67,16 +67,16 @@ pub(super) struct History {
     progress: Option<Progress>,
     pace: Pace,
     curve: Option<Forecast>,
-    /// All of it was read on another node: nothing here yet.
+    /// Whether everything was read on another node and nothing here yet.
     #[serde(default)]
     is_carried: bool,
-    /// How far the job had come there, until it has come as far here.
+    /// Units done on the other node, until the job has done as many here.
     #[serde(default)]
     carried_to: Option<f64>,
-    /// Earlier runs of the same training; whoever makes the tracker knows them.
+    /// Earlier runs of the same training; the creator of the tracker sets them.
     #[serde(skip)]
     prior_runs: Vec<Arc<PriorRun>>,
-    /// Totals found outside of the log; whoever makes the tracker finds them again.
+    /// Totals found outside of the log; the creator of the tracker sets them.
     #[serde(skip)]
     claims: Vec<Claim>,
 }
@@ -98,7 +98,7 @@ struct ClosedInterval {
     end: Millis,
 }
 
-/// What the fit said at the end of an interval.
+/// Result of the fit at the end of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Forecast {
     phase: Phase,
@@ -108,33 +108,33 @@ struct Forecast {
 }
 
 impl History {
-    /// Nothing seen yet; `direction` as far as it is known.
+    /// Returns an empty history; `direction` is `None` while unknown.
     pub(super) fn new(direction: Option<Direction>) -> Self {
         History { direction, ..History::default() }
     }
 
-    /// Forgets the evaluations (another metric was chosen), keeps progress. No gain is known until two intervals have passed.
+    /// Forgets the evaluations because another metric was chosen, and keeps the progress. The gain is unknown until two intervals have passed.
     pub(super) fn restart(&mut self, direction: Option<Direction>) {
         let (progress, pace) = (self.progress, std::mem::take(&mut self.pace));
         let (prior_runs, claims) = (std::mem::take(&mut self.prior_runs), std::mem::take(&mut self.claims));
         *self = History { progress, pace, prior_runs, claims, ..History::new(direction) };
     }
 
-    /// Earlier runs of the same training, which fits may lean on from now on.
+    /// Sets the earlier runs of the same training, for use in fits.
     pub(super) fn lean_on(&mut self, prior_runs: Vec<Arc<PriorRun>>) {
         self.prior_runs = prior_runs;
     }
 
-    /// This run's curve, for later ones, once it has come to its end.
+    /// Returns the curve of this completed run, for later runs.
     pub(super) fn prior_run(&self) -> Option<PriorRun> {
         let mut points: Vec<_> = self.improvements.whole().map(|point| (point.x, point.y, point.count)).collect();
         if let Some((end, _, _)) = points.last_mut() {
-            *end = end.max(self.improvements.units); // a point stands at the mean of what was merged
+            *end = end.max(self.improvements.units); // x of a merged point is a mean
         }
         PriorRun::new(self.direction?, self.unit(), points, self.deviation())
     }
 
-    /// Which way the evaluations improve, as far as it is known.
+    /// The direction in which the evaluations improve, if known.
     pub(super) fn direction(&self) -> Option<Direction> {
         self.direction
     }
@@ -144,8 +144,8 @@ impl History {
         self.progress
     }
 
-    /// Takes one evaluation; the progress of its line is reported before it. Values that are not finite are counted and shown, but no
-    /// mean can contain them.
+    /// Adds an evaluation; the progress of its line must be reported before. Values that are not finite are counted and shown, but excluded
+    /// from means.
     pub(super) fn push(&mut self, evaluation: Evaluation) {
         self.evaluations += 1;
         self.is_carried = false;
@@ -168,7 +168,7 @@ impl History {
         self.open.count += 1.0;
     }
 
-    /// Takes one progress report. A counter that falls, or counts something else, starts a new rate and a new curve.
+    /// Adds a progress report. A counter that falls or changes its unit starts a new rate and a new curve.
     pub(super) fn report(&mut self, progress: Progress) {
         let restarted =
             self.progress.is_some_and(|before| before.unit != progress.unit || before.current > progress.current);
@@ -187,7 +187,7 @@ impl History {
         self.pace.mark(progress);
     }
 
-    /// Ends the interval at `now`: what is known, with the gain over the previous interval that had evaluations.
+    /// Ends the interval at `now` and returns the state, with the gain over the previous interval that had evaluations.
     pub(super) fn close_interval(&mut self, now: Millis) -> Learning {
         let open = std::mem::take(&mut self.open);
         self.gain = None;
@@ -206,7 +206,7 @@ impl History {
         self.peek(now)
     }
 
-    /// What is known at `now`; changes nothing. Metric and confidence are the reader's to fill in.
+    /// Returns the state at `now`. The caller fills in metric and confidence.
     pub(super) fn peek(&self, now: Millis) -> Learning {
         Learning {
             direction: self.direction,
@@ -216,7 +216,10 @@ impl History {
             progress: self.progress,
             units_per_second: self.pace.units_per_second(now),
             units_to_completion: self.units_to_completion(),
-            curve: self.curve.or_else(|| self.foreseen()).map(|forecast| forecast.seen_from(self.improvements.units)),
+            curve: self
+                .curve
+                .or_else(|| self.forecast_of_prior_runs())
+                .map(|forecast| forecast.curve_at(self.improvements.units)),
             earlier_runs: self.comparable().count(),
             earlier_price: self.comparable().last().and_then(|prior_run| prior_run.cpu_per_unit),
             claim: self.claim(),
@@ -244,7 +247,7 @@ impl History {
         Fit::new(points, self.improvements.start, self.total(), self.comparable())
     }
 
-    /// The prior runs that count what this run counts; while it has printed nothing, what the latest of them counted.
+    /// Returns the prior runs in the unit of this run, or in the unit of the latest of them while this run has printed nothing.
     fn comparable(&self) -> impl Iterator<Item = &PriorRun> {
         let latest = self.prior_runs.last().filter(|_| self.is_silent());
         let (direction, unit) = match latest {
@@ -259,7 +262,7 @@ impl History {
         self.evaluations == 0 && self.progress.is_none()
     }
 
-    /// What the evaluations are counted in.
+    /// The unit in which the evaluations are counted.
     fn unit(&self) -> Option<ProgressUnit> {
         self.progress.filter(|_| self.improvements.counts).map(|progress| progress.unit)
     }
@@ -270,19 +273,20 @@ impl History {
         }
         match self.claimed() {
             Some((claim, _)) => left(self.done(), claim.total),
-            None => self.foreseen_end(),
+            None => self.expected_end(),
         }
     }
 
-    /// Units that a run will do that has printed nothing yet: as many as the latest one did.
-    fn foreseen_end(&self) -> Option<Estimate> {
+    /// Returns the expected units of a run that has printed nothing yet: those of the latest prior run.
+    fn expected_end(&self) -> Option<Estimate> {
         let end = self.comparable().filter(|_| self.is_silent()).last()?.end();
         Some(Estimate { low: end, likely: end, high: end })
     }
 
-    /// What earlier runs foretell of one that has printed nothing yet.
-    fn foreseen(&self) -> Option<Forecast> {
-        let quality_at = fit::foreseen(self.comparable().filter(|_| self.is_silent()), self.claimed_end())?;
+    /// Returns the forecast of prior runs for a run that has printed nothing yet.
+    fn forecast_of_prior_runs(&self) -> Option<Forecast> {
+        let quality_at =
+            fit::forecast_of_prior_runs(self.comparable().filter(|_| self.is_silent()), self.claimed_end())?;
         Some(Forecast { phase: Phase::Unknown, quality: 0.0, quality_at: Some(quality_at) })
     }
 
@@ -290,7 +294,7 @@ impl History {
         self.noise.deviation().unwrap_or(0.0)
     }
 
-    /// Divides by what was seen so far, but never by noise alone.
+    /// Returns the range of improvements so far, at least four standard deviations of the noise.
     fn range(&self) -> f64 {
         (self.improvements.greatest - self.improvements.least).max(4.0 * self.deviation())
     }
@@ -303,12 +307,12 @@ impl History {
         let improvement = expected + beyond_noise(surprise, error);
         let range = self.range();
         let part = improvement / range;
-        // A range of zero: nothing has moved yet.
+        // The range is zero while all values are equal.
         let amount = if part.is_finite() { part.clamp(-1.0, 1.0) } else { 0.0 };
         Gain { amount, from: earlier.end, to: present.end }
     }
 
-    /// A leap above what the curves foresaw, after a plateau: a learning rate was lowered, or another phase of training began.
+    /// Begins a segment if the value jumped after a plateau: the learning rate was lowered, or another phase of training began.
     fn begin_segment_after_a_jump(&mut self, present: &ClosedInterval) {
         let on_plateau = self.curve.is_some_and(|forecast| forecast.phase == Phase::Plateau);
         let Some(earlier) = self.closed.filter(|_| on_plateau) else { return };
@@ -338,26 +342,26 @@ impl History {
                 let at = |left: f64| units + left;
                 (quality, Some(Estimate { low: at(to_go.low), likely: at(to_go.likely), high: at(to_go.high) }))
             }
-            None => (0.0, fit::foreseen(self.comparable(), self.total())),
+            None => (0.0, fit::forecast_of_prior_runs(self.comparable(), self.total())),
         };
         Forecast { phase, quality, quality_at }
     }
 }
 
 impl Forecast {
-    fn seen_from(self, units: f64) -> Curve {
+    fn curve_at(self, units: f64) -> Curve {
         let left = |at: f64| (at - units).max(0.0);
         let left_of = |at: Estimate| Estimate { low: left(at.low), likely: left(at.likely), high: left(at.high) };
         Curve { phase: self.phase, quality: self.quality, units_to_quality: self.quality_at.map(left_of) }
     }
 }
 
-/// The part of a surprise that noise cannot explain: nothing below two standard errors, nearly all of a large one.
+/// Returns the part of a deviation that noise cannot explain: none below two standard errors, nearly all of a large one.
 fn beyond_noise(surprise: f64, error: f64) -> f64 {
     if surprise == 0.0 { 0.0 } else { surprise * (1.0 - (2.0 * error / surprise).powi(2)).max(0.0) }
 }
 
-/// Work left is as certain as the counter itself; a counter past its total says nothing.
+/// Returns the units left; `None` if the counter is past its total.
 fn left(done: f64, total: f64) -> Option<Estimate> {
     let left = total - done;
     (left.is_finite() && left >= 0.0).then_some(Estimate { low: left, likely: left, high: left })

@@ -1,28 +1,27 @@
-//! How far a printed value lies from the curve, and outliers.
+//! Estimates the noise of printed values, and limits outliers.
 //!
-//! The scale is the mean absolute difference of neighbouring values times √π/2, which for normal noise is its standard deviation; a
-//! decaying mean follows noise that shrinks as training goes on. The trend between two neighbours is inside it: on a steep stretch
-//! the scale is too large, which only makes the reading more careful.
+//! The scale is the mean absolute difference of neighbouring values times √π/2: the standard deviation if the noise is normal. It is a decaying
+//! mean, because noise shrinks during training. It includes the trend between neighbours, so that it is too large where the curve is steep; this
+//! only makes the evaluation more cautious.
 //!
-//! One value far off is pulled back to [`OUTLIER`] scales; a second one in a row is believed: then the curve has moved. Imports:
-//! plausible numbers.
+//! A single outlier is pulled back to [`OUTLIER`] scales. A second one in a row is accepted: the curve has moved. Imports: plausible numbers.
 
 use crate::progress::plausible;
 use serde::{Deserialize, Serialize};
 
-/// Deviations that a value may lie off its predecessor.
+/// Maximum difference of a value from its predecessor, in mean differences.
 const OUTLIER: f64 = 6.0;
 
-/// Values seen before anything is called an outlier.
-const BEFORE_JUDGING: u64 = 8;
+/// Number of values before outliers are detected.
+const WARM_UP: u64 = 8;
 
-/// Values that the decaying mean remembers.
+/// Length of the decaying mean, in values.
 const MEMORY: f64 = 40.0;
 
 /// Mean |difference| of two normal values, in standard deviations.
 const DIFFERENCE_PER_DEVIATION: f64 = std::f64::consts::FRAC_2_SQRT_PI;
 
-/// Follows the noise of one series.
+/// Noise of one series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Noise {
     seen: u64,
@@ -32,7 +31,7 @@ pub(super) struct Noise {
 }
 
 impl Noise {
-    /// Takes the next finite value and returns it, pulled back if it is a lone outlier.
+    /// Adds the next finite value and returns it, pulled back if it is a single outlier.
     pub(super) fn accept(&mut self, value: f64) -> f64 {
         self.seen += 1;
         if self.seen == 1 {
@@ -41,7 +40,7 @@ impl Noise {
         }
         let difference = value - self.last;
         let most = OUTLIER * self.difference;
-        let is_outlier = self.seen > BEFORE_JUDGING && difference.abs() > most && !self.pulled_back;
+        let is_outlier = self.seen > WARM_UP && difference.abs() > most && !self.pulled_back;
         self.pulled_back = is_outlier;
         let accepted = if is_outlier { self.last + difference.clamp(-most, most) } else { value };
         let weight = 1.0 / (self.seen as f64 - 1.0).min(MEMORY);
@@ -52,7 +51,7 @@ impl Noise {
         accepted
     }
 
-    /// Whether this can be ours.
+    /// Whether all values are plausible.
     pub(super) fn is_plausible(&self) -> bool {
         plausible::count(self.seen)
             && plausible::number(self.last)
@@ -60,7 +59,7 @@ impl Noise {
             && self.difference >= 0.0
     }
 
-    /// Standard deviation of a printed value; `None` before it can be told.
+    /// Returns the standard deviation of a printed value; `None` for fewer than four values.
     pub(super) fn deviation(&self) -> Option<f64> {
         (self.seen >= 4).then_some(self.difference / DIFFERENCE_PER_DEVIATION)
     }
@@ -73,7 +72,7 @@ mod tests {
     #[test]
     fn the_deviation_of_known_noise_is_found() {
         let mut noise = Noise::default();
-        // Evenly spread over −0.3 … 0.3 in an order without a pattern: deviation 0.6/√12 = 0.173.
+        // Uniform over −0.3 … 0.3 in an order without a pattern: deviation 0.6/√12 = 0.173.
         for n in 0..400u32 {
             noise.accept(f64::from(n * 7919 % 1009) / 1009.0 * 0.6 - 0.3);
         }
@@ -82,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn one_outlier_is_pulled_back_and_a_step_is_believed() {
+    fn one_outlier_is_pulled_back_and_a_step_is_accepted() {
         let mut noise = Noise::default();
         for n in 0..20 {
             noise.accept(1.0 + 0.01 * f64::from(n % 2));

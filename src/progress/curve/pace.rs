@@ -1,15 +1,15 @@
-//! Progress units a second, observed over the last few reports. Imports: plausible numbers, model.
+//! Progress units per second over the last few reports. Imports: plausible numbers, model.
 
 use crate::model::{Millis, Progress};
 use crate::progress::plausible;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// Reports kept.
+/// Maximum number of reports.
 const MARKS: usize = 32;
 
-/// Reports older than this do not speak of now, if there are younger ones.
-const LATELY: Millis = Millis::from_secs(120);
+/// Maximum age of a report, if there are at least two newer ones.
+const MAX_AGE: Millis = Millis::from_secs(120);
 
 /// The last few progress reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub(super) struct Pace {
     marks: VecDeque<Mark>,
 }
 
-/// What of a report matters here; there are many of them.
+/// The part of a progress report that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Mark {
     current: f64,
@@ -25,7 +25,7 @@ struct Mark {
 }
 
 impl Pace {
-    /// Takes a report that goes on from the one before.
+    /// Adds a report that continues the previous one.
     pub(super) fn mark(&mut self, progress: Progress) {
         match self.marks.back_mut() {
             Some(last) if last.current == progress.current || last.at == progress.at => last.current = progress.current,
@@ -36,29 +36,29 @@ impl Pace {
                 self.marks.push_back(Mark { current: progress.current, at: progress.at });
             }
         }
-        let is_old = |mark: &Mark| progress.at.since(mark.at) > LATELY;
+        let is_old = |mark: &Mark| progress.at.since(mark.at) > MAX_AGE;
         while self.marks.len() > 2 && self.marks.get(1).is_some_and(is_old) {
             self.marks.pop_front();
         }
     }
 
-    /// The counter began again.
+    /// Forgets all reports, because the counter started again.
     pub(super) fn restart(&mut self) {
         self.marks.clear();
     }
 
-    /// With other instants; reports without one are forgotten.
-    pub(super) fn turn(&mut self, turned: impl Fn(Millis) -> Option<Millis>) {
-        self.marks.retain_mut(|mark| turned(mark.at).map(|at| mark.at = at).is_some());
+    /// Converts the times of all reports; reports whose time cannot be converted are forgotten.
+    pub(super) fn convert_times(&mut self, convert: impl Fn(Millis) -> Option<Millis>) {
+        self.marks.retain_mut(|mark| convert(mark.at).map(|at| mark.at = at).is_some());
     }
 
-    /// Whether this can be ours, with ages in place of instants.
+    /// Whether the reports, with ages instead of instants, are plausible.
     pub(super) fn is_plausible(&self) -> bool {
         let in_order = self.marks.iter().zip(self.marks.iter().skip(1)).all(|(older, newer)| older.at >= newer.at);
         self.marks.len() <= MARKS && in_order && self.marks.iter().all(|mark| plausible::number(mark.current))
     }
 
-    /// Units a second; a report that is overdue lowers it.
+    /// Returns units per second; an overdue report lowers it.
     pub(super) fn units_per_second(&self, now: Millis) -> Option<f64> {
         let (first, last) = (self.marks.front()?, self.marks.back()?);
         let units = last.current - first.current;

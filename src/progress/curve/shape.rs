@@ -1,47 +1,47 @@
-//! The families of learning curves that are fitted, each rising from 0 at the start towards 1.
+//! The families of fitted learning curves. Each rises from 0 at the start towards 1.
 //!
 //! - exponential approach `1 − e^(−k·u)`: gradient descent near a minimum, boosting;
-//! - power law `1 − (1 + u/s)^(−p)`: language models and everything with a long tail;
-//! - a prior run: the curve of an earlier run of the same training, stretched.
+//! - power law `1 − (1 + u/s)^(−p)`: language models and other curves with a long tail;
+//! - a prior run: the stretched curve of an earlier run of the same training.
 //!
-//! All can be solved for the units at which a level is reached. Imports: the prior runs.
+//! Each can be solved for the units at which a level is reached. Imports: the prior runs.
 
 use crate::progress::prior_run::PriorRun;
 
-/// How improvement goes with units `u` since the start.
+/// Improvement as a function of the units `u` since the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape<'a> {
     /// `1 − e^(−rate·u)`
     Exponential { rate: f64 },
     /// `1 − (1 + u/knee)^(−exponent)`
     Power { knee: f64, exponent: f64 },
-    /// What took the earlier run a unit takes `stretch` units; `start` is where this run's curve begins on the counter.
-    Seen { prior_run: &'a PriorRun, stretch: f64, start: f64 },
+    /// The curve of an earlier run, with `stretch` units for each of its units; `start` is the counter at the start of this run's curve.
+    PriorRun { prior_run: &'a PriorRun, stretch: f64, start: f64 },
 }
 
 impl Shape<'_> {
-    /// Level at `units`, 0 ..= 1; a prior run creeps on beyond its end.
+    /// Returns the level at `units`, 0 ..= 1; a prior run exceeds 1 slowly beyond its end.
     pub(super) fn level(self, units: f64) -> f64 {
         match self {
             Shape::Exponential { rate } => -(-rate * units).exp_m1(),
             Shape::Power { knee, exponent } => 1.0 - (-exponent * (1.0 + units / knee).ln()).exp(),
-            Shape::Seen { prior_run, stretch, start } => prior_run.level((start + units) / stretch),
+            Shape::PriorRun { prior_run, stretch, start } => prior_run.level((start + units) / stretch),
         }
     }
 
-    /// Units at which `level` is reached; infinite if it never is.
+    /// Returns the units at which `level` is reached; infinite if it is never reached.
     pub(super) fn units_to(self, level: f64) -> f64 {
         let left = if level < 1.0 { -(-level.max(0.0)).ln_1p() } else { f64::INFINITY };
         match self {
             Shape::Exponential { rate } => left / rate,
             Shape::Power { knee, exponent } => knee * (left / exponent).exp_m1(),
-            Shape::Seen { prior_run, stretch, start } => prior_run.units_to(level) * stretch - start,
+            Shape::PriorRun { prior_run, stretch, start } => prior_run.units_to(level) * stretch - start,
         }
     }
 }
 
-/// The shapes to try on a run that has done `seen` units and will do `total` (the same as `seen` where it is not known): from
-/// nearly straight over the whole run to converged within the first hundredth of what was seen.
+/// Returns the shapes to try for a run that has done `seen` units of `total` (`seen` if the total is unknown): from nearly straight over
+/// the whole run to converged within the first hundredth of `seen`.
 pub(super) fn candidates(seen: f64, total: f64) -> impl Iterator<Item = Shape<'static>> {
     const RATES: usize = 36;
     const KNEES: usize = 4;
@@ -55,17 +55,17 @@ pub(super) fn candidates(seen: f64, total: f64) -> impl Iterator<Item = Shape<'s
     rates.map(|rate| Shape::Exponential { rate }).chain(powers)
 }
 
-/// How differently fast a run of the same training learns, with the logarithm of how probable that is.
+/// Stretches of a prior run, each with its log prior.
 const STRETCHES: [(f64, f64); 5] = [(0.5, -2.0), (0.7, -0.7), (1.0, 0.0), (1.4, -0.7), (2.0, -2.0)];
 
-/// A run of another length, if its schedule of learning rates is stretched with it.
+/// Log prior of a stretch by the ratio of the lengths, as when the learning rate schedule is stretched with the run.
 const STRETCHED_WITH_THE_LENGTH: f64 = -0.7;
 
-/// A prior run that covers less than this part of a run says too little about its rest: a trial of ten epochs about a thousand.
-const COVERS: f64 = 0.4;
+/// Minimum fraction of a run that a prior run must cover: a trial of ten epochs says too little about a run of a thousand.
+const MIN_COVERAGE: f64 = 0.4;
 
-/// A prior run on a run whose curve begins at `start`, that is at `now`, and that ends at `total`, each stretch with the logarithm of its
-/// prior.
+/// Returns the stretched curves of a prior run with their log priors, for a run whose curve begins at `start`, whose counter is at `now`, and
+/// that ends at `total`.
 pub(super) fn stretched(
     prior_run: &PriorRun,
     start: f64,
@@ -73,11 +73,11 @@ pub(super) fn stretched(
     total: Option<f64>,
 ) -> impl Iterator<Item = (Shape<'_>, f64)> {
     let run = total.unwrap_or(now);
-    let covers = move |(stretch, _): &(f64, f64)| stretch * prior_run.end() >= COVERS * run;
-    let longer = total.map(|total| total / prior_run.end()).filter(|ratio| (0.01..=100.0).contains(ratio));
-    let longer = longer.map(|stretch| (stretch, STRETCHED_WITH_THE_LENGTH));
-    let seen = move |(stretch, prior)| (Shape::Seen { prior_run, stretch, start }, prior);
-    STRETCHES.into_iter().chain(longer).filter(covers).map(seen)
+    let covers = move |(stretch, _): &(f64, f64)| stretch * prior_run.end() >= MIN_COVERAGE * run;
+    let by_length = total.map(|total| total / prior_run.end()).filter(|ratio| (0.01..=100.0).contains(ratio));
+    let by_length = by_length.map(|stretch| (stretch, STRETCHED_WITH_THE_LENGTH));
+    let shape = move |(stretch, prior)| (Shape::PriorRun { prior_run, stretch, start }, prior);
+    STRETCHES.into_iter().chain(by_length).filter(covers).map(shape)
 }
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shape_reaches_the_level_where_it_says() {
+    fn units_to_a_level_are_the_inverse_of_every_shape() {
         for shape in candidates(50.0, 400.0) {
             for level in [0.0, 0.1, 0.95] {
                 let reached = shape.level(shape.units_to(level));

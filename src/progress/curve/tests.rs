@@ -1,16 +1,16 @@
-//! What the history says of curves that are known.
+//! Gains, phases and forecasts of the history for known curves.
 
 use super::*;
 use crate::model::ProgressUnit;
 
 const INTERVAL: u64 = 20_000;
 
-/// Noise without a generator: evenly spread over −1 … 1 in an order without a pattern.
+/// Deterministic noise: uniform over −1 … 1 in an order without a pattern.
 fn noise(n: u32) -> f64 {
     f64::from(n.wrapping_mul(7919) % 1009) / 504.5 - 1.0
 }
 
-/// A run that prints once a second and is looked at every 20 seconds.
+/// A run that prints once per second, with an interval of 20 seconds.
 struct Run {
     history: History,
     units: u32,
@@ -29,7 +29,7 @@ impl Run {
         self.history.push(Evaluation { at, value, current: Some(current), total: self.total });
     }
 
-    /// One interval of twenty values of `curve`.
+    /// Prints twenty values of `curve` and closes the interval.
     fn interval(&mut self, curve: impl Fn(f64) -> f64) -> Learning {
         for _ in 0..20 {
             let value = curve(f64::from(self.units + 1));
@@ -48,7 +48,7 @@ fn curve(learning: &Learning) -> Curve {
 }
 
 #[test]
-fn losses_of_any_scale_gain_alike() {
+fn the_gain_does_not_depend_on_the_scale_of_the_loss() {
     let gains = |from: f64, to: f64| -> Vec<f64> {
         let mut run = Run::new(Direction::Down, None);
         let falling = |x: f64| to + (from - to) * (-x / 60.0).exp();
@@ -56,11 +56,11 @@ fn losses_of_any_scale_gain_alike() {
         (0..4).map(|_| (gain(&run.interval(falling)) * 1e6).round() / 1e6).collect()
     };
     assert_eq!(gains(300.0, 290.0), gains(2.3, 0.1));
-    assert!(gains(2.3, 0.1).windows(2).all(|pair| pair[1] < pair[0]), "falling ever slower");
+    assert!(gains(2.3, 0.1).windows(2).all(|pair| pair[1] < pair[0]), "the gains shrink");
 }
 
 #[test]
-fn noise_does_not_masquerade_as_growth() {
+fn noise_is_no_gain() {
     let mut run = Run::new(Direction::Down, None);
     let flat = |x: f64| 1.0 + 0.05 * noise(x as u32);
     for _ in 0..5 {
@@ -73,7 +73,7 @@ fn noise_does_not_masquerade_as_growth() {
 }
 
 #[test]
-fn growth_below_the_noise_of_one_interval_is_still_seen() {
+fn a_gain_below_the_noise_of_one_interval_is_still_measured() {
     let mut run = Run::new(Direction::Down, None);
     let slow = |x: f64| 1.0 - 0.0005 * x + 0.1 * noise(x as u32);
     for _ in 0..10 {
@@ -84,7 +84,7 @@ fn growth_below_the_noise_of_one_interval_is_still_seen() {
 }
 
 #[test]
-fn a_rising_loss_is_negative_growth_and_diverges() {
+fn a_rising_loss_is_a_negative_gain_and_diverges() {
     let mut run = Run::new(Direction::Down, None);
     run.interval(|x| 2.0 - 0.02 * x);
     run.interval(|x| 2.0 - 0.02 * x);
@@ -95,7 +95,7 @@ fn a_rising_loss_is_negative_growth_and_diverges() {
 }
 
 #[test]
-fn values_that_are_no_numbers_diverge_and_gain_nothing() {
+fn values_that_are_not_finite_diverge_and_have_no_gain() {
     let mut run = Run::new(Direction::Down, None);
     run.interval(|x| 2.0 - 0.02 * x);
     let learning = run.interval(|_| f64::NAN);
@@ -105,7 +105,7 @@ fn values_that_are_no_numbers_diverge_and_gain_nothing() {
 }
 
 #[test]
-fn no_evaluation_is_unknown_and_the_next_gain_reaches_back() {
+fn an_interval_without_evaluations_has_no_gain_and_the_next_gain_includes_it() {
     let mut run = Run::new(Direction::Down, None);
     run.interval(|x| 2.0 - 0.01 * x);
     assert_eq!(run.history.close_interval(Millis(2 * INTERVAL)).gain, None);
@@ -114,9 +114,9 @@ fn no_evaluation_is_unknown_and_the_next_gain_reaches_back() {
     assert_eq!((gain.from, gain.to), (Millis(INTERVAL), Millis(3 * INTERVAL)));
 }
 
-/// Accuracy 0.526 → 0.545 over ten epochs, then 0.675 in one: it looked converged and was not.
+/// Accuracy 0.526 → 0.545 over ten epochs, then 0.675 in one: the job seemed converged.
 #[test]
-fn a_lowered_learning_rate_brings_a_job_back() {
+fn a_job_improves_again_after_its_learning_rate_is_lowered() {
     let mut run = Run::new(Direction::Up, None);
     let before = |x: f64| 0.2 + 0.34 * (1.0 - (-x / 12.0).exp()) + 0.004 * noise(x as u32);
     let mut learning = run.interval(before);
@@ -134,7 +134,7 @@ fn a_lowered_learning_rate_brings_a_job_back() {
 }
 
 #[test]
-fn the_95_percent_point_of_a_known_curve_is_foreseen() {
+fn the_95_percent_point_of_a_known_curve_is_forecast() {
     for (rate, total) in [(5.0, 400.0), (10.0, 400.0), (5.0, 2000.0)] {
         let mut run = Run::new(Direction::Down, Some(total));
         let falling = |x: f64| 0.3 + 2.0 * (-rate * x / total).exp() + 0.02 * noise(x as u32);
@@ -145,20 +145,20 @@ fn the_95_percent_point_of_a_known_curve_is_foreseen() {
         }
         let learning = run.interval(falling);
         let units = curve(&learning).units_to_quality.expect("a forecast");
-        let foreseen = f64::from(run.units) + units.likely;
-        assert!((foreseen / truth).ln().abs() < 0.25, "rate {rate}: {foreseen} for {truth}");
+        let forecast = f64::from(run.units) + units.likely;
+        assert!((forecast / truth).ln().abs() < 0.25, "rate {rate}: {forecast} for {truth}");
         assert!(units.low <= units.likely && units.likely <= units.high);
         assert_eq!(learning.units_to_completion.map(|left| left.likely), Some(total - f64::from(run.units)));
     }
 }
 
 #[test]
-fn a_young_curve_that_creeps_is_not_taken_for_good() {
+fn a_slow_logarithmic_curve_is_not_taken_for_converged() {
     let mut run = Run::new(Direction::Down, Some(1000.0));
-    // As a logarithm: 95 % of what 1,000 units bring is there at 733.
-    let creeping = |x: f64| 3.0 - 0.3 * (1.0 + x / 2.0).ln() + 0.01 * noise(x as u32);
+    // 95 % of the improvement over 1,000 units is reached at 733.
+    let slow = |x: f64| 3.0 - 0.3 * (1.0 + x / 2.0).ln() + 0.01 * noise(x as u32);
     for _ in 0..5 {
-        let learning = run.interval(creeping);
+        let learning = run.interval(slow);
         let left = curve(&learning).units_to_quality.expect("a forecast");
         let at = f64::from(run.units) + left.likely;
         assert!((80.0..900.0).contains(&at) && left.high > 0.0, "at {}: {at}", run.units);
@@ -166,7 +166,7 @@ fn a_young_curve_that_creeps_is_not_taken_for_good() {
 }
 
 #[test]
-fn a_finished_quality_stays_finished() {
+fn a_converged_run_stays_converged() {
     let mut run = Run::new(Direction::Down, Some(400.0));
     let falling = |x: f64| (-x / 30.0).exp() + 0.01 * noise(x as u32);
     let mut learning = run.interval(falling);
@@ -178,17 +178,17 @@ fn a_finished_quality_stays_finished() {
 }
 
 #[test]
-fn a_range_that_grows_does_not_rewrite_the_gain() {
+fn a_gain_is_relative_to_the_range_seen_so_far() {
     let mut run = Run::new(Direction::Down, None);
     run.interval(|_| 3.0);
     let first = gain(&run.interval(|_| 2.0));
     assert!(first > 0.9, "nearly all of the range seen so far: the first value of a step counts as an outlier");
     let second = gain(&run.interval(|_| 1.5));
-    assert!((second - 1.0 / 3.0).abs() < 0.1, "a third of the range by now: {second}");
+    assert!((second - 1.0 / 3.0).abs() < 0.1, "a third of the new range: {second}");
 }
 
 #[test]
-fn a_counter_that_begins_again_begins_a_new_curve() {
+fn a_counter_that_starts_again_begins_a_new_curve() {
     let mut run = Run::new(Direction::Down, Some(100.0));
     for _ in 0..4 {
         run.interval(|x| (-x / 15.0).exp());
@@ -200,7 +200,7 @@ fn a_counter_that_begins_again_begins_a_new_curve() {
 }
 
 #[test]
-fn rate_and_remaining_work_follow_the_counter() {
+fn rate_and_units_to_completion_follow_the_counter() {
     let mut history = History::new(None);
     for step in 0..100u64 {
         let progress =
@@ -215,7 +215,7 @@ fn rate_and_remaining_work_follow_the_counter() {
 }
 
 #[test]
-fn a_total_that_was_passed_says_nothing() {
+fn a_total_below_the_counter_is_ignored() {
     let mut history = History::new(None);
     let progress = |total| Progress { unit: ProgressUnit::Step, current: 50.0, total: Some(total), at: Millis(1) };
     for total in [10.0, -3.0, f64::NAN, f64::INFINITY] {
@@ -225,7 +225,7 @@ fn a_total_that_was_passed_says_nothing() {
 }
 
 #[test]
-fn a_checkpoint_carries_the_history_over() {
+fn a_history_continues_from_its_checkpoint() {
     let mut run = Run::new(Direction::Down, Some(500.0));
     let falling = |x: f64| 1.0 + (-x / 60.0).exp() + 0.01 * noise(x as u32);
     for _ in 0..4 {
@@ -239,72 +239,72 @@ fn a_checkpoint_carries_the_history_over() {
     assert_eq!(resumed.interval(falling), run.interval(falling));
 }
 
-/// A whole run of `units` steps along `curve`, as a later one knows it.
-fn seen_before(units: u32, curve: impl Fn(f64) -> f64) -> Vec<Arc<PriorRun>> {
+/// The prior run of `units` steps along `curve`.
+fn prior_runs(units: u32, curve: impl Fn(f64) -> f64) -> Vec<Arc<PriorRun>> {
     let mut run = Run::new(Direction::Down, Some(f64::from(units)));
     (0..units / 20).for_each(|_| drop(run.interval(&curve)));
     vec![Arc::new(run.history.prior_run().expect("it improved").costing(2.0 * f64::from(units)))]
 }
 
-/// Falls to the half, rests, and falls again after step 300: 95 % of the improvement comes at about step 347.
+/// A curve that falls by half, is flat, and falls again after step 300. It reaches 95 % of the improvement at about step 347.
 fn in_two_steps(x: f64) -> f64 {
     let noise = 0.01 * noise(x as u32);
     if x < 300.0 { 1.0 + (-x / 20.0).exp() + noise } else { (-(x - 300.0) / 20.0).exp() + noise }
 }
 
 #[test]
-fn a_drop_that_the_last_run_had_is_expected_of_this_one() {
-    let mut knows = Run::new(Direction::Down, Some(400.0));
-    knows.history.lean_on(seen_before(400, |x| in_two_steps(x) * 3.0));
+fn a_drop_in_the_last_run_is_forecast_for_this_one() {
+    let mut informed = Run::new(Direction::Down, Some(400.0));
+    informed.history.lean_on(prior_runs(400, |x| in_two_steps(x) * 3.0));
     let mut alone = Run::new(Direction::Down, Some(400.0));
     for seen in [60.0, 120.0, 240.0] {
         let both = loop {
-            let both = [knows.interval(in_two_steps), alone.interval(in_two_steps)];
-            if f64::from(knows.units) >= seen {
+            let both = [informed.interval(in_two_steps), alone.interval(in_two_steps)];
+            if f64::from(informed.units) >= seen {
                 break both;
             }
         };
-        let [knows_at, alone_at] =
+        let [informed_at, alone_at] =
             both.map(|learning| seen + curve(&learning).units_to_quality.expect("fitted").likely);
-        assert!((300.0..390.0).contains(&knows_at), "at {seen}: {knows_at}");
-        assert!(alone_at < 300.0, "at {seen} a formula cannot know: {alone_at}");
+        assert!((300.0..390.0).contains(&informed_at), "at {seen}: {informed_at}");
+        assert!(alone_at < 300.0, "at {seen}, a formula cannot know: {alone_at}");
     }
-    let learning = knows.history.peek(Millis(0));
+    let learning = informed.history.peek(Millis(0));
     assert_eq!((learning.earlier_runs, learning.earlier_price), (1, Some(2.0)));
 }
 
 #[test]
-fn a_run_that_learns_otherwise_than_the_last_one_is_believed() {
+fn the_values_of_a_run_override_the_curve_of_the_last_run() {
     let (quick, slow) = (|x: f64| (-x / 10.0).exp(), |x: f64| 5.0 * (-x / 120.0).exp());
     let mut run = Run::new(Direction::Down, Some(800.0));
-    run.history.lean_on(seen_before(800, |x| quick(x) + 0.002 * noise(x as u32)));
+    run.history.lean_on(prior_runs(800, |x| quick(x) + 0.002 * noise(x as u32)));
     let learning = (0..5).map(|_| run.interval(|x| slow(x) + 0.01 * noise(x as u32))).last().expect("five");
     let at = 100.0 + curve(&learning).units_to_quality.expect("fitted").likely;
-    assert!((250.0..480.0).contains(&at), "95 % is at 360, the last run had it at 30: {at}");
+    assert!((250.0..480.0).contains(&at), "95 % is at 360, and was at 30 in the last run: {at}");
 }
 
 #[test]
-fn before_the_first_line_the_last_run_foretells() {
+fn before_the_first_line_the_last_run_gives_the_forecast() {
     let mut history = History::new(None);
     assert_eq!(history.peek(Millis(0)), Learning::default());
-    history.lean_on(seen_before(400, in_two_steps));
+    history.lean_on(prior_runs(400, in_two_steps));
     let learning = history.peek(Millis(0));
-    assert_eq!(learning.units_to_completion.expect("foretold").likely, 400.0);
-    let at = curve(&learning).units_to_quality.expect("foretold").likely;
+    assert_eq!(learning.units_to_completion.expect("a forecast").likely, 400.0);
+    let at = curve(&learning).units_to_quality.expect("a forecast").likely;
     assert!((300.0..390.0).contains(&at), "{at}");
     assert_eq!((learning.earlier_runs, learning.earlier_price), (1, Some(2.0)));
 
-    // Counts something else: nothing compares.
+    // Another unit: no prior run is comparable.
     history.report(Progress { unit: ProgressUnit::Epoch, current: 1.0, total: Some(9.0), at: Millis(0) });
     let learning = history.peek(Millis(0));
-    assert_eq!((learning.earlier_runs, learning.units_to_completion.expect("told").likely), (0, 8.0));
+    assert_eq!((learning.earlier_runs, learning.units_to_completion.expect("a total").likely), (0, 8.0));
 }
 
 #[test]
-fn a_short_trial_says_nothing_about_a_long_run() {
+fn a_short_trial_does_not_affect_the_forecast_of_a_long_run() {
     let slow = |x: f64| (-x / 300.0).exp() + 0.001 * noise(x as u32);
     let mut run = Run::new(Direction::Down, Some(2000.0));
-    run.history.lean_on(seen_before(40, slow));
+    run.history.lean_on(prior_runs(40, slow));
     let learning = (0..10).map(|_| run.interval(slow)).last().expect("ten");
     let at = 200.0 + curve(&learning).units_to_quality.expect("fitted").likely;
     assert!((600.0..1300.0).contains(&at), "95 % is at 898: {at}");

@@ -1,9 +1,9 @@
-//! What is understood of a stream, line by line: a known shape is followed, another one analysed.
+//! Reads a stream line by line: a line of a known shape follows its plan, any other line is analysed.
 //!
 //! Imports: `decode`, `parse`, `select`.
 
 use super::decode::Rendering;
-use super::parse::labels::Labels;
+use super::parse::line_tags::LineTags;
 use super::parse::number;
 use super::parse::number::Span;
 use super::parse::records;
@@ -12,53 +12,52 @@ use super::parse::table::Header;
 use super::select::{
     allowance::{Allowance, SETTLED},
     candidates::Candidates,
-    choice::{Candidate, Choice, Chooser, CountReading, Wishes},
+    choice::{Candidate, Choice, Chooser, CountReading, ReaderOptions},
     counters::Counters,
     plans::{Cache, Field, Known, NO_TOTAL, Plan, Use},
     series::SeriesKey,
 };
 use crate::model::Direction;
 
-/// Bits that set the same line apart under an evaluation's heading.
+/// Mixed into the key of a shape under an evaluation's heading, so that the same line has another plan there.
 const UNDER_HEADING: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// One value of one series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::progress) struct Sample<'a> {
-    /// Which series.
     pub series: SeriesKey,
     pub value: f64,
-    /// The rendering that it stands on.
+    /// The rendering that contains it.
     pub rendering: Rendering<'a>,
 }
 
-/// What a line says, in order: its values, then that it ends.
+/// An event of reading, in order: the values of a line, then its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::progress) enum Heard<'a> {
-    /// The choice and the counters are those of this line's counters and of the lines before it.
+pub(in crate::progress) enum ReadEvent<'a> {
+    /// A value. The counters include this line; the choice is that of the lines before it.
     Value(Sample<'a>),
-    /// A line with findings is over, and the choice has been looked at again.
+    /// The end of a line with findings. The choice has been updated.
     End,
 }
 
-/// Everything behind the decoder.
+/// State behind the decoder.
 pub(super) struct Core {
-    pub(super) labels: Labels,
+    pub(super) line_tags: LineTags,
     pub(super) scan: Scan,
     pub(super) cache: Cache,
     pub(super) allowance: Allowance,
     pub(super) header: Option<Header>,
     pub(super) earlier_header: Option<Header>,
-    /// Where the latest header stood.
+    /// Line of the latest header.
     pub(super) header_line: u64,
-    /// Under a heading such as "Eval begin...", until training goes on: where it stood. An evaluation counts with the same words.
+    /// The counters at a heading such as "Eval begin...", until training continues. An evaluation uses the same counter names.
     pub(super) stopped_at: Option<Counters>,
     pub(super) candidates: Candidates,
     pub(super) counters: Counters,
     pub(super) chooser: Chooser,
 }
 
-/// A look at what has been understood so far.
+/// A view of the current result.
 pub(in crate::progress) struct View<'a> {
     pub(super) core: &'a Core,
 }
@@ -69,12 +68,12 @@ impl View<'_> {
         self.core.chooser.choice(&self.core.candidates)
     }
 
-    /// Only which series is chosen: cheap.
+    /// The chosen series; cheap.
     pub(in crate::progress) fn chosen(&self) -> Option<SeriesKey> {
         self.core.chooser.chosen()
     }
 
-    /// Which way the chosen series improves, as far as it is known: cheap.
+    /// The direction in which the chosen series improves, if known; cheap.
     pub(in crate::progress) fn direction(&self) -> Option<Direction> {
         self.core.chooser.direction()
     }
@@ -91,9 +90,9 @@ impl View<'_> {
 }
 
 impl Core {
-    pub(super) fn new(wishes: Wishes) -> Self {
+    pub(super) fn new(options: ReaderOptions) -> Self {
         Core {
-            labels: Labels::new(),
+            line_tags: LineTags::new(),
             scan: Scan::default(),
             cache: Cache::new(),
             allowance: Allowance::default(),
@@ -103,20 +102,20 @@ impl Core {
             stopped_at: None,
             candidates: Candidates::default(),
             counters: Counters::default(),
-            chooser: Chooser::new(wishes),
+            chooser: Chooser::new(options),
         }
     }
 
-    pub(super) fn read(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
-        let rendering = Rendering { text: self.labels.without(rendering.text), ..rendering };
+    pub(super) fn read(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(ReadEvent<'_>, &View<'_>)) {
+        let rendering = Rendering { text: self.line_tags.without(rendering.text), ..rendering };
         self.read_line(rendering, each);
-        if let Some(again) = self.labels.watch(rendering) {
+        if let Some(again) = self.line_tags.watch(rendering) {
             self.forget();
             again.iter().for_each(|kept| self.read(kept.rendering(), each));
         }
     }
 
-    /// Forgets what was understood of lines that were read with their labels.
+    /// Forgets the results of lines that were read with their tags.
     fn forget(&mut self) {
         self.cache = Cache::new();
         (self.header, self.earlier_header, self.stopped_at) = (None, None, None);
@@ -125,7 +124,7 @@ impl Core {
         self.chooser.begin_again();
     }
 
-    fn read_line(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
+    fn read_line(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(ReadEvent<'_>, &View<'_>)) {
         let line = rendering.text;
         if let Some(matched) = self.chooser.pattern().and_then(|pattern| number::matched(pattern, line)) {
             return self.take_matched(matched, rendering, each);
@@ -140,7 +139,7 @@ impl Core {
         self.read_record(rendering, each);
     }
 
-    fn read_record(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
+    fn read_record(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(ReadEvent<'_>, &View<'_>)) {
         let line = rendering.text;
         let commas = self.header.as_ref().is_some_and(Header::has_commas);
         self.scan.read(line, commas);
@@ -169,20 +168,20 @@ impl Core {
         may
     }
 
-    /// Whether the evaluation was read so often that nothing else is likely to be it.
+    /// Whether the chosen series has so many values that another choice is unlikely.
     fn is_settled(&self) -> bool {
         let chosen = self.chooser.chosen().and_then(|key| self.candidates.get(key.slot, key.generation));
         chosen.is_some_and(|series| series.count >= SETTLED)
     }
 
-    /// Takes the heading of an evaluation, or of training.
-    pub(super) fn announce(&mut self, evaluates: bool) {
+    /// Handles the heading of an evaluation or of training.
+    pub(super) fn handle_heading(&mut self, evaluates: bool) {
         let stopped_at = self.stopped_at.take();
         self.stopped_at = evaluates.then(|| stopped_at.unwrap_or_else(|| self.counters.clone()));
     }
 
-    /// Whether a line under an evaluation's heading counts on where training stopped: then the evaluation is over. An
-    /// evaluation has steps of its own, which begin anew and have another total.
+    /// Whether a line under an evaluation's heading continues the counters of the training, which ends the evaluation. The steps of an
+    /// evaluation start again and have another total.
     fn goes_on_training(&self, line: &[u8]) -> bool {
         let Some(stopped_at) = &self.stopped_at else { return false };
         let Some(Plan::Fields { fields, .. }) =
@@ -200,8 +199,13 @@ impl Core {
         })
     }
 
-    /// A line of a known shape.
-    fn follow(&mut self, place: (usize, usize), rendering: Rendering<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
+    /// Reads a line of a known shape.
+    fn follow(
+        &mut self,
+        place: (usize, usize),
+        rendering: Rendering<'_>,
+        each: &mut impl FnMut(ReadEvent<'_>, &View<'_>),
+    ) {
         match self.cache.plan(place) {
             Some(Plan::Fields { .. }) => self.apply(place, rendering, each),
             Some(Plan::Row) => {
@@ -213,30 +217,35 @@ impl Core {
                 }
             }
             Some(Plan::Header) => self.remember_header(rendering),
-            Some(Plan::Heading(evaluates)) => self.announce(*evaluates),
+            Some(Plan::Heading(evaluates)) => self.handle_heading(*evaluates),
             None => {}
         }
     }
 
-    fn apply(&mut self, place: (usize, usize), rendering: Rendering<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
+    fn apply(
+        &mut self,
+        place: (usize, usize),
+        rendering: Rendering<'_>,
+        each: &mut impl FnMut(ReadEvent<'_>, &View<'_>),
+    ) {
         let Some(plan) = self.cache.take(place) else { return };
         let fresh = match &plan {
             Plan::Fields { fields, has_epoch } => self.apply_fields(fields, *has_epoch, rendering, each),
             _ => true,
         };
-        // A plan that names an evicted series is learnt again, if that is not too much.
+        // A plan that refers to an evicted series is analysed again if the budget allows it.
         if fresh || self.is_settled() && !self.allowance.spend(true) {
             self.cache.put_back(place, plan);
         }
     }
 
-    /// Reads the numbers of a line; false if a series of the plan was evicted.
+    /// Reads the numbers of a line. Returns false if a series of the plan was evicted.
     pub(super) fn apply_fields(
         &mut self,
         fields: &[Field],
         has_epoch: bool,
         rendering: Rendering<'_>,
-        each: &mut impl FnMut(Heard<'_>, &View<'_>),
+        each: &mut impl FnMut(ReadEvent<'_>, &View<'_>),
     ) -> bool {
         let value = |numbers: &[Span], index: u8| {
             numbers.get(usize::from(index)).and_then(|span| number::parse(span.of(rendering.text)))
@@ -273,10 +282,10 @@ impl Core {
                 }
             }
             let series = SeriesKey { slot, generation };
-            each(Heard::Value(Sample { series, value, rendering }), &View { core: self });
+            each(ReadEvent::Value(Sample { series, value, rendering }), &View { core: self });
         }
         self.chooser.after_line(&self.candidates);
-        each(Heard::End, &View { core: self });
+        each(ReadEvent::End, &View { core: self });
         fresh
     }
 }

@@ -1,8 +1,8 @@
-//! Lines of a new shape: analysed once, their plan kept.
+//! Analyses lines of a new shape and keeps a plan for each shape.
 //!
 //! Imports: `core`, `decode`, `parse`, `select`.
 
-use super::core::{Core, Heard, View};
+use super::core::{Core, ReadEvent, View};
 use super::decode::Rendering;
 use super::parse::fields::{self, Found, What};
 use super::parse::meaning::{Count, Counted, Split};
@@ -11,18 +11,23 @@ use super::parse::{lexicon, prefix};
 use super::select::plans::{Field, NO_TOTAL, Plan, Use};
 use super::select::series::Named;
 
-/// Names that say nothing, taken from one line at most; more of them are a dump.
-const NAMELESS_MAX: usize = 12;
+/// Maximum unknown names taken from one line; a line with more is a dump.
+const UNKNOWN_MAX: usize = 12;
 
 impl Core {
-    /// A line of a shape that was never seen, or forgotten.
-    pub(super) fn learn(&mut self, key: u64, rendering: Rendering<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
+    /// Analyses a line of a shape that has no plan.
+    pub(super) fn learn(
+        &mut self,
+        key: u64,
+        rendering: Rendering<'_>,
+        each: &mut impl FnMut(ReadEvent<'_>, &View<'_>),
+    ) {
         let line = rendering.text;
         let from = prefix::end(line);
         if let Some(evaluating) =
             heading(&line[from.min(line.len())..], self.scan.numbers.iter().all(|n| usize::from(n.start) < from))
         {
-            self.announce(evaluating);
+            self.handle_heading(evaluating);
             self.cache.insert(key, Plan::Heading(evaluating));
             return;
         }
@@ -32,7 +37,7 @@ impl Core {
             return;
         }
         let found = fields::fields(line, from, &self.scan.numbers, self.counters.has_outer());
-        let says_something = found.iter().any(|f| match &f.what {
+        let is_informative = found.iter().any(|f| match &f.what {
             What::Series { .. } | What::Declared(_) => true,
             What::Counter(counted) => {
                 !matches!(counted.count, Count::Lead | Count::Nested | Count::Percent | Count::Tally)
@@ -41,7 +46,7 @@ impl Core {
         });
         let fits = |header: &Header| header.fits(line, from);
         let in_table = self.header.as_ref().is_some_and(fits) || self.earlier_header.as_ref().is_some_and(fits);
-        if (!says_something || in_table) && !self.scan.numbers.is_empty() && (in_table || table::is_row(line, from)) {
+        if (!is_informative || in_table) && !self.scan.numbers.is_empty() && (in_table || table::is_row(line, from)) {
             self.cache.insert(key, Plan::Row);
             let key = self.scan.shape ^ self.header.as_ref().map_or(0, |header| header.hash.rotate_left(17));
             self.learn_row(key, rendering, each);
@@ -54,11 +59,11 @@ impl Core {
         &mut self,
         key: u64,
         rendering: Rendering<'_>,
-        each: &mut impl FnMut(Heard<'_>, &View<'_>),
+        each: &mut impl FnMut(ReadEvent<'_>, &View<'_>),
     ) {
         let from = prefix::end(rendering.text);
         let row = |header: &Option<Header>| header.as_ref()?.row(rendering.text, from, &self.scan.numbers);
-        // Of two tables a row belongs to the one that has as many columns as it has cells.
+        // Of two tables, a row belongs to the one with the same number of columns.
         let fits = |header: &Option<Header>| header.as_ref().is_some_and(|header| header.fits(rendering.text, from));
         let is_of_the_earlier = fits(&self.earlier_header) && !fits(&self.header);
         let (first, second) = match is_of_the_earlier {
@@ -75,23 +80,23 @@ impl Core {
         self.adopt(key, &found, true, rendering, each);
     }
 
-    /// Makes a plan of the findings and follows it.
+    /// Makes a plan from the findings and follows it.
     fn adopt(
         &mut self,
         key: u64,
         found: &[Found],
         in_row: bool,
         rendering: Rendering<'_>,
-        each: &mut impl FnMut(Heard<'_>, &View<'_>),
+        each: &mut impl FnMut(ReadEvent<'_>, &View<'_>),
     ) {
         let signature = found.iter().fold(0u16, |bits, f| match f.what {
-            // Percentages come and go beside a bar; all other counters make it another kind of line.
+            // A percentage beside a bar is optional; any other counter makes it another kind of line.
             What::Counter(Counted { count: Count::Percent | Count::Tally, .. }) => bits,
             What::Counter(counted) => bits | 1 << counted.count as u16,
             _ => bits,
         });
         self.candidates.at_line(rendering.line);
-        let mut nameless = 0;
+        let mut unknown = 0;
         let mut known = 0u8;
         let mut fields = Vec::with_capacity(found.len());
         for f in found {
@@ -99,17 +104,17 @@ impl Core {
                 What::Counter(counted) => Use::Counter(*counted),
                 What::Declared(count) => Use::Declared(*count),
                 What::Series { name, direction, weight, split } => {
-                    nameless += usize::from(*weight == 0.0);
-                    if nameless > NAMELESS_MAX {
+                    unknown += usize::from(*weight == 0.0);
+                    if unknown > UNKNOWN_MAX {
                         continue;
                     }
                     let split =
                         if self.stopped_at.is_some() && *split == Split::Unsaid { Split::Valid } else { *split };
-                    // Cells of a row may be missing; names keep their order.
+                    // Cells of a row may be missing, so that only names outside of tables have a stable place.
                     let place = if in_row { 0 } else { known };
                     known += u8::from(*weight > 0.0);
                     let named = Named { place, name, split, signature, direction: *direction, weight: *weight };
-                    // Lines like the one before the first count are no part of what is counted from now on.
+                    // Lines like the one before the first count no longer belong to this series.
                     if let Some(begun) = self.candidates.beginning_of(&named) {
                         self.cache.forget(begun);
                     }
@@ -137,7 +142,7 @@ impl Core {
         if self.header.as_ref().is_some_and(|header| header.hash == self.scan.shape) {
             return;
         }
-        // Two tables in turn, each with its header before each row.
+        // Two alternating tables, with a header before each row.
         if self.earlier_header.as_ref().is_some_and(|header| header.hash == self.scan.shape) {
             return std::mem::swap(&mut self.header, &mut self.earlier_header);
         }
@@ -152,26 +157,29 @@ impl Core {
     }
 }
 
-/// Whether a line without numbers announces an evaluation ("Eval begin...") or training; `None` for all other lines.
-fn heading(message: &[u8], wordy: bool) -> Option<bool> {
+/// Returns whether a line without numbers is the heading of an evaluation ("Eval begin...", `true`) or of training (`false`); `None` for
+/// other lines.
+fn heading(message: &[u8], has_no_numbers: bool) -> Option<bool> {
     let begins = message.first().is_some_and(|byte| matches!(byte.to_ascii_lowercase(), b'e' | b'v' | b't'));
-    // `train epoch  loss` and `train epoch,loss` head columns.
+    // `train epoch  loss` and `train epoch,loss` are headers of columns.
     let divided = message.windows(2).any(|pair| pair == b"  " || matches!(pair[0], b'\t' | b'|' | b','));
-    // `EVAL: False`, `TEST:`: a configuration's key.
+    // `EVAL: False`, `TEST:`: keys of a configuration.
     let is_key = message.windows(2).any(|pair| pair == b": ")
         || message.ends_with(b":") && !message.iter().any(u8::is_ascii_lowercase);
-    if !wordy || !begins || divided || is_key || message.len() > 48 {
+    if !has_no_numbers || !begins || divided || is_key || message.len() > 48 {
         return None;
     }
     let text = String::from_utf8_lossy(message);
     let words = lexicon::words(&text);
     let first = &**words.first()?;
-    let heads = words.len() <= 4;
+    let is_short = words.len() <= 4;
     match first {
-        "eval" | "evaluating" | "evaluation" | "validating" | "validation" | "testing" | "test" | "valid" if heads => {
+        "eval" | "evaluating" | "evaluation" | "validating" | "validation" | "testing" | "test" | "valid"
+            if is_short =>
+        {
             Some(true)
         }
-        "train" | "training" if heads => Some(false),
+        "train" | "training" if is_short => Some(false),
         _ => None,
     }
 }

@@ -1,34 +1,34 @@
-//! Bytes of any training log → the series it prints, which of them measures learning, and how far the job is.
+//! Reads the bytes of any training log: finds the printed series, the one that measures learning, and the job's progress.
 //!
-//! No framework is known by name: lines are read as names, numbers, tables and counters, and the series are ranked.
+//! No framework is known by name. Lines are read as names, numbers, tables and counters, and the series are ranked.
 //!
 //! ```text
-//! bytes → lines → scan (shape) → plans ─hit→ read the numbers that matter ─→ series, counters → choice
+//! bytes → lines → scan (shape) → plans ─hit→ read the relevant numbers ─→ series, counters → choice
 //!                                  └miss→ prefix, fields | table ↗
 //! ```
 //!
-//! Pure and bounded: at most 64 KiB a stream. Imports: model only.
+//! Pure and bounded: at most 64 KiB per stream. Imports: model only.
 
 mod core;
 mod decode;
+mod direct_values;
 mod learn;
-mod memory;
-mod outside;
 mod parse;
 mod select;
+mod state;
 
-pub(super) use core::{Heard, Sample, View};
+pub(super) use core::{ReadEvent, Sample, View};
 pub(super) use decode::Rendering;
-pub(super) use memory::Memory;
-pub(super) use select::choice::{Candidate, Choice, CountReading, Wishes};
+pub(super) use select::choice::{Candidate, Choice, CountReading, ReaderOptions};
 pub(super) use select::series::SeriesKey;
+pub(super) use state::ReaderState;
 
 use core::Core;
 use decode::{
-    entries::{self, EntryDecoder},
-    events::{self, EventDecoder},
+    json_file::{self, JsonFileDecoder},
     lines::LineDecoder,
-    wide::{self, WideDecoder},
+    tensorboard::{self, TensorboardDecoder},
+    utf16::{self, Utf16Decoder},
 };
 
 /// Reads one log; see the module.
@@ -37,69 +37,74 @@ pub(super) struct Reader {
     core: Core,
 }
 
-/// What kind of stream it is, by its first bytes.
+/// Format of the stream, recognised by its first bytes.
 enum Source {
-    /// Too few bytes to say.
+    /// Too few bytes so far.
     Unknown(Vec<u8>),
     Text(LineDecoder),
-    Entries(EntryDecoder),
-    Wide(WideDecoder),
-    Events(EventDecoder),
+    JsonFile(JsonFileDecoder),
+    Utf16(Utf16Decoder),
+    Tensorboard(TensorboardDecoder),
 }
 
 impl Reader {
-    pub(super) fn new(wishes: Wishes) -> Self {
-        Reader { source: Source::Unknown(Vec::new()), core: Core::new(wishes) }
+    pub(super) fn new(options: ReaderOptions) -> Self {
+        Reader { source: Source::Unknown(Vec::new()), core: Core::new(options) }
     }
 
-    /// Reads the next bytes, cut anywhere; reports each value of each series and each line's end to `each`, together with the present choice.
-    pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Heard<'_>, &View<'_>)) {
+    /// Reads the next bytes, which may be cut anywhere. Reports each value of each series and the end of each line to `each`, with the current
+    /// choice.
+    pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(ReadEvent<'_>, &View<'_>)) {
         let core = &mut self.core;
         match &mut self.source {
             Source::Text(decoder) => decoder.push(bytes, |rendering| core.read(rendering, &mut each)),
-            Source::Entries(decoder) => decoder.push(bytes, |rendering| core.read(rendering, &mut each)),
-            Source::Wide(decoder) => decoder.push(bytes, |rendering| core.read(rendering, &mut each)),
-            Source::Events(decoder) => decoder.push(bytes, |scalar| core.take_scalar(&scalar, &mut each)),
-            Source::Unknown(begun) => {
-                begun.extend_from_slice(bytes);
-                let events = events::may_begin(begun);
-                let entries = entries::may_begin(begun);
-                let wide = wide::may_begin(begun);
-                let known = [(events, events::RECOGNISE), (entries, entries::RECOGNISE), (wide, wide::RECOGNISE)];
-                if known.into_iter().any(|(may_be, enough)| may_be && begun.len() < enough) {
+            Source::JsonFile(decoder) => decoder.push(bytes, |rendering| core.read(rendering, &mut each)),
+            Source::Utf16(decoder) => decoder.push(bytes, |rendering| core.read(rendering, &mut each)),
+            Source::Tensorboard(decoder) => decoder.push(bytes, |scalar| core.take_scalar(&scalar, &mut each)),
+            Source::Unknown(beginning) => {
+                beginning.extend_from_slice(bytes);
+                let tensorboard = tensorboard::may_begin(beginning);
+                let json_file = json_file::may_begin(beginning);
+                let utf16 = utf16::may_begin(beginning);
+                let known = [
+                    (tensorboard, tensorboard::RECOGNISE),
+                    (json_file, json_file::RECOGNISE),
+                    (utf16, utf16::RECOGNISE),
+                ];
+                if known.into_iter().any(|(may_be, enough)| may_be && beginning.len() < enough) {
                     return;
                 }
-                let begun = std::mem::take(begun);
-                self.source = match (events, entries, wide) {
-                    (true, ..) => Source::Events(EventDecoder::default()),
-                    (_, true, _) => Source::Entries(EntryDecoder::new()),
-                    (.., true) => Source::Wide(WideDecoder::new()),
+                let beginning = std::mem::take(beginning);
+                self.source = match (tensorboard, json_file, utf16) {
+                    (true, ..) => Source::Tensorboard(TensorboardDecoder::default()),
+                    (_, true, _) => Source::JsonFile(JsonFileDecoder::new()),
+                    (.., true) => Source::Utf16(Utf16Decoder::new()),
                     _ => Source::Text(LineDecoder::new()),
                 };
-                self.push(&begun, each);
+                self.push(&beginning, each);
             }
         }
     }
 
-    /// Reads what stands on an unfinished last line, at the end of a file. What is pushed next is another file of the same job.
-    pub(super) fn finish(&mut self, mut each: impl FnMut(Heard<'_>, &View<'_>)) {
+    /// Reads an unfinished last line at the end of a file. Bytes pushed later belong to another file of the same job.
+    pub(super) fn finish(&mut self, mut each: impl FnMut(ReadEvent<'_>, &View<'_>)) {
         let core = &mut self.core;
         match std::mem::replace(&mut self.source, Source::Unknown(Vec::new())) {
             Source::Text(mut decoder) => decoder.finish(|rendering| core.read(rendering, &mut each)),
-            Source::Entries(mut decoder) => decoder.finish(|rendering| core.read(rendering, &mut each)),
-            Source::Wide(mut decoder) => decoder.finish(|rendering| core.read(rendering, &mut each)),
-            Source::Unknown(begun) => {
+            Source::JsonFile(mut decoder) => decoder.finish(|rendering| core.read(rendering, &mut each)),
+            Source::Utf16(mut decoder) => decoder.finish(|rendering| core.read(rendering, &mut each)),
+            Source::Unknown(beginning) => {
                 let mut decoder = LineDecoder::new();
-                decoder.push(&begun, |rendering| core.read(rendering, &mut each));
+                decoder.push(&beginning, |rendering| core.read(rendering, &mut each));
                 decoder.finish(|rendering| core.read(rendering, &mut each));
             }
-            // A torn record will never be whole.
-            Source::Events(_) => {}
+            // A truncated record is dropped.
+            Source::Tensorboard(_) => {}
         }
-        self.core.chooser.look(&self.core.candidates);
+        self.core.chooser.update(&self.core.candidates);
     }
 
-    /// What has been understood.
+    /// The current result.
     pub(super) fn view(&self) -> View<'_> {
         View { core: &self.core }
     }

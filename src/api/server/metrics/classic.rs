@@ -1,8 +1,8 @@
-//! OpenMetrics → Prometheus' older text format, for `promtool`, the textfile collector, and people with `curl`.
+//! Converts OpenMetrics to Prometheus' older text format, for `promtool`, the textfile collector, and use with `curl`.
 //!
-//! The two differ in where `_total` of a counter stands, and in the closing `# EOF`. Pure.
+//! The formats differ in the position of a counter's `_total` and in the final `# EOF`. Pure.
 
-/// The same numbers in text format 0.0.4.
+/// Converts the metrics to text format 0.0.4.
 pub(super) fn classic(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let mut help = None;
@@ -28,7 +28,7 @@ mod tests {
     use super::classic;
 
     #[test]
-    fn a_counter_is_described_by_the_name_that_its_samples_have() {
+    fn a_counter_is_described_with_the_name_of_its_samples() {
         let open =
             "# HELP a Made.\n# TYPE a counter\na_total 3\n# HELP b Now.\n# TYPE b gauge\nb{x=\"# y\"} 1\n# EOF\n";
         let expected =

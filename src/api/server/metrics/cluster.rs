@@ -1,4 +1,4 @@
-//! What a coordinator's cluster measures: nodes and jobs by state, moves. Imports: siblings, prometheus-client.
+//! Metrics of a coordinator: nodes and jobs by state, moves. Imports: siblings, prometheus-client.
 
 use super::family::{Kind, family, single};
 use crate::api::cluster::ClusterFeed;
@@ -22,7 +22,7 @@ const JOB_STATES: [JobState; 9] = [
     JobState::Refused,
 ];
 
-/// A coordinator's numbers at one instant.
+/// Metrics of a coordinator.
 pub(in crate::api::server) struct ClusterMetrics(pub(in crate::api::server) ClusterFeed);
 
 impl std::fmt::Debug for ClusterMetrics {
@@ -37,7 +37,7 @@ impl Collector for ClusterMetrics {
         let status = self.0.status.borrow().clone();
         let moves = *self.0.moves.borrow() as f64;
         single(out, Kind::Gauge, "flowcoord_acts", "1 on Swarm's leader", Some(f64::from(u8::from(status.acts))))?;
-        single(out, Kind::Counter, "flowcoord_moves", "Moves that came to an end", Some(moves))?;
+        single(out, Kind::Counter, "flowcoord_moves", "Completed moves", Some(moves))?;
         let nodes = |state: NodeState| status.nodes.iter().filter(|node| node.state == state).count() as f64;
         let by_state = NODE_STATES.map(|state| ([("state", node_state(state).to_owned())], nodes(state)));
         family(out, Kind::Gauge, "flowcoord_nodes", "Nodes by state", by_state)?;

@@ -1,11 +1,11 @@
-//! Numbers as Prometheus' families of series: a gauge or a counter, with labels or without. Imports: prometheus-client, model.
+//! Encodes metric families: gauges and counters, with or without labels. Imports: prometheus-client, model.
 
 use crate::model::JobStatus;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use std::fmt::Error;
 
-/// Whether a number only ever grows.
+/// The type of a metric: a counter only grows.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Gauge,
@@ -28,7 +28,7 @@ impl Kind {
     }
 }
 
-/// One number without labels; nothing at all where it is unknown.
+/// Encodes a metric without labels; nothing if its value is unknown.
 pub(super) fn single(
     out: &mut DescriptorEncoder<'_>,
     kind: Kind,
@@ -42,12 +42,12 @@ pub(super) fn single(
     }
 }
 
-/// The labels of a container's series.
+/// Returns the labels of a container's series.
 pub(super) fn identity(job: &JobStatus) -> [(&'static str, String); 2] {
     [("id", job.observed.id.to_string()), ("name", job.observed.name.clone())]
 }
 
-/// One number for each set of labels.
+/// Encodes a metric with one value for each set of labels; nothing if there are no values.
 pub(super) fn family<const N: usize>(
     out: &mut DescriptorEncoder<'_>,
     kind: Kind,

@@ -1,15 +1,14 @@
-//! The GPUs' metrics, and what jobs have of them.
+//! Metrics of GPUs, and of their use by jobs.
 //!
-//! A GPU's own numbers have the names, units and labels of NVIDIA's dcgm-exporter, so that dashboards made for it show them. Where both
-//! run, Prometheus keeps them apart by `job` and `instance`. What dcgm-exporter has no name for is called as everything here.
-//! Imports: model.
+//! Metrics of a GPU have the names, units and labels of NVIDIA's dcgm-exporter, so that its dashboards work with them. If both exporters run,
+//! their series differ in `job` and `instance`. Metrics without a name in dcgm-exporter have the prefix `flowcon_`. Imports: model.
 
 use super::family::{Kind, family, identity};
 use crate::model::{Bytes, Gpu, GpuUse, JobStatus};
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt::Error;
 
-/// A number of one GPU, where it is known.
+/// A value of one GPU, if known.
 type Reading = fn(&Gpu) -> Option<f64>;
 
 fn mebibytes(bytes: Option<Bytes>) -> Option<f64> {
@@ -21,26 +20,25 @@ fn free(gpu: &Gpu) -> Option<Bytes> {
 }
 
 const GPU_METRICS: &[(Kind, &str, &str, Reading)] = &[
-    (Kind::Gauge, "DCGM_FI_DEV_GPU_UTIL", "Part of the time in which a kernel ran, in percent", |gpu| {
+    (Kind::Gauge, "DCGM_FI_DEV_GPU_UTIL", "Percentage of time in which a kernel ran", |gpu| {
         Some((gpu.busy? * 1000.0).round() / 10.0)
     }),
-    (Kind::Gauge, "DCGM_FI_DEV_FB_USED", "GPU memory in use, by whomever, in MiB", |gpu| mebibytes(gpu.memory_used)),
-    (Kind::Gauge, "DCGM_FI_DEV_FB_FREE", "GPU memory that is free, in MiB", |gpu| mebibytes(free(gpu))),
-    (Kind::Gauge, "DCGM_FI_DEV_POWER_USAGE", "Power drawn, in watts", |gpu| gpu.power),
-    (Kind::Gauge, "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "Power that it may draw, in watts", |gpu| gpu.power_limit),
+    (Kind::Gauge, "DCGM_FI_DEV_FB_USED", "GPU memory in use by all processes, in MiB", |gpu| {
+        mebibytes(gpu.memory_used)
+    }),
+    (Kind::Gauge, "DCGM_FI_DEV_FB_FREE", "Free GPU memory, in MiB", |gpu| mebibytes(free(gpu))),
+    (Kind::Gauge, "DCGM_FI_DEV_POWER_USAGE", "Power draw, in watts", |gpu| gpu.power),
+    (Kind::Gauge, "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "Power limit, in watts", |gpu| gpu.power_limit),
     (Kind::Gauge, "DCGM_FI_DEV_GPU_TEMP", "Temperature of the chip, in degrees Celsius", |gpu| gpu.temperature),
     (Kind::Gauge, "DCGM_FI_DEV_SM_CLOCK", "Clock of its processors, in MHz", |gpu| gpu.sm_clock),
-    (Kind::Gauge, "DCGM_FI_DEV_MEM_CLOCK", "Clock of its memory, in MHz", |gpu| gpu.memory_clock),
-    (
-        Kind::Counter,
-        "flowcon_gpu_uncorrected_errors",
-        "Memory errors not corrected since the driver was loaded",
-        |gpu| Some(gpu.uncorrected_errors? as f64),
-    ),
-    (Kind::Gauge, "flowcon_gpu_reading_age_seconds", "How old these numbers are", |gpu| Some(gpu.age.as_secs_f64())),
+    (Kind::Gauge, "DCGM_FI_DEV_MEM_CLOCK", "Memory clock, in MHz", |gpu| gpu.memory_clock),
+    (Kind::Counter, "flowcon_gpu_uncorrected_errors", "Uncorrected memory errors since the driver was loaded", |gpu| {
+        Some(gpu.uncorrected_errors? as f64)
+    }),
+    (Kind::Gauge, "flowcon_gpu_reading_age_seconds", "Age of the GPU's values", |gpu| Some(gpu.age.as_secs_f64())),
 ];
 
-/// Nothing where there is no GPU.
+/// Encodes the metrics of all GPUs.
 pub(super) fn gpus(gpus: &[Gpu], out: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
     for (kind, name, help, reading) in GPU_METRICS {
         let series = gpus.iter().filter_map(|gpu| {
@@ -59,7 +57,7 @@ pub(super) fn gpus(gpus: &[Gpu], out: &mut DescriptorEncoder<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Nothing where no job uses a GPU. `UUID` is that of the instance on a divided GPU.
+/// Encodes the GPU use of jobs. `UUID` is that of the MIG instance if the GPU is partitioned.
 pub(super) fn of_containers(jobs: &[JobStatus], out: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
     let parts = || jobs.iter().flat_map(|job| job.observed.gpus.iter().map(move |part| (job, part)));
     let labels = |job: &JobStatus, part: &GpuUse| {
@@ -68,10 +66,22 @@ pub(super) fn of_containers(jobs: &[JobStatus], out: &mut DescriptorEncoder<'_>)
     };
     let shares =
         parts().filter_map(|(job, part)| Some((labels(job, part), part.share.filter(|share| share.is_finite())?)));
-    family(out, Kind::Gauge, "flowcon_container_gpu_share_ratio", "Part of the GPU's time that it had", shares)?;
+    family(
+        out,
+        Kind::Gauge,
+        "flowcon_container_gpu_share_ratio",
+        "Fraction of the GPU's time used by the container",
+        shares,
+    )?;
     let held = parts().filter_map(|(job, part)| Some((labels(job, part), part.memory?.0 as f64)));
-    family(out, Kind::Gauge, "flowcon_container_gpu_memory_bytes", "GPU memory that its processes hold", held)?;
+    family(
+        out,
+        Kind::Gauge,
+        "flowcon_container_gpu_memory_bytes",
+        "GPU memory held by the container's processes",
+        held,
+    )?;
     let frozen = jobs.iter().filter_map(|job| Some((identity(job), job.frozen.filter(|share| share.is_finite())?)));
-    let help = "Part of the last minute for which it was frozen, so that another job on its GPU keeps its speed";
+    let help = "Fraction of the last minute in which the container was frozen for another job on its GPU";
     family(out, Kind::Gauge, "flowcon_container_frozen_ratio", help, frozen)
 }

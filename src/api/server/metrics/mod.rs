@@ -1,7 +1,6 @@
-//! `/metrics` in Prometheus' conventions: base units, ratios of one, one family a quantity.
+//! `/metrics` in Prometheus' conventions: base units, ratios of one, one family per quantity.
 //!
-//! Built afresh from the snapshot at each scrape, so that nothing is left behind by a container that ended.
-//! Imports: siblings, prometheus-client.
+//! The metrics are built from the snapshot at each scrape, so that series of ended containers disappear. Imports: siblings, prometheus-client.
 
 mod classic;
 pub(super) mod cluster;
@@ -24,7 +23,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Everything measurable, for Prometheus: as OpenMetrics for who accepts that, otherwise in the older text format.
+/// Metrics for Prometheus: as OpenMetrics if the client accepts it, otherwise in the older text format.
 #[utoipa::path(get, path = "/metrics", responses((status = 200, body = String,
     content((String = "text/plain"), (String = "application/openmetrics-text")))))]
 pub(super) async fn scrape(State(api): State<Arc<Api>>, headers: HeaderMap) -> Response {
@@ -34,13 +33,13 @@ pub(super) async fn scrape(State(api): State<Arc<Api>>, headers: HeaderMap) -> R
     exposition(&registry, &headers)
 }
 
-/// Everything that is registered, as OpenMetrics or in the older text format.
+/// Encodes the registered metrics as OpenMetrics or in the older text format.
 pub(super) fn exposition(registry: &Registry, headers: &HeaderMap) -> Response {
     let mut text = String::new();
     match prometheus_client::encoding::text::encode(&mut text, registry) {
         Ok(()) if accepts_open_metrics(headers) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
         Ok(()) => ([(header::CONTENT_TYPE, TEXT_FORMAT)], classic::classic(&text)).into_response(),
-        // Writing to a string fails only when a label set does, and ours are plain strings.
+        // Writing to a string fails only if a label set fails, and the label sets are plain strings.
         Err(Error) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }

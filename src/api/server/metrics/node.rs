@@ -1,7 +1,7 @@
-//! The node's and the containers' metrics.
+//! Metrics of the node and its containers.
 //!
-//! Cardinality is bounded: a container's series carry its short id and name only, exist while the container does, and stop
-//! at [`CONTAINERS_AT_MOST`]; how many were left out is a metric too. Imports: model.
+//! Cardinality is bounded: the series of a container have only its id and name as labels, exist while the container does, and are
+//! exported for at most [`MAX_CONTAINERS`] containers. The number of omitted containers is a metric. Imports: model.
 
 use super::family::{Kind, family, identity, single};
 use super::gpu;
@@ -11,8 +11,8 @@ use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt::Error;
 use std::sync::Arc;
 
-/// Containers whose series are exported.
-const CONTAINERS_AT_MOST: usize = 1000;
+/// Maximum number of containers whose series are exported.
+const MAX_CONTAINERS: usize = 1000;
 
 #[derive(Debug)]
 pub(super) struct NodeMetrics(pub(super) Arc<NodeStatus>);
@@ -21,7 +21,7 @@ impl Collector for NodeMetrics {
     fn encode(&self, mut out: DescriptorEncoder) -> Result<(), Error> {
         node(&self.0, &mut out)?;
         gpu::gpus(&self.0.gpus, &mut out)?;
-        let jobs = &self.0.jobs[..self.0.jobs.len().min(CONTAINERS_AT_MOST)];
+        let jobs = &self.0.jobs[..self.0.jobs.len().min(MAX_CONTAINERS)];
         containers(jobs, &mut out)?;
         gpu::of_containers(jobs, &mut out)
     }
@@ -37,10 +37,10 @@ fn node(status: &NodeStatus, out: &mut DescriptorEncoder<'_>) -> Result<(), Erro
         out,
         Kind::Gauge,
         "flowcon_policy_info",
-        "Always 1; the policy in force is a label",
+        "Always 1; the current policy is a label",
         [([("policy", policy)], 1.0)],
     )?;
-    single(out, Kind::Gauge, "flowcon_cores", "Cores that may be used", Some(status.cores))?;
+    single(out, Kind::Gauge, "flowcon_cores", "Usable cores", Some(status.cores))?;
     single(
         out,
         Kind::Gauge,
@@ -52,7 +52,7 @@ fn node(status: &NodeStatus, out: &mut DescriptorEncoder<'_>) -> Result<(), Erro
         out,
         Kind::Gauge,
         "flowcon_plain_block",
-        "Whether this is a block of the holdback, in which every container has its original limits",
+        "Whether this is a control period, in which all containers have their original limits",
         Some(f64::from(u8::from(status.holdback.is_some_and(|block| block.plain)))),
     )?;
     single(out, Kind::Counter, "flowcon_decisions", "Decisions taken", Some(status.ticks as f64))?;
@@ -60,28 +60,28 @@ fn node(status: &NodeStatus, out: &mut DescriptorEncoder<'_>) -> Result<(), Erro
         out,
         Kind::Gauge,
         "flowcon_interval_seconds",
-        "Present interval between decisions",
+        "Current interval between decisions",
         Some(status.interval.as_secs_f64()),
     )?;
     single(
         out,
         Kind::Gauge,
         "flowcon_next_decision_timestamp_seconds",
-        "When the next decision is due",
+        "Time of the next decision",
         Some(status.unix_ms as f64 / 1000.0 + ahead),
     )?;
     single(
         out,
         Kind::Gauge,
         "flowcon_snapshot_timestamp_seconds",
-        "When these numbers were true",
+        "Time of the snapshot",
         Some(status.unix_ms as f64 / 1000.0),
     )?;
     family(
         out,
         Kind::Gauge,
         "flowcon_pressure_ratio",
-        "Part of the last ten seconds in which some task waited",
+        "Fraction of the last ten seconds in which some task waited",
         pressures(&status.pressure),
     )?;
     single(out, Kind::Gauge, "flowcon_containers", "Governed containers", Some(jobs as f64))?;
@@ -89,8 +89,8 @@ fn node(status: &NodeStatus, out: &mut DescriptorEncoder<'_>) -> Result<(), Erro
         out,
         Kind::Gauge,
         "flowcon_containers_omitted",
-        "Governed containers whose series are left out, to bound their number",
-        Some(jobs.saturating_sub(CONTAINERS_AT_MOST) as f64),
+        "Governed containers whose series are omitted, to bound their number",
+        Some(jobs.saturating_sub(MAX_CONTAINERS) as f64),
     )
 }
 
@@ -100,23 +100,23 @@ fn pressures(pressure: &Pressure) -> impl Iterator<Item = ([(&'static str, Strin
         .filter_map(|(resource, number)| Some(([("resource", resource.to_owned())], number?)))
 }
 
-/// A number of one container, where it is known.
+/// A value of one container, if known.
 type Reading = fn(&JobStatus) -> Option<f64>;
 
 const CONTAINER_METRICS: &[(Kind, &str, &str, Reading)] = &[
-    (Kind::Gauge, "flowcon_container_share_ratio", "Part of the node that it gets under contention", |job| {
+    (Kind::Gauge, "flowcon_container_share_ratio", "Share of the node under contention", |job| {
         Some(job.plan.as_ref()?.share.fraction())
     }),
-    (Kind::Gauge, "flowcon_container_limit_ratio", "Limit in the policy's own terms, 1 = free competition", |job| {
+    (Kind::Gauge, "flowcon_container_limit_ratio", "Limit in the terms of the policy, 1 = free competition", |job| {
         Some(job.plan.as_ref()?.limit.fraction())
     }),
     (Kind::Gauge, "flowcon_container_growth_efficiency", "Range of the evaluation gained per node-CPU-second", |job| {
         job.plan.as_ref()?.growth.cpu
     }),
-    (Kind::Gauge, "flowcon_container_cpu_weight", "CPU weight that stands, scale of cpu.weight", |job| {
+    (Kind::Gauge, "flowcon_container_cpu_weight", "Current CPU weight, scale of cpu.weight", |job| {
         Some(f64::from(job.observed.limits.cpu_weight?.number()))
     }),
-    (Kind::Gauge, "flowcon_container_cpu_used_ratio", "Part of the node's CPU used lately", |job| job.cpu_used),
+    (Kind::Gauge, "flowcon_container_cpu_used_ratio", "Recent fraction of the node's CPU used", |job| job.cpu_used),
     (Kind::Counter, "flowcon_container_cpu_seconds", "CPU time used", |job| {
         Some(job.observed.usage.cpu?.as_secs_f64())
     }),
@@ -124,7 +124,7 @@ const CONTAINER_METRICS: &[(Kind, &str, &str, Reading)] = &[
         Some(job.observed.usage.throttled?.as_secs_f64())
     }),
     (Kind::Gauge, "flowcon_container_memory_bytes", "Memory charged", |job| Some(job.observed.usage.memory?.0 as f64)),
-    (Kind::Gauge, "flowcon_container_working_set_bytes", "Memory charged less inactive file cache", |job| {
+    (Kind::Gauge, "flowcon_container_working_set_bytes", "Memory charged without inactive file cache", |job| {
         Some(job.observed.usage.working_set?.0 as f64)
     }),
     (Kind::Counter, "flowcon_container_block_io_bytes", "Bytes read and written on block devices", |job| {
@@ -139,14 +139,14 @@ const CONTAINER_METRICS: &[(Kind, &str, &str, Reading)] = &[
     (Kind::Counter, "flowcon_container_evaluations", "Evaluations read", |job| {
         Some(job.observed.learning.evaluations as f64)
     }),
-    (Kind::Gauge, "flowcon_container_reading_confidence_ratio", "How sure the log reading is", |job| {
+    (Kind::Gauge, "flowcon_container_reading_confidence_ratio", "Confidence of the log reading", |job| {
         Some(job.observed.learning.confidence)
     }),
-    (Kind::Gauge, "flowcon_container_progress_ratio", "Part of the work done, as the log says", |job| {
+    (Kind::Gauge, "flowcon_container_progress_ratio", "Fraction of the work done, from the log", |job| {
         let progress = job.observed.learning.progress?;
         Some((progress.current / progress.total.filter(|total| *total > 0.0)?).clamp(0.0, 1.0))
     }),
-    (Kind::Gauge, "flowcon_container_remaining_seconds", "Time to completion at the present rate", |job| {
+    (Kind::Gauge, "flowcon_container_remaining_seconds", "Time to completion at the current rate", |job| {
         let learning = &job.observed.learning;
         Some(learning.units_to_completion?.likely / learning.units_per_second.filter(|rate| *rate > 0.0)?)
     }),

@@ -1,4 +1,4 @@
-//! What the daemon costs and what its API does. Imports: std, siblings.
+//! Metrics of the daemon itself: its API and its process. Imports: std, siblings.
 
 use super::family::{Kind, family, single};
 use crate::api::server::shared::Api;
@@ -27,19 +27,25 @@ impl Collector for OwnMetrics {
             &mut out,
             Kind::Counter,
             "flowcon_api_connections_refused",
-            "Connections refused: no right, or no place left",
+            "Connections refused: no access right, or too many connections",
             Some(counters.connections_refused.load(Ordering::Relaxed) as f64),
         )?;
         let open = self.0.limits.streams.saturating_sub(self.0.streams.available_permits());
-        single(&mut out, Kind::Gauge, "flowcon_api_event_streams", "Event streams that are open", Some(open as f64))?;
+        single(
+            &mut out,
+            Kind::Gauge,
+            "flowcon_api_event_streams",
+            "Open event streams and recordings",
+            Some(open as f64),
+        )?;
         process(&mut out)
     }
 }
 
-/// The standard names that every Prometheus client library exports for its process.
+/// Encodes the standard process metrics of Prometheus client libraries.
 fn process(out: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The second field, the command in parentheses, may hold blanks; field 3 is the first after it.
+    // The second field, the command in parentheses, may contain blanks; field 3 is the first after it.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
     let ticks = rustix::param::clock_ticks_per_second() as f64;

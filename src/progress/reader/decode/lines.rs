@@ -1,28 +1,28 @@
-//! A terminal's byte stream → the texts that a reader of the screen would have seen, line by line.
+//! Turns the byte stream of a terminal into the texts that were visible on each line.
 //!
-//! Problem: a bar redraws itself with `\r`, backspaces or cursor movement, colours cut words apart, a write may end anywhere.
-//! Approach: what stood on a line when it was overwritten is a *rendering*; what stands when `\n` comes is the last one.
-//! Properties: the same renderings wherever the input is split; memory is at most [`LINE_MAX`]. Imports: nothing.
+//! Problem: a progress bar redraws itself with `\r`, backspaces or cursor movement, colour codes split words, and a write may end anywhere.
+//! Approach: the text of a line when it is overwritten is a *rendering*; its text at `\n` is the last rendering. Properties: the renderings do
+//! not depend on how the input is cut; memory is at most [`LINE_MAX`]. Imports: nothing.
 
 use memchr::{memchr, memchr3};
 
-/// Longest text kept; a longer line is read in pieces, cut at a blank. Engines cut lines at the same 16 KiB.
+/// Maximum bytes of a buffered line; a longer line is read in pieces that are split at a blank. Engines split lines at the same 16 KiB.
 pub const LINE_MAX: usize = 16 * 1024;
 
-/// A control sequence longer than this is not one.
+/// Maximum bytes of a control sequence; the rest of a longer one is text.
 const ESCAPE_MAX: u8 = 64;
 
-/// So many backspaces at once are a bar returning to its start; fewer correct what was just written.
+/// This many consecutive backspaces return a bar to its start; fewer correct the last characters.
 const BACKSPACES_THAT_REDRAW: usize = 8;
 
-/// One state of one line.
+/// One visible state of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rendering<'a> {
-    /// Newlines before it, plus one.
+    /// Line number, from 1.
     pub line: u64,
-    /// Its text without control characters and blanks at its end; blank renderings are not reported.
+    /// The text without control characters and trailing blanks; blank renderings are not reported.
     pub text: &'a [u8],
-    /// Whether nothing overwrites it.
+    /// Whether it is the last rendering of the line.
     pub last: bool,
 }
 
@@ -49,7 +49,7 @@ impl LineDecoder {
         LineDecoder { line: 1, text: Vec::new(), returned: false, backspaces: 0, escape: Escape::None }
     }
 
-    /// What comes next stands on `line`, unless it goes on with a line that has begun.
+    /// Sets the line number of the next bytes, unless they continue an unfinished line.
     pub fn begin_at(&mut self, line: u64) {
         if self.is_clean() {
             self.line = line;
@@ -75,7 +75,7 @@ impl LineDecoder {
         }
     }
 
-    /// Reports what stands on an unfinished last line.
+    /// Reports an unfinished last line.
     pub fn finish(&mut self, mut each: impl FnMut(Rendering<'_>)) {
         self.resolve_backspaces();
         emit(&mut each, self.line, &self.text, true);
@@ -88,7 +88,7 @@ impl LineDecoder {
         self.text.is_empty() && !self.returned && self.backspaces == 0 && self.escape == Escape::None
     }
 
-    /// Reads to the end of the line (`newline`, or the end of the input) through the states; returns where it stopped.
+    /// Reads to the end of the line (`newline`, or the end of the input) and handles control characters. Returns the offset after it.
     fn push_controlled(
         &mut self,
         bytes: &[u8],
@@ -111,8 +111,8 @@ impl LineDecoder {
                     self.begin_text(each);
                     let redrawn_here = end < newline && bytes[end] == b'\r' && bytes.get(end + 1) != Some(&b'\n');
                     if redrawn_here && self.text.is_empty() && end - at <= LINE_MAX && end + 1 < newline {
-                        // The common bar: one whole rendering between two carriage returns, no copy needed. What follows
-                        // the return decides whether it was overwritten; only plain text surely does that.
+                        // Fast path for a common bar: a whole rendering between two carriage returns needs no copy. Only plain text
+                        // after the return certainly overwrites it.
                         if !matches!(bytes[end + 1], b'\r' | 0x08 | 0x1b) {
                             emit(each, self.line, &bytes[at..end], false);
                             at = end + 1;
@@ -138,7 +138,7 @@ impl LineDecoder {
         newline
     }
 
-    /// Text arrives: what it overwrites is a rendering of its own.
+    /// Reports the rendering that new text overwrites.
     fn begin_text(&mut self, each: &mut impl FnMut(Rendering<'_>)) {
         self.resolve_backspaces();
         if self.returned {
@@ -160,7 +160,7 @@ impl LineDecoder {
     }
 
     fn append(&mut self, mut bytes: &[u8], each: &mut impl FnMut(Rendering<'_>)) {
-        // Doubling would go beyond the bound.
+        // The default growth (doubling) would exceed the bound.
         let wanted = (self.text.len() + bytes.len()).min(LINE_MAX);
         if wanted > self.text.capacity() {
             self.text.reserve_exact(wanted.max(2 * self.text.capacity()).min(LINE_MAX) - self.text.len());
@@ -187,7 +187,7 @@ impl LineDecoder {
             },
             Escape::Control { length, first } => match byte {
                 0x40..=0x7e => {
-                    // Up, down, to a column, to a place, or "erase the whole line": the next text overwrites.
+                    // Cursor movement or "erase the whole line": the next text overwrites.
                     let moves = matches!(byte, b'A' | b'B' | b'E' | b'F' | b'G' | b'H' | b'f');
                     self.returned |= moves || (byte == b'K' && first == b'2');
                     Escape::None
@@ -210,7 +210,7 @@ fn next_control(bytes: &[u8], from: usize) -> usize {
 }
 
 fn emit(each: &mut impl FnMut(Rendering<'_>), line: u64, text: &[u8], last: bool) {
-    // What stands before the first word places the cells of a table.
+    // Leading blanks are kept: they give the position of cells in a table.
     let text = text.trim_ascii_end();
     if !text.is_empty() {
         each(Rendering { line, text, last });
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn backspaces_redraw_or_correct_and_colours_vanish() {
+    fn backspaces_redraw_or_correct_and_colour_codes_are_removed() {
         assert_eq!(
             shown("\x1b[1m1/2\x1b[0m\x08\x08\x08\x08\x08\x08\x08\x08\x08\r\x1b[1m2/2\x1b[0m done\n"),
             [(1, "1/2".into(), false), (1, "2/2 done".into(), true)]
@@ -278,7 +278,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_same_renderings_wherever_the_input_is_split(
+        fn renderings_do_not_depend_on_how_the_input_is_cut(
             pieces in proptest::collection::vec("[a-c0-9 \r\n\u{8}\u{1b}\\[A2Km\\]\u{7}█]{0,12}", 0..12),
             cuts in proptest::collection::vec(0usize..120, 0..8),
         ) {

@@ -1,10 +1,10 @@
-//! Bytes → the lines, entries and records that they are made of.
+//! Splits bytes into lines, log entries and records.
 //!
 //! Imports: its files.
 
-pub mod entries;
-pub mod events;
+pub mod json_file;
 pub mod lines;
-pub mod wide;
+pub mod tensorboard;
+pub mod utf16;
 
 pub use lines::Rendering;

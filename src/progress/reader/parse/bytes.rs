@@ -1,18 +1,18 @@
-//! What a byte may begin, looked up in a table, and eight bytes looked at together.
+//! Classifies bytes by a table, and provides constants for handling eight bytes at once.
 //!
 //! Imports: nothing.
 
 /// A one in each byte.
 pub const EACH: u64 = 0x0101_0101_0101_0101;
 
-/// What a byte may begin.
+/// The class of a byte: the kind of token that it may begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     Blank,
     Letter,
     Digit,
     Mark,
-    /// Box drawing, or another sign of three bytes.
+    /// Box drawing, or another character of three bytes.
     Box,
 }
 

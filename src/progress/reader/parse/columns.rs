@@ -1,7 +1,7 @@
-//! A line of a table → its cells.
+//! Splits a line of a table into cells.
 //!
-//! Cells are divided by bars, tabs, commas or blanks; frames and lines drawn with box characters count as blanks and bars. All offsets
-//! are those of the line's bytes. Imports: nothing.
+//! Cells are separated by bars, tabs, commas or blanks. Box-drawing characters count as blanks or bars. All offsets are byte offsets in the
+//! line. Imports: nothing.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruled {
@@ -11,13 +11,13 @@ pub enum Ruled {
     Blanks,
 }
 
-/// Where the blanks before the message begin: they place the first cells.
+/// Returns the offset of the blanks before the message, which give the position of the first cells.
 pub fn indented(line: &[u8], from: usize) -> usize {
     let before = line.get(..from).unwrap_or_default();
     before.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1)
 }
 
-/// Blanks for frames, `|` for vertical lines, so that offsets into the bytes stay valid.
+/// Replaces frames by blanks and vertical lines by `|`, without changing byte offsets.
 pub fn plain(line: &[u8]) -> String {
     let mut text = String::with_capacity(line.len());
     for chunk in line.utf8_chunks() {
@@ -33,7 +33,7 @@ pub fn plain(line: &[u8]) -> String {
     unframed(text)
 }
 
-/// A frame around columns that blanks divide (`│ iter  loss │`) is no division.
+/// Removes a frame around columns that are separated by blanks: `│ iter  loss │`.
 fn unframed(text: String) -> String {
     let inner = text.trim().trim_matches('|');
     if inner.len() == text.trim().len() || inner.contains('|') { text } else { text.replace('|', " ") }
@@ -91,7 +91,7 @@ fn by_wide_blanks(text: &str) -> Vec<(usize, &str)> {
     cells
 }
 
-/// Most cells are numbers, perhaps with a unit; a first cell of words names the row.
+/// Whether most cells are numbers, possibly with a unit; the first cell may name the row.
 pub fn looks_like_row(row: &[(usize, &str)]) -> bool {
     let filled = row.iter().filter(|(_, cell)| !cell.is_empty()).count();
     let numeric = |cell: &str| {

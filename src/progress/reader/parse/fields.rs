@@ -1,39 +1,38 @@
-//! One line → what each of its numbers is called: a series, a counter, a declared end, or nothing.
+//! Names the numbers of a line: a series, a counter, a declared total, or nothing.
 //!
 //! Problem: `loss: 0.5`, `loss=0.5`, `loss 0.5`, `0.5 loss`, `{'loss': 0.5}`, `Cost after iteration 3: 0.5`, `Loss 0.5 (0.6)`.
-//! Approach: a number is named by the words between it and the nearest boundary on its left; where there are none, by a
-//! bracket's owner, by the words on its right, or by what an earlier counter left over. Slow and careful: its result is kept
-//! for all lines of the same shape. Imports: model, its siblings.
+//! Approach: the words between a number and the nearest boundary on its left name it. Without such words, its name is that before a bracket,
+//! that on its right, or the rest of an earlier counter's phrase. This is slow; the result is cached for all lines of the same shape. Imports:
+//! model, its siblings.
 
-use super::counting;
 use super::gap::{self, Left};
 use super::lexicon;
 use super::meaning::{Count, Counted, Meaning, Split};
 use super::number::Span;
+use super::phrases;
 use crate::model::Direction;
 
-/// What one number of a line stands for.
+/// The finding for one number of a line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// Index among the line's numbers.
+    /// Index among the numbers of the line.
     pub number: usize,
-    /// Index of the number that says how many there will be.
+    /// Index of the number that is the total.
     pub total: Option<usize>,
     pub what: What,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
-    /// A value of a named series; `weight` 0 for a name that says nothing.
+    /// A value of a named series; `weight` is 0 for an unknown name.
     Series { name: String, direction: Option<Direction>, weight: f32, split: Split },
-    /// A progress counter; the label tells counters of one kind apart.
+    /// A progress counter; the label distinguishes counters of one kind.
     Counter(Counted),
-    /// Perhaps how many there will be.
+    /// Possibly a total.
     Declared(Count),
 }
 
-/// What the numbers of a line are, as far as the line alone says.
-/// `counting`: epochs were counted on lines before.
+/// Returns the findings of a line. `counting`: whether earlier lines count epochs.
 pub fn fields(line: &[u8], from: usize, numbers: &[Span], counting: bool) -> Vec<Found> {
     let mut reader = LineReader {
         line,
@@ -44,9 +43,9 @@ pub fn fields(line: &[u8], from: usize, numbers: &[Span], counting: bool) -> Vec
         split: Split::Unsaid,
         path: Vec::new(),
         bar_of: None,
-        left_over: None,
+        pending_name: None,
     };
-    // What is told beside a checkpoint is told again, or was measured for it.
+    // A value beside a checkpoint is a repetition, or was measured for the checkpoint.
     if gap::saves(line.get(from..).unwrap_or_default()) {
         reader.split = Split::Test;
     }
@@ -57,16 +56,16 @@ pub fn fields(line: &[u8], from: usize, numbers: &[Span], counting: bool) -> Vec
         reader.follow_braces(number);
         match reader.role[number] {
             Role::Free => reader.read(number),
-            Role::Taken => reader.overhear(number),
+            Role::Taken => reader.note_context_before(number),
         }
     }
     reader.finish(counting)
 }
 
-/// Longest name with the keys of its braces, in bytes.
+/// Maximum bytes of a name with the keys of its braces.
 const PATH_MAX: usize = 96;
 
-/// How typical a numbered part is beside the whole.
+/// Weight factor of a numbered part.
 const OF_A_PART: f32 = 0.75;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,14 +81,14 @@ pub struct LineReader<'a> {
     pub numbers: &'a [Span],
     pub role: Vec<Role>,
     pub found: Vec<Found>,
-    /// The part of the data that the line spoke of last.
+    /// The data split that the line named last.
     split: Split,
     /// Keys of the enclosing braces.
     path: Vec<String>,
-    /// What the bar counts whose percentage was named (`Epochs:  33%|███ | 1/3`), until the count comes.
+    /// The counter of a bar with a named percentage (`Epochs:  33%|███ | 1/3`), until its count is read.
     bar_of: Option<Count>,
-    /// `Cost` of `Cost after iteration 3: 0.5`, until the value comes.
-    left_over: Option<String>,
+    /// `Cost` of `Cost after iteration 3: 0.5`, until its value is read.
+    pending_name: Option<String>,
 }
 
 impl<'a> LineReader<'a> {
@@ -97,7 +96,7 @@ impl<'a> LineReader<'a> {
         usize::from(self.numbers[number].start)
     }
 
-    /// The end of a number with the unit that is glued to it.
+    /// The end of a number with its attached unit.
     fn end(&self, number: usize) -> usize {
         let end = usize::from(self.numbers[number].end);
         end + gap::unit(&self.line[end..]).len()
@@ -123,7 +122,7 @@ impl<'a> LineReader<'a> {
         usize::from(self.numbers[number].end - self.numbers[number].start)
     }
 
-    /// Keeps the keys of the braces that are open where `number` stands.
+    /// Updates the keys of the braces that are open at `number`.
     fn follow_braces(&mut self, number: usize) {
         let text = self.gap(number);
         for (at, byte) in text.iter().enumerate() {
@@ -146,8 +145,8 @@ impl<'a> LineReader<'a> {
     fn read(&mut self, number: usize) {
         let text = self.gap(number);
         let total = self.total_of(number);
-        if counting::is_counted_and_told(text)
-            && let Some(name) = self.left_over.take()
+        if phrases::is_unit_before_value(text)
+            && let Some(name) = self.pending_name.take()
             && let Meaning::Metric { direction, weight, split } = lexicon::meaning(&name)
         {
             return self.series(number, &name, direction, weight, split); // of `loss after 3 epochs: 0.5`
@@ -155,18 +154,18 @@ impl<'a> LineReader<'a> {
         match gap::left(text) {
             Left::Spread => {}
             Left::Named { name, context } => {
-                // `-8.9 per-word bound, 300.5 perplexity estimate …`: what a comma closes may name the number before it.
+                // `-8.9 per-word bound, 300.5 perplexity estimate …`: words before a comma may name the number before them.
                 if text.trim_ascii_end().ends_with(b",") && self.named_on_right(number, &[]) {
                     return;
                 }
-                self.hear(&context);
-                if let Some(count) = counting::counter_unit(self.unit(number)).filter(|_| !self.unit(number).is_ascii())
+                self.note_context(&context);
+                if let Some(count) = phrases::counter_unit(self.unit(number)).filter(|_| !self.unit(number).is_ascii())
                 {
                     return self.count(number, total, count, ""); // `第3轮`
                 }
-                if let Some(count) = counting::counting_phrase(text, &name) {
-                    self.left_over = None;
-                    self.hear(&name);
+                if let Some(count) = phrases::counting_phrase(text, &name) {
+                    self.pending_name = None;
+                    self.note_context(&name);
                     return self.count(number, total, count, &name);
                 }
                 self.named(number, total, &name);
@@ -175,15 +174,15 @@ impl<'a> LineReader<'a> {
         }
     }
 
-    /// Before a time or a date, too, there may stand which part of the data the line speaks of: `valid: eta=0:01:02`.
-    fn overhear(&mut self, number: usize) {
+    /// Notes the data split in words before a time or a date: `valid: eta=0:01:02`.
+    fn note_context_before(&mut self, number: usize) {
         if let Left::Named { context, .. } = gap::left(self.gap(number)) {
-            self.hear(&context);
+            self.note_context(&context);
         }
     }
 
-    /// Words outside a name may say which part of the data the line speaks of.
-    fn hear(&mut self, context: &str) {
+    /// Notes the data split in words outside of a name.
+    fn note_context(&mut self, context: &str) {
         match lexicon::split_of(&lexicon::words(context)) {
             Split::Unsaid => {}
             split => self.split = split,
@@ -191,48 +190,48 @@ impl<'a> LineReader<'a> {
     }
 
     fn named(&mut self, number: usize, total: Option<usize>, name: &str) {
-        self.left_over = None;
+        self.pending_name = None;
         let percent = self.unit(number) == b"%";
         let measured = !self.unit(number).is_empty() && !percent && !gap::is_plain_unit(self.unit(number));
-        if let Some(head) = counting::head_of_a_count(name)
+        if let Some(head) = phrases::head_of_a_count(name)
             && let Some(count) = self.counter_on_right(number).filter(|count| self.may_count(number, *count))
         {
             self.count(number, total, count, "");
-            self.left_over = Some(head);
+            self.pending_name = Some(head);
             return;
         }
-        if let Some((head, count)) = counting::counter_with_rest(name) {
+        if let Some((head, count)) = phrases::counter_with_rest(name) {
             let label = name.strip_prefix(head.as_str()).unwrap_or(name);
             self.count(number, total, count, label);
-            self.left_over = Some(head);
+            self.pending_name = Some(head);
             return;
         }
         match lexicon::meaning(name) {
             Meaning::Counter(count) | Meaning::Declared(count) if percent => {
-                // `Training progress: 22%|███ | 6550/30000` counts percent by name, and something else by its end.
+                // `Training progress: 22%|███ | 6550/30000` counts percent by its name, and another unit at its end.
                 self.bar_of = Some(count).filter(|count| *count != Count::Percent);
                 self.count(number, None, Count::Percent, "");
             }
-            // `Training: 22%|███ |`: what a bar begins with is no quality.
+            // `Training: 22%|███ |`: a percentage before a bar is no evaluation.
             _ if percent && self.right(number).starts_with(b"|") => {
-                self.hear(name);
+                self.note_context(name);
                 self.count(number, None, Count::Percent, "");
             }
             // `cycle_A: 1.943` counts nothing.
             Meaning::Counter(count) if self.may_count(number, count) => {
-                self.hear(name);
+                self.note_context(name);
                 self.count(number, total, count, name)
             }
-            // What stands beside its own end is no end: `epochs 3/40`.
+            // A number with a total is no total: `epochs 3/40`.
             Meaning::Declared(count) if total.is_some() => {
-                self.hear(name);
+                self.note_context(name);
                 self.count(number, total, count, name)
             }
-            // The 400 of `decoder out (5 frames): 400` are no frames.
+            // In `decoder out (5 frames): 400`, 400 is no number of frames.
             Meaning::Declared(_) if self.gap(number).contains(&b')') => {}
             Meaning::Declared(count) if self.is_whole(number) => self.push(number, total, What::Declared(count)),
             // `Starting training for 50 epochs`, `max: 12 epochs`.
-            _ if counting::announces(name) && self.counter_on_right(number).is_some() => {
+            _ if phrases::announces(name) && self.counter_on_right(number).is_some() => {
                 if let Some(count) = self.counter_on_right(number) {
                     self.push(number, total, What::Declared(count));
                 }
@@ -250,18 +249,18 @@ impl<'a> LineReader<'a> {
                 {
                     return self.count(number, Some(total), count, "");
                 }
-                self.hear(name);
+                self.note_context(name);
                 if self.is_whole(number) {
                     self.count(number, total, Count::Tally, name);
                 }
                 self.series(number, name, None, 0.0, Split::Unsaid);
             }
-            Meaning::Other if self.is_whole(number) && counting::indexes(name) => {
-                self.hear(name);
+            Meaning::Other if self.is_whole(number) && phrases::indexes(name) => {
+                self.note_context(name);
                 self.count(number, total, Count::Tally, name);
             }
-            // `Test net output #0: loss = 0.02`: what is no name of a value may still say where it was measured.
-            _ => self.hear(name),
+            // `Test net output #0: loss = 0.02`: other words may still name the data split.
+            _ => self.note_context(name),
         }
     }
 
@@ -274,7 +273,7 @@ impl<'a> LineReader<'a> {
             });
         // `Cost after iteration 3: 0.5`, and `fitness at iteration 100 -1036.2` at the end of a line.
         let last = number + 1 == self.numbers.len() && text.trim_ascii().is_empty() && !self.is_whole(number);
-        if let Some(name) = self.left_over.take()
+        if let Some(name) = self.pending_name.take()
             && (separated || last)
             && (unit.is_empty() || unit == b"%")
         {
@@ -283,7 +282,7 @@ impl<'a> LineReader<'a> {
             }
             return;
         }
-        if let Some(count) = counting::counter_unit(unit) {
+        if let Some(count) = phrases::counter_unit(unit) {
             return self.count(number, total, count, ""); // ESPnet: `3epoch:train:`
         }
         if unit == b"%" {
@@ -294,7 +293,7 @@ impl<'a> LineReader<'a> {
         }
         if !unit.is_empty() || !self.is_whole(number) {
             let named = self.named_on_right(number, unit);
-            // `Epoch 10: 0.693`, and nothing more.
+            // The whole line is `Epoch 10: 0.693`.
             let alone = after_counter && separated && unit.is_empty() && self.right(number).trim_ascii().is_empty();
             if !named && alone {
                 self.series(number, "value", None, 0.4, Split::Unsaid);
@@ -319,7 +318,7 @@ impl<'a> LineReader<'a> {
         }
     }
 
-    /// `2.663193 avg, 0.002 rate`: words between a nameless number and a boundary name it.
+    /// Handles a number that is named by the words between it and a boundary: `2.663193 avg, 0.002 rate`. Returns whether it is.
     fn named_on_right(&mut self, number: usize, unit: &[u8]) -> bool {
         let ends_line = number + 1 >= self.numbers.len();
         let Some(name) = gap::right_name(self.right(number), ends_line) else { return false };
@@ -340,7 +339,7 @@ impl<'a> LineReader<'a> {
     }
 
     fn count(&mut self, number: usize, total: Option<usize>, count: Count, name: &str) {
-        // The first counter of a kind on a line is the line's own; `Best is trial 2` and `best epoch: 3` look back.
+        // The first counter of a kind is that of the line; `Best is trial 2` and `best epoch: 3` refer to earlier lines.
         let again = count != Count::Tally
             && self.found.iter().any(|found| matches!(found.what, What::Counter(known) if known.count == count));
         let may_count = self.may_count(number, count);
@@ -352,7 +351,7 @@ impl<'a> LineReader<'a> {
     }
 
     fn series(&mut self, number: usize, name: &str, direction: Option<Direction>, weight: f32, split: Split) {
-        // `{"key": "train_loss", "value": 0.5}` names its value in words.
+        // `{"key": "train_loss", "value": 0.5}` has the name in a string.
         if name == "value"
             && let Some(key) = gap::key_before(&self.line[..self.start(number)])
             && let Meaning::Metric { direction, weight, split } = lexicon::meaning(&key)
@@ -366,7 +365,7 @@ impl<'a> LineReader<'a> {
         }
         let mut full = path.join("/");
         if full.len() > PATH_MAX {
-            // What is nearest to the value says most.
+            // The keys nearest to the value are the most informative.
             let cut = (full.len() - PATH_MAX..).find(|at| full.is_char_boundary(*at)).unwrap_or(0);
             full.drain(..cut);
         }
@@ -378,7 +377,7 @@ impl<'a> LineReader<'a> {
         let same =
             |found: &Found| matches!(&found.what, What::Series { name, split: s, .. } if *name == full && *s == split);
         let repeats = self.found.iter().filter(|found| same(found)).count();
-        // A second column of one name is another series (`Delta_2` twice), and `loss = 0.02 (* 1 = 0.02 loss)` none.
+        // A second value with the same name is another series (`Delta_2` twice), or a repetition (`loss = 0.02 (* 1 = 0.02 loss)`).
         let name = if repeats == 0 { full } else { format!("{full}#{}", repeats + 1) };
         let weight = if repeats == 0 { weight } else { weight * 0.3 };
         self.push(number, None, What::Series { name, direction, weight, split });

@@ -1,27 +1,27 @@
-//! The text between two numbers: names, boundaries, units. Pieces of the grammar that `fields` reads lines with.
+//! The text between two numbers: names, boundaries and units. Parts of the grammar of `fields`.
 //!
-//! Imports: `counting`, `lexicon`, `meaning`.
+//! Imports: `phrases`, `lexicon`, `meaning`.
 
-use super::counting;
 use super::lexicon;
 use super::meaning::Meaning;
+use super::phrases;
 use std::borrow::Cow;
 
-/// Longest name that is kept, in characters.
+/// Maximum characters of a name.
 const NAME_MAX: usize = 64;
 
-/// What stands before a number.
+/// The text before a number.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Left {
-    /// Words that name it, and the other words of the gap.
+    /// The name of the number, and the other words of the gap.
     Named { name: String, context: String },
-    /// No words. `opened`: directly behind a bracket; `separated`: behind a colon, `=` or "is".
+    /// No words. `opened`: directly after a bracket; `separated`: after a colon, `=` or "is".
     Bare { opened: bool, separated: bool },
-    /// `± 0.1`: the spread of the number before.
+    /// `± 0.1`: the number is the spread of the one before.
     Spread,
 }
 
-/// The unit glued to the end of a number: `ms/step` of `3ms/step`, `%`.
+/// Returns the unit attached to a number: `ms/step` of `3ms/step`, `%`.
 pub fn unit(text: &[u8]) -> &[u8] {
     let mut end = 0;
     while let Some(byte) = text.get(end) {
@@ -40,12 +40,12 @@ pub fn unit(text: &[u8]) -> &[u8] {
     &text[..end]
 }
 
-/// Units that do not change what a number is.
+/// Whether a unit does not change the meaning of a number.
 pub fn is_plain_unit(unit: &[u8]) -> bool {
     matches!(unit, b"dB" | b"db" | b"x" | b"nats" | b"bits" | b"pts")
 }
 
-/// Whether the gap makes the next number the total of the previous one.
+/// Whether the gap makes the next number the total of the one before.
 pub fn divides(gap: &[u8]) -> bool {
     const OF: [&[u8]; 12] = [
         b"/",
@@ -62,7 +62,7 @@ pub fn divides(gap: &[u8]) -> bool {
         "/ 共".as_bytes(),
     ];
     let gap = gap.trim_ascii();
-    // `[3]/[20]`: each in brackets of its own.
+    // `[3]/[20]`: each in brackets.
     let gap = gap.strip_prefix(b"]").and_then(|gap| gap.strip_suffix(b"[")).map_or(gap, <[u8]>::trim_ascii);
     // `3 epoch / 20 epochs`.
     if let Some(word) = gap.strip_suffix(b"/")
@@ -74,7 +74,7 @@ pub fn divides(gap: &[u8]) -> bool {
     OF.contains(&gap) || (gap.starts_with(b"of ") && gap.len() < 24 && gap.ends_with(b":") && !gap.contains(&b','))
 }
 
-/// The name of a number from the text before it.
+/// Returns the name of a number from the text before it.
 pub fn left(gap: &[u8]) -> Left {
     let lossy = String::from_utf8_lossy(gap);
     let text = if gap.contains(&0xE2) { Cow::Owned(lossy.replace(['│', '┃', '║'], "|")) } else { lossy };
@@ -109,11 +109,11 @@ pub fn left(gap: &[u8]) -> Left {
     if let Some(name) = called(rest).filter(|_| separated) {
         return Left::Named { name, context: String::new() };
     }
-    // Behind a closed pair of brackets without a number the owner is further left: `time (sec): 1.2`.
+    // Before a pair of brackets without a number: `time (sec): 1.2`.
     let (rest, in_brackets) = unbracketed(rest);
     let (tail, head) = tail(rest);
     let name = cleaned(tail);
-    // A bracket belongs to the name that it touches: `Epoch [3`, `lr=[1e-4`; a bracket behind a boundary begins anew.
+    // A bracket belongs to the name directly before it: `Epoch [3`, `lr=[1e-4`.
     if name.is_empty() {
         let cell = first_cell(rest);
         return match cell {
@@ -121,7 +121,7 @@ pub fn left(gap: &[u8]) -> Left {
             None => Left::Bare { opened, separated },
         };
     }
-    // `Epoch(train) [3`: the brackets say where it counts; the argument of `f(x)` says nothing.
+    // `Epoch(train) [3`: the brackets are context; the argument of `f(x)` is ignored.
     if !in_brackets.is_empty() && matches!(lexicon::meaning(&name), Meaning::Counter(_)) {
         return Left::Named { name, context: format!("{head} {in_brackets}") };
     }
@@ -129,7 +129,7 @@ pub fn left(gap: &[u8]) -> Left {
     Left::Named { name, context: head.to_owned() }
 }
 
-/// `sum(loss.(data, labels))` → `loss`: the evaluation that an expression calls, as Julia shows it.
+/// Returns the evaluation that an expression calls, as shown by Julia: `loss` of `sum(loss.(data, labels))`.
 fn called(expression: &str) -> Option<String> {
     let expression = expression.trim_start();
     let calls =
@@ -142,7 +142,7 @@ fn called(expression: &str) -> Option<String> {
     before_calls.filter_map(name).find(|name| matches!(lexicon::meaning(name), Meaning::Metric { .. }))
 }
 
-/// `time (sec)` → `time` and `sec`.
+/// Splits `time (sec)` into `time` and `sec`.
 fn unbracketed(text: &str) -> (&str, &str) {
     let close = match text.chars().last() {
         Some(')') => ('(', ')'),
@@ -158,7 +158,7 @@ fn unbracketed(text: &str) -> (&str, &str) {
     (before, inside)
 }
 
-/// Splits at the last boundary: what stands behind it, and all before.
+/// Splits at the last boundary. Returns the text after it and the text before it.
 fn tail(text: &str) -> (&str, &str) {
     let mut cut = 0;
     let bytes = text.as_bytes();
@@ -173,7 +173,7 @@ fn tail(text: &str) -> (&str, &str) {
             _ => 0,
         };
         if boundary > 0 {
-            // Separators with nothing behind them name what stands before: `cross-entropy : 48.2`.
+            // A separator at the end is no boundary: `cross-entropy : 48.2`.
             let behind = &text[at + boundary..];
             if behind.chars().any(char::is_alphanumeric) {
                 cut = at + boundary;
@@ -184,13 +184,13 @@ fn tail(text: &str) -> (&str, &str) {
     (&text[cut..], &text[..cut])
 }
 
-/// `Neg. LLF`, `Avg. loss`: a full stop behind few letters ends no sentence.
+/// Whether a full stop after `text` belongs to an abbreviation: `Neg. LLF`, `Avg. loss`.
 fn abbreviates(text: &str) -> bool {
     let letters = text.chars().rev().take_while(|c| c.is_alphabetic()).count();
     (1..=4).contains(&letters)
 }
 
-/// `| loss | 0.42`: a cell without words is named by the first cell of its row.
+/// Returns the first cell of a row, which names a cell without words: `| loss | 0.42`.
 fn first_cell(text: &str) -> Option<String> {
     let mut cells = text.split('|').map(str::trim).filter(|cell| !cell.is_empty());
     let first = cells.next()?;
@@ -198,7 +198,7 @@ fn first_cell(text: &str) -> Option<String> {
     named.then(|| cleaned(first))
 }
 
-/// A name without decoration, and without the phrase that leads to it (`finished with value` → `value`).
+/// Removes decoration and a leading phrase from a name: `finished with value` becomes `value`.
 fn cleaned(text: &str) -> String {
     const LEADS_TO: [&str; 10] = ["with", "after", "at", "for", "and", "has", "got", "reached", "the", "by"];
     let trimmed = text.trim_matches(|c: char| {
@@ -231,7 +231,7 @@ fn cleaned(text: &str) -> String {
     if words.is_empty() || !trimmed.chars().any(char::is_alphabetic) {
         return String::new();
     }
-    // An identifier within a phrase is the name of something else: `Trial PPO_8f3e5_00000 finished iteration`.
+    // An identifier in a phrase names something else: `Trial PPO_8f3e5_00000 finished iteration`.
     let identifies = |word: &&str| word.contains('_') && word.chars().filter(char::is_ascii_digit).count() >= 4;
     let words = match words.iter().rposition(identifies) {
         Some(at) if at + 1 < words.len() => words[at + 1..].to_vec(),
@@ -243,18 +243,18 @@ fn cleaned(text: &str) -> String {
     };
     let kept = if cut < words.len() { &words[cut..] } else { &words[..] };
     let kept = &kept[kept.len().saturating_sub(6)..];
-    // A phrase that leads to a counter keeps its head: `Cost after iteration` says what follows the count.
+    // A phrase before a counter is kept: `Cost after iteration` names the value after the count.
     let counted = cut > 0
         && match lexicon::meaning(&kept.join(" ")) {
             Meaning::Counter(_) => true,
-            Meaning::Unknown => counting::counter_with_rest(&words.join(" ")).is_some(),
+            Meaning::Unknown => phrases::counter_with_rest(&words.join(" ")).is_some(),
             _ => false,
         };
     let kept = if counted { &words[words.len().saturating_sub(6)..] } else { kept };
     kept.join(" ").chars().take(NAME_MAX).collect()
 }
 
-/// Whether the words behind a number make it a time, a size or a speed.
+/// Whether the words after a number make it a time, a size or a speed.
 pub fn is_measured(right: &[u8]) -> bool {
     const UNITS: [&str; 14] =
         ["us", "min", "mins", "h", "MB", "GB", "KB", "MiB", "GiB", "kB", "bytes", "it", "params", "M"];
@@ -263,7 +263,7 @@ pub fn is_measured(right: &[u8]) -> bool {
     is_timed(right) || text.starts_with(' ') && (UNITS.contains(&word) || word.contains("/s") || word.ends_with("/sec"))
 }
 
-/// Whether they make it a time, whatever stands before it: `Cost: 715.7 sec`.
+/// Whether the words after a number make it a time, regardless of its name: `Cost: 715.7 sec`.
 pub fn is_timed(right: &[u8]) -> bool {
     const TIMES: [&str; 8] = ["s", "sec", "secs", "second", "seconds", "ms", "minutes", "hours"];
     let text = String::from_utf8_lossy(right);
@@ -275,7 +275,7 @@ fn unit_word(right: &str) -> &str {
     right.trim_start().split(ends).next().unwrap_or("")
 }
 
-/// Whether a bare whole number at the beginning of a line counts the lines: `149: 2.6`, `[119]\ttrain`, `3 | 0.5`.
+/// Whether a whole number at the beginning of a line is a counter: `149: 2.6`, `[119]\ttrain`, `3 | 0.5`.
 pub fn leads(before: &[u8], after: &[u8]) -> bool {
     let opens = before.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'[' | b'(' | b'#' | b'|'));
     let trimmed = after.trim_ascii_start();
@@ -284,7 +284,7 @@ pub fn leads(before: &[u8], after: &[u8]) -> bool {
     opens && (marked || spaced || after.first() == Some(&b'\t'))
 }
 
-/// Whether a number stands alone in a line that is drawn: `-----3------`, `=== 3 ===`.
+/// Whether a number is alone in a drawn rule: `-----3------`, `=== 3 ===`.
 pub fn is_ruled_off(before: &[u8], after: &[u8]) -> bool {
     let is_drawn = |text: &[u8]| {
         let marks = text.trim_ascii();
@@ -295,7 +295,7 @@ pub fn is_ruled_off(before: &[u8], after: &[u8]) -> bool {
     is_drawn(before) && is_drawn(after)
 }
 
-/// `[1,  2000]`, `[0][20]`, `(3) [40]`: the next number of the same or a following bracket.
+/// Whether the next number is in the same or a following bracket: `[1,  2000]`, `[0][20]`, `(3) [40]`.
 pub fn continues_bracket(gap: &[u8]) -> bool {
     gap.iter().all(|byte| matches!(byte, b' ' | b',' | b'[' | b']' | b'(' | b')' | b':'))
         && gap.iter().any(|byte| matches!(byte, b',' | b'[' | b'('))
@@ -307,7 +307,7 @@ pub fn saves(message: &[u8]) -> bool {
     ["saving", "saved", "save"].iter().any(|saves| message[..word].eq_ignore_ascii_case(saves.as_bytes()))
 }
 
-/// The string under `key`, `name`, `metric` or `tag` in the object that `before` has begun.
+/// Returns the string under `key`, `name`, `metric` or `tag` in the open object at the end of `before`.
 pub fn key_before(before: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(before);
     let object = &text[text.rfind('{')?..];
@@ -318,13 +318,13 @@ pub fn key_before(before: &[u8]) -> Option<String> {
     })
 }
 
-/// The words that name the number before them, if a boundary and not another number follows.
+/// Returns the words after a number that name it, if a boundary and not another number follows.
 pub fn right_name(right: &[u8], ends_line: bool) -> Option<String> {
     let text = String::from_utf8_lossy(right);
     if !text.starts_with(' ') || is_measured(right) {
         return None;
     }
-    // `300.5 perplexity estimate based on …`: a sentence goes on behind the word.
+    // `300.5 perplexity estimate based on …`: the name is the first word of a sentence.
     let mut sentence = text.split_whitespace();
     if let (Some(first), Some(second), Some(_)) = (sentence.next(), sentence.next(), sentence.next())
         && matches!(lexicon::meaning(first), Meaning::Metric { weight, .. } if weight >= 0.6)
@@ -344,14 +344,14 @@ pub fn right_name(right: &[u8], ends_line: bool) -> Option<String> {
     (short && !name.is_empty()).then_some(name)
 }
 
-/// The first word behind a number.
+/// Returns the first word after a number.
 pub fn first_word(right: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(right);
     let word = text.split(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty())?;
     text.trim_start().starts_with(word).then(|| word.to_owned())
 }
 
-/// `4.0`: a whole number that was printed with decimals.
+/// Whether a number is whole but printed with decimals: `4.0`.
 pub fn is_whole_decimal(number: &[u8]) -> bool {
     let mut parts = number.split(|byte| *byte == b'.');
     let whole = parts.next().is_some_and(|part| !part.is_empty() && part.iter().all(u8::is_ascii_digit));

@@ -1,38 +1,36 @@
-//! Lines that were scanned before, but for their digits: a print of the same layout has the same shape and numbers in the
-//! same places.
+//! Caches scans by layout: lines that differ only in digits have the same shape, and numbers at the same positions.
 //!
-//! Problem: most lines of a log are prints of few templates, and most of these differ in nothing but digits. Approach: a
-//! *layout* is a line with every digit taken as a zero; its hash costs a fraction of a scan. The few digits that mean something
-//! (`top5`, `0,531`) are kept with the layout and compared. Properties: a line of a known layout has the shape and the numbers
-//! that a scan of it finds. Imports: its siblings.
+//! Problem: most lines of a log come from few templates, and most of these differ only in digits. Approach: a *layout* is a line with every
+//! digit replaced by zero; its hash costs a fraction of a scan. The few significant digits (`top5`, `0,531`) are kept with the layout and
+//! compared. Properties: a line of a known layout has the shape and the numbers that a scan would find. Imports: its siblings.
 
 use super::bytes::EACH;
 use super::number::Span;
 
-/// Eight keys are one cache line.
+/// Ways of a set: eight keys fill a cache line.
 const WAYS: usize = 8;
 const SETS_FIRST: usize = 2;
 pub const SETS: usize = 16;
-/// A full table becomes so many times larger.
+/// Growth factor of a full table.
 const GROWTH: usize = 2;
 
-/// Numbers of a line that is kept; a line with more is scanned each time.
+/// Maximum numbers of a cached line; a line with more is scanned each time.
 const NUMBERS: usize = 20;
 
-/// Digits that must be the same, of a line that is kept.
-pub const MEANT: usize = 10;
+/// Maximum significant digits of a cached line.
+pub const SIGNIFICANT: usize = 10;
 
-/// What FxHash multiplies by.
+/// The multiplier of FxHash.
 const MIXER: u64 = 0x517c_c1b7_2722_0a95;
 
-/// A digit that means something where it stands.
+/// A significant digit and its position.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Digit {
     pub at: u16,
     pub digit: u8,
 }
 
-/// The layouts of the lines that came of late.
+/// The layouts of recent lines.
 #[derive(Debug)]
 pub struct Layouts {
     keys: Vec<[u64; WAYS]>,
@@ -44,9 +42,9 @@ pub struct Layouts {
 struct Layout {
     shape: u64,
     numbers: [Span; NUMBERS],
-    meant: [Digit; MEANT],
+    significant: [Digit; SIGNIFICANT],
     lengths: (u8, u8),
-    /// Bytes of the line: whatever hashes alike, no number stands behind its end.
+    /// Bytes of the line: in case of a hash collision, no number may lie beyond the end.
     line: u16,
 }
 
@@ -61,15 +59,15 @@ impl Layouts {
         Layouts { keys: vec![[0; WAYS]; sets], known: vec![[Layout::default(); WAYS]; sets], dice: 1 }
     }
 
-    /// The shape of a line with this key, if its layout is known; then its numbers are written to `numbers`.
+    /// Returns the shape of a line with this key and writes its numbers to `numbers`, if the layout is known.
     #[inline]
     pub fn recall(&self, key: u64, line: &[u8], numbers: &mut Vec<Span>) -> Option<u64> {
         let set = self.set_of(key);
         let way = self.keys[set].iter().position(|known| *known == key)?;
         let layout = &self.known[set][way];
-        let (count, meant) = (usize::from(layout.lengths.0), usize::from(layout.lengths.1));
-        let differs = |meant: &Digit| line.get(usize::from(meant.at)) != Some(&meant.digit);
-        if usize::from(layout.line) != line.len() || layout.meant[..meant].iter().any(differs) {
+        let (count, significant) = (usize::from(layout.lengths.0), usize::from(layout.lengths.1));
+        let differs = |significant: &Digit| line.get(usize::from(significant.at)) != Some(&significant.digit);
+        if usize::from(layout.line) != line.len() || layout.significant[..significant].iter().any(differs) {
             return None;
         }
         numbers.clear();
@@ -77,10 +75,10 @@ impl Layouts {
         Some(layout.shape)
     }
 
-    /// Keeps what a scan of `line`, which has this key, found.
-    pub fn keep(&mut self, key: u64, line: &[u8], shape: u64, numbers: &[Span], meant: &[Digit]) {
+    /// Caches the result of a scan of `line` with this key.
+    pub fn keep(&mut self, key: u64, line: &[u8], shape: u64, numbers: &[Span], significant: &[Digit]) {
         let Ok(length) = u16::try_from(line.len()) else { return };
-        if numbers.len() > NUMBERS || meant.len() > MEANT {
+        if numbers.len() > NUMBERS || significant.len() > SIGNIFICANT {
             return;
         }
         let mut set = self.set_of(key);
@@ -88,7 +86,7 @@ impl Layouts {
         let way = match free(&self.keys[set]) {
             Some(way) => way,
             None if self.keys.len() < SETS => {
-                // What is forgotten here is scanned once more.
+                // Forgotten lines are scanned again.
                 *self = Layouts::of(self.keys.len() * GROWTH);
                 set = self.set_of(key);
                 0
@@ -97,28 +95,28 @@ impl Layouts {
         };
         self.keys[set][way] = key;
         let layout = &mut self.known[set][way];
-        (layout.shape, layout.lengths, layout.line) = (shape, (numbers.len() as u8, meant.len() as u8), length);
+        (layout.shape, layout.lengths, layout.line) = (shape, (numbers.len() as u8, significant.len() as u8), length);
         layout.numbers[..numbers.len()].copy_from_slice(numbers);
-        layout.meant[..meant.len()].copy_from_slice(meant);
+        layout.significant[..significant.len()].copy_from_slice(significant);
     }
 
     fn set_of(&self, key: u64) -> usize {
         ((key >> 32) as usize * self.keys.len()) >> 32
     }
 
-    /// A number below [`WAYS`], the same in each run.
+    /// Returns a pseudo-random number below [`WAYS`], which is the same in each run.
     fn roll(&mut self) -> usize {
         self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.dice >> 33) as usize % WAYS
     }
 }
 
-/// A hash of `line` in which all digits are the same; never zero. `commas_divide` makes it another one.
+/// Returns a hash of `line` and `commas_divide` that does not depend on the digits; never zero.
 #[inline]
 pub fn key(line: &[u8], commas_divide: bool) -> u64 {
     let (pairs, _) = line.as_chunks::<16>();
-    // Two hashes side by side, as the step of one waits for the step before.
-    // A length that is mixed in as it stands would be undone by a difference in the first byte.
+    // Two independent hashes, because each step depends on the step before.
+    // The length is multiplied first: otherwise a difference in the first byte could cancel it.
     let (mut first, mut second) = ((line.len() as u64).wrapping_mul(MIXER), u64::from(commas_divide));
     for pair in pairs {
         let [low, high] = [0, 8].map(|at| pair[at..].first_chunk::<8>().map_or(0, |chunk| u64::from_le_bytes(*chunk)));
@@ -135,7 +133,7 @@ pub fn key(line: &[u8], commas_divide: bool) -> u64 {
     mixed(mixed(first, rest), second) | 1
 }
 
-/// Mixes eight bytes in, digits taken as zeros (FxHash's step).
+/// Mixes in eight bytes with digits replaced by zeros (a step of FxHash).
 #[inline]
 fn mixed(hash: u64, chunk: u64) -> u64 {
     let values = chunk ^ (EACH * 0x30);
@@ -151,7 +149,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a scan of the line alone finds.
+    /// Scans the line without the cache.
     fn scanned(line: &str, commas: bool) -> (u64, Vec<Span>) {
         let mut scan = Scan::default();
         scan.read(line.as_bytes(), commas);
@@ -163,11 +161,11 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_known_by_another_one_that_differs_in_numbers() {
+    fn a_line_that_differs_only_in_digits_has_a_known_layout() {
         let mut layouts = Layouts::default();
-        let learn = |layouts: &mut Layouts, line: &str, meant: &[Digit]| {
+        let learn = |layouts: &mut Layouts, line: &str, significant: &[Digit]| {
             let (shape, numbers) = scanned(line, false);
-            layouts.keep(key(line.as_bytes(), false), line.as_bytes(), shape, &numbers, meant);
+            layouts.keep(key(line.as_bytes(), false), line.as_bytes(), shape, &numbers, significant);
         };
         learn(&mut layouts, "2026-01-02 03:04:05 epoch 3/20 loss 0.5312", &[]);
         assert!(is_known(&layouts, "2026-11-12 13:14:15 epoch 4/20 loss 0.4999"));
@@ -178,9 +176,9 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_different_length_have_no_layout_in_common_whatever_they_hash_to() {
+    fn lines_of_different_length_never_share_a_layout_even_if_their_hashes_collide() {
         let (long, short) = (&b"\xd03200,581,2168.8079172096823"[..], &b"28600,595,2746.893651792245"[..]);
-        assert_ne!(key(long, true), key(short, true), "once they hashed alike");
+        assert_ne!(key(long, true), key(short, true), "a former collision");
         let mut scan = Scan::default();
         scan.read(long, true);
         let mut layouts = Layouts::default();
@@ -190,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn layouts_take_a_bounded_memory() {
+    fn layouts_use_bounded_memory() {
         let mut layouts = Layouts::default();
         for line in 0..5000 {
             let text = "x".repeat(line % 900) + &"y".repeat(line / 900 + 1);
@@ -219,9 +217,9 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
-        /// Lines of one layout: whatever digits they are printed with.
+        /// Lines of one layout with any digits.
         #[test]
-        fn what_is_known_is_what_a_scan_finds(
+        fn a_cached_layout_gives_the_same_result_as_a_scan(
             template in prop::collection::vec(piece(), 1..12),
             digits in prop::collection::vec("[0-9]{8}", 1..12),
             commas in any::<bool>(),

@@ -1,26 +1,25 @@
-//! What a printed name means: an evaluation function (which way, how typical), a counter, or something else.
+//! Finds the meaning of a printed name: an evaluation function with its direction and weight, a counter, or something else.
 //!
-//! Problem: thousands of names, few words. Approach: split a name into words (`train_loss`, `TrainDeviance`, `ep_rew_mean`)
-//! and look at the words, in the languages that training scripts are written in. A word that marks a quantity as timing,
-//! size, setting or spread outweighs any word that marks an evaluation.
-//! Imports: model, `meaning`, `vocabulary`.
+//! Problem: there are thousands of names, but few words. Approach: split a name into words (`train_loss`, `TrainDeviance`, `ep_rew_mean`) and
+//! look up the words, in the common languages of training scripts. A word for a time, a size, a setting or a spread outweighs any word for an
+//! evaluation. Imports: model, `meaning`, `vocabulary`.
 
 use super::meaning::{Count, Meaning, Split};
 use super::vocabulary::{METRICS_WITHIN, Word, word as known};
 use crate::model::Direction::{self, Down, Up};
 use std::borrow::Cow;
 
-/// Shortest ending, in bytes, that gives a compound its meaning.
+/// Minimum bytes of an ending that gives a compound its meaning.
 const ENDING_MIN: usize = 4;
 
-/// Longest pair of words, in bytes, that is looked up as one.
+/// Maximum bytes of a pair of words that is looked up as one.
 const PAIR_MAX: usize = 40;
 
 /// Splits a name into lower-case words: at marks, at `lowUp`, and between an acronym and a word (`CELoss`).
 pub fn words(name: &str) -> Vec<Cow<'_, str>> {
     let mut words = Vec::new();
     for part in name.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()) {
-        // Most names are in small letters.
+        // Fast path for lower-case names.
         if part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) {
             words.push(Cow::Borrowed(part));
             continue;
@@ -44,12 +43,12 @@ pub fn words(name: &str) -> Vec<Cow<'_, str>> {
     words
 }
 
-/// Scripts that put no blanks between words: `训练Epoch` is two.
+/// Whether the character belongs to a script without blanks between words: `训练Epoch` is two words.
 fn is_unspaced(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7AF}')
 }
 
-/// What `name` means; see the module. Never fails.
+/// Returns the meaning of `name`; see the module.
 pub fn meaning(name: &str) -> Meaning {
     let words = words(name);
     if words.is_empty() || words.len() > 12 {
@@ -59,15 +58,15 @@ pub fn meaning(name: &str) -> Meaning {
     if name.contains(" /") || name.contains("../") {
         return Meaning::Other;
     }
-    let says: Vec<Word> = words.iter().map(|word| known(word)).collect();
-    if says.iter().all(|word| word.joining) {
+    let meanings: Vec<Word> = words.iter().map(|word| known(word)).collect();
+    if meanings.iter().all(|word| word.joining) {
         return Meaning::Other;
     }
-    in_section(name).or_else(|| counter(&words)).unwrap_or_else(|| metric(name, &words, &says))
+    in_section(name).or_else(|| counter(&words)).unwrap_or_else(|| metric(name, &words, &meanings))
 }
 
-/// A number for the name of a counter: the same for names that count the same (`Train Epoch`, `cur_epoch`), another for `global step`
-/// and `step`.
+/// Returns a hash of the name of a counter: equal for names of the same counter (`Train Epoch`, `cur_epoch`), different for `global step` and
+/// `step`.
 pub fn label_of(name: &str) -> u16 {
     const OTHERS: [&str; 16] = [
         "global",
@@ -88,9 +87,9 @@ pub fn label_of(name: &str) -> u16 {
         "environment",
     ];
     let words = words(name);
-    let tells = |word: &&Cow<'_, str>| OTHERS.contains(&&***word) || !known(word).before_counter;
+    let is_significant = |word: &&Cow<'_, str>| OTHERS.contains(&&***word) || !known(word).before_counter;
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    for word in words.iter().filter(tells) {
+    for word in words.iter().filter(is_significant) {
         let word =
             if known(word).counter == Some(Count::Epoch) { "epoch" } else { word.strip_suffix('s').unwrap_or(word) };
         hash = word.bytes().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
@@ -98,7 +97,7 @@ pub fn label_of(name: &str) -> u16 {
     (hash ^ (hash >> 32)) as u16
 }
 
-/// Which part of the data the words speak of.
+/// Returns the data split that the words name.
 pub fn split_of(words: &[Cow<'_, str>]) -> Split {
     let found = words.iter().rev().find_map(|word| match &**word {
         "trn" | "learn" => Some(Split::Train),
@@ -115,7 +114,7 @@ pub fn split_of(words: &[Cow<'_, str>]) -> Split {
     found.unwrap_or(Split::Unsaid)
 }
 
-/// `misc/total_timesteps` counts steps, in the section `misc`; `ms/step` is a speed.
+/// Returns the meaning of a counter in a section: `misc/total_timesteps` counts steps; `ms/step` is a speed.
 fn in_section(name: &str) -> Option<Meaning> {
     let (section, rest) = name.rsplit_once('/')?;
     let speed = words(section).iter().any(|word| known(word).other || word.len() < 3);
@@ -132,7 +131,7 @@ fn counter(words: &[Cow<'_, str>]) -> Option<Meaning> {
         (&**last, words.len())
         && let Some(Meaning::Counter(count) | Meaning::Declared(count)) = counter(&words[..words.len() - 1])
     {
-        // `epoch_num` is the epoch's number; `num_epochs` says how many.
+        // `epoch_num` is the number of the epoch; `num_epochs` is the total.
         return Some(Meaning::Counter(count));
     }
     let count = counted(last)?;
@@ -146,32 +145,32 @@ fn counter(words: &[Cow<'_, str>]) -> Option<Meaning> {
     Some(if declared { Meaning::Declared(count) } else { Meaning::Other })
 }
 
-fn metric(name: &str, words: &[Cow<'_, str>], says: &[Word]) -> Meaning {
+fn metric(name: &str, words: &[Cow<'_, str>], meanings: &[Word]) -> Meaning {
     let split = split_of(words);
     let has = |wanted: &str| words.iter().any(|word| word == wanted);
     if has("rate") || has("rates") {
-        return match says.iter().find_map(|word| word.rated) {
+        return match meanings.iter().find_map(|word| word.rated) {
             Some(direction) => Meaning::Metric { direction: Some(direction), weight: 0.75, split },
             None => Meaning::Other,
         };
     }
-    if let [word] = says
+    if let [word] = meanings
         && let Some((direction, weight)) = word.bare
     {
         return Meaning::Metric { direction, weight, split };
     }
-    // `training l2`, `valid_0's l1`: norms by themselves, errors of a part of the data.
+    // `training l2`, `valid_0's l1`: alone `l1` and `l2` are norms, with a data split they are errors.
     if split != Split::Unsaid && words.last().is_some_and(|word| matches!(&**word, "l1" | "l2")) {
         return Meaning::Metric { direction: Some(Down), weight: 0.7, split };
     }
-    // `cross entropy` and `box_loss` are losses although entropies and boxes by themselves are not.
+    // `cross entropy` and `box_loss` are losses, although `entropy` and `box` alone are not.
     let crossed = words.windows(2).any(|pair| pair[0] == "cross" && pair[1] == "entropy");
     let part_of_loss = words.last().is_some_and(|word| word == "loss");
-    let is_other = |(word, says): (&Cow<'_, str>, &Word)| {
+    let is_other = |(word, entry): (&Cow<'_, str>, &Word)| {
         let excused = || matches!(&**word, "box" | "entropy" | "kl" | "p" | "layer");
-        says.other && !((crossed || part_of_loss) && excused())
+        entry.other && !((crossed || part_of_loss) && excused())
     };
-    if words.iter().zip(says).any(is_other) {
+    if words.iter().zip(meanings).any(is_other) {
         return Meaning::Other;
     }
     let found = match crossed {
@@ -181,12 +180,12 @@ fn metric(name: &str, words: &[Cow<'_, str>], says: &[Word]) -> Meaning {
         }
     };
     match found {
-        Some((direction, weight)) => graded(words, says, direction, weight, split),
+        Some((direction, weight)) => graded(words, meanings, direction, weight, split),
         None => Meaning::Unknown,
     }
 }
 
-/// `log loss`, `SmoothL1`, `log likelihood`: known only as one word.
+/// Looks up pairs that are known only as one word: `log loss`, `SmoothL1`, `log likelihood`.
 fn paired(words: &[Cow<'_, str>]) -> Option<(Direction, f32)> {
     words.windows(2).rev().find_map(|pair| {
         let (length, mut room) = (pair[0].len() + pair[1].len(), [0u8; PAIR_MAX]);
@@ -203,7 +202,7 @@ fn exact(word: &str) -> Option<(Direction, f32)> {
 }
 
 fn known_metric(word: &str) -> Option<(Direction, f32)> {
-    // mAP50, rouge2, fid50k, pixacc: a number is a variant, and a compound means what it ends in.
+    // mAP50, rouge2, fid50k, pixacc: a number is a variant, and a compound has the meaning of its ending.
     let bare = word.split(|c: char| c.is_ascii_digit()).next().unwrap_or(word);
     let ending = || {
         let long = |at: &usize| word.len() - at >= ENDING_MIN;
@@ -212,7 +211,7 @@ fn known_metric(word: &str) -> Option<(Direction, f32)> {
     exact(word).or_else(|| if bare.len() >= 2 && bare.len() < word.len() { exact(bare) } else { ending() })
 }
 
-/// Whether a word neither makes a phrase a setting or a timing nor makes it look back.
+/// Whether a word does not turn a phrase into a setting, a time or a reference to an earlier value.
 pub fn is_plain(word: &str) -> bool {
     let known = known(word);
     !(known.other || known.secondary || known.declares)
@@ -225,26 +224,26 @@ fn within(name: &str) -> Option<(Direction, f32)> {
         .map(|(direction, weight, _)| (*direction, *weight))
 }
 
-fn graded(words: &[Cow<'_, str>], says: &[Word], direction: Direction, mut weight: f32, split: Split) -> Meaning {
+fn graded(words: &[Cow<'_, str>], meanings: &[Word], direction: Direction, mut weight: f32, split: Split) -> Meaning {
     let has = |wanted: &str| words.iter().any(|word| word == wanted);
-    // sklearn's `neg_mean_squared_error` grows; a `negative log likelihood` falls.
+    // sklearn's `neg_mean_squared_error` rises; a `negative log likelihood` falls.
     let direction = match direction {
         Up if has("neg") || has("negative") => Down,
         Down if has("neg") => Up,
         direction => direction,
     };
     let of_the_name = |word: &str| matches!(word, "cross" | "entropy" | "log" | "likelihood");
-    let unknown = |(word, says): &(&Cow<'_, str>, &Word)| {
-        !says.neutral && says.metric.is_none() && !of_the_name(word) && known_metric(word).is_none()
+    let unknown = |(word, entry): &(&Cow<'_, str>, &Word)| {
+        !entry.neutral && entry.metric.is_none() && !of_the_name(word) && known_metric(word).is_none()
     };
-    weight *= 0.95f32.powi(words.iter().zip(says).filter(unknown).count().min(3) as i32);
-    if says.iter().any(|word| word.secondary) {
+    weight *= 0.95f32.powi(words.iter().zip(meanings).filter(unknown).count().min(3) as i32);
+    if meanings.iter().any(|word| word.secondary) {
         weight *= 0.5;
     }
-    if words.iter().zip(says).any(|(word, says)| says.part || word.ends_with("l1") || word.ends_with("l2")) {
+    if words.iter().zip(meanings).any(|(word, entry)| entry.part || word.ends_with("l1") || word.ends_with("l2")) {
         weight *= 0.9;
     }
-    // The parts of an agent's loss say how well its networks fit, not how well it acts; entropies and divergences even less.
+    // The parts of an agent's loss measure how well its networks fit, not how well it acts; entropies and divergences even less.
     for (word, factor) in
         [("policy", 0.6), ("rl", 0.6), ("value", 0.6), ("critic", 0.6), ("actor", 0.6), ("entropy", 0.4), ("kl", 0.4)]
     {
@@ -252,7 +251,7 @@ fn graded(words: &[Cow<'_, str>], says: &[Word], direction: Direction, mut weigh
             weight *= factor;
         }
     }
-    // Until a validation shows that it improves, training is read: it is dense. Test values are few and often printed at the end.
+    // Training values are dense and are preferred until a validation improves. Test values are few and often printed at the end.
     weight *= match split {
         Split::Unsaid | Split::Train => 1.0,
         Split::Valid => 0.85,
@@ -329,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_told_from_their_ends() {
+    fn counters_are_distinguished_from_their_totals() {
         assert_eq!(meaning("Train Epoch"), Meaning::Counter(Count::Epoch));
         assert_eq!(meaning("global step"), Meaning::Counter(Count::Step));
         assert_eq!(meaning("batch_id"), Meaning::Counter(Count::Batch));

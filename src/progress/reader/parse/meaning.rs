@@ -1,11 +1,11 @@
-//! What printed names and numbers may stand for.
+//! Meanings of printed names and numbers.
 //!
 //! Imports: model.
 
 use crate::model::Direction;
 use serde::{Deserialize, Serialize};
 
-/// Which part of the data a value was measured on, as far as the line says.
+/// The data split on which a value was measured, if the line names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Split {
     Unsaid,
@@ -14,22 +14,22 @@ pub enum Split {
     Test,
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Meaning {
-    /// An evaluation function; `weight` is how typical, 0 ..= 1.
+    /// An evaluation function; `weight` is how typical the name is, 0 ..= 1.
     Metric { direction: Option<Direction>, weight: f32, split: Split },
     /// A progress counter.
     Counter(Count),
-    /// How many there will be, or a counter with such a name: `max_epochs`, `n_iter`.
+    /// A total, or a counter with such a name: `max_epochs`, `n_iter`.
     Declared(Count),
-    /// Surely no evaluation: a time, a size, a setting.
+    /// Certainly no evaluation: a time, a size, a setting.
     Other,
-    /// Nothing known.
+    /// An unknown name.
     Unknown,
 }
 
-/// What a counter counts.
+/// The kind of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Count {
     Epoch,
@@ -39,7 +39,7 @@ pub enum Count {
     Round,
     Episode,
     Trial,
-    /// A part of the data held out in turn.
+    /// A fold of a cross-validation.
     Fold,
     Kimg,
     Tick,
@@ -52,7 +52,7 @@ pub enum Count {
     Pair,
     /// A bare `n%`.
     Percent,
-    /// A whole number whose name says nothing: a counter if it behaves like one.
+    /// A whole number with an unknown name: a counter if it grows regularly.
     Tally,
 }
 

@@ -1,23 +1,23 @@
-//! One line → what each of its numbers means.
+//! Finds the meaning of each number of a line.
 //!
 //! ```text
-//! labels, prefix → message → scan (shape, numbers) → fields | table, by the words of the lexicon
+//! line tags, prefix → message → scan (shape, numbers) → fields | table, with the words of the lexicon
 //! ```
 //!
-//! Imports: model, and `decode` for what a line is.
+//! Imports: model, and the rendering of a line from `decode`.
 
 mod bytes;
 mod columns;
-mod counting;
 pub mod fields;
+mod filter;
 mod gap;
-mod kept;
-pub mod labels;
 mod layout;
 pub mod lexicon;
+pub mod line_tags;
 pub mod meaning;
 pub mod number;
 mod numeral;
+mod phrases;
 pub mod prefix;
 pub mod records;
 mod roles;

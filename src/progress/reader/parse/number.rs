@@ -1,20 +1,20 @@
-//! The numbers that programs print → `f64`.
+//! Parses printed numbers.
 //!
-//! Understands `3.2e-4`, Fortran's `1.2D+00`, Julia's `0.847f0`, `1,234.5`, a decimal comma, `nan`, `inf`, leading zeros. Imports: model, for the
-//! owner's own pattern of a line.
+//! Supports `3.2e-4`, Fortran's `1.2D+00`, Julia's `0.847f0`, `1,234.5`, a decimal comma, `nan`, `inf`, leading zeros. Imports: model, for the
+//! pattern of the label.
 
 use crate::model::Pattern;
 
-/// Powers of ten that an `f64` holds exactly: dividing an exact integer by one of them rounds once, hence correctly.
+/// Powers of ten that an `f64` represents exactly. Dividing an exact integer by one of them rounds once and is therefore correct.
 const EXACT_POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
     1e21, 1e22,
 ];
 
-/// Longest number that is read; a longer one is a hash or a dump.
+/// Maximum bytes of a number; a longer one is a hash or a dump.
 pub const NUMBER_MAX: usize = 40;
 
-/// Where a number stands in its line.
+/// Position of a number in its line.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Span {
     pub start: u16,
@@ -22,7 +22,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Where a number stands; `None` if it is too long for one, or too far behind.
+    /// Returns the span of a number; `None` if it is too long, or too far from the start of the line.
     #[inline]
     pub fn of_number(start: usize, end: usize) -> Option<Span> {
         (end <= usize::from(u16::MAX) && end - start <= NUMBER_MAX)
@@ -34,12 +34,12 @@ impl Span {
     }
 }
 
-/// The value of a number as the scanner cut it out; `None` where it is none after all.
+/// Parses a number found by the scanner; `None` if it is not a number.
 pub fn parse(text: &[u8]) -> Option<f64> {
     plain(text).or_else(|| general(text))
 }
 
-/// `[-+]digits[.digits]` with few enough digits to be exact.
+/// Parses `[-+]digits[.digits]` with an optional exponent, if the result is exact.
 fn plain(text: &[u8]) -> Option<f64> {
     let (negative, digits) = match text.first()? {
         b'-' => (true, &text[1..]),
@@ -72,7 +72,7 @@ fn plain(text: &[u8]) -> Option<f64> {
     Some(if negative { -value } else { value })
 }
 
-/// `-05`, `+3`, `2`: small enough that its power of ten may be exact.
+/// Parses an exponent of at most three digits: `-05`, `+3`, `2`.
 fn exponent(text: &[u8]) -> Option<i32> {
     let (negative, digits) = match text.first()? {
         b'-' => (true, &text[1..]),
@@ -90,7 +90,7 @@ fn general(text: &[u8]) -> Option<f64> {
     }
     let text = std::str::from_utf8(text).ok()?;
     if let Ok(value) = text.parse() {
-        return Some(value); // not-a-number and the infinities too
+        return Some(value); // including NaN and infinity
     }
     let lower = text.to_ascii_lowercase();
     let commas = lower.matches(',').count();
@@ -102,13 +102,13 @@ fn general(text: &[u8]) -> Option<f64> {
     plain.replace(['d', 'f'], "e").parse().ok()
 }
 
-/// Whether the digits after each comma come in threes (`1,234`), so that the commas group and do not divide.
+/// Whether commas are thousands separators (`1,234`): three digits follow each.
 fn groups_of_three(text: &str) -> bool {
     let whole = text.split('.').next().unwrap_or(text);
     whole.split(',').skip(1).all(|group| group.len() == 3) && !whole.trim_start_matches(['+', '-']).starts_with("0,")
 }
 
-/// What a line says by the owner's pattern, `flowcon.pattern`.
+/// The numbers of a line that matches `flowcon.pattern`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Matched {
     pub value: f64,
@@ -116,7 +116,7 @@ pub struct Matched {
     pub total: Option<f64>,
 }
 
-/// The numbers that the pattern finds on a line.
+/// Returns the numbers that the pattern finds on a line.
 pub fn matched(pattern: &Pattern, line: &[u8]) -> Option<Matched> {
     let found = pattern.find(line)?;
     let number = |text: &[u8]| parse(text.trim_ascii());
@@ -132,7 +132,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn reads_numbers_as_programs_print_them() {
+    fn printed_numbers_are_parsed() {
         let cases: &[(&str, f64)] = &[
             ("0.1234", 0.1234),
             ("-.5", -0.5),

@@ -1,10 +1,10 @@
-//! Where a number ends in its line, and where one begins behind a sign or a point.
+//! Finds the end of a number, and its beginning after a sign or a point.
 //!
-//! Problem: `1,234.5`, `0,531`, `3.2e-4`, `1.2.3`, `0x7f22` and lists such as `3,4,5` begin alike. Imports: `bytes`.
+//! Problem: `1,234.5`, `0,531`, `3.2e-4`, `1.2.3`, `0x7f22` and lists such as `3,4,5` all begin with digits. Imports: `bytes`.
 
 use super::bytes::{Class, EACH};
 
-/// Where the digits behind a sign or a point begin, if the mark at `start` begins a number.
+/// Returns the offset of the digits if the sign or point at `start` begins a number.
 #[inline]
 pub fn number_behind_mark(line: &[u8], start: usize) -> Option<usize> {
     let digit = |at: usize| line.get(at).is_some_and(u8::is_ascii_digit);
@@ -22,13 +22,13 @@ pub fn number_behind_mark(line: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// A number, unlike a version or an address in hexadecimal digits.
+/// The kind of a plain number, as opposed to a version or a hexadecimal address.
 pub const PLAIN: u8 = b'#';
 
-/// The end of the number whose digits begin at `digits`, and its kind.
+/// Returns the end of the number whose digits begin at `digits`, and its kind.
 #[inline]
 pub fn numeral(line: &[u8], digits: usize, commas_divide: bool) -> (usize, u8) {
-    // Most numbers are a few digits and perhaps a point among them.
+    // Fast path: a few digits, possibly with a point.
     let Some(chunk) = line.get(digits..).and_then(<[u8]>::first_chunk::<8>) else {
         return other_numeral(line, digits, commas_divide);
     };
@@ -78,7 +78,7 @@ fn number_end(line: &[u8], digits: usize, commas_divide: bool) -> usize {
     exponent_end(line, end)
 }
 
-/// Eight bytes at a time: a loop over bytes ends where no processor foresees it.
+/// Reads eight bytes at a time, because the end of a loop over bytes is mispredicted by the branch predictor.
 #[inline]
 fn digits_end(line: &[u8], mut at: usize) -> usize {
     while let Some(chunk) = line.get(at..).and_then(<[u8]>::first_chunk::<8>) {
@@ -94,21 +94,22 @@ fn digits_end(line: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The highest bit of each byte that is no digit, up to the second of them if the first is ASCII.
+/// Returns the highest bit of each byte that is no digit. Only the first such byte is reliable, and the second one if the first is ASCII.
 #[inline]
 fn others_than_digits(chunk: [u8; 8]) -> u64 {
-    // Digits become 0 ..= 9; what is more sets the highest bit. Only a byte beyond ASCII carries into those behind it.
+    // Digits become 0 ..= 9; larger values set the highest bit. Only a non-ASCII byte carries into the following bytes.
     let values = u64::from_le_bytes(chunk) ^ (EACH * 0x30);
     (values.wrapping_add(EACH * 0x76) | values) & (EACH * 0x80)
 }
 
-/// The index of the first byte whose highest bit is set.
+/// Returns the index of the first byte whose highest bit is set.
 #[inline]
 fn first_of(bits: u64) -> Option<usize> {
     (bits != 0).then(|| bits.trailing_zeros() as usize / 8)
 }
 
-/// `1,234,567` groups, `0,5312` divides; a comma in a list (`3,4`, `5,100,0.9`) does neither.
+/// Returns the end of a number with commas: thousands separators (`1,234,567`) or a decimal comma (`0,5312`), but not the separators of a list
+/// (`3,4`, `5,100,0.9`).
 fn comma_end(line: &[u8], digits: usize, comma: usize) -> usize {
     if digits > 0 && line[digits - 1] == b',' {
         return comma;
@@ -138,7 +139,7 @@ fn exponent_end(line: &[u8], at: usize) -> usize {
     if !signed && matches!(line[at], b'd' | b'D') {
         return at;
     }
-    // Julia's `0.847f0`; `12f4` is a part of an identifier.
+    // Julia prints `0.847f0`; `12f4` is part of an identifier.
     if line[at] == b'f' && line[..at].iter().rfind(|byte| !byte.is_ascii_digit()) != Some(&b'.') {
         return at;
     }

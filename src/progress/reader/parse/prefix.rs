@@ -1,16 +1,16 @@
-//! Where the message of a line begins, behind times, levels, sources and workers.
+//! Finds the beginning of the message of a line, after times, levels, sources and workers.
 //!
-//! Problem: `I0821 09:22:27.1 5405 solver.cpp:222] `, `[1,0]<stdout>:`, `2022-04-12 17:05:16,552 - INFO - ` are full of numbers
-//! that mean nothing. Approach: strip atoms while the line begins with one; each atom is recognised by its form, not by the
-//! program that writes it. Imports: its siblings.
+//! Problem: `I0821 09:22:27.1 5405 solver.cpp:222] `, `[1,0]<stdout>:`, `2022-04-12 17:05:16,552 - INFO - ` are full of irrelevant numbers.
+//! Approach: strip atoms while the line begins with one; each atom is recognised by its form, not by the program that writes it. Imports: its
+//! siblings.
 
 use super::lexicon;
 use super::meaning::{Meaning, Split};
 
-/// Atoms that are stripped at most; more is no prefix.
+/// Maximum number of stripped atoms.
 const ATOMS_MAX: usize = 12;
 
-/// The offset of the first byte of the message.
+/// Returns the offset of the message.
 pub fn end(line: &[u8]) -> usize {
     let mut at = skip(line, 0, b" \t");
     let mut stripped = false;
@@ -43,8 +43,7 @@ fn word_end(text: &[u8]) -> usize {
     text.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(text.len())
 }
 
-/// Digits grouped by `-`, `/`, `:`, `.`, `,`, `T`, `Z`, `+`: a date, a time of day, or both. At least two groups joined by `:` or
-/// three joined by `-` or `/`.
+/// A date, a time of day, or both: at least three groups of digits joined by `:`, `-` or `/`, possibly with `.`, `,`, `T`, `Z`, `+`.
 fn time(text: &[u8]) -> Option<usize> {
     if !text.first()?.is_ascii_digit() {
         return None;
@@ -57,7 +56,7 @@ fn time(text: &[u8]) -> Option<usize> {
         .unwrap_or(text.len());
     let token = &text[..end];
     let groups = |mark: u8| token.split(|byte| *byte == mark).filter(|group| group.len() >= 2).count();
-    // `4,6.67,4:38:18` is a row, and its last column a duration.
+    // `4,6.67,4:38:18` is a row whose last column is a duration.
     let hour = token.iter().position(|byte| *byte == b':').unwrap_or(0);
     let divided = token[..hour].iter().any(|byte| matches!(byte, b',' | b'.'));
     let clock = !divided && groups(b':') >= 3 && token.iter().filter(|byte| **byte == b':').count() >= 2;
@@ -135,9 +134,9 @@ fn level(text: &[u8]) -> Option<usize> {
                 .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.'))
                 .count();
             let word = String::from_utf8_lossy(&text[end..end + name]);
-            // `INFO:epoch: 3` goes on with the message.
-            let speaks = !matches!(lexicon::meaning(&word), Meaning::Unknown | Meaning::Other);
-            if name > 0 && text.get(end + name) == Some(&b':') && !speaks {
+            // In `INFO:epoch: 3` the message follows.
+            let is_message = !matches!(lexicon::meaning(&word), Meaning::Unknown | Meaning::Other);
+            if name > 0 && text.get(end + name) == Some(&b':') && !is_message {
                 end += name + 1;
             }
             Some(end)
@@ -147,7 +146,7 @@ fn level(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// `[INFO]`, `[LightGBM]`, `[11/19 08:55:03]`, `[1,0]<stdout>:`, `[rank0]:`; not `[3/40]` or `[119]`, which count.
+/// `[INFO]`, `[LightGBM]`, `[11/19 08:55:03]`, `[1,0]<stdout>:`, `[rank0]:`; not `[3/40]` or `[119]`, which are counts.
 fn bracket(text: &[u8]) -> Option<usize> {
     let (open, close) = match text.first()? {
         b'[' => (b'[', b']'),
@@ -163,7 +162,7 @@ fn bracket(text: &[u8]) -> Option<usize> {
     let inside = &text[1..end];
     let after = &text[end + 1..];
     if after.is_empty() {
-        return None; // All of the line.
+        return None; // the bracket is the whole line
     }
     if after.starts_with(b"<std") {
         return Some(end + 1 + word_after_tag(after));
@@ -183,8 +182,7 @@ fn bracket(text: &[u8]) -> Option<usize> {
     let source = contains(b".py") || contains(b".cc") || contains(b".cpp") || contains(b"pid=");
     let worker =
         ["rank", "default", "worker", "pod/", "node", "gpu", "trainer"].iter().any(|word| starts(word.as_bytes()));
-    // A tag is a word or two without numbers; a phrase or a setting in brackets is part of the message, and so is the part of
-    // the data that it speaks of.
+    // A tag is one or two words without numbers. A phrase, a setting or a data split in brackets is part of the message.
     let tag = open == b'['
         && digits == 0
         && letters > 0
@@ -198,14 +196,14 @@ fn bracket(text: &[u8]) -> Option<usize> {
     Some(end + 1 + usize::from(after.first() == Some(&b':')))
 }
 
-/// `[2023-07-06 05:22:23 PM-train.py-INFO:epoch: 1]`, a bracket around all of the line: only what opens it.
+/// The opening bracket of a bracket around the whole line: `[2023-07-06 05:22:23 PM-train.py-INFO:epoch: 1]`.
 fn open_bracket(text: &[u8]) -> Option<usize> {
     let (rest, last) = (text.strip_prefix(b"[")?, text.len() - 1);
     let closed = text.iter().take(200).position(|byte| *byte == b']').is_some_and(|at| at < last);
     (time(rest).is_some() && !closed).then_some(1)
 }
 
-/// `PM-train.py-INFO:` behind a time: a word without blanks that ends in a level.
+/// `PM-train.py-INFO:` after a time: a token that ends in a level.
 fn levelled(text: &[u8]) -> Option<usize> {
     let token = &text[..word_end(text).min(80)];
     let close = token.iter().position(|byte| *byte == b':')?;
@@ -243,7 +241,7 @@ fn worker(text: &[u8]) -> Option<usize> {
     (numbered && text.get(bar) == Some(&b'|') && text.get(bar + 1) == Some(&b' ')).then_some(bar + 1)
 }
 
-/// A dotted logger or source name with a mark behind: `d2.utils.events `, `train.py:100 - `, `absl: `.
+/// A dotted name of a logger or a source with a following mark: `d2.utils.events `, `train.py:100 - `, `absl: `.
 fn logger(text: &[u8]) -> Option<usize> {
     let end = word_end(text);
     let token = &text[..end];
@@ -266,7 +264,7 @@ fn logger(text: &[u8]) -> Option<usize> {
     .then_some(end)
 }
 
-/// What stands between two atoms or behind the last.
+/// A separator between two atoms or after the last one.
 fn separator(text: &[u8]) -> Option<usize> {
     match text {
         [b'-' | b':' | b'|', b' ', ..] => Some(2),

@@ -1,18 +1,17 @@
-//! A whole run printed on one line → its records.
+//! Splits a whole run on one line into records.
 //!
-//! Problem: `print(..., end=" ")`, a compact JSON history: many reports, no newline. Approach: a long line whose first word comes
-//! again and again is cut before each of them. A long line of another kind (a configuration) does not repeat its first word.
-//! Imports: nothing.
+//! Problem: `print(..., end=" ")` or a compact JSON history prints many reports without a newline. Approach: a long line that repeats its first
+//! word is split before each repetition. A long line of another kind (a configuration) does not repeat its first word. Imports: nothing.
 
 use memchr::memmem;
 
-/// Shorter lines hold one record.
+/// Minimum bytes of a line with several records.
 const LONG: usize = 400;
 
-/// Recurrences of the first word that make records.
+/// Minimum occurrences of the first word.
 const RECURRENCES: usize = 4;
 
-/// Where the records of a line begin, if it holds several.
+/// Returns the offsets of the records of a line, if it holds several.
 #[inline]
 pub fn beginnings(line: &[u8], from: usize) -> Option<Vec<usize>> {
     if line.len() < LONG { None } else { of_long(line, from) }
@@ -42,7 +41,7 @@ mod tests {
     use super::beginnings;
 
     #[test]
-    fn a_line_is_cut_where_its_first_word_comes_again() {
+    fn a_line_is_split_where_its_first_word_is_repeated() {
         let run = "epoch 1/20 loss 0.5; ".repeat(30);
         assert_eq!(beginnings(run.as_bytes(), 0).map(|found| found.len()), Some(30));
         let setting: String = (0..80).map(|i| format!("option_{i}={i}, ")).collect();

@@ -1,29 +1,29 @@
-//! What a number can be: whole, a count, or no field of its own, as times, dates, and the totals behind counters are.
+//! Roles of numbers: whole numbers, counts, and numbers that are part of a time, a date, a range or a total.
 //!
 //! Imports: its siblings.
 
-use super::counting;
 use super::fields::{Found, LineReader, Role, What};
 use super::gap::{self, Left};
 use super::lexicon;
 use super::meaning::{Count, Meaning};
+use super::phrases;
 
 impl LineReader<'_> {
     pub fn is_whole(&self, number: usize) -> bool {
         self.numbers[number].of(self.line).iter().all(|byte| byte.is_ascii_digit() || *byte == b',')
     }
 
-    /// Whether `number` is one to which such a counter can come: few count in parts.
+    /// Whether `number` is a possible value of such a counter: most counters are whole.
     pub fn may_count(&self, number: usize, count: Count) -> bool {
         let has_parts = matches!(count, Count::Epoch | Count::Kimg | Count::Percent);
         has_parts || self.is_whole(number) || gap::is_whole_decimal(self.numbers[number].of(self.line))
     }
 
-    /// `0 Train total loss: 32440.1`, `94 train 6.12`: whether all the words between `number` and the next one name a metric.
+    /// Whether the words between `number` and the next one name a metric: `0 Train total loss: 32440.1`, `94 train 6.12`.
     pub fn heads_a_metric(&self, number: usize) -> bool {
         let words = self.right(number);
         let names = |name: &str| matches!(lexicon::meaning(name), Meaning::Metric { .. });
-        // The value ends the line.
+        // Whether the value ends the line.
         let is_all = || {
             let value = number + 1;
             value + 1 == self.numbers.len() && !self.is_whole(value) && self.right(value).trim_ascii().is_empty()
@@ -38,7 +38,7 @@ impl LineReader<'_> {
         self.line.get(between).is_some_and(|text| text == [mark])
     }
 
-    /// `1:28:35`, `00:29<1`, `2022-04-12`, `06/21/18`: numbers that only tell the time.
+    /// Marks numbers that are part of a time or a date: `1:28:35`, `00:29<1`, `2022-04-12`, `06/21/18`.
     pub fn mark_times_and_dates(&mut self) {
         let mut at = 0;
         while at < self.numbers.len() {
@@ -51,7 +51,7 @@ impl LineReader<'_> {
                     last += 1;
                 }
                 let two_digits = (at + 1..=last).all(|n| self.length(n) >= 2);
-                // `2022-04-12` and `06/21/18`, but `1425/1500/1500` counts.
+                // `2022-04-12` and `06/21/18` are dates; `1425/1500/1500` is a count.
                 let lengths: Vec<usize> = (at..=last).map(|n| self.length(n)).collect();
                 let dated = mark == b':' || matches!(lengths[..], [2 | 4, 2, 2] | [2, 2, 4]);
                 if last + 1 - at >= least && two_digits && dated && self.is_whole(at) {
@@ -62,15 +62,15 @@ impl LineReader<'_> {
         }
     }
 
-    /// `3/40`, `3 / 40`, `3 of 40`: the second number belongs to the first.
+    /// Marks totals, which belong to the number before: `3/40`, `3 / 40`, `3 of 40`.
     pub fn mark_totals(&mut self) {
         for number in 1..self.numbers.len() {
             let free = self.role[number] == Role::Free && self.role[number - 1] == Role::Free;
             let unit = self.unit(number - 1);
-            let counted = unit.is_empty() || !unit.is_ascii() && counting::counter_unit(unit).is_some();
+            let counted = unit.is_empty() || !unit.is_ascii() && phrases::counter_unit(unit).is_some();
             if free && self.is_whole(number) && counted && self.divides(number) {
                 self.role[number] = Role::Taken;
-                // `1502/2900/2900` is one count told in three ways, and has no total; the last covers all.
+                // `1502/2900/2900` is a single count without a total; the last number is the overall count.
                 let third = number + 1;
                 if third < self.numbers.len() && self.joined_by(number, b'/') && self.is_whole(third) {
                     self.role[third] = Role::Taken;
@@ -79,7 +79,7 @@ impl LineReader<'_> {
         }
     }
 
-    /// Whether `number` is the total of the one before it: `3/40`, and `[3 | 40]` in a pair of brackets that holds nothing else.
+    /// Whether `number` is the total of the one before it: `3/40`, or `[3 | 40]` alone in brackets.
     fn divides(&self, number: usize) -> bool {
         let in_brackets = || {
             let before = self.gap(number - 1).trim_ascii_end().last();
@@ -89,7 +89,7 @@ impl LineReader<'_> {
         gap::divides(self.gap(number)) || self.gap(number).trim_ascii() == b"|" && in_brackets()
     }
 
-    /// `minibatches 10-19`: a range ends where the count stands.
+    /// Marks the ends of ranges, which are the counts: `minibatches 10-19`.
     pub fn mark_ranges(&mut self) {
         for number in 1..self.numbers.len() {
             let free = self.role[number] == Role::Free && self.role[number - 1] == Role::Free;
@@ -101,7 +101,7 @@ impl LineReader<'_> {
         }
     }
 
-    /// The number that ends the range which `number` begins, or itself.
+    /// Returns the end of the range that `number` begins, or `number`.
     pub fn range_end(&self, number: usize) -> usize {
         let next = number + 1;
         let joined = |number: usize, mark: u8| {
@@ -123,7 +123,7 @@ impl LineReader<'_> {
         (taken && self.divides(next)).then_some(next)
     }
 
-    /// `Style 2 loss`: a number within the name, which is one of several parts.
+    /// Returns the full name of a numbered part: `Style 2 loss`.
     pub fn numbered(&mut self, number: usize, name: &str) -> Option<String> {
         let before = number.checked_sub(1)?;
         let part = matches!(self.found.last()?, Found { number, what: What::Series { weight: 0.0, .. }, .. } if *number == before);
@@ -138,7 +138,7 @@ impl LineReader<'_> {
         Some(format!("{head} {digits} {name}"))
     }
 
-    /// `Accuracy: 9500/10000 (95%)`: the percentage is the value.
+    /// Returns the percentage after a ratio, which is the value: `Accuracy: 9500/10000 (95%)`.
     pub fn percent_of_ratio(&mut self, number: usize, total: Option<usize>) -> Option<usize> {
         let percent = total? + 1;
         let is_percent =

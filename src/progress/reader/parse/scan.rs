@@ -1,27 +1,27 @@
-//! One pass over a line: its *shape* (a hash in which every number is the same) and where its numbers stand.
+//! Scans a line in one pass: finds its *shape* (a hash that does not depend on the numbers) and the positions of its numbers.
 //!
-//! Problem: lines of a log are printed from few templates, and analysing a line costs far more than reading it.
-//! Approach: numbers, blanks and the cells of bars collapse, so that two prints of one template hash alike; what a template
-//! means is then looked up. Digits inside words (`top5`, `s0.loss`) are names and stay. Imports: its siblings.
+//! Problem: lines of a log come from few templates, and analysing a line costs far more than reading it. Approach: numbers, blanks and the cells
+//! of bars collapse, so that all lines of a template have the same hash; the plan of the template is then looked up. Digits inside words (`top5`,
+//! `s0.loss`) belong to names and do not collapse. Imports: its siblings.
 
 use super::bytes::{Class, EACH};
-use super::layout::{self, Digit, Layouts, MEANT};
+use super::layout::{self, Digit, Layouts, SIGNIFICANT};
 use super::number::Span;
 use super::numeral::{PLAIN, number_behind_mark, numeral};
 use std::ops::Range;
 
-/// Numbers on one line that are looked at; a line with more is a dump.
+/// Maximum numbers read on one line; a line with more is a dump.
 pub const NUMBERS_MAX: usize = 192;
 
-/// What one pass found; reused from line to line.
+/// Result of a scan; reused from line to line.
 #[derive(Debug, Default)]
 pub struct Scan {
-    /// Equal for two lines of one template.
+    /// Equal for all lines of a template.
     pub shape: u64,
     /// The numbers, in order.
     pub numbers: Vec<Span>,
-    /// The digits by which the line is told from others of its layout.
-    meant: Vec<Digit>,
+    /// The digits that distinguish the line from others of its layout.
+    significant: Vec<Digit>,
     layouts: Layouts,
 }
 
@@ -35,7 +35,7 @@ impl Shape {
         self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);
     }
 
-    /// Mixes `length` bytes in, eight at a time; the last ones are loaded with what follows them and cut to size.
+    /// Mixes in `length` bytes, eight at a time; the last chunk is loaded with the following bytes and masked.
     #[inline]
     fn mix_text(&mut self, line: &[u8], start: usize, length: usize) {
         let mut text = &line[start..];
@@ -57,7 +57,7 @@ impl Shape {
 }
 
 impl Scan {
-    /// Scans `line`. `commas_divide`: this stream is comma separated, so `1,234` is two numbers.
+    /// Scans `line`. `commas_divide`: the stream is comma separated, so that `1,234` is two numbers.
     pub fn read(&mut self, line: &[u8], commas_divide: bool) {
         let key = layout::key(line, commas_divide);
         if let Some(shape) = self.layouts.recall(key, line, &mut self.numbers) {
@@ -65,9 +65,9 @@ impl Scan {
             return;
         }
         self.numbers.clear();
-        self.meant.clear();
+        self.significant.clear();
         self.scan(line, commas_divide);
-        self.layouts.keep(key, line, self.shape, &self.numbers, &self.meant);
+        self.layouts.keep(key, line, self.shape, &self.numbers, &self.significant);
     }
 
     fn scan(&mut self, line: &[u8], commas_divide: bool) {
@@ -90,7 +90,7 @@ impl Scan {
         let at = letters_end(line, start);
         let letters = at - start;
         shape.mix_text(line, start, letters);
-        // `第3轮`: scripts without blanks do not put digits into names.
+        // `第3轮`: scripts without blanks have no digits in names.
         let joins = line[at - 1].is_ascii();
         if at < line.len() && joins && (line[at].is_ascii_digit() || (joins_digits(line[at]) && letters > 0)) {
             return self.word_with_digits(line, start, at, shape);
@@ -101,7 +101,7 @@ impl Scan {
         at
     }
 
-    /// `Acc@1`, `mAP50-95`, `layer1.0`, `iter_20000`: digits that belong to the word; but `epoch12` ends in a counter.
+    /// Reads a word with digits: `Acc@1`, `mAP50-95`, `layer1.0`, `iter_20000`; but `epoch12` is a counter with its number.
     fn word_with_digits(&mut self, line: &[u8], start: usize, letters_end: usize, shape: &mut Shape) -> usize {
         let mut at = letters_end;
         let joined = !line[at].is_ascii_digit();
@@ -112,7 +112,7 @@ impl Scan {
                 .take_while(|byte| byte.is_ascii_digit() || matches!(byte, b'@' | b'.' | b':' | b'-'))
                 .count();
             let end = at + line[at..at + tail].trim_ascii_end().len();
-            self.mean(line, at..end);
+            self.mark_significant(line, at..end);
             for byte in &line[at..end] {
                 shape.mix(u64::from(*byte));
             }
@@ -130,12 +130,12 @@ impl Scan {
             while end < line.len() && line[end].is_ascii_digit() {
                 end += 1;
             }
-            // A long run is a counter or a hash within a name: it would make each line a shape of its own.
-            let any = end - digits >= 3;
-            if !any {
-                self.mean(line, digits..end);
+            // A long run of digits is a counter or a hash within a name, and would give each line another shape.
+            let is_variable = end - digits >= 3;
+            if !is_variable {
+                self.mark_significant(line, digits..end);
             }
-            for byte in if any { b"###" } else { &line[at..end] } {
+            for byte in if is_variable { b"###" } else { &line[at..end] } {
                 shape.mix(u64::from(*byte));
             }
             at = end;
@@ -147,30 +147,30 @@ impl Scan {
         }
     }
 
-    /// A number whose text begins at `start` (its sign) and whose digits begin at `digits`.
+    /// Reads a number that begins at `start` with its sign, and whose digits begin at `digits`.
     fn number(&mut self, line: &[u8], start: usize, digits: usize, commas_divide: bool, shape: &mut Shape) -> usize {
         let (end, kind) = numeral(line, digits, commas_divide);
         match kind {
             PLAIN => {
-                // `0,531` has decimals and `5,531` thousands; `0x5` is no `5x5`.
+                // The first digit is significant: `0,531` has decimals and `5,531` thousands; `0x5` is hexadecimal and `5x5` is not.
                 if matches!(line.get(digits + 1), Some(b',' | b'x')) {
-                    self.mean(line, digits..digits + 1);
+                    self.mark_significant(line, digits..digits + 1);
                 }
                 self.push(start, end, shape);
             }
             other => {
-                self.mean(line, digits..end);
+                self.mark_significant(line, digits..end);
                 shape.mix(u64::from(other));
             }
         }
         end
     }
 
-    /// Another digit in this part of the line might make it another shape.
-    fn mean(&mut self, line: &[u8], part: Range<usize>) {
-        let more = (MEANT + 1).saturating_sub(self.meant.len());
+    /// Marks the digits in a part of the line as significant: other digits may give another shape.
+    fn mark_significant(&mut self, line: &[u8], part: Range<usize>) {
+        let more = (SIGNIFICANT + 1).saturating_sub(self.significant.len());
         let digits = part.filter(|at| line[*at].is_ascii_digit()).take(more);
-        self.meant.extend(digits.map(|at| Digit { at: at as u16, digit: line[at] }));
+        self.significant.extend(digits.map(|at| Digit { at: at as u16, digit: line[at] }));
     }
 
     fn push(&mut self, start: usize, end: usize, shape: &mut Shape) {
@@ -189,12 +189,12 @@ impl Scan {
         while end < line.len() && line[end] == byte {
             end += 1;
         }
-        // Rules and the cells of ASCII bars have any length; one or two of a kind are punctuation.
+        // Rules and ASCII bars have any length; one or two equal marks are punctuation.
         shape.mix(u64::from(byte) | (((end - start).min(2) as u64) << 8));
         end
     }
 
-    /// Box drawing and block elements: vertical ones divide cells, all others are bars and frames of any length.
+    /// Reads box drawing and block elements: vertical lines separate cells, all others are bars and frames of any length.
     fn boxes(&mut self, line: &[u8], mut at: usize, shape: &mut Shape) -> usize {
         loop {
             match line.get(at..at + 3) {
@@ -209,18 +209,18 @@ impl Scan {
     }
 }
 
-/// A cell of a bar or a frame, of which there may be any number.
+/// Whether a character is a cell of a bar or a frame, which may have any length.
 #[inline]
 pub fn is_cell(sign: &[u8]) -> bool {
     let divides = matches!(sign, [0xE2, 0x94, 0x82 | 0x83] | [0xE2, 0x95, 0x91]);
     !divides && matches!(sign, [0xE2, 0x94..=0x97 | 0xA0..=0xA3, _])
 }
 
-/// The end of the letters that begin at `at`.
+/// Returns the end of the letters that begin at `at`.
 #[inline]
 fn letters_end(line: &[u8], mut at: usize) -> usize {
     while let Some(chunk) = line.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-        // What is below `a` or above `z` sets the highest bit, as above; underscores and other scripts are looked at one by one.
+        // Bytes below `a` or above `z` set the highest bit; underscores and other scripts are checked one by one.
         let small = u64::from_le_bytes(*chunk) | (EACH * 0x20);
         let plain = small & (EACH * 0x7F);
         let others = (!(plain + EACH * 0x1F) | (plain + EACH * 0x05) | small) & (EACH * 0x80);
@@ -245,7 +245,7 @@ fn is_not_finite(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"nan") || word.eq_ignore_ascii_case(b"inf") || word.eq_ignore_ascii_case(b"infinity")
 }
 
-/// Words to which a count is glued (`epoch12`, `Step-3`), unlike names that end in digits.
+/// Whether a word is a counter to which a number may be attached (`epoch12`, `Step-3`), as opposed to names that end in digits.
 fn ends_in_counter(word: &[u8]) -> bool {
     const COUNTERS: [&[u8]; 6] = [b"epoch", b"step", b"iter", b"iteration", b"episode", b"batch"];
     COUNTERS.iter().any(|counter| {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_from_digits_in_names() {
+    fn numbers_are_distinguished_from_digits_in_names() {
         let cases: &[(&str, &[&str])] = &[
             ("Epoch 3/40 loss=0.1234", &["3", "40", "0.1234"]),
             ("mAP50-95: -0.61 Acc@1 12.5%", &["-0.61", "12.5"]),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_of_one_template_have_one_shape() {
+    fn lines_of_one_template_have_one_shape() {
         assert_eq!(shape("loss: 0.5 [####    ] 3/40"), shape("loss:   12.25e-3 [##  ] 39/40"));
         assert_eq!(shape("50%|█████     | 5/10"), shape("60%|██████    | 6/10"));
         assert_ne!(shape("s0.loss: 0.5"), shape("s1.loss: 0.5"));

@@ -1,9 +1,8 @@
-//! Rows of numbers under a header → the same findings as from named numbers.
+//! Reads rows of numbers under a header, with the same findings as from named numbers.
 //!
-//! Problem: `epoch  train_loss  valid_loss` stands once, then only numbers; or again before each row; cells are divided by
-//! blanks, tabs, bars or commas, and header cells may contain blanks. Approach: a line counts as a header if a cell of it means
-//! something; a row takes its columns by index where the counts agree, by position where they do not.
-//! Imports: its siblings.
+//! Problem: a header such as `epoch  train_loss  valid_loss` is printed once, or before each row. Cells are separated by blanks, tabs, bars or
+//! commas, and header cells may contain blanks. Approach: a line is a header if one of its cells has a known meaning. The columns of a row are
+//! assigned by index if their number matches, and by position otherwise. Imports: its siblings.
 
 use super::columns::{Ruled, cells, indented, looks_like_row, plain, ruled, words};
 use super::fields::{Found, What};
@@ -11,31 +10,31 @@ use super::lexicon;
 use super::meaning::{Count, Counted, Meaning, Split};
 use super::number::Span;
 
-/// Longest header kept, in bytes.
+/// Maximum bytes of a header.
 const HEADER_MAX: usize = 1024;
 
-/// Columns looked at.
+/// Maximum number of columns.
 const COLUMNS_MAX: usize = 64;
 
-/// Columns without names that are looked at.
+/// Maximum number of columns without a header.
 const HEADLESS_MAX: usize = 5;
 
-/// A remembered header line.
+/// A header line.
 #[derive(Clone, Debug)]
 pub struct Header {
     text: String,
     ruled: Ruled,
-    /// Differs between headers, so that rows of one shape under two headers are told apart.
+    /// Hash of the header, which distinguishes rows of one shape under different headers.
     pub hash: u64,
 }
 
 impl Header {
-    /// The line as a header; `None` if no column of it would mean anything.
+    /// Reads a line as a header; `None` if none of its columns has a known meaning.
     pub fn read(line: &[u8], from: usize, numbers: &[Span], hash: u64) -> Option<Header> {
         let from = indented(line, from);
         let bar = || line.contains(&b'%');
         let line = line.get(from..)?;
-        // Most lines with numbers are no headers; a bar may stand behind one.
+        // Lines with numbers are usually no headers, except if a progress bar follows the header.
         // `2d_loss` is a name, and so is `mAP@.5:.95`.
         let is_named = |number: &Span| {
             let (start, end) = (usize::from(number.start) - from, usize::from(number.end) - from);
@@ -48,7 +47,7 @@ impl Header {
         if line.len() > HEADER_MAX || !numbers.is_empty() && !bar() {
             return None;
         }
-        // `# epoch loss` comments a header; the blanks keep the columns where they are.
+        // `# epoch loss` is a commented header; the blank keeps the positions of the columns.
         let text = plain(line).replacen(
             '#',
             if line.first() == Some(&b'#') && line.get(1) == Some(&b' ') { " " } else { "#" },
@@ -61,7 +60,7 @@ impl Header {
         let end = from + cells.last().map_or(0, |(at, cell)| at + cell.len());
         let sentence = header.text.contains(": ") || header.text.trim_end().ends_with(['.', '!', '…']);
         let numeric = numbers.iter().any(|number| (from..end).contains(&usize::from(number.start)));
-        // `% mean accuracy` comments a column of its own.
+        // `% mean accuracy` is the commented header of a single column.
         let least = if matches!(line.first(), Some(b'%' | b'#')) { 1 } else { 2 };
         if cells.len() < least || cells.len() > COLUMNS_MAX || numeric || (sentence && ruled == Ruled::Blanks) {
             return None;
@@ -71,7 +70,7 @@ impl Header {
         cells.iter().any(|(_, cell)| means(cell)).then_some(header)
     }
 
-    /// This header with the line below it, where both make up its names: `Mini-batch` over `Loss`.
+    /// Joins this header with the line below if both together form the names: `Mini-batch` over `Loss`.
     pub fn over(&self, below: &Header) -> Option<Header> {
         let (above, names) = (self.cells(), below.cells());
         let is_filled = |cells: &[(usize, &str)]| cells.iter().all(|(_, cell)| !cell.is_empty());
@@ -87,12 +86,12 @@ impl Header {
         Some(Header { text: joined.join("|"), ruled: Ruled::Bars, hash: self.hash.rotate_left(7) ^ below.hash })
     }
 
-    /// The line as it was read.
+    /// The header line.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether the columns are divided by commas, so that a comma is never part of a number.
+    /// Whether columns are separated by commas, so that a comma is never part of a number.
     pub fn has_commas(&self) -> bool {
         self.ruled == Ruled::Commas
     }
@@ -101,7 +100,7 @@ impl Header {
         cells(&self.text, self.ruled)
     }
 
-    /// The same with single blanks as divisions.
+    /// Returns the cells with single blanks as separators.
     fn words(&self) -> Vec<(usize, &str)> {
         let end = self.cells().last().map_or(0, |(at, cell)| at + cell.len());
         words(&self.text[..end])
@@ -112,7 +111,7 @@ impl Header {
         let message = line.get(from..).unwrap_or_default();
         let digits = message.iter().filter(|byte| byte.is_ascii_digit()).count();
         if message.iter().filter(|byte| byte.is_ascii_alphabetic()).count() > digits {
-            return false; // cheaper than its cells
+            return false; // fast path
         }
         let text = plain(line.get(from..).unwrap_or_default());
         if self.ruled == Ruled::Blanks {
@@ -125,7 +124,7 @@ impl Header {
         row.len() >= 2 && looks_like_row(&row) && self.cells().len() == row.len()
     }
 
-    /// What the numbers of a row mean; `None` if the line is no row of this table.
+    /// Returns the findings in a row; `None` if the line is no row of this table.
     pub fn row(&self, line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
         let from = indented(line, from);
         let text = plain(line.get(from..)?);
@@ -174,7 +173,7 @@ impl Header {
                 return Some(names.iter().map(|(_, name)| Some(*name)).collect());
             }
         }
-        // Missing cells: each value takes the header cell that it stands under, by the right edge or by overlap.
+        // With missing cells, each value belongs to the header cell with the largest overlap.
         if row.len() < 3 || by_cells.len() < 3 {
             return None;
         }
@@ -190,7 +189,7 @@ impl Header {
             let (_, name) = by_cells[(*place)?];
             let among = places.iter().filter(|other| *other == place).count();
             let before = places[..at].iter().filter(|other| *other == place).count();
-            // Two values under `Iterat #Fevals` are one each.
+            // Two values under `Iterat #Fevals` take one word each.
             match name.split_ascii_whitespace().count() {
                 _ if among == 1 => Some(name),
                 words if words == among => name.split_ascii_whitespace().nth(before),
@@ -202,7 +201,7 @@ impl Header {
     }
 }
 
-/// A bar drawn behind the header ends it: `mAP50  mAP50-95): 100% ━━━`.
+/// Removes a progress bar after the header: `mAP50  mAP50-95): 100% ━━━`.
 fn before_bar(mut text: String) -> String {
     let found = words(&text);
     let before = |pair: &&[(usize, &str)]| pair[0].1.ends_with(':') && pair[1].1.contains('%');
@@ -213,7 +212,7 @@ fn before_bar(mut text: String) -> String {
     text
 }
 
-/// Whether a line could be a row of some table.
+/// Whether a line could be a row of a table.
 pub fn is_row(line: &[u8], from: usize) -> bool {
     let text = plain(line.get(from..).unwrap_or_default());
     let ruled = ruled(&text);
@@ -221,8 +220,8 @@ pub fn is_row(line: &[u8], from: usize) -> bool {
     row.len() >= 2 && row.len() <= COLUMNS_MAX && looks_like_row(&row)
 }
 
-/// Columns under no header: a whole number counts, if it stands first or last, and the others have no names. `None` for any
-/// other line.
+/// Reads columns without a header: the first or last number is the counter if it is whole, and the others are unnamed series. `None` for other
+/// lines.
 pub fn headless(line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
     let text = plain(line.get(from..).unwrap_or_default());
     let other = |c: char| {
@@ -251,7 +250,7 @@ pub fn headless(line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>
 
 fn column(name: &str) -> Meaning {
     match name.trim() {
-        // spaCy's table: E and # are epoch and step.
+        // In spaCy's table, E and # are epoch and step.
         "E" => Meaning::Counter(Count::Epoch),
         "#" | "" => Meaning::Counter(Count::Lead),
         name => lexicon::meaning(name),
@@ -306,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_take_their_names_from_the_header_above() {
+    fn rows_take_their_names_from_the_header() {
         let yolo = "  Class  Images  Labels  P   R  mAP@.5 mAP@.5:.95: 100%|███| 4/4 [00:01<00:00,  3.21it/s]";
         assert_eq!(
             columns(yolo, "    all     128     929  0.6 0.5    0.55   0.3"),

@@ -1,15 +1,16 @@
-//! The words of training logs, by what they say; data only, the rules are in `lexicon`.
+//! The words of training logs by meaning. This file is data only; the rules are in `lexicon`.
 //!
-//! A loss is what training minimises, so it ranks highest; scores are derived from it, hence a little below; words that also
-//! have other uses rank lower. German, French, Spanish, Italian, Portuguese, Dutch, Polish, Swedish, Russian, Turkish, Chinese,
-//! Japanese and Korean words stand beside the English ones. Imports: model, `meaning`.
+//! A loss is minimised by training, so it ranks highest; scores are derived from it and rank slightly lower; words that also have other uses
+//! rank lower still. Besides English, the lists contain German, French, Spanish, Italian, Portuguese, Dutch, Polish, Swedish, Russian, Turkish,
+//! Chinese, Japanese and Korean words. Imports: model, `meaning`.
 
 use super::meaning::Count;
 use crate::model::Direction::{self, Down, Up};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// Words of an evaluation (rewards first: where there is one, an agent's losses only say how well its networks fit): which way it improves, how typical it is (0 ..= 1), the words.
+/// Words of evaluations: direction of improvement, weight (how typical, 1 for a loss), words. Rewards have the highest weight, because the
+/// losses of an agent only measure how well its networks fit.
 const METRICS: &[(Direction, f32, &str)] = &[
     (Down, 1.0, "loss verlust perte pérdida perdida perdita perda verlies strata förlust потеря потери потерь kayıp"),
     (Down, 0.95, "losses cost logloss mlogloss multilogloss crossentropy xent pertes pérdidas"),
@@ -48,7 +49,7 @@ const METRICS: &[(Direction, f32, &str)] = &[
     (Up, 0.5, "em"),
 ];
 
-/// The same in languages that put no blanks between words: looked for anywhere in a name.
+/// Words of evaluations in languages without blanks between words: searched anywhere in a name.
 pub const METRICS_WITHIN: &[(Direction, f32, &str)] = &[
     (Down, 1.0, "损失 損失 ロス 손실"),
     (Down, 0.85, "误差 誤差 오차"),
@@ -56,7 +57,7 @@ pub const METRICS_WITHIN: &[(Direction, f32, &str)] = &[
     (Up, 0.9, "奖励 報酬 보상"),
 ];
 
-/// Names that are an evaluation only when nothing else is said: CatBoost's `learn`, Darknet's `avg`, Optuna's `value`.
+/// Names that are an evaluation only if they are the whole name: CatBoost's `learn`, Darknet's `avg`, Optuna's `value`.
 const BARE: &[(Option<Direction>, f32, &str)] = &[
     (Some(Down), 0.5, "learn fval"),
     (Some(Down), 0.45, "train training avg"),
@@ -95,11 +96,11 @@ const COUNTERS: &[(Count, &str)] = &[
     (Count::Sample, "sen counter"),
 ];
 
-/// A rate of these is an evaluation; a rate of anything else is a speed or a setting.
+/// Words whose rate is an evaluation; any other rate is a speed or a setting.
 const RATED: &[(Direction, &str)] =
     &[(Down, "error err miss"), (Up, "win success hit pass accuracy detection recognition")];
 
-/// Words that say a quantity is a time, a size, a setting or a spread, whatever stands beside them.
+/// Words that make any name a time, a size, a setting or a spread.
 const OTHER: &str = "lr time times eta sec secs seconds ms msec min mins minutes hours days elapsed remaining duration runtime \
     latency wall walltime clock date timestamp speed throughput fps ips wps ups tps qps sps tokens toks words \
     samples images imgs sentences examples instances mem memory gpu gpus cpu cpus ram vram mb gb kb mib gib \
@@ -117,30 +118,30 @@ const OTHER: &str = "lr time times eta sec secs seconds ms msec min mins minutes
     port_number nan success_count data reader batch_cost bandwidth hz nnz nnzs maintenance speedup capability \
     cuda box lifetime market benchmark";
 
-/// Words that only place an evaluation: they make it neither more nor less typical.
+/// Words that qualify an evaluation without making it more or less typical.
 const NEUTRAL: &str = "total all overall mean average avg running current cur main step epoch batch iter final last per sample log model \
     global smoothed smooth ema episode ep env runners rollout eval the in on of metrics metric results \
     result value micro macro weighted mb minibatch now train training trn tr learn val valid validation dev \
     holdout cv test testing evaluation set";
 
-/// Words after which a value repeats or sums up others.
+/// Words that mark a value as a repetition or a summary of others.
 const SECONDARY: &str = "best max highest lowest previous prev old top worst initial reg aux";
 
-/// Terms of a sum: where a box is, how smooth a mask is. The classification or the total says more.
+/// Terms of a sum, such as the position of a box or the smoothness of a mask. The classification or the total is more informative.
 const PARTS: &str = "l1 l2 smooth box bbox loc localization rpn dfl mask reg aux regression commitment";
 
-/// Words that may stand before a counter without changing what it is.
+/// Words that may precede a counter without changing its meaning.
 const BEFORE_COUNTER: &str = "train training global current end of the in begin start starting at for and valid val validation eval \
     evaluation test testing dev idx id no nr number load model results result summary finished n i total num \
     after completed done cur curr this cv 训练 訓練 学習 훈련 验证 検証 검증 第 key learner actor agent env environment trainer";
 
-/// Words that join others and name nothing.
+/// Function words, which name nothing.
 const JOINING: &str = "to from with and or the a an of in on at by is was than then as for up it its";
 
-/// Words that turn a counter's name into the declaration of its end.
+/// Words that turn the name of a counter into that of its total.
 const DECLARES: &str = "max num n total nb train training maximum of number no";
 
-/// What one word says; looked up once, then asked often.
+/// The meanings of one word.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Word {
     pub metric: Option<(Direction, f32)>,
@@ -156,13 +157,13 @@ pub struct Word {
     pub joining: bool,
 }
 
-/// Slots of the table: a power of two, at most a third of them filled.
+/// Slots of the table: a power of two, at most a third filled.
 const SLOTS: usize = 4096;
 
-/// The lists as one open-addressed table.
+/// The lists as an open-addressed hash table.
 static WORDS: OnceLock<Vec<Option<(&'static str, Word)>>> = OnceLock::new();
 
-/// What `word`, in lower case, says; nothing for an unknown one.
+/// Returns the meanings of `word`, in lower case; the default for an unknown word.
 pub fn word(word: &str) -> Word {
     let words = WORDS.get_or_init(table);
     let mut slot = slot(word);

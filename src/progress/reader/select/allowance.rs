@@ -1,14 +1,14 @@
-//! How many lines of unknown shape may still be analysed, once it is settled what the log is read for.
+//! Budget for analysing lines of unknown shape once the evaluation function is settled.
 //!
-//! Problem: an analysis costs as much as reading a hundred known lines, and some logs never stop printing new templates: samples
-//! of text, file names, many programs in one log. Approach: until the evaluation is settled everything is analysed. From then on
-//! analyses are earned by lines: few for shapes seen for the first time, more for shapes that come again, since an evaluation
-//! comes again and a sample does not. Imports: nothing.
+//! Problem: an analysis costs as much as reading a hundred known lines, and some logs keep printing new templates: samples of text, file names,
+//! many programs in one log. Approach: until the evaluation is settled, every line is analysed. From then on each line read earns a part of an
+//! analysis: a small one for shapes seen for the first time, a larger one for repeated shapes, because an evaluation repeats and a sample of
+//! text does not. Imports: nothing.
 
-/// Values of the evaluation function from which it is settled.
+/// Number of values after which the evaluation function is settled.
 pub const SETTLED: u32 = 64;
 
-/// A kind of shapes: what earns an analysis, and how many can be saved up.
+/// Budget of a kind of shapes: the lines that earn one analysis, and the maximum number of saved analyses.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
     lines: u64,
@@ -22,21 +22,21 @@ const AGAIN: Rate = Rate { lines: 256, saved_at_most: 512 };
 #[derive(Clone, Debug, Default)]
 pub struct Allowance {
     lines: u64,
-    /// The lines that have paid for analyses, of new shapes and of those that came again.
+    /// Lines spent on analyses of new and of repeated shapes.
     spent: [u64; 2],
 }
 
 impl Allowance {
-    /// Another line was read.
+    /// Counts a line that was read.
     #[inline]
     pub fn earn(&mut self) {
         self.lines += 1;
     }
 
-    /// Whether one more line may be analysed; then it is paid for.
-    pub fn spend(&mut self, comes_again: bool) -> bool {
-        let (rate, spent) = if comes_again { (AGAIN, &mut self.spent[1]) } else { (NEW, &mut self.spent[0]) };
-        // Saved lines begin as many as may be saved.
+    /// Whether one more line may be analysed; if so, spends the budget for it.
+    pub fn spend(&mut self, is_repeated: bool) -> bool {
+        let (rate, spent) = if is_repeated { (AGAIN, &mut self.spent[1]) } else { (NEW, &mut self.spent[0]) };
+        // The budget starts full.
         let earned = self.lines + rate.lines * rate.saved_at_most;
         *spent = (*spent).max(self.lines);
         let may = *spent + rate.lines <= earned;
@@ -49,18 +49,18 @@ impl Allowance {
 mod tests {
     use super::*;
 
-    fn granted(allowance: &mut Allowance, comes_again: bool, asked: usize) -> usize {
-        (0..asked).filter(|_| allowance.spend(comes_again)).count()
+    fn granted(allowance: &mut Allowance, is_repeated: bool, requested: usize) -> usize {
+        (0..requested).filter(|_| allowance.spend(is_repeated)).count()
     }
 
     #[test]
-    fn what_is_saved_can_be_spent_at_once_and_the_rest_is_earned_by_lines() {
+    fn the_saved_budget_can_be_spent_at_once_and_more_is_earned_by_lines() {
         let mut allowance = Allowance::default();
         assert_eq!(granted(&mut allowance, false, 5000), 1024);
         (0..5120).for_each(|_| allowance.earn());
         assert_eq!(granted(&mut allowance, false, 5000), 10);
-        assert_eq!(granted(&mut allowance, true, 5000), 512, "each kind has its own");
+        assert_eq!(granted(&mut allowance, true, 5000), 512, "each kind has a separate budget");
         (0..10_000_000).for_each(|_| allowance.earn());
-        assert_eq!(granted(&mut allowance, false, 5000), 1024, "no more than may be saved");
+        assert_eq!(granted(&mut allowance, false, 5000), 1024, "savings are limited");
     }
 }

@@ -1,12 +1,12 @@
-//! The candidate series of a log, ranked; one that is weak and was rarely seen makes room.
+//! The ranked candidate series of a log. A weak, rarely seen series is evicted for a new one.
 //!
 //! Imports: model, its siblings.
 
-use super::series::{Named, Series, SeriesKey, SeriesMemory, recurrence};
+use super::series::{Named, Series, SeriesKey, SeriesState, recurrence};
 use super::validation;
 use crate::model::Direction;
 
-/// Series kept; the weakest of the rarely seen makes room.
+/// Maximum number of series.
 pub const SERIES_MAX: usize = 88;
 
 /// All candidates.
@@ -14,22 +14,22 @@ pub const SERIES_MAX: usize = 88;
 pub struct Candidates {
     series: Vec<Series>,
     generation: u16,
-    /// The line that was read last.
+    /// The current line.
     line: u64,
 }
 
 impl Candidates {
-    /// Forgets all series; references to them are noticed.
+    /// Forgets all series; keys of them become invalid.
     pub fn clear(&mut self) {
         self.series.clear();
     }
 
-    /// Notes which line is read.
+    /// Sets the current line.
     pub fn at_line(&mut self, line: u64) {
         self.line = line;
     }
 
-    /// The slot and generation of a series, a new one if it was never seen.
+    /// Returns the slot and generation of a series; adds the series if it is new.
     pub fn intern(&mut self, named: &Named<'_>) -> (u16, u16) {
         if let Some(slot) = self.series.iter().position(|series| series.is(named)) {
             return (slot as u16, self.series[slot].generation);
@@ -50,7 +50,7 @@ impl Candidates {
         (weakest as u16, self.generation)
     }
 
-    /// The series that goes on under these counters, and was not counted until now.
+    /// Returns the series without a counter that `named`, with a counter, continues.
     pub fn beginning_of(&self, named: &Named<'_>) -> Option<SeriesKey> {
         let slot = self.begun(named)?;
         Some(SeriesKey { slot: slot as u16, generation: self.series[slot].generation })
@@ -61,11 +61,11 @@ impl Candidates {
         self.series.iter().position(|series| series.begins(named)).filter(|_| !known)
     }
 
-    /// Takes over a series of an earlier reader.
-    pub fn restore(&mut self, memory: &SeriesMemory) -> (u16, u16) {
-        let (slot, generation) = self.intern(&memory.named());
+    /// Restores a series of an earlier reader.
+    pub fn restore(&mut self, state: &SeriesState) -> (u16, u16) {
+        let (slot, generation) = self.intern(&state.named());
         if let Some(series) = self.get_mut(slot, generation) {
-            series.resume(memory);
+            series.resume(state);
         }
         (slot, generation)
     }
@@ -82,7 +82,7 @@ impl Candidates {
         &self.series
     }
 
-    /// The candidates with their scores, best first; those that cannot be the evaluation function are left out.
+    /// Returns the possible evaluation functions with their scores, best first.
     pub fn ranked(&self) -> Vec<(u16, f64)> {
         let named = self.series.iter().filter(|series| series.weight > 0.0);
         let most = recurrence(named.map(|series| series.count).max().unwrap_or(1));
@@ -101,9 +101,9 @@ impl Candidates {
         ranked
     }
 
-    /// Which way a series improves: by its name, by the best value that the log keeps of it, or by how it moved.
+    /// Returns the direction in which a series improves: by its name, by a printed best value, or by its trend.
     pub fn direction(&self, series: &Series) -> Option<Direction> {
-        // `score` and the like name both: DL4J's falls, a game's rises. What it does for long decides.
+        // Names such as `score` are ambiguous: DL4J's falls, a game's rises. The long-term trend decides.
         if series.contradicts() && series.is_softly_named() {
             return series
                 .named_direction

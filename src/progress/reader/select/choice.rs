@@ -1,7 +1,7 @@
-//! Which series is the evaluation function, and which counter is the progress: the choice, what the owner wishes, how sure it is.
+//! Chooses the evaluation function and the progress counter, following the labels, and rates the confidence.
 //!
-//! A choice may be revised as evidence comes; a rival must be clearly better, so that two equals do not alternate. What was
-//! decided on earlier values stays decided. Imports: model, its siblings, `parse`.
+//! A choice may be revised later. A rival must be clearly better, so that two similar series do not alternate. Decisions on earlier values are
+//! not revised. Imports: model, its siblings, `parse`.
 
 use super::candidates::Candidates;
 use super::counter::Counter;
@@ -11,12 +11,12 @@ use crate::model::{Direction, Pattern, ProgressUnit};
 use crate::progress::reader::parse::meaning::{Count, Split};
 use serde::{Deserialize, Serialize};
 
-/// A rival must be so much better to replace the choice.
+/// Minimum ratio of a rival's score to that of the current choice.
 const CLEARLY_BETTER: f64 = 1.04;
 
-/// What the owner's labels ask of the reader.
+/// Options of the reader, from the labels.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Wishes {
+pub struct ReaderOptions {
     pub metric: Option<String>,
     pub direction: Option<Direction>,
     pub pattern: Option<Pattern>,
@@ -25,7 +25,7 @@ pub struct Wishes {
     pub ignore: Vec<String>,
 }
 
-/// The evaluation function as it is understood now.
+/// The current choice of the evaluation function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     pub key: SeriesKey,
@@ -43,62 +43,62 @@ pub struct Candidate {
     pub score: f64,
 }
 
-/// A progress counter, as printed and folded.
+/// Reading of a progress counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CountReading {
     pub unit: ProgressUnit,
     /// As printed.
     pub current: f64,
-    /// Units done, inner counters folded in.
+    /// Units done, including the fraction from inner counters.
     pub done: f64,
     pub total: Option<f64>,
 }
 
-/// Keeps the choice.
+/// Holds the current choice.
 #[derive(Clone, Debug)]
 pub struct Chooser {
-    wishes: Wishes,
+    options: ReaderOptions,
     chosen: Option<SeriesKey>,
-    /// Which way the chosen series improves, as far as it was known at the last look.
+    /// The direction in which the chosen series improves, if it was known at the latest update.
     direction: Option<Direction>,
     lines: u32,
-    next_look: u32,
+    next_update: u32,
 }
 
 impl Chooser {
-    pub fn new(wishes: Wishes) -> Self {
-        let direction = wishes.direction;
-        Chooser { wishes, chosen: None, direction, lines: 0, next_look: 1 }
+    pub fn new(options: ReaderOptions) -> Self {
+        let direction = options.direction;
+        Chooser { options, chosen: None, direction, lines: 0, next_update: 1 }
     }
 
-    /// Everything that was seen is forgotten.
+    /// Forgets everything except the options.
     pub fn begin_again(&mut self) {
-        *self = Chooser::new(std::mem::take(&mut self.wishes));
+        *self = Chooser::new(std::mem::take(&mut self.options));
     }
 
     pub fn chosen(&self) -> Option<SeriesKey> {
         self.chosen
     }
 
-    /// Goes on with the choice of an earlier reader.
+    /// Continues with the choice of an earlier reader.
     pub fn choose(&mut self, key: SeriesKey) {
         self.chosen = Some(key);
     }
 
-    /// After each line with findings: looks again at the first lines one by one, then ever more rarely.
+    /// Called after each line with findings. Updates the choice after each of the first lines, later at growing intervals.
     pub fn after_line(&mut self, candidates: &Candidates) {
         self.lines = self.lines.saturating_add(1);
-        if self.lines < self.next_look || self.wishes.pattern.is_some() {
+        if self.lines < self.next_update || self.options.pattern.is_some() {
             return;
         }
-        self.look(candidates);
-        // While there is nothing to lose, the first choice does not wait.
-        let rarely = if self.chosen.is_some() { 256 } else { 8 };
-        self.next_look = self.lines + 1 + (self.lines / 8).min(rarely);
+        self.update(candidates);
+        // The first choice is made soon.
+        let longest = if self.chosen.is_some() { 256 } else { 8 };
+        self.next_update = self.lines + 1 + (self.lines / 8).min(longest);
     }
 
-    /// Looks at all candidates again. What is told between two looks is what the last one found.
-    pub fn look(&mut self, candidates: &Candidates) {
+    /// Updates the choice from all candidates.
+    pub fn update(&mut self, candidates: &Candidates) {
         self.chosen = self.best(candidates);
         let series = self.chosen.and_then(|key| candidates.get(key.slot, key.generation));
         self.direction = series.and_then(|series| self.direction_of(series, candidates));
@@ -109,21 +109,21 @@ impl Chooser {
     }
 
     fn direction_of(&self, series: &Series, candidates: &Candidates) -> Option<Direction> {
-        self.wishes.direction.or_else(|| candidates.direction(series))
+        self.options.direction.or_else(|| candidates.direction(series))
     }
 
     pub fn pattern(&self) -> Option<&Pattern> {
-        self.wishes.pattern.as_ref()
+        self.options.pattern.as_ref()
     }
 
-    /// What the series that the pattern reads is called.
+    /// Returns the name of the series that the pattern reads.
     pub fn pattern_name(&self) -> String {
-        self.wishes.metric.clone().unwrap_or_else(|| "value".to_owned())
+        self.options.metric.clone().unwrap_or_else(|| "value".to_owned())
     }
 
-    /// The counter that stands for the unit that the owner named; steps otherwise.
-    pub fn wished_count(&self) -> Count {
-        match self.wishes.unit {
+    /// Returns the counter for the unit of the label; steps by default.
+    pub fn requested_count(&self) -> Count {
+        match self.options.unit {
             Some(ProgressUnit::Epoch) => Count::Epoch,
             Some(ProgressUnit::Iteration) => Count::Iteration,
             Some(ProgressUnit::Round) => Count::Round,
@@ -134,24 +134,24 @@ impl Chooser {
     }
 
     fn best(&self, candidates: &Candidates) -> Option<SeriesKey> {
-        if self.wishes.pattern.is_some() {
+        if self.options.pattern.is_some() {
             return self.chosen;
         }
-        let ranked = self.wished(candidates);
+        let ranked = self.ranked(candidates);
         let (best, score) = *ranked.first()?;
         let keeps =
             self.chosen.filter(|old| ranked.iter().any(|(key, own)| key == old && own * CLEARLY_BETTER >= score));
         keeps.or(Some(best))
     }
 
-    /// The ranking, less what the owner ignores; a metric that the owner names is first.
-    fn wished(&self, candidates: &Candidates) -> Vec<(SeriesKey, f64)> {
+    /// Returns the ranking without series that a label ignores, or only series like the metric that a label names.
+    fn ranked(&self, candidates: &Candidates) -> Vec<(SeriesKey, f64)> {
         let key = |slot: u16| {
             let generation = candidates.all()[usize::from(slot)].generation;
             SeriesKey { slot, generation }
         };
         let name = |slot: u16| candidates.all()[usize::from(slot)].name.as_str();
-        if let Some(metric) = &self.wishes.metric {
+        if let Some(metric) = &self.options.metric {
             let mut named: Vec<(SeriesKey, f64)> = candidates
                 .all()
                 .iter()
@@ -170,7 +170,7 @@ impl Chooser {
             return named;
         }
         let ranked = candidates.ranked();
-        let ignored = |slot: u16| self.wishes.ignore.iter().any(|ignored| likeness(ignored, name(slot)) >= 1.0);
+        let ignored = |slot: u16| self.options.ignore.iter().any(|ignored| likeness(ignored, name(slot)) >= 1.0);
         ranked.into_iter().filter(|(slot, _)| !ignored(*slot)).map(|(slot, score)| (key(slot), score)).collect()
     }
 
@@ -178,8 +178,8 @@ impl Chooser {
         let key = self.chosen?;
         let series = candidates.get(key.slot, key.generation)?;
         let known = self.direction_of(series, candidates);
-        let told = self.wishes.metric.is_some() || self.wishes.pattern.is_some();
-        let confidence = if told { 1.0 } else { series.confidence(known.is_some()) };
+        let labelled = self.options.metric.is_some() || self.options.pattern.is_some();
+        let confidence = if labelled { 1.0 } else { series.confidence(known.is_some()) };
         Some(Choice { key, metric: shown(series), direction: known.unwrap_or(Direction::Down), confidence })
     }
 
@@ -187,14 +187,14 @@ impl Chooser {
         let series = self.chosen.and_then(|key| candidates.get(key.slot, key.generation));
         let beside = series
             .map_or(Beside::default(), |series| Beside { first_line: series.first_line, counters: series.beside });
-        let wished = self.wishes.unit.and_then(|unit| counters.of_unit(unit));
-        let counter = wished.or_else(|| counters.outermost(beside))?;
-        let total = self.wishes.total.or_else(|| counters.total_of(counter));
+        let by_unit = self.options.unit.and_then(|unit| counters.of_unit(unit));
+        let counter = by_unit.or_else(|| counters.outermost(beside))?;
+        let total = self.options.total.or_else(|| counters.total_of(counter));
         Some(reading(counter, counters, total))
     }
 
     pub fn candidates(&self, candidates: &Candidates) -> Vec<Candidate> {
-        let ranked = self.wished(candidates);
+        let ranked = self.ranked(candidates);
         let again = |series: &Series| candidates.all().iter().filter(|other| other.name == series.name).count() > 1;
         ranked
             .into_iter()
@@ -212,7 +212,7 @@ fn shown(series: &Series) -> String {
     series.name.clone()
 }
 
-/// The name with the part of the data: `valid loss`, where several are called `loss`. A label may name it so.
+/// Returns the name with the data split, as in `valid loss`. It is shown if several series have the same name, and accepted in labels.
 fn told_apart(series: &Series) -> String {
     match series.split {
         Split::Unsaid => shown(series),
@@ -228,7 +228,7 @@ fn reading(counter: &Counter, counters: &Counters, total: Option<f64>) -> CountR
     CountReading { unit: counter.count.unit(), current: counter.current, done, total }
 }
 
-/// 1 for the same letters and digits, 0.5 for a name that begins or ends with the other, 0 otherwise.
+/// Returns 1 for the same letters and digits, 0.5 if `name` begins or ends with `wanted`, and 0 otherwise.
 fn likeness(wanted: &str, name: &str) -> f64 {
     let letters =
         |text: &str| text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>();

@@ -1,4 +1,4 @@
-//! One progress counter: how a value moves it, what it is inside of, and how likely it is the job's.
+//! One progress counter: its updates, its nesting, and how likely it is the counter of the job.
 //!
 //! Imports: plausible numbers, model, `parse`.
 
@@ -7,13 +7,13 @@ use crate::progress::plausible;
 use crate::progress::reader::parse::meaning::{Count, Counted};
 use serde::{Deserialize, Serialize};
 
-/// Distinct values from which more of them say nothing more.
+/// Number of distinct values above which more make no difference.
 pub const DISTINCT_MAX: u32 = 8;
 
-/// So many equal values after a fall are a new phase and no slip.
+/// Number of equal values after a fall that make it a restart.
 const REPEATS_THAT_RESTART: u8 = 3;
 
-/// Values that grew by one and the same step each time make a counter of a number whose name says nothing.
+/// Number of steps of equal size that make a counter of a number with an unknown name.
 const REGULAR: u32 = 4;
 
 /// One counter.
@@ -35,20 +35,23 @@ pub struct Counter {
     pub first_line: u64,
     pub last_line: u64,
     pub last_advance: u64,
-    /// Counts in parts (`'epoch': 0.25`): it needs nothing folded in.
+    /// Whether it has fractional values (`'epoch': 0.25`), so that no inner counter is added.
     #[serde(default)]
     pub has_parts: bool,
     pub fallen: Option<(f64, u8)>,
-    /// The advances of outer counters when it last advanced; whether it went on when one of them advanced.
+    /// Number of advances of outer counters when this one last advanced.
     #[serde(default)]
     pub outer_advances: u32,
+    /// Whether it continued when an outer counter advanced.
     #[serde(default)]
     pub outlives: bool,
-    /// By how much it grew last, how often by the same, and how often otherwise.
+    /// The latest increase.
     #[serde(default)]
     pub stride: f64,
+    /// Number of increases equal to the one before.
     #[serde(default)]
     pub regular: u32,
+    /// Number of other increases.
     #[serde(default)]
     pub irregular: u32,
 }
@@ -79,7 +82,7 @@ impl Counter {
         }
     }
 
-    /// Whether this can be ours.
+    /// Whether all values are plausible.
     pub fn is_plausible(&self) -> bool {
         let counts = [
             self.distinct,
@@ -102,7 +105,7 @@ impl Counter {
         self.count == counted.count && self.label == counted.label
     }
 
-    /// Returns whether it advanced.
+    /// Takes a value; returns whether the counter advanced.
     pub fn take(&mut self, value: f64, line: u64, outer_advances: u32) -> bool {
         if value > self.current {
             let stride = value - self.current;
@@ -118,7 +121,7 @@ impl Counter {
             return true;
         }
         if value < self.current {
-            // One fall may be a slip, a summary or an evaluation labelled "epoch 0"; a new phase goes on from there.
+            // A single fall may be noise, a summary or an evaluation labelled "epoch 0"; a new phase continues from there.
             let repeats = match self.fallen {
                 Some((fallen, repeats)) if fallen == value => repeats + 1,
                 Some(_) => REPEATS_THAT_RESTART,
@@ -135,32 +138,32 @@ impl Counter {
         false
     }
 
-    /// Whether it counts parts of what `outer` counts.
+    /// Whether it counts parts of a unit of `outer`.
     pub fn is_within(&self, outer: &Counter) -> bool {
-        let begun_again = self.restarts + u32::from(self.fallen.is_some());
-        let restarts = begun_again > 0 && begun_again + 2 >= outer.distinct;
-        // At first nothing has begun again yet: what counts batches or pairs while the epoch stands is inside.
+        let restarted = self.restarts + u32::from(self.fallen.is_some());
+        let restarts = restarted > 0 && restarted + 2 >= outer.distinct;
+        // Before the first restart, a counter of batches or pairs that moves within an epoch is inside.
         let moves = outer.distinct <= 2 && matches!(self.count, Count::Pair | Count::Batch | Count::Nested);
         let nested = self.inside * 2 > self.updates || restarts || moves && self.last_line > outer.first_line;
         !self.count.is_outer() && self.count != Count::Percent && nested && self.total.is_some()
     }
 
-    /// Whether it begins again about whenever `other` advances, and `other` far more seldom: `iteration:3 step:40/100`.
-    pub fn begins_again_with(&self, other: &Counter) -> bool {
+    /// Whether it restarts about whenever `other` advances, and `other` restarts far less often: `iteration:3 step:40/100`.
+    pub fn restarts_with(&self, other: &Counter) -> bool {
         let counts =
             matches!(other.count, Count::Iteration | Count::Step | Count::Round | Count::Episode | Count::Trial);
         counts && self.restarts >= 3 && self.restarts * 2 >= other.distinct && other.restarts * 4 < self.restarts
     }
 
-    /// What the rank depends on, coarsely: a counter that only counts on keeps its rank.
-    pub fn standing(&self) -> u32 {
-        let told =
+    /// Returns a coarse summary of the inputs of the rank, which is unchanged while the counter only advances.
+    pub fn rank_inputs(&self) -> u32 {
+        let flags =
             [self.exceeded > 0, self.total.is_some(), self.inside * 2 > self.updates, self.outlives, self.is_regular()];
-        let bits = told.iter().fold(0, |bits, told| bits << 1 | u32::from(*told));
+        let bits = flags.iter().fold(0, |bits, flag| bits << 1 | u32::from(*flag));
         bits << 8 | self.restarts.min(DISTINCT_MAX) << 4 | self.distinct.min(DISTINCT_MAX)
     }
 
-    /// Whether it had more than one value.
+    /// Whether it has had more than one value.
     pub fn moves(&self) -> bool {
         self.distinct >= 2
     }
@@ -191,22 +194,22 @@ impl Counter {
             _ => 0.6,
         };
         let nested = has_outer && !self.count.is_outer() && !self.outlives;
-        let still = if self.distinct < 2 { 0.2 } else { 0.0 };
-        let over = if self.last_line < since { 1.2 } else { 0.0 };
-        // Among equals the one that has moved more: the bar of a short evaluation stands beside that of the training.
+        let constant = if self.distinct < 2 { 0.2 } else { 0.0 };
+        let ended = if self.last_line < since { 1.2 } else { 0.0 };
+        // Among equals the one with more values wins: training has a longer bar than evaluation.
         let moved = 0.04 * (1.0 - 1.0 / f64::from(self.distinct.min(DISTINCT_MAX)));
-        let told = if has_total { 0.45 } else { 0.0 } + if beside { 0.2 } else { 0.0 };
-        kind + moved + told - restarting - if nested { 0.9 } else { 0.0 } - still - over
+        let context = if has_total { 0.45 } else { 0.0 } + if beside { 0.2 } else { 0.0 };
+        kind + moved + context - restarting - if nested { 0.9 } else { 0.0 } - constant - ended
     }
 }
 
 impl Count {
-    /// Whether other counters begin again when it advances.
+    /// Whether other counters restart when it advances.
     pub fn is_outer(self) -> bool {
         matches!(self, Count::Epoch | Count::Fold)
     }
 
-    /// The nearest unit of the model.
+    /// Returns the corresponding unit of the model.
     pub fn unit(self) -> ProgressUnit {
         match self {
             Count::Epoch => ProgressUnit::Epoch,

@@ -1,11 +1,10 @@
-//! The progress counters of a log: which one tells how far the job is.
+//! The progress counters of a log, and the choice of the job's counter.
 //!
-//! Problem: epochs of steps of samples, bars inside bars, a data set loaded before training starts, counters that begin at 0 or
-//! 1, that start over in a second fit, or that run past their total. Approach: a counter is a name; each keeps its last value, its
-//! total and how often it began again. The job's is the outermost that still moves: one that begins again whenever another
-//! advances is inside that, and so is one of which nothing else is known yet. Among the rest, the one with an end, the one that
-//! stands beside the evaluation, and the larger unit.
-//! Imports: plausible numbers, model, `counter`, `parse`.
+//! Problem: epochs of steps of samples, nested bars, a data set loaded before training starts, counters that begin at 0 or 1, that restart in
+//! a second fit, or that run past their total. Approach: a counter is identified by its name; each keeps its latest value, its total and its
+//! number of restarts. The job's counter is the outermost one that still moves: a counter that restarts whenever another advances is inside of
+//! it, and so is initially a counter without further evidence. Among the rest, a total, a place beside the evaluation, and a larger unit are
+//! preferred. Imports: plausible numbers, model, `counter`, `parse`.
 
 use super::counter::{Counter, DISTINCT_MAX};
 use crate::model::ProgressUnit;
@@ -14,10 +13,10 @@ use crate::progress::reader::parse::meaning::{Count, Counted};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 
-/// Counters kept; the one not seen for longest makes room.
+/// Maximum number of counters; the least recently seen one is evicted.
 const COUNTERS_MAX: usize = 16;
 
-/// Kinds of counters that can be declared, and more.
+/// Maximum number of declared totals, more than there are kinds of counters.
 const DECLARED_MAX: usize = 32;
 
 /// All counters of a log.
@@ -25,22 +24,22 @@ const DECLARED_MAX: usize = 32;
 pub struct Counters {
     counters: Vec<Counter>,
     declared: Vec<Declared>,
-    /// How often a counter of epochs or folds advanced.
+    /// Number of advances of counters of epochs or folds.
     #[serde(default)]
     outer_advances: u32,
-    /// The outermost counter as last found, until something changes that could make it another.
+    /// Cached outermost counter; cleared when the result may change.
     #[serde(skip)]
     outer: Cell<Option<(Beside, usize)>>,
-    /// Behind the counter that was printed last.
+    /// Index after the counter that was printed last.
     #[serde(skip)]
     latest: usize,
 }
 
-/// Where the evaluation stands: what stopped before its first line was preparation, and what stands on its lines measures it.
+/// Position of the evaluation: counters that stopped before its first line belong to preparation, and counters on its lines measure it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Beside {
     pub first_line: u64,
-    /// One bit for each counter.
+    /// Counters on its lines, one bit each.
     pub counters: u16,
 }
 
@@ -52,7 +51,7 @@ struct Declared {
 }
 
 impl Counters {
-    /// Takes a printed counter; returns its bit. `beside_epoch`: the line also counts epochs.
+    /// Takes a printed counter; returns its bit. `beside_epoch`: whether the line also counts epochs.
     pub fn advance(&mut self, counted: Counted, value: f64, total: Option<f64>, line: u64, beside_epoch: bool) -> u16 {
         if !value.is_finite() || value < 0.0 {
             return 0;
@@ -61,7 +60,7 @@ impl Counters {
         let slot = self.slot(counted, total, value, line);
         let outer_advances = self.outer_advances;
         let counter = &mut self.counters[slot];
-        let before = counter.standing();
+        let before = counter.rank_inputs();
         counter.updates += 1;
         counter.last_line = line;
         counter.inside += u32::from(beside_epoch && !counted.count.is_outer());
@@ -69,39 +68,39 @@ impl Counters {
         counter.has_parts |= value as u64 as f64 != value;
         counter.exceeded += u32::from(total.is_some_and(|total| value > total));
         let advanced = counter.take(value, line, outer_advances);
-        if counter.standing() != before {
+        if counter.rank_inputs() != before {
             self.outer.set(None);
         }
         self.outer_advances += u32::from(advanced && counted.count.is_outer());
         1 << slot
     }
 
-    /// How often a counter of epochs or folds advanced.
+    /// Number of advances of counters of epochs or folds.
     pub fn outer_advances(&self) -> u32 {
         self.outer_advances
     }
 
-    /// Whether anything counts epochs or folds.
+    /// Whether there is a counter of epochs or folds.
     pub fn has_outer(&self) -> bool {
         self.counters.iter().any(|counter| counter.count.is_outer())
     }
 
-    /// Whether `value` goes on where a known counter with the same total stands.
+    /// Whether `value` continues a known counter with the same total.
     pub fn would_advance(&self, counted: Counted, value: f64, total: Option<f64>) -> bool {
         let nested =
             matches!(counted.count, Count::Pair | Count::Batch | Count::Nested | Count::Percent | Count::Tally);
         !nested && self.counters.iter().any(|known| known.is(counted) && known.total == total && value > known.current)
     }
 
-    /// Takes what may be the end of a counter, from a configuration or an announcement.
+    /// Takes a possible total from a configuration or an announcement.
     pub fn declare(&mut self, count: Count, value: f64, line: u64) {
-        // What is declared when it has been counted for long is told at the end: `stopped at max_epochs = 40`.
+        // Ignores a total that is printed only at the end: `stopped at max_epochs = 40`.
         if self.counters.iter().any(|counter| counter.count == count && counter.distinct >= DISTINCT_MAX)
             && self.declared.iter().all(|known| known.count != count)
         {
             return;
         }
-        // A quantity with such a name that moves is a counter after all (`total_timesteps`, `num_updates`).
+        // A quantity with such a name that changes is a counter (`total_timesteps`, `num_updates`).
         let counted = Counted { count, label: 0 };
         if let Some(counter) = self.counters.iter().find(|counter| counter.is(counted))
             && counter.distinct >= 2
@@ -128,9 +127,9 @@ impl Counters {
     }
 
     fn slot(&mut self, counted: Counted, total: Option<f64>, value: f64, line: u64) -> usize {
-        // Bars of different length are different bars.
+        // Bars with different totals are different counters.
         let same = |counter: &Counter| counter.is(counted) && (counted.count != Count::Pair || counter.total == total);
-        // Counters come in the same order on each line.
+        // Fast path: counters have the same order on each line.
         let (before, behind) = self.counters.split_at(self.latest.min(self.counters.len()));
         let found = behind.iter().position(same).map(|at| before.len() + at);
         if let Some(slot) = found.or_else(|| before.iter().position(same)) {
@@ -148,7 +147,7 @@ impl Counters {
         oldest
     }
 
-    /// The counter of the whole job.
+    /// Returns the counter of the whole job.
     pub fn outermost(&self, beside: Beside) -> Option<&Counter> {
         if let Some((known, slot)) = self.outer.get()
             && known == beside
@@ -157,12 +156,12 @@ impl Counters {
         }
         let rank = |slot: usize| {
             let counter = &self.counters[slot];
-            // An outer counter that moves, or that was there before, or after which this one began again; in
-            // `step=340/2500,epoch=0` the steps count on.
+            // An outer counter is one that moves, that was there before, or with which this one restarted. In `step=340/2500,epoch=0`
+            // the steps are not inside an epoch.
             let outer = |(at, other): (usize, &Counter)| {
                 let alive = other.last_line >= beside.first_line;
                 let outer = other.count.is_outer() && (at < slot || other.moves() || counter.restarts > 0);
-                alive && (outer || counter.begins_again_with(other))
+                alive && (outer || counter.restarts_with(other))
             };
             let has_outer = self.counters.iter().enumerate().any(outer);
             let is_beside = beside.counters >> slot & 1 == 1;
@@ -174,18 +173,18 @@ impl Counters {
         self.counters.get(best)
     }
 
-    /// The counter that counts `unit`, where the owner said so.
+    /// Returns the latest counter in `unit`, as requested by a label.
     pub fn of_unit(&self, unit: ProgressUnit) -> Option<&Counter> {
         self.counters.iter().filter(|counter| counter.count.unit() == unit).max_by_key(|counter| counter.last_line)
     }
 
-    /// The total of a counter: its own if it keeps to it, else a declared one that nothing contradicts.
+    /// Returns the total of a counter: the printed one if the counter does not exceed it, or else a declared one without contradiction.
     pub fn total_of(&self, counter: &Counter) -> Option<f64> {
         if counter.count == Count::Percent {
             return Some(100.0);
         }
         let kept = |counter: &Counter| counter.total.filter(|_| counter.exceeded == 0 || counter.restarts > 0);
-        // The same count under another name, or in a heading: `Epoch 3/40` above `ep=3`.
+        // The same counter under another name or in a heading: `Epoch 3/40` above `ep=3`.
         let elsewhere = || {
             let same = |other: &&Counter| {
                 other.count == counter.count
@@ -201,7 +200,7 @@ impl Counters {
         })
     }
 
-    /// Units done by `counter`, the part of the unit that an inner counter has done included: epoch 3 of 10 and batch 50 of 100 is 2.5.
+    /// Returns the units done, including the fraction from an inner counter: epoch 3 of 10 and batch 50 of 100 is 2.5.
     pub fn folded(&self, counter: &Counter) -> f64 {
         if !counter.count.is_outer() || counter.has_parts {
             return counter.current;
@@ -209,20 +208,20 @@ impl Counters {
         let begun = counter.current - if counter.first >= 1.0 { 1.0 } else { 0.0 };
         let inner = self.counters.iter().filter(|inner| inner.total.is_some() && inner.is_within(counter));
         let Some(inner) = inner.max_by_key(|inner| inner.last_line) else {
-            // Nothing inside: the line is printed when the epoch is over.
+            // Without an inner counter, the line is printed at the end of the epoch.
             return begun.max(0.0) + 1.0;
         };
-        // The epoch is counted before its parts, or after them when it is over.
+        // The epoch is printed before its parts, or after them at its end.
         let after = inner.first_line < counter.first_line;
         let done = begun.max(0.0) + if after { 1.0 } else { 0.0 };
-        let standing = inner.fallen.map_or(inner.current, |(fallen, _)| fallen);
-        let part = (standing / inner.total.unwrap_or(1.0)).clamp(0.0, 1.0);
-        // Parts that were counted before the present epoch belong to the one before.
-        let is_present = inner.last_line > counter.last_advance || inner.last_line == counter.last_advance && !after;
-        done + if is_present { part } else { 0.0 }
+        let current = inner.fallen.map_or(inner.current, |(fallen, _)| fallen);
+        let part = (current / inner.total.unwrap_or(1.0)).clamp(0.0, 1.0);
+        // Parts before the current epoch belong to the previous one.
+        let is_current = inner.last_line > counter.last_advance || inner.last_line == counter.last_advance && !after;
+        done + if is_current { part } else { 0.0 }
     }
 
-    /// Whether these can be ours.
+    /// Whether all values are plausible.
     pub fn is_plausible(&self) -> bool {
         self.counters.len() <= COUNTERS_MAX
             && self.declared.len() <= DECLARED_MAX
@@ -231,7 +230,7 @@ impl Counters {
             && self.declared.iter().all(|declared| plausible::number(declared.value))
     }
 
-    /// The line numbers of a new reader begin anew.
+    /// Resets line numbers for a new reader.
     pub fn forget_lines(&mut self) {
         for counter in &mut self.counters {
             (counter.last_line, counter.last_advance) = (0, 0);
@@ -248,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_outermost_counter_that_moves_is_the_jobs() {
+    fn the_outermost_counter_that_moves_is_the_counter_of_the_job() {
         let mut counters = Counters::default();
         counters.advance(plain(Count::Pair), 5000.0, Some(5000.0), 1, false);
         let mut line = 2;
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_fall_is_a_slip_and_two_values_are_a_new_phase() {
+    fn a_single_lower_value_is_ignored_and_a_second_one_is_a_restart() {
         let mut counters = Counters::default();
         for epoch in [0.0, 1.0, 2.0, 49.0, 0.0] {
             counters.advance(plain(Count::Epoch), epoch, None, 1, true);
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declared_end_serves_until_it_is_passed_or_contradicted() {
+    fn a_declared_total_is_used_until_the_counter_exceeds_it() {
         let mut counters = Counters::default();
         counters.declare(Count::Epoch, 30.0, 1);
         counters.advance(plain(Count::Epoch), 1.0, None, 2, false);
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_again_in_each_epoch_is_inside_it_and_what_goes_on_is_not() {
+    fn a_counter_that_restarts_in_each_epoch_is_inside_it_and_one_that_continues_is_not() {
         let named = |name: u16, total: f64| (Counted { count: Count::Step, label: name }, Some(total));
         let ((inner, length), (global, whole)) = (named(1, 100.0), named(2, 500.0));
         let mut counters = Counters::default();
@@ -300,12 +299,12 @@ mod tests {
                 counters.advance(global, at, whole, 11, false);
             }
             let outer = counters.outermost(Beside { first_line: 0, counters: 0b110 }).map(|counter| counter.label);
-            assert_eq!(outer == Some(2), epoch > 0, "epoch {epoch}: at first nothing tells the two apart");
+            assert_eq!(outer == Some(2), epoch > 0, "epoch {epoch}: at first the two cannot be distinguished");
         }
     }
 
     #[test]
-    fn a_number_whose_name_says_nothing_counts_if_it_grows_evenly_beside_the_evaluation() {
+    fn a_number_with_an_unknown_name_is_a_counter_if_it_grows_evenly_beside_the_evaluation() {
         let beside = Beside { first_line: 0, counters: 1 };
         let mut counters = Counters::default();
         for value in [1.0, 2.0, 3.0, 4.0, 5.0, 6.0] {

@@ -1,6 +1,6 @@
-//! The series and counters of a log → which of them measure learning and progress, and what is kept to find them again.
+//! Selects the series that measures learning and the counter that measures progress, and caches how to find them.
 //!
-//! Imports: model, and `parse` for what numbers mean.
+//! Imports: model, and `parse` for the meanings of numbers.
 
 pub mod allowance;
 pub mod candidates;

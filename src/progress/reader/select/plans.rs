@@ -1,38 +1,38 @@
-//! What a line's shape was found to mean, kept so that the analysis runs once per template and not once per line.
+//! Caches the plan of each line shape, so that a template is analysed once and not for each line.
 //!
-//! Two tables of bounded size: plans for shapes that say something, and fingerprints of shapes that say nothing (most chatter) or that were not looked at yet.
-//! A collision of fingerprints loses a template's values, never more; it takes 32 equal bits. Both begin small, since most logs have
-//! a handful of templates and a node has many logs, and grow to their bound; there they replace at random: a log that repeats more
-//! templates than fit would otherwise push each one out just before it comes again. Imports: `series`, `parse`.
+//! There are two tables of bounded size: plans of shapes with values, and fingerprints of shapes without values or not yet analysed. A collision
+//! of fingerprints (32 equal bits) loses only the values of one template. Both tables start small, because most logs have few templates and a
+//! node has many logs, and grow to their bound. Then entries are replaced at random: otherwise a log that cycles through more templates than fit
+//! would always evict the next one. Imports: `series`, `parse`.
 
 use super::series::SeriesKey;
 use crate::progress::reader::parse::meaning::{Count, Counted};
 
-/// Eight keys are one cache line.
+/// Ways of a set: eight keys fill a cache line.
 const WAYS: usize = 8;
 const SETS_FIRST: usize = 2;
 const SETS: usize = 40;
 const NOTHING_SETS_FIRST: usize = 6;
 const NOTHING_SETS: usize = 384;
-/// A full table becomes so many times larger.
+/// Growth factor of a full table.
 const GROWTH: usize = 4;
 
-/// Fields of all plans together; beyond it some plans are forgotten. Bounds the memory of a hostile log.
+/// Maximum fields of all plans; more evict plans. Bounds the memory for a hostile log.
 const FIELDS_MAX: usize = 768;
 
 /// One number to read on a line of a known shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Field {
     pub number: u8,
-    /// Index of the number that is the counter's total; [`NO_TOTAL`] = none.
+    /// Index of the counter's total, or [`NO_TOTAL`].
     pub total: u8,
     pub use_as: Use,
 }
 
-/// No number is the total.
+/// Value of [`Field::total`] without a total.
 pub const NO_TOTAL: u8 = u8::MAX;
 
-/// What the number is for.
+/// Use of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Use {
     Series { slot: u16, generation: u16 },
@@ -40,30 +40,30 @@ pub enum Use {
     Declared(Count),
 }
 
-/// What to do with a line of a known shape.
+/// How to read a line of a known shape.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     /// Read these numbers.
     Fields { fields: Box<[Field]>, has_epoch: bool },
-    /// A row of a table: look again with the header's hash.
+    /// A row of a table: look up the shape combined with the header's hash.
     Row,
-    /// A header: remember the line.
+    /// A header of a table.
     Header,
-    /// A heading: evaluation begins (`true`) or ends.
+    /// A heading of an evaluation (`true`) or of training.
     Heading(bool),
 }
 
-/// What is known of a shape without a plan.
+/// State of a shape without a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     New,
-    /// It came, and was not analysed.
+    /// Seen, but not analysed.
     Seen,
-    /// It was analysed, and says nothing.
+    /// Analysed, without values.
     Nothing,
 }
 
-/// Where a plan stands, until the next insertion.
+/// Position of a plan, valid until the next insertion.
 pub type Place = (usize, usize);
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Cache {
         }
     }
 
-    /// What is known of a shape without a plan.
+    /// Returns the state of a shape without a plan.
     pub fn known(&self, key: u64) -> Known {
         let set = &self.nothing[set_of(key, self.nothing.len())];
         match fingerprint(key) {
@@ -96,12 +96,12 @@ impl Cache {
         }
     }
 
-    /// Lines of this shape say nothing.
+    /// Records that lines of this shape have no values.
     pub fn set_nothing(&mut self, key: u64) {
         self.note(key, fingerprint(key));
     }
 
-    /// A line of this shape came and was not analysed.
+    /// Records that a line of this shape was seen and not analysed.
     pub fn set_seen(&mut self, key: u64) {
         self.note(key, fingerprint(key) & !ANALYSED);
     }
@@ -110,7 +110,7 @@ impl Cache {
         let roll = self.roll();
         let is_full = |set: &[u32; WAYS]| set.iter().all(|known| *known != 0);
         if self.nothing.len() < NOTHING_SETS && is_full(&self.nothing[set_of(key, self.nothing.len())]) {
-            // A fingerprint does not tell its new set: what is forgotten here is looked at once more.
+            // The new set cannot be computed from a fingerprint: forgotten shapes are analysed again.
             self.nothing = vec![[0; WAYS]; (self.nothing.len() * GROWTH).min(NOTHING_SETS)];
         }
         let sets = self.nothing.len();
@@ -120,7 +120,7 @@ impl Cache {
         set[way] = mark;
     }
 
-    /// The place of a shape's plan.
+    /// Returns the position of a shape's plan.
     pub fn find(&self, key: u64) -> Option<Place> {
         let set = set_of(key, self.keys.len());
         let way = self.keys[set].iter().position(|known| *known == key)?;
@@ -131,7 +131,7 @@ impl Cache {
         self.plans[set][way].as_ref()
     }
 
-    /// Takes a plan out for the time of its use; [`Cache::put_back`] returns it, otherwise it is learnt again.
+    /// Removes a plan for use. Return it with [`Cache::put_back`]; otherwise the shape is analysed again.
     pub fn take(&mut self, (set, way): Place) -> Option<Plan> {
         let plan = self.plans[set][way].take();
         self.fields -= fields_of(plan.as_ref());
@@ -169,7 +169,7 @@ impl Cache {
         }
     }
 
-    /// Whether something would be pushed out for this new key.
+    /// Whether an insertion of this key would evict a plan.
     fn is_full_for(&self, key: u64) -> bool {
         let set = set_of(key, self.keys.len());
         !self.keys[set].contains(&key) && self.plans[set].iter().all(Option::is_some)
@@ -184,12 +184,12 @@ impl Cache {
             let set = set_of(key, sets);
             match self.plans[set].iter().position(Option::is_none) {
                 Some(way) => (self.keys[set][way], self.plans[set][way]) = (key, plan),
-                None => self.fields -= fields_of(plan.as_ref()), // two sets may meet in one: it is learnt again
+                None => self.fields -= fields_of(plan.as_ref()), // the set is full: the shape is analysed again
             }
         }
     }
 
-    /// Forgets one set of plans after another until so many fields fit.
+    /// Evicts sets of plans until `wanted` fields fit.
     fn make_room(&mut self, wanted: usize) {
         let sets = self.plans.len();
         let mut victim = self.dice as usize % sets;
@@ -204,7 +204,7 @@ impl Cache {
         }
     }
 
-    /// A number below [`WAYS`], by a linear congruence: chance enough for replacement, and the same in each run.
+    /// Returns a pseudo-random number below [`WAYS`], which is the same in each run.
     fn roll(&mut self) -> usize {
         self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.dice >> 33) as usize % WAYS
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learnt_stays_while_the_tables_grow() {
+    fn entries_are_kept_while_the_tables_grow() {
         let mut cache = Cache::new();
         for number in 1..=100 {
             cache.insert(key(number), plan(number));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn more_templates_than_fit_push_others_out_and_nothing_grows() {
+    fn more_templates_than_fit_evict_others_within_the_bounds() {
         let mut cache = Cache::new();
         (1..=5000).for_each(|number| cache.insert(key(number), plan(number)));
         assert_eq!((cache.keys.len(), cache.plans.len()), (SETS, SETS));

@@ -1,8 +1,7 @@
-//! One candidate series: how it moves, how likely it is the evaluation function, and how sure that is.
+//! One candidate series: its trend, its score as the evaluation function, and the confidence.
 //!
-//! Problem: a log prints dozens of quantities; one of them measures learning. Approach: rank by what the name says, by how
-//! often the series recurs, and by how it moves; a constant is a setting, and a "loss" that only grows is likely a sum.
-//! Imports: plausible numbers, model, `parse`.
+//! Problem: a log prints dozens of quantities; one of them measures learning. Approach: score a series by its name, its frequency and its trend.
+//! A constant is a setting, and a "loss" that only grows is probably a sum. Imports: plausible numbers, model, `parse`.
 
 use crate::model::Direction;
 use crate::progress::plausible;
@@ -11,29 +10,30 @@ use crate::progress::reader::parse::meaning::Split;
 use serde::{Deserialize, Serialize};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Names that say nothing, of which one may still be the evaluation.
-const NAMELESS: usize = 4;
+/// Maximum number of unknown names among which one may be the evaluation.
+const UNKNOWN_MAX: usize = 4;
 
-/// A validation is preferred to its training once it improved by this part of its range; one that only wavers is not.
+/// Fraction of its range by which a validation must have improved to be preferred over its training value.
 const IMPROVED: f64 = 0.3;
 
-/// So many values tell that.
+/// Minimum number of values for that decision.
 const VALIDATED: u32 = 3;
 
-/// Below so many values the last says more than a mean.
+/// Number of values below which the last value is used instead of a decaying mean.
 const SHORT: u32 = 15;
 
-/// What moves steadily one way does so this many times as often as the other way.
+/// Minimum ratio of moves in one direction to moves in the other for a steady trend.
 const STEADILY: f64 = 1.25;
 
-/// Values from which the beginning of a series is judged.
+/// Number of first values that are averaged as the beginning of a series.
 const EARLY: u32 = 5;
 
-/// Of a series that came from elsewhere: its name has no more bytes, and it weighs no more.
-const NAME_AT_MOST: usize = 1024;
-const WEIGHT_AT_MOST: f32 = 100.0;
+/// Maximum bytes of the name of a received series.
+const MAX_NAME: usize = 1024;
+/// Maximum weight of a received series.
+const MAX_WEIGHT: f32 = 100.0;
 
-/// A series, as long as it is not evicted.
+/// Key of a series, invalid after its eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SeriesKey {
     pub slot: u16,
@@ -45,14 +45,15 @@ pub struct SeriesKey {
 pub struct Series {
     pub name: String,
     pub split: Split,
-    /// Which counters stand on its line: a value per epoch is not the value per step of the same name.
+    /// Kinds of counters on its line, one bit each: a value per epoch is not the value per step of the same name.
     pub signature: u16,
+    /// Position among the named values of the line.
     pub place: u8,
-    /// Counts the owners of this slot, so that references to an evicted one are noticed.
+    /// Counts the series of this slot, so that keys of an evicted series become invalid.
     pub generation: u16,
     pub count: u32,
     pub first_line: u64,
-    /// The counters on its latest line, a bit each.
+    /// The counters on its latest line, one bit each.
     pub beside: u16,
     last_line: u64,
     pub last: f64,
@@ -65,20 +66,20 @@ pub struct Series {
     early: f64,
     late: f64,
     first: f64,
-    /// The advances of outer counters at the first and at the latest value.
+    /// Advances of outer counters at the first and at the latest value.
     pub paces: Option<(u32, u32)>,
     whole: bool,
-    /// The name says little about which way it improves.
+    /// Whether the name is ambiguous about the direction.
     soft: bool,
-    /// Of the name without the part of the data: equal for one quantity measured on several parts.
+    /// Hash of the name without the data split: equal for one quantity measured on several splits.
     pub quantity: u64,
-    /// Whether it ever improved, as its name promises.
+    /// Whether it ever improved in the direction of its name.
     pub improved: bool,
 }
 
-/// A series over a restart. Only finite numbers: others have no place in JSON.
+/// The stored state of a series. Only finite numbers, because JSON has no others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SeriesMemory {
+pub struct SeriesState {
     name: String,
     split: Split,
     signature: u16,
@@ -94,28 +95,28 @@ pub struct SeriesMemory {
     improved: bool,
 }
 
-impl SeriesMemory {
-    /// Whether this can be ours.
+impl SeriesState {
+    /// Whether all values are plausible.
     pub fn is_plausible(&self) -> bool {
         let (low, high) = self.range.unwrap_or_default();
-        self.name.len() <= NAME_AT_MOST
-            && (0.0..=WEIGHT_AT_MOST).contains(&self.weight)
+        self.name.len() <= MAX_NAME
+            && (0.0..=MAX_WEIGHT).contains(&self.weight)
             && [low, high, self.early, self.late].into_iter().all(plausible::number)
             && low <= high
             && [self.count, self.moves.0, self.moves.1].into_iter().all(plausible::small_count)
     }
 
-    /// What the series is called and where it stands.
+    /// Returns the name and position of the series.
     pub fn named(&self) -> Named<'_> {
-        let SeriesMemory { name, split, signature, direction, weight, .. } = self;
+        let SeriesState { name, split, signature, direction, weight, .. } = self;
         Named { place: 0, name, split: *split, signature: *signature, direction: *direction, weight: *weight }
     }
 }
 
-impl From<&Series> for SeriesMemory {
+impl From<&Series> for SeriesState {
     fn from(series: &Series) -> Self {
         let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
-        SeriesMemory {
+        SeriesState {
             name: series.name.clone(),
             split: series.split,
             signature: series.signature,
@@ -132,7 +133,7 @@ impl From<&Series> for SeriesMemory {
     }
 }
 
-/// A series as the line analysis found it.
+/// A series as found by line analysis.
 pub struct Named<'a> {
     pub place: u8,
     pub name: &'a str,
@@ -142,12 +143,12 @@ pub struct Named<'a> {
     pub weight: f32,
 }
 
-/// How much it says that a series was printed so often.
+/// Returns the evidence from the number of values of a series.
 pub fn recurrence(count: u32) -> f64 {
     1.0 + f64::from(count.max(1)).ln()
 }
 
-/// Whether a name says little about which way it improves.
+/// Whether a name is ambiguous about the direction.
 fn is_soft(name: &str, weight: f32) -> bool {
     let name = name.to_lowercase();
     let soft = ["score", "objective", "objf", "obj", "fitness", "energy", "metric"];
@@ -155,7 +156,7 @@ fn is_soft(name: &str, weight: f32) -> bool {
 }
 
 impl Series {
-    /// The line until which the series is worth its slot: what was often seen under a good name is kept for longer.
+    /// Returns the line until which the series should be kept: later for frequent series with a good name.
     pub fn kept_until(&self) -> u64 {
         let worth = f64::from(self.weight) * f64::from(self.count.min(100)) * 100.0;
         self.last_line + worth as u64
@@ -190,20 +191,20 @@ impl Series {
         }
     }
 
-    /// Goes on where an earlier reader stopped.
-    pub fn resume(&mut self, memory: &SeriesMemory) {
-        (self.count, self.whole, self.improved) = (memory.count, memory.whole, memory.improved);
-        (self.rises, self.falls) = memory.moves;
-        (self.early, self.late) = (memory.early, memory.late);
-        (self.low, self.high) = memory.range.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
+    /// Continues from the state of an earlier reader.
+    pub fn resume(&mut self, state: &SeriesState) {
+        (self.count, self.whole, self.improved) = (state.count, state.whole, state.improved);
+        (self.rises, self.falls) = state.moves;
+        (self.early, self.late) = (state.early, state.late);
+        (self.low, self.high) = state.range.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
     }
 
-    /// Whether it is what is named so.
+    /// Whether `named` is this series.
     pub fn is(&self, named: &Named<'_>) -> bool {
         self.signature == named.signature && self.is_called(named)
     }
 
-    /// Whether its one value is that from before the training of a series that counts.
+    /// Whether its only value was printed before the first count of the series `named`.
     pub fn begins(&self, named: &Named<'_>) -> bool {
         self.signature == 0 && self.count == 1 && !self.whole && self.is_called(named)
     }
@@ -212,7 +213,7 @@ impl Series {
         self.place == named.place && self.split == named.split && self.name == named.name
     }
 
-    /// Takes one value.
+    /// Adds a value.
     pub fn take(&mut self, value: f64, line: u64) {
         self.last_line = line;
         if self.count == 0 {
@@ -231,10 +232,10 @@ impl Series {
         }
         self.late += (value - self.late) * 0.2;
         self.last = value;
-        self.improved |= self.count >= VALIDATED && self.promised() * self.moved() > IMPROVED;
+        self.improved |= self.count >= VALIDATED && self.expected_sign() * self.moved() > IMPROVED;
     }
 
-    /// How sure it is that this is the evaluation function, as far as it can tell alone.
+    /// Returns the confidence that this is the evaluation function, regardless of other series.
     pub fn confidence(&self, direction_known: bool) -> f64 {
         let named = f64::from(self.weight).clamp(0.0, 1.0);
         let name = if named >= 0.55 { 0.6 + 0.38 * named } else { 0.3 + 0.5 * named };
@@ -247,33 +248,33 @@ impl Series {
         };
         let direction = if direction_known { 1.0 } else { 0.7 };
         let moves = if self.contradicts() { 0.75 } else { 1.0 };
-        // Settings and tallies have such names too; what trains counts, and its values are no whole numbers.
+        // Settings and counts have such names too; an evaluation has a counter, and its values are not whole.
         let is_constant = self.low >= self.high && (self.whole || self.count >= 3);
-        let settles = if self.whole && self.count < 3 || is_constant { 0.5 } else { 1.0 };
-        let counts = match (self.is_told_with_progress(), self.count) {
+        let varies = if self.whole && self.count < 3 || is_constant { 0.5 } else { 1.0 };
+        let counts = match (self.is_printed_with_progress(), self.count) {
             (true, _) => 1.0,
-            (_, 8..) if (self.late - self.early_mean()).abs() < 0.2 * (self.high - self.low) => 0.5, // told of each sample
+            (_, 8..) if (self.late - self.early_mean()).abs() < 0.2 * (self.high - self.low) => 0.5, // printed for each sample
             (_, 50..) => 1.0,
             _ => 0.75,
         };
         let broken = if self.whole && self.low < self.high { 0.75 } else { 1.0 };
-        (name * seen * direction * moves * settles * counts * broken).clamp(0.0, 0.99)
+        (name * seen * direction * moves * varies * counts * broken).clamp(0.0, 0.99)
     }
 
     fn early_mean(&self) -> f64 {
         self.early / f64::from(self.count.clamp(1, EARLY))
     }
 
-    /// How far it went from its beginning to its end, as a share of its range, -1 ..= 1.
+    /// Returns the change from the first value to the end, as a fraction of the range, -1 ..= 1.
     pub fn moved(&self) -> f64 {
         let range = self.high - self.low;
-        // Most of the way is often gone in the first steps.
+        // From the first value, because most of the change is often in the first steps.
         let to = if self.count < SHORT { self.last } else { self.late };
         if range > 0.0 && self.first.is_finite() { (to - self.first) / range } else { 0.0 }
     }
 
-    /// Printed on lines that count, or once whenever an outer counter advances, as reports are.
-    fn is_told_with_progress(&self) -> bool {
+    /// Whether it is printed on lines with a counter, or once per advance of an outer counter.
+    fn is_printed_with_progress(&self) -> bool {
         self.signature != 0
             || self.paces.is_some_and(|(first, latest)| {
                 (latest - first + 1).abs_diff(self.count) * 5 <= self.count && latest > first
@@ -281,12 +282,12 @@ impl Series {
     }
 
     pub fn is_softly_named(&self) -> bool {
-        // So do names that only place a value: CatBoost's `learn`, a graph network's `Train: 0.81`.
+        // This includes names of a data split alone: CatBoost's `learn`, a graph network's `Train: 0.81`.
         self.soft
     }
 
-    /// Which way it moves where its name says so, 0 where it does not.
-    fn promised(&self) -> f64 {
+    /// Returns the direction of its name as a sign, 0 if unknown.
+    fn expected_sign(&self) -> f64 {
         match self.named_direction {
             Some(Direction::Down) => -1.0,
             Some(Direction::Up) => 1.0,
@@ -294,18 +295,18 @@ impl Series {
         }
     }
 
-    /// Moves steadily against what its name promises.
+    /// Whether it moves steadily against the direction of its name.
     pub fn contradicts(&self) -> bool {
         let range = self.high - self.low;
-        let worse = -self.promised() * (self.late - self.early_mean());
+        let worse = -self.expected_sign() * (self.late - self.early_mean());
         if self.is_softly_named() && self.named_direction.is_some() {
-            return self.count >= 5 && self.moved() * self.promised() < -0.6;
+            return self.count >= 5 && self.moved() * self.expected_sign() < -0.6;
         }
         let (towards, away) = match self.named_direction {
             Some(Direction::Up) => (self.rises, self.falls),
             _ => (self.falls, self.rises),
         };
-        // Values that waver between two levels are now and then far from where they began.
+        // Values that alternate between two levels are sometimes far from the first ones, hence the count of moves.
         self.count >= 10 && range > 0.0 && worse > range * 0.25 && f64::from(away) > STEADILY * f64::from(towards)
     }
 
@@ -316,17 +317,17 @@ impl Series {
         let constant = self.count >= 3 && self.low >= self.high && self.high.is_finite();
         let mut score = f64::from(self.weight) * (recurrence(self.count) / most).sqrt();
         if self.weight == 0.0 {
-            // A name that says nothing: only if it is nearly alone, printed often, and moves one way.
+            // An unknown name counts only if it is nearly alone, frequent, and moves in one direction.
             let moved = self.moved().abs();
-            let told = self.is_told_with_progress();
-            score = if nameless <= NAMELESS && self.count >= 5 && !self.whole && moved > 0.5 && told {
+            let with_progress = self.is_printed_with_progress();
+            score = if nameless <= UNKNOWN_MAX && self.count >= 5 && !self.whole && moved > 0.5 && with_progress {
                 0.2 * moved
             } else {
                 0.0
             };
         }
         if counted && self.signature == 0 {
-            // Reports of progress count something; a line that does not is about something else.
+            // Progress reports have a counter; a line without one is about something else.
             score *= 0.6;
         }
         if constant {
@@ -337,7 +338,7 @@ impl Series {
         }
         let counts = self.falls == 0 && self.high - self.low == f64::from(self.rises) && self.rises + 1 == self.count;
         if self.whole && self.count >= 3 && counts && self.weight < 0.55 {
-            score = 0.0; // `Train 3`, `Train 4`: a heading with its number
+            score = 0.0; // `Train 3`, `Train 4`: a numbered heading
         }
         if self.whole && self.count >= 3 {
             score *= 0.8;
@@ -346,19 +347,19 @@ impl Series {
             score *= 0.7;
         }
         if self.count == 1 {
-            // Once is a setting, an average at the end, or the first of many: only a strong name counts.
+            // A single value is a setting, a final average, or the first of many: only a typical name counts.
             score *= if self.whole || self.weight < 0.7 { 0.0 } else { 0.3 };
         }
         score
     }
 }
 
-/// A number for the words of a name that do not speak of a part of the data.
+/// Hashes the words of a name that do not name a data split.
 fn quantity(name: &str) -> u64 {
     let words = lexicon::words(name);
     let mut hasher = DefaultHasher::new();
-    let tells = |word: &&_| lexicon::split_of(std::slice::from_ref(*word)) == Split::Unsaid;
-    words.iter().filter(tells).for_each(|word| word.hash(&mut hasher));
+    let is_kept = |word: &&_| lexicon::split_of(std::slice::from_ref(*word)) == Split::Unsaid;
+    words.iter().filter(is_kept).for_each(|word| word.hash(&mut hasher));
     hasher.finish()
 }
 
@@ -383,15 +384,15 @@ mod tests {
     #[test]
     fn only_a_loss_that_grows_steadily_contradicts_its_name() {
         assert!(loss((0..20).map(f64::from)).contradicts());
-        // Two kinds of batches, a third of them hard ones, in no order.
+        // Two kinds of batches in random order, a third of them hard.
         let mut random = 1u32;
         let mut batch = || {
             random = random.wrapping_mul(1_103_515_245).wrapping_add(12_345) & 0x7fff_ffff;
             if (random >> 16) % 10 < 3 { 0.92 } else { 0.53 }
         };
-        let wavers: Vec<f64> = (0..300).map(|_| batch()).collect();
-        for count in 1..=wavers.len() {
-            assert!(!loss(wavers[..count].iter().copied()).contradicts(), "after {count} values");
+        let alternating: Vec<f64> = (0..300).map(|_| batch()).collect();
+        for count in 1..=alternating.len() {
+            assert!(!loss(alternating[..count].iter().copied()).contradicts(), "after {count} values");
         }
     }
 }

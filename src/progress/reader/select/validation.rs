@@ -1,18 +1,18 @@
-//! Validation before training: of one quantity measured on both, what was held out says how good the model is.
+//! Prefers the validation of a quantity over its training value, because held-out data measures the quality of the model.
 //!
-//! A validation that comes rarely would leave the curve with few points, and one that never improved may be anything: there the
-//! training stays. Imports: `series`, `parse`.
+//! The training value is kept if the validation is rare, which would leave the curve with few points, or if it never improved. Imports:
+//! `series`, `parse`.
 
 use super::series::Series;
 use crate::progress::reader::parse::meaning::Split;
 
-/// It must not come more rarely by this factor.
+/// The training series may have at most this many times the values of the validation.
 const AS_OFTEN: u32 = 2;
 
-/// By so much.
+/// Score of a preferred validation, relative to the best training series of the quantity.
 const OVER_TRAINING: f64 = 1.1;
 
-/// Lifts validations above the trainings of the same quantities.
+/// Raises the scores of validations above the training series of the same quantities.
 pub fn lift(all: &[Series], ranked: &mut [(u16, f64)]) {
     let series = |slot: u16| &all[usize::from(slot)];
     for at in 0..ranked.len() {

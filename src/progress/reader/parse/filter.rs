@@ -1,22 +1,22 @@
-//! Which of a line's findings count, seen beside each other.
+//! Decides which findings of a line are kept, given its other findings.
 //!
 //! Imports: its siblings.
 
 use super::fields::{Found, LineReader, What};
 use super::meaning::Count;
 
-/// Longest message that only tells a count, in bytes.
+/// Maximum bytes of a message that is only a count.
 const ALONE_MAX: usize = 32;
 
-/// A report of one epoch under names that say nothing has few of them.
+/// Maximum findings of a line whose unknown names are kept because earlier lines count epochs.
 const PACED_MAX: usize = 6;
 
-/// How typical a summary of a whole fold is beside what its training prints.
+/// Weight factor for a value that summarises a whole fold.
 const OF_A_FOLD: f32 = 0.55;
 
 impl LineReader<'_> {
-    /// Names that say nothing count only beside a counter, or where a counter stood on a line before: elsewhere they are settings
-    /// and chatter.
+    /// Returns the findings to keep. Values with unknown names are kept only beside a counter, or if earlier lines count epochs
+    /// (`counting`); elsewhere they are settings or noise.
     pub fn finish(self, counting: bool) -> Vec<Found> {
         let counts = |found: &Found| match found.what {
             What::Counter(counted) => counted.count != Count::Tally,
@@ -25,7 +25,7 @@ impl LineReader<'_> {
         };
         let means = |found: &Found| matches!(found.what, What::Series { weight, .. } if weight > 0.0);
         let (counted, meant) = (self.found.iter().any(counts), self.found.iter().any(means));
-        // `score of fold 3: 0.6` sums up a training and is none of its steps.
+        // `score of fold 3: 0.6` summarises a training.
         let mut counters = self.found.iter().filter_map(|found| match found.what {
             What::Counter(counted) => Some(counted.count),
             What::Declared(_) | What::Series { .. } => None,
@@ -44,7 +44,7 @@ impl LineReader<'_> {
             What::Series { weight, .. } => {
                 counted || *weight > 0.0 || paced && numbers[found.number].of(line).contains(&b'.')
             }
-            // Beside a metric, or with an end, or a line of its own: `phase 3`.
+            // Kept beside a metric, with a total, or on a line of its own: `phase 3`.
             What::Counter(known) => known.count != Count::Tally || meant || found.total.is_some() || alone,
             What::Declared(_) => true,
         });

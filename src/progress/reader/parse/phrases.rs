@@ -1,25 +1,25 @@
-//! Phrases around a counter: what counts, what was told once so much was done, what announces an end.
+//! Phrases around a counter: names of counters, values reported after a count, announcements of a total.
 //!
 //! Imports: its siblings.
 
 use super::lexicon;
 use super::meaning::{Count, Meaning};
 
-/// `pretrain epoch 3`: a phrase whose last word counts, straight before its number, whatever stands before it; unless one of
-/// the words makes it a setting or looks back (`warmup step 3`, `best epoch 5`).
+/// Returns the counter of a phrase whose last word is a counter directly before its number: `pretrain epoch 3`. `None` if another word makes
+/// it a setting or a reference to an earlier count (`warmup step 3`, `best epoch 5`).
 pub fn counting_phrase(gap: &[u8], name: &str) -> Option<Count> {
     if !gap.trim_ascii_end().last().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'#') {
         return None;
     }
     let (head, word) = name.trim_end_matches(['#', ' ']).rsplit_once(' ')?;
     let Meaning::Counter(count) = lexicon::meaning(word) else { return None };
-    // `Saved model at epoch 3` counts as well as any other line.
+    // `Saved model at epoch 3` contains a valid count.
     let is_plain = |word: &str| lexicon::is_plain(word) || matches!(word, "saved" | "saving" | "save");
     let plain = lexicon::words(head).iter().all(|word| is_plain(word));
     (plain && counter_with_rest(name).is_none()).then_some(count)
 }
 
-/// `Cost after iteration` → `Cost` and the counter.
+/// Splits `Cost after iteration` into `Cost` and the counter.
 pub fn counter_with_rest(name: &str) -> Option<(String, Count)> {
     const BETWEEN: [&str; 7] = ["after", "at", "for", "on", "in", "@", "of"];
     let words: Vec<&str> = name.split_whitespace().collect();
@@ -34,25 +34,25 @@ pub fn counter_with_rest(name: &str) -> Option<(String, Count)> {
     }
 }
 
-/// `loss after`, before a number: what is told once so much was done.
+/// Returns the metric of `loss after` before a count.
 pub fn head_of_a_count(name: &str) -> Option<String> {
     let head = name.strip_suffix(" after")?;
     matches!(lexicon::meaning(head), Meaning::Metric { .. }).then(|| head.to_owned())
 }
 
-/// Whether a gap says what the number before it counts and then tells a value: `3 epochs: 0.5`.
-pub fn is_counted_and_told(gap: &[u8]) -> bool {
+/// Whether the text after a number names its unit and a value follows: `3 epochs: 0.5`.
+pub fn is_unit_before_value(gap: &[u8]) -> bool {
     let Some(word) = gap.trim_ascii().strip_suffix(b":") else { return false };
     let is_word = word.iter().all(u8::is_ascii_alphabetic);
     is_word && matches!(lexicon::meaning(&String::from_utf8_lossy(word)), Meaning::Counter(_) | Meaning::Declared(_))
 }
 
-/// `t_idx`, `block no`: a name whose last word says that it numbers something.
+/// Whether the last word of a name is an index: `t_idx`, `block no`.
 pub fn indexes(name: &str) -> bool {
     lexicon::words(name).last().is_some_and(|word| matches!(&**word, "idx" | "index" | "no" | "nr" | "number"))
 }
 
-/// A counter's word glued to its number: `3epoch`, `第3轮`.
+/// Returns the counter that is attached to its number as a unit: `3epoch`, `第3轮`.
 pub fn counter_unit(unit: &[u8]) -> Option<Count> {
     if unit.first().is_some_and(|byte| !byte.is_ascii()) {
         return match lexicon::meaning(&String::from_utf8_lossy(unit)) {
@@ -69,7 +69,7 @@ pub fn counter_unit(unit: &[u8]) -> Option<Count> {
     }
 }
 
-/// Names before a number of epochs that announce how many there will be.
+/// Whether a name before a number of epochs announces a total.
 pub fn announces(name: &str) -> bool {
     let words = lexicon::words(name);
     let stops = words.iter().any(|word| {

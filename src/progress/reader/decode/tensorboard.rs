@@ -1,14 +1,14 @@
-//! TensorBoard event files: records → scalars.
+//! Reads scalars from TensorBoard event files.
 //!
-//! A record is a length (u64, little endian), its checksum, the data, their checksum; the data is a protobuf `Event`, of which
-//! only step, tag and scalar are read. The checksum is CRC-32C, masked as TensorFlow does (rotate right by 15, add a constant).
-//! Properties: a torn tail waits for its rest; a large record (an image, a graph) is passed over without being kept; damage ends
-//! the reading of this file, because nothing says where the next record begins. Imports: nothing.
+//! A record is a length (u64, little endian), the checksum of the length, the data, and the checksum of the data. The data is a protobuf
+//! `Event`, of which only step, tag and scalar are read. The checksum is CRC-32C, masked as in TensorFlow (rotate right by 15, add a constant).
+//! Properties: an incomplete record waits for the rest; a large record (an image, a graph) is skipped without being buffered; a damaged length
+//! ends the reading of the file, because the start of the next record is unknown. Imports: nothing.
 
-/// Largest record that is read; scalars are far smaller.
+/// Maximum bytes of a record that is read; scalars are far smaller.
 const RECORD_MAX: u64 = 16 * 1024;
 
-/// Length and its checksum.
+/// Bytes of the length and its checksum.
 const HEAD: usize = 12;
 
 /// Bytes needed to recognise an event file.
@@ -35,18 +35,18 @@ const fn table() -> [u32; 256] {
     table
 }
 
-/// The masked checksum of `data`.
+/// Returns the masked checksum of `data`.
 fn masked_crc(data: &[u8]) -> u32 {
     let crc = !data.iter().fold(!0u32, |crc, byte| (crc >> 8) ^ TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize]);
     crc.rotate_right(15).wrapping_add(MASK_DELTA)
 }
 
-/// Whether these first bytes of a stream can begin an event file; a text cannot, from its fifth byte on.
+/// Whether the first bytes of a stream can be an event file. Text is ruled out from its fifth byte on.
 pub fn may_begin(bytes: &[u8]) -> bool {
     bytes.iter().skip(4).take(4).all(|byte| *byte == 0) && (bytes.len() < HEAD || head(bytes).is_some())
 }
 
-/// The length in a record's head, if its checksum is right.
+/// Returns the length in the head of a record if its checksum is correct.
 fn head(bytes: &[u8]) -> Option<u64> {
     let length = bytes.get(..8)?;
     let crc = u32::from_le_bytes(bytes.get(8..HEAD)?.try_into().ok()?);
@@ -62,17 +62,17 @@ pub struct Scalar<'a> {
     pub value: f64,
 }
 
-/// Cuts a stream into records.
+/// Splits a stream into records.
 #[derive(Debug, Default)]
-pub struct EventDecoder {
+pub struct TensorboardDecoder {
     buffer: Vec<u8>,
-    /// Bytes of a large record still to pass over.
+    /// Bytes of a large record that are still to be skipped.
     skip: u64,
     records: u64,
     damaged: bool,
 }
 
-impl EventDecoder {
+impl TensorboardDecoder {
     /// Reads the next bytes and reports each scalar that they complete.
     pub fn push(&mut self, mut bytes: &[u8], mut each: impl FnMut(Scalar<'_>)) {
         while !bytes.is_empty() && !self.damaged {
@@ -95,7 +95,7 @@ impl EventDecoder {
         }
     }
 
-    /// A head or a whole record stands in the buffer.
+    /// Handles a complete head or record in the buffer.
     fn complete(&mut self, each: &mut impl FnMut(Scalar<'_>)) {
         let Some(length) = head(&self.buffer) else {
             self.damaged = true;
@@ -126,7 +126,7 @@ enum Wire<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message, up to its end or the first that cannot be read.
+/// Iterates over the fields of a message, up to its end or the first invalid field.
 struct Message<'a>(&'a [u8]);
 
 impl<'a> Message<'a> {
@@ -169,7 +169,7 @@ impl<'a> Iterator for Message<'a> {
     }
 }
 
-/// `Event`: 2 = step, 5 = summary; `Summary`: 1 = value; `Value`: 1 = tag, 2 = simple value, 8 = tensor.
+/// Field numbers: `Event` 2 = step, 5 = summary; `Summary` 1 = value; `Value` 1 = tag, 2 = simple value, 8 = tensor.
 fn read_event(data: &[u8], record: u64, each: &mut impl FnMut(Scalar<'_>)) {
     let mut step = 0;
     for (field, wire) in Message(data) {
@@ -198,7 +198,7 @@ fn read_event(data: &[u8], record: u64, each: &mut impl FnMut(Scalar<'_>)) {
     }
 }
 
-/// `TensorProto`: 4 = content, 5 = floats, 6 = doubles; only a single number is a scalar.
+/// Returns the scalar of a `TensorProto` with a single number. Field numbers: 4 = content, 5 = floats, 6 = doubles.
 fn scalar_tensor(tensor: &[u8]) -> Option<f64> {
     let single = |bytes: &[u8]| match bytes.len() {
         4 => Some(f64::from(f32::from_le_bytes(bytes.try_into().ok()?))),
@@ -207,7 +207,7 @@ fn scalar_tensor(tensor: &[u8]) -> Option<f64> {
     };
     let mut whole = false;
     Message(tensor).find_map(|(field, wire)| match (field, wire) {
-        // 3 int32, 9 int64: histograms and texts have other types still.
+        // Types: 1 float, 2 double. Integers (3, 9), histograms and texts have other types.
         (1, Wire::Varint(kind)) => {
             whole = !matches!(kind, 1 | 2);
             None
@@ -232,7 +232,7 @@ pub mod tests {
         bytes
     }
 
-    /// A record as TensorFlow writes it.
+    /// Returns a record as written by TensorFlow.
     pub fn record(step: u8, tag: &str, value: f32, as_tensor: bool) -> Vec<u8> {
         let scalar = if as_tensor {
             field(8, 2, &[field(1, 0, &[1]), field(4, 2, &value.to_le_bytes())].concat())
@@ -251,7 +251,7 @@ pub mod tests {
     }
 
     #[test]
-    fn the_checksum_is_the_published_one() {
+    fn the_checksum_matches_published_values() {
         // RFC 3720, B.4: 32 bytes of zeros and the digits.
         let crc = |data: &[u8]| masked_crc(data).wrapping_sub(MASK_DELTA).rotate_left(15);
         assert_eq!(crc(&[0; 32]), 0x8a91_36aa);
@@ -259,7 +259,7 @@ pub mod tests {
     }
 
     #[test]
-    fn scalars_of_both_kinds_are_read_wherever_the_file_is_cut_and_large_records_are_passed_over() {
+    fn scalars_of_both_kinds_are_read_for_any_cut_of_the_file_and_large_records_are_skipped() {
         let file = [
             framed(b"\x09\x00\x00\x00\x00\x00\x00\xf0\x3f\x1a\x0dbrain.Event:2"),
             record(1, "loss", 0.5, false),
@@ -270,7 +270,7 @@ pub mod tests {
         assert!(may_begin(&file) && may_begin(&file[..3]) && !may_begin(b"Epoch 1/3"));
         for cut in 0..file.len().min(300) {
             let mut seen = Vec::new();
-            let mut decoder = EventDecoder::default();
+            let mut decoder = TensorboardDecoder::default();
             for part in [&file[..cut], &file[cut..]] {
                 decoder.push(part, |s| seen.push((s.step, String::from_utf8_lossy(s.tag).into_owned(), s.value)));
             }
@@ -279,14 +279,14 @@ pub mod tests {
     }
 
     #[test]
-    fn a_torn_tail_and_a_damaged_record_lose_only_themselves() {
+    fn an_incomplete_record_and_a_damaged_record_lose_only_their_own_scalar() {
         let mut file =
             [record(1, "loss", 0.5, false), record(2, "loss", 0.25, false), record(3, "loss", 0.125, false)].concat();
         let second = record(1, "loss", 0.5, false).len();
         file[second + HEAD + 3] ^= 1;
         file.truncate(file.len() - 1);
         let mut values = Vec::new();
-        EventDecoder::default().push(&file, |scalar| values.push(scalar.value));
+        TensorboardDecoder::default().push(&file, |scalar| values.push(scalar.value));
         assert_eq!(values, [0.5]);
     }
 }

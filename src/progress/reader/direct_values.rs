@@ -1,24 +1,24 @@
-//! Values that no grammar of lines reads: by the owner's pattern, and the scalars of an event file.
+//! Values that are read without line analysis: those of the `flowcon.pattern` label, and TensorBoard scalars.
 //!
 //! Imports: `core`, `decode`, `parse`, `select`.
 
-use super::core::{Core, Heard, Sample, View};
+use super::core::{Core, ReadEvent, Sample, View};
 use super::decode::Rendering;
-use super::decode::events::Scalar;
+use super::decode::tensorboard::Scalar;
 use super::parse::lexicon;
 use super::parse::meaning::{Count, Counted, Meaning, Split};
 use super::parse::number::Matched;
 use super::select::series::{Named, SeriesKey};
 
 impl Core {
-    /// A line that the owner's pattern reads.
+    /// Handles a line that matches the pattern of the label.
     pub(super) fn take_matched(
         &mut self,
         matched: Matched,
         rendering: Rendering<'_>,
-        each: &mut impl FnMut(Heard<'_>, &View<'_>),
+        each: &mut impl FnMut(ReadEvent<'_>, &View<'_>),
     ) {
-        let count = Counted { count: self.chooser.wished_count(), label: 0 };
+        let count = Counted { count: self.chooser.requested_count(), label: 0 };
         if let Some(current) = matched.current {
             self.counters.advance(count, current, matched.total, rendering.line, false);
         }
@@ -31,12 +31,12 @@ impl Core {
             known.take(matched.value, rendering.line);
         }
         self.chooser.choose(series);
-        each(Heard::Value(Sample { series, value: matched.value, rendering }), &View { core: self });
-        each(Heard::End, &View { core: self });
+        each(ReadEvent::Value(Sample { series, value: matched.value, rendering }), &View { core: self });
+        each(ReadEvent::End, &View { core: self });
     }
 
-    /// A scalar of an event file: its tag is read as a name, its step is a counter.
-    pub(super) fn take_scalar(&mut self, scalar: &Scalar<'_>, each: &mut impl FnMut(Heard<'_>, &View<'_>)) {
+    /// Handles a TensorBoard scalar: its tag is a name, and its step is a counter.
+    pub(super) fn take_scalar(&mut self, scalar: &Scalar<'_>, each: &mut impl FnMut(ReadEvent<'_>, &View<'_>)) {
         let tag = String::from_utf8_lossy(&scalar.tag[..scalar.tag.len().min(128)]);
         self.counters.advance(Counted { count: Count::Step, label: 0 }, scalar.step as f64, None, scalar.record, false);
         let (direction, weight, split) = match lexicon::meaning(&tag) {
@@ -57,8 +57,8 @@ impl Core {
         }
         let rendering = Rendering { line: scalar.record, text: scalar.tag, last: true };
         let sample = Sample { series: SeriesKey { slot, generation }, value: scalar.value, rendering };
-        each(Heard::Value(sample), &View { core: self });
+        each(ReadEvent::Value(sample), &View { core: self });
         self.chooser.after_line(&self.candidates);
-        each(Heard::End, &View { core: self });
+        each(ReadEvent::End, &View { core: self });
     }
 }

@@ -1,16 +1,16 @@
-//! UTF-16 with a mark of its byte order, as PowerShell redirects output → what was printed, in UTF-8.
+//! Decodes UTF-16 with a byte order mark, as written by output redirection in PowerShell.
 //!
-//! Cut anywhere, the same is read; what is no character becomes the replacement character. Imports: its siblings.
+//! The result does not depend on how the input is cut. Invalid characters become the replacement character. Imports: its siblings.
 
 use super::lines::{LineDecoder, Rendering};
 
 /// Bytes needed to recognise such a log.
 pub const RECOGNISE: usize = 2;
 
-/// The marks of little and of big endian.
+/// Byte order marks of little and big endian.
 const MARKS: [[u8; 2]; 2] = [[0xFF, 0xFE], [0xFE, 0xFF]];
 
-/// Whether these first bytes of a stream can begin such a log.
+/// Whether the first bytes of a stream can be such a log.
 pub fn may_begin(bytes: &[u8]) -> bool {
     let length = bytes.len().min(RECOGNISE);
     MARKS.iter().any(|mark| bytes[..length] == mark[..length])
@@ -18,19 +18,19 @@ pub fn may_begin(bytes: &[u8]) -> bool {
 
 /// Turns UTF-16 into lines; see the module.
 #[derive(Debug)]
-pub struct WideDecoder {
-    /// How the bytes of a unit are ordered, once the mark was read.
+pub struct Utf16Decoder {
+    /// Decodes a code unit in the byte order of the mark.
     unit_of: fn([u8; 2]) -> u16,
-    /// The first byte of a unit whose second has not come.
+    /// The first byte of an incomplete code unit.
     odd: Option<u8>,
-    /// The first half of a character beyond 16 bits.
+    /// The first half of a surrogate pair.
     half: Option<u16>,
     inner: LineDecoder,
 }
 
-impl WideDecoder {
+impl Utf16Decoder {
     pub fn new() -> Self {
-        WideDecoder { unit_of: u16::from_le_bytes, odd: None, half: None, inner: LineDecoder::new() }
+        Utf16Decoder { unit_of: u16::from_le_bytes, odd: None, half: None, inner: LineDecoder::new() }
     }
 
     /// Reads the next bytes and reports each rendering that they complete.
@@ -54,7 +54,7 @@ impl WideDecoder {
         self.inner.push(text.as_bytes(), each);
     }
 
-    /// Reports what stands on an unfinished last line.
+    /// Reports an unfinished last line.
     pub fn finish(&mut self, each: impl FnMut(Rendering<'_>)) {
         self.inner.finish(each);
     }
@@ -65,14 +65,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_orders_of_bytes_are_read_cut_anywhere() {
+    fn both_byte_orders_are_read_for_any_cut() {
         let text = "\u{feff}第1轮 loss: 0.5 🚀\r\nend";
         for order in [u16::to_le_bytes as fn(u16) -> [u8; 2], u16::to_be_bytes] {
             let log: Vec<u8> = text.encode_utf16().flat_map(order).collect();
             assert!(may_begin(&log) && may_begin(&log[..1]));
             for cut in 1..log.len() {
                 let mut seen = Vec::new();
-                let mut decoder = WideDecoder::new();
+                let mut decoder = Utf16Decoder::new();
                 for part in log.chunks(cut) {
                     decoder.push(part, |r| seen.push((r.line, String::from_utf8_lossy(r.text).into_owned())));
                 }

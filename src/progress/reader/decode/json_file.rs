@@ -1,20 +1,20 @@
-//! A container engine's `json-file` log → what the container wrote.
+//! Unwraps a container engine's `json-file` log.
 //!
-//! Problem: `{"log":"loss 0.1\n","stream":"stdout","time":"…"}` wraps each line, and cuts a line of more than 16 KiB into several
-//! entries of which only the last ends with a newline. Approach: undo the escapes of the first member as the bytes come, pass over
-//! the rest of the entry. What is no entry is left out. Lines are counted in the file, as everybody who opens it counts them.
-//! Properties: no entry is kept, so that its length does not matter; cut anywhere, the same is read. Imports: its siblings.
+//! Problem: `{"log":"loss 0.1\n","stream":"stdout","time":"…"}` wraps each line, and a line of more than 16 KiB is split into several
+//! entries, of which only the last ends with a newline. Approach: decode the escapes of the first member as bytes arrive, and skip the rest
+//! of the entry. Anything else is skipped. Line numbers are those of the file. Properties: no entry is buffered, so that its length does not
+//! matter; the result does not depend on how the input is cut. Imports: its siblings.
 
 use super::lines::{LineDecoder, Rendering};
 use memchr::{memchr, memchr3};
 
-/// How the engine begins each entry.
+/// The beginning of each entry.
 const BEGINNING: &[u8] = b"{\"log\":\"";
 
 /// Bytes needed to recognise such a log.
 pub const RECOGNISE: usize = BEGINNING.len();
 
-/// Whether these first bytes of a stream can begin such a log.
+/// Whether the first bytes of a stream can be such a log.
 pub fn may_begin(bytes: &[u8]) -> bool {
     let length = bytes.len().min(RECOGNISE);
     bytes[..length] == BEGINNING[..length]
@@ -22,32 +22,32 @@ pub fn may_begin(bytes: &[u8]) -> bool {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
-    /// So many bytes of the beginning were seen.
+    /// After this many bytes of the beginning.
     Beginning(usize),
     /// In the text that the container wrote.
     Text,
-    /// Behind a backslash.
+    /// After a backslash.
     Escape,
     /// In the digits of `\u2588`.
     Unicode { digits: u8, code: u32 },
-    /// In what does not matter, up to the end of the entry.
+    /// In the ignored rest of the entry.
     Rest,
 }
 
 /// Unwraps entries; see the module.
 #[derive(Debug)]
-pub struct EntryDecoder {
-    /// Newlines of the file, plus one.
+pub struct JsonFileDecoder {
+    /// Line number in the file, from 1.
     line: u64,
     place: Place,
-    /// The first half of a character beyond 16 bits.
+    /// The first half of a UTF-16 surrogate pair.
     half: Option<u32>,
     inner: LineDecoder,
 }
 
-impl EntryDecoder {
+impl JsonFileDecoder {
     pub fn new() -> Self {
-        EntryDecoder { line: 1, place: Place::Beginning(0), half: None, inner: LineDecoder::new() }
+        JsonFileDecoder { line: 1, place: Place::Beginning(0), half: None, inner: LineDecoder::new() }
     }
 
     /// Reads the next bytes and reports each rendering that they complete.
@@ -65,12 +65,12 @@ impl EntryDecoder {
         }
     }
 
-    /// Reports what stands on an unfinished last line.
+    /// Reports an unfinished last line.
     pub fn finish(&mut self, each: impl FnMut(Rendering<'_>)) {
         self.inner.finish(each);
     }
 
-    /// The text up to the next byte that is not meant as it stands.
+    /// Writes the text up to the next byte with a special meaning; returns its length.
     fn text(&mut self, bytes: &[u8], each: &mut impl FnMut(Rendering<'_>)) -> usize {
         let end = memchr3(b'"', b'\\', b'\n', bytes).unwrap_or(bytes.len());
         self.write(&bytes[..end], each);
@@ -98,7 +98,7 @@ impl EntryDecoder {
     }
 
     fn escaped(&mut self, byte: u8, each: &mut impl FnMut(Rendering<'_>)) -> Place {
-        let meant = match byte {
+        let decoded = match byte {
             b'u' => return Place::Unicode { digits: 0, code: 0 },
             b'n' => b'\n',
             b'r' => b'\r',
@@ -107,7 +107,7 @@ impl EntryDecoder {
             b'f' => 0x0c,
             other => other,
         };
-        self.write(&[meant], each);
+        self.write(&[decoded], each);
         Place::Text
     }
 
@@ -143,7 +143,7 @@ mod tests {
 
     fn read(log: &str, cut: usize) -> Vec<(u64, String, bool)> {
         let mut seen = Vec::new();
-        let mut decoder = EntryDecoder::new();
+        let mut decoder = JsonFileDecoder::new();
         for part in log.as_bytes().chunks(cut) {
             decoder.push(part, |r| seen.push((r.line, String::from_utf8_lossy(r.text).into_owned(), r.last)));
         }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_unwrapped_and_partial_ones_joined_and_the_files_lines_counted() {
+    fn entries_are_unwrapped_partial_ones_are_joined_and_lines_of_the_file_are_counted() {
         let log = concat!(
             "{\"log\":\"\\u001b[1mloss\\u001b[0m \\\"0.5\\\"\\u00a0\\ud83d\\ude80\\n\",\"stream\":\"stdout\",\"time\":\"t\"}\n",
             "{\"log\":\"\\r1/2 \\u2588\\r2/\",\"stream\":\"stderr\"}\n",

@@ -1,12 +1,12 @@
-//! A job's labels → what they ask of the reader, and what is wrong with them.
+//! Turns a job's labels into options of the reader, and reports invalid labels.
 //!
 //! Imports: model, `reader`.
 
-use super::reader::Wishes;
+use super::reader::ReaderOptions;
 use crate::model::{Directives, Pattern, ProgressUnit};
 
-/// What the labels ask of the reader, and what is wrong with them.
-pub(super) fn wishes(directives: &Directives) -> (Wishes, Vec<String>) {
+/// Returns the reader's options, and one message for each invalid label.
+pub(super) fn reader_options(directives: &Directives) -> (ReaderOptions, Vec<String>) {
     let mut problems = Vec::new();
     let unit = directives.unit.as_deref().and_then(|name| {
         let unit = unit(name);
@@ -31,7 +31,7 @@ pub(super) fn wishes(directives: &Directives) -> (Wishes, Vec<String>) {
             None
         }
     });
-    let wishes = Wishes {
+    let options = ReaderOptions {
         pattern,
         metric: directives.metric.clone(),
         direction: directives.direction,
@@ -39,7 +39,7 @@ pub(super) fn wishes(directives: &Directives) -> (Wishes, Vec<String>) {
         unit,
         ignore: directives.ignore.clone(),
     };
-    (wishes, problems)
+    (options, problems)
 }
 
 fn unit(name: &str) -> Option<ProgressUnit> {
