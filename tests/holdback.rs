@@ -159,7 +159,7 @@ fn plain_blocks_are_recorded_replayed_told_and_measured() {
     let page =
         eventually("the gain is measured", SOON, || Some(report()).filter(|page| page.contains("Work while governed")));
     for part in [
-        "control periods, which chance picked",
+        "control periods, chosen at random",
         "Measured against control periods",
         "held-long",
         "How the estimate is made",
