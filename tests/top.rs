@@ -86,7 +86,7 @@ fn keys_look_sort_filter_pause_and_resume_and_q_gives_the_terminal_back() {
     pty.press("\x1b");
     pty.eventually("all rows again", |screen| !screen.contains("filter") && screen.contains(&name));
     pty.press("?");
-    pty.shows("seconds between two looks");
+    pty.shows("seconds between updates");
     pty.press("x");
     pty.press("s");
     pty.shows("Sort by");
@@ -113,9 +113,9 @@ fn a_silent_daemon_is_told_of_keys_still_work_and_a_restarted_one_is_found_again
     let mut pty = top(daemon.socket(), &["-d", "0.2"]);
     pty.shows("No job is governed yet");
     daemon.signal("STOP");
-    pty.shows("no answer for 3 s");
+    pty.shows("no reply for 3 s");
     pty.press("?");
-    pty.shows("seconds between two looks");
+    pty.shows("seconds between updates");
     pty.press("q");
     daemon.signal("CONT");
     pty.eventually("an answer again", |screen| !screen.contains("no answer"));
@@ -182,7 +182,7 @@ fn a_storm_of_sizes_down_to_one_cell_leaves_a_whole_screen_and_gives_the_termina
     pty.resize(24, 80);
     pty.press("\x1b");
     pty.eventually("the whole list", |screen| {
-        screen.contains("mnist-vae") && screen.contains("Quit") && !screen.contains("seconds between two looks")
+        screen.contains("mnist-vae") && screen.contains("Quit") && !screen.contains("seconds between updates")
     });
     assert_eq!(pty.is_taken(), (true, true));
     pty.resize(1, 1);

@@ -9,7 +9,7 @@
 //! - *For a job*: the CPU that it got while governed, divided by the CPU that plain sharing would have given it at the same samples. 1.2
 //!   means that governing gave it a fifth more.
 //!
-//! "The same samples" means the jobs present at that time and the work they governed_mean done. These are *rates at the samples*, averaged over the
+//! "The same samples" means the jobs present at that time and the work they had done. These are *rates at the samples*, averaged over the
 //! governed time: a job that gets more ends sooner, and the others have more from then on. The effect on completion times is estimated by
 //! the replay ([`super::estimate`]), so both are shown. The improvement of the models is not compared: a learning curve is convex, so the
 //! mean of its slopes before and after a block exceeds the slope within it, and governing would seem to gain where it does not. CPU usage
@@ -21,10 +21,10 @@
 //! started or ended within it, and a job that was absent used nothing: comparing only surviving jobs would leave out those that
 //! governing brought to completion.
 //!
-//! - *For the node* each run of control periods, mostly one, is a *comparison* with the governed block before it and the one after it: `A` is the
-//!   mean rate of these two, `B` that of the plain ones. Trends and the coming and going of jobs fall on both alike. The ratio is ΣA / ΣB.
-//! - *For a job* what it got while governed is known, block by block, and need not be plain_mean: it is divided by the mean of its control periods.
-//!   A job that waits for long and then gets all would seldom be caught at it by neighbours of control periods.
+//! - *For the node*, each run of control periods (usually one) is a *comparison* with the governed blocks before and after it: `A` is the
+//!   mean rate of these two, `B` that of the plain ones. Trends and changes in the set of jobs affect both alike. The ratio is ΣA / ΣB.
+//! - *For a job*, the CPU that it got while governed is known for every block and need not be sampled: it is divided by the mean of its
+//!   control periods. Blocks next to control periods would rarely show a job that waits for long and then gets all cores.
 //!
 //! ## How sure (the intervals, 95 %)
 //!
@@ -93,7 +93,7 @@ fn of_jobs(blocks: &[BlockRecord]) -> BTreeMap<u64, (usize, Option<Range>)> {
     seen.map(|(job, (governed, plain))| (job, (plain.len(), of_job(&governed, &plain)))).collect()
 }
 
-/// Ratio of one job: its governed rate is known, its plain rate is plain_mean.
+/// Ratio of one job: its governed rate is known, its plain rate is sampled.
 fn of_job(governed: &[f64], plain: &[f64]) -> Option<Range> {
     let count = plain.len() as f64;
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
