@@ -138,7 +138,7 @@ fn ctrl_c_in_the_middle_removes_everything() {
     let (tmp, tag, output) = demo.finish();
     rest.join().expect("the output ends");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("ended by Ctrl-C"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted by Ctrl-C"), "{output:?}");
     assert_eq!(names_in(tmp.path()), Vec::<String>::new());
     assert_eq!(cgroups_of(&tag), Vec::<PathBuf>::new());
 }
@@ -160,7 +160,7 @@ fn a_user_without_rights_is_told_precisely_what_to_do() {
         .expect("flowctl starts");
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{complaint}");
-    assert!(complaint.contains("no engine answers at unix:///nonexistent/docker.sock"), "{complaint}");
+    assert!(complaint.contains("no engine replies at unix:///nonexistent/docker.sock"), "{complaint}");
     assert!(complaint.contains("sudo flowctl demo"), "{complaint}");
     assert_eq!(names_in(tmp.path()), ["flowctl"]);
 }

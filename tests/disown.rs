@@ -40,7 +40,7 @@ fn on_disk(daemon: &Daemon, id: &str) -> (u32, u32) {
 }
 
 fn is_connected(daemon: &Daemon) {
-    let connected = || daemon.told(&["status"]).contains("docker: connected").then_some(());
+    let connected = || daemon.stdout_of(&["status"]).contains("docker: connected").then_some(());
     eventually("the engine is connected", SOON, connected);
 }
 
@@ -52,7 +52,7 @@ fn who_may_not_change_things_adopts_and_disowns_nothing() {
     is_connected(&daemon);
     let run = |name, script| engine.run(RunSpec { name, script, ..RunSpec::default() });
     let (free, taken) = (run("free", GROWING), run("taken", CONVERGED));
-    daemon.told(&["adopt", "taken", "--label", "flowcon.weight=2"]);
+    daemon.stdout_of(&["adopt", "taken", "--label", "flowcon.weight=2"]);
     let folder = daemon.socket().parent().unwrap().to_owned();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(daemon.socket(), fs::Permissions::from_mode(0o666)).unwrap(); // credentials decide alone
@@ -86,7 +86,7 @@ fn who_may_not_change_things_adopts_and_disowns_nothing() {
     assert_eq!(on_disk(&daemon, &free), (0, 0));
     assert_eq!(on_disk(&daemon, &taken).0, 1);
     assert_eq!(daemon.job("taken").unwrap()["adopted"]["labels"]["flowcon.weight"], "2");
-    assert!(!daemon.told(&["events", "--no-follow", "-n", "100"]).contains("disowned"));
+    assert!(!daemon.stdout_of(&["events", "--no-follow", "-n", "100"]).contains("disowned"));
 
     let admin = (ADMIN.1, ADMIN.1);
     for words in [["adopt", "free"], ["disown", "free"], ["disown", "taken"]] {
@@ -118,11 +118,11 @@ fn a_daemon_that_is_killed_while_it_disowns_leaves_a_container_that_is_adopted_o
     is_connected(&daemon);
     let limited = || eventually("flat is limited", SOON, || (engine.cpu_weight(&flat) < 150).then_some(()));
     for moment in [Moment::LimitsAreBack, Moment::OriginalIsForgotten, Moment::AdoptionIsForgotten] {
-        daemon.told(&["adopt", "flat"]);
+        daemon.stdout_of(&["adopt", "flat"]);
         limited();
         daemon.end("KILL");
         begin_slowly(&mut daemon);
-        daemon.job_that("flat", "is known to the slow daemon", SLOWLY_SOON, |job| job["metric"].is_object());
+        daemon.wait_for_job("flat", "is known to the slow daemon", SLOWLY_SOON, |job| job["metric"].is_object());
         assert!(engine.cpu_weight(&flat) < 150, "what stood stands");
 
         let mut flowctl = Command::new(env!("CARGO_BIN_EXE_flowctl"));
@@ -155,14 +155,14 @@ fn a_daemon_that_is_killed_while_it_disowns_leaves_a_container_that_is_adopted_o
 
         daemon.boot();
         is_connected(&daemon);
-        daemon.job_that("grow", "is found", SOON, |job| job["hold"].is_null());
+        daemon.wait_for_job("grow", "is found", SOON, |job| job["hold"].is_null());
         if left.0 == 1 {
             // Adopted still, whole: governed, with its own limits as its originals.
             limited();
             let detail: serde_json::Value =
-                serde_json::from_str(&daemon.told(&["explain", "flat", "-o", "json"])).unwrap();
+                serde_json::from_str(&daemon.stdout_of(&["explain", "flat", "-o", "json"])).unwrap();
             assert_eq!(detail["explanation"]["limits"]["cpu_weight"]["original"], 200.0, "{moment:?}");
-            daemon.told(&["disown", "flat"]);
+            daemon.stdout_of(&["disown", "flat"]);
         }
         assert!(daemon.job("flat").is_none(), "{moment:?}");
         assert_eq!((on_disk(&daemon, &flat), engine.cpu_weight(&flat)), ((0, 0), 200), "{moment:?}: afterwards");

@@ -156,7 +156,7 @@ impl Machine {
         let usual = ["policy.interval=2s"];
         let daemon = Daemon::start(&engine.address(), &[&usual, settings].concat());
         eventually("the engine is connected", SOON, || {
-            daemon.told(&["status"]).contains("docker: connected").then_some(())
+            daemon.stdout_of(&["status"]).contains("docker: connected").then_some(())
         });
         let dir = tempfile::Builder::new().prefix("flowcon-docs-").tempdir().unwrap();
         for binary in [env!("CARGO_BIN_EXE_flowctl"), env!("CARGO_BIN_EXE_flowcond"), env!("CARGO_BIN_EXE_flowsim")]
@@ -221,7 +221,7 @@ impl Machine {
 
     /// Every number behind the decision about a job, as JSON, once there is one.
     fn explained(&self, job: &str) -> Value {
-        json(&self.daemon.told(&["explain", job, "-o", "json"]))["explanation"].clone()
+        json(&self.daemon.stdout_of(&["explain", job, "-o", "json"]))["explanation"].clone()
     }
 
     fn folder(&self, name: &str) -> String {
@@ -288,7 +288,7 @@ fn jobs_are_started_with_their_labels_and_logs_are_understood() {
     let _same = machine.begins("flowctl run -- python train.py", &[]);
     let no_mps = machine.fails("flowctl run --gpu-share 40% -- python train.py", &[]);
     assert!(no_mps.contains("no MPS control daemon runs"), "{no_mps}");
-    machine.daemon.job_that("weighty", "it is read", SOON, |job| job["metric"]["name"] == "loss");
+    machine.daemon.wait_for_job("weighty", "it is read", SOON, |job| job["metric"]["name"] == "loss");
     assert_eq!(machine.explained("weighty")["weight"], 2.0);
     let scopes = eventually("the commands are read", SOON, || {
         let is_read = |job: &Value| job["runtime"] == "scope" && job["metric"]["name"] == "loss";
@@ -303,7 +303,7 @@ fn jobs_are_started_with_their_labels_and_logs_are_understood() {
     );
 
     machine.runs("odd", &[GOVERNED, "flowcon.weight=lots"], GROWING);
-    machine.daemon.job_that("odd", "is found", SOON, |_| true);
+    machine.daemon.wait_for_job("odd", "is found", SOON, |_| true);
     assert!(machine.does("flowctl status", &[]).contains("flowcon.weight"), "a label that cannot be obeyed is told");
     assert!(machine.does("flowctl explain JOB", &[("JOB", "odd")]).contains("flowcon.weight"));
     let labels = machine.does("docker inspect -f \"{{.Config.Labels}}\" NAME", &[("NAME", "odd")]);
@@ -333,7 +333,7 @@ fn whatever_undoes_puts_original_limits_back() {
 
     machine.engine.docker(&["update", "--cpu-shares", "3000", "flat"]);
     let theirs = machine.engine.cpu_weight(&flat);
-    machine.daemon.job_that("flat", "somebody else's value stays", SOON, |job| job["hold"]["kind"] == "foreign");
+    machine.daemon.wait_for_job("flat", "somebody else's value stays", SOON, |job| job["hold"]["kind"] == "foreign");
     machine.does("flowctl govern JOB", &[("JOB", "flat")]);
     machine.weighs("it is governed again", &flat, |weight| weight == limited_weight(theirs));
 
@@ -350,7 +350,7 @@ fn whatever_undoes_puts_original_limits_back() {
 
     let _foreground = machine.begins("flowcond", &[]);
     eventually("it answers", SOON, || machine.daemon.flowctl(&["ps"]).status.success().then_some(()));
-    machine.daemon.job_that("flat", "a daemon by itself governs with what its configuration says", SOON, |_| true);
+    machine.daemon.wait_for_job("flat", "a daemon by itself governs with what its configuration says", SOON, |_| true);
 }
 
 #[test]
@@ -358,19 +358,19 @@ fn an_operators_commands_do_what_they_are_said_to() {
     let machine = Machine::start(&[]);
     for name in ["one", "two"] {
         machine.runs(name, &[GOVERNED], GROWING);
-        machine.daemon.job_that(name, "is read", SOON, |job| job["metric"]["name"] == "loss");
+        machine.daemon.wait_for_job(name, "is read", SOON, |job| job["metric"]["name"] == "loss");
     }
     let free = machine.runs("free", &[], CONVERGED);
 
     machine.does("flowctl pin JOB 40%", &[("JOB", "one")]);
-    machine.daemon.job_that("one", "has what it was pinned to", SOON, |job| {
+    machine.daemon.wait_for_job("one", "has what it was pinned to", SOON, |job| {
         job["pinned_share"] == 0.4 && job["cpu_weight"] == 80
     });
     machine.does("flowctl pin JOB", &[("JOB", "two")]);
-    machine.daemon.job_that("two", "is held where it is", SOON, |job| job["pinned_share"].is_number());
+    machine.daemon.wait_for_job("two", "is held where it is", SOON, |job| job["pinned_share"].is_number());
     for name in ["one", "two"] {
         machine.does("flowctl unpin JOB", &[("JOB", name)]);
-        machine.daemon.job_that(name, "is decided about again", SOON, |job| job["pinned_share"].is_null());
+        machine.daemon.wait_for_job(name, "is decided about again", SOON, |job| job["pinned_share"].is_null());
     }
 
     machine.does("flowctl adopt NAME --label flowcon.weight=2", &[("NAME", "free")]);
@@ -411,7 +411,7 @@ fn whoever_looks_sees_the_jobs_and_what_was_decided() {
         machine.runs(name, &[GOVERNED], GROWING);
         machine
             .daemon
-            .job_that(name, "is read", SOON, |job| job["metric"]["name"] == "loss" && job["rule"].is_string());
+            .wait_for_job(name, "is read", SOON, |job| job["metric"]["name"] == "loss" && job["rule"].is_string());
     }
     assert_eq!(machine.does("flowctl ps", &[]).lines().filter(|line| line.contains("running")).count(), 2);
     assert!(machine.does("flowctl status -o table", &[]).contains("one"));

@@ -99,7 +99,7 @@ fn on_one_processor_of_several_the_order_of_weights_is_the_order_of_ranks() {
             (0..10).all(has_all).then_some(())
         },
     );
-    let page = daemon.told(&["explain", "far"]);
+    let page = daemon.stdout_of(&["explain", "far"]);
     assert!(page.contains("with 3 other jobs for") && page.contains(&format!("processors {one}")), "{page}");
 }
 

@@ -115,7 +115,7 @@ impl Drop for Job {
 fn share(stand_in: &StandIn, jobs: &[&Job]) {
     let part = 100 / jobs.len();
     let uses = jobs.iter().map(|job| format!("process 0 {} {part} 1073741824\n", job.pid));
-    stand_in.says(&format!("{GPU}{}", uses.collect::<String>()));
+    stand_in.set_script(&format!("{GPU}{}", uses.collect::<String>()));
 }
 
 fn frozen_share(daemon: &Daemon, job: &Job) -> f64 {
@@ -137,7 +137,7 @@ fn governed<'job>(daemon: &Daemon, jobs: &'job [Job; 2]) -> (&'job Job, &'job Jo
 
 /// A daemon with two jobs on one GPU.
 fn two(stand_in: &StandIn, settings: &[&str]) -> (Daemon, [Job; 2]) {
-    stand_in.says(GPU);
+    stand_in.set_script(GPU);
     let settings: Vec<&str> = ON.iter().chain(settings).copied().collect();
     let daemon = stand_in.daemon(&settings);
     let jobs = [Job::start(&daemon, "one"), Job::start(&daemon, "two")];
@@ -183,11 +183,11 @@ fn one_of_two_is_frozen_for_parts_of_the_time_and_it_is_told_and_ends_with_the_d
         assert!(!favoured.is_frozen(), "the favoured one is never frozen");
         sleep(Duration::from_millis(10));
     }
-    let explained = daemon.told(&["explain", &frozen.name]);
+    let explained = daemon.stdout_of(&["explain", &frozen.name]);
     let explained = explained.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(explained.contains("of the time") && explained.contains("gpu.control"), "{explained}");
-    assert!(daemon.told(&["status"]).contains("frozen "), "{}", daemon.told(&["status"]));
-    assert!(daemon.told(&["metrics"]).contains("flowcon_container_frozen_ratio"));
+    assert!(daemon.stdout_of(&["status"]).contains("frozen "), "{}", daemon.stdout_of(&["status"]));
+    assert!(daemon.stdout_of(&["metrics"]).contains("flowcon_container_frozen_ratio"));
     daemon.end("TERM");
     stays_thawed(frozen);
 }
@@ -197,12 +197,12 @@ fn a_job_that_an_operator_released_is_not_frozen_any_more() {
     let stand_in = StandIn::of(&[]);
     let (daemon, jobs) = two(&stand_in, &[]);
     let (frozen, _) = governed(&daemon, &jobs);
-    daemon.told(&["release", &frozen.name]);
+    daemon.stdout_of(&["release", &frozen.name]);
     eventually("it is let go", SOON, || (frozen_share(&daemon, frozen) == 0.0).then_some(()));
     stays_thawed(frozen);
-    daemon.told(&["govern", &frozen.name]);
+    daemon.stdout_of(&["govern", &frozen.name]);
     governed(&daemon, &jobs);
-    daemon.told(&["restore"]);
+    daemon.stdout_of(&["restore"]);
     let none = || jobs.iter().all(|job| frozen_share(&daemon, job) == 0.0).then_some(());
     eventually("all are let go", SOON, none);
     jobs.iter().for_each(stays_thawed);
@@ -228,7 +228,7 @@ fn when_the_guard_is_killed_in_the_middle_of_a_freeze_the_daemon_thaws_and_says_
     kill(guard(&daemon), "KILL");
     eventually("it is thawed", SOON, || (!frozen.is_frozen()).then_some(()));
     frozen.counts_on();
-    eventually("it is told", SOON, || daemon.told(&["status"]).contains("the process that freezes").then_some(()));
+    eventually("it is told", SOON, || daemon.stdout_of(&["status"]).contains("the process that freezes").then_some(()));
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn what_daemon_and_guard_leave_frozen_when_both_are_killed_a_restore_or_the_next
         assert!(frozen.is_frozen() && frozen.stands_still_for(Duration::from_millis(500)), "nobody has thawed it");
         if by_restore {
             // As the unit asks after the end of the daemon; the setting is about limits.
-            let restored = daemon.restoring().args(["--as-configured", "--set", "on-exit=keep"]).status().unwrap();
+            let restored = daemon.restore_command().args(["--as-configured", "--set", "on-exit=keep"]).status().unwrap();
             assert!(restored.success());
             assert!(!frozen.is_frozen());
             frozen.counts_on();
@@ -285,7 +285,7 @@ fn stays_thawed_soon(job: &Job) {
 fn on_an_engine_its_own_pause_is_never_undone_and_a_health_check_keeps_a_job_from_being_frozen() {
     let engine = Engine::start();
     let stand_in = StandIn::of(&[]);
-    stand_in.says(GPU);
+    stand_in.set_script(GPU);
     let address = format!("engine.address={}", engine.address());
     let mut daemon = stand_in.daemon(&[ON[0], ON[1], &address]);
     let jobs = [Job::in_engine(&engine, "one", &[]), Job::in_engine(&engine, "two", &[])];
@@ -305,7 +305,7 @@ fn on_an_engine_its_own_pause_is_never_undone_and_a_health_check_keeps_a_job_fro
     }
     eventually("docker pause", SOON, || engine.try_docker(&["pause", &frozen.name]).status.success().then_some(()));
     daemon.end("KILL");
-    let restored = daemon.restoring().args(["--set", &address]).status().unwrap();
+    let restored = daemon.restore_command().args(["--set", &address]).status().unwrap();
     assert!(restored.success());
     assert!(frozen.stands_still_for(Duration::from_secs(1)), "a restore has undone the engine's pause");
     engine.docker(&["unpause", &frozen.name]);
@@ -318,9 +318,9 @@ fn on_an_engine_its_own_pause_is_never_undone_and_a_health_check_keeps_a_job_fro
     daemon.boot();
     let has_run = |job: &Value| job["uptime_s"].as_f64().is_some_and(|uptime| uptime > 20.0);
     for job in &jobs {
-        daemon.job_that(&job.name, "it has run for a while", MEASURED, has_run);
+        daemon.wait_for_job(&job.name, "it has run for a while", MEASURED, has_run);
         assert_eq!(frozen_share(&daemon, job), 0.0);
-        let told = daemon.told(&["explain", &job.name]);
+        let told = daemon.stdout_of(&["explain", &job.name]);
         assert!(told.contains("health check"), "{told}");
     }
 }

@@ -19,7 +19,7 @@ fn example(name: &str) -> PathBuf {
 
 fn connected(engine: &Engine) -> Daemon {
     let daemon = Daemon::start(&engine.address(), &["policy.interval=2s"]);
-    let is_connected = || daemon.told(&["status"]).contains("docker: connected").then_some(());
+    let is_connected = || daemon.stdout_of(&["status"]).contains("docker: connected").then_some(());
     eventually("the engine is connected", SOON, is_connected);
     daemon
 }
@@ -38,7 +38,7 @@ fn run(engine: &Engine, daemon: &Daemon, words: &[&str]) -> String {
 }
 
 fn is_read(daemon: &Daemon, name: &str, metric: &str) -> Value {
-    daemon.job_that(name, "its log is understood", SOON, |job| job["metric"]["name"] == metric && job["share"].is_f64())
+    daemon.wait_for_job(name, "its log is understood", SOON, |job| job["metric"]["name"] == metric && job["share"].is_f64())
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn the_docker_run_examples_are_governed_as_their_labels_say() {
         assert!(job["notices"].as_array().unwrap().is_empty(), "{job:#?}");
     }
     let is_foreseen = |job: &Value| job["work_left_cpu_s"]["likely"].as_f64().is_some_and(|left| left > 0.0);
-    daemon.job_that("first", "its work left is foreseen", SOON, is_foreseen);
+    daemon.wait_for_job("first", "its work left is foreseen", SOON, is_foreseen);
     assert_eq!(daemon.job("urgent").unwrap()["min_share"], 0.25);
     assert_eq!(daemon.job("forgotten").unwrap()["adopted"]["labels"]["flowcon.weight"], "0.5");
 }

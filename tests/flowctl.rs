@@ -218,7 +218,7 @@ fn a_reader_that_goes_away_is_no_error_and_no_panic() {
 fn events_tells_the_past_and_ends_when_asked() {
     let served = Served::new(idle_node());
     for sequence in 1..=5 {
-        served.happen(sequence, &format!("moved {sequence}"));
+        served.publish(sequence, &format!("moved {sequence}"));
     }
     let page = page(&served, &["events", "--no-follow", "-n", "2"]);
     assert_eq!(
@@ -297,16 +297,16 @@ fn events_pipe_into_jq_one_by_one_and_end_with_it() {
         bash.args(["-c", &script, env!("CARGO_BIN_EXE_flowctl")]).arg(&served.socket);
         bash.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bash runs")
     };
-    served.happen(1, "first");
+    served.publish(1, "first");
     let mut follows = pipeline("-r .text");
     let mut lines = BufReader::new(follows.stdout.take().expect("piped")).lines();
     assert_eq!(lines.next().expect("a line").expect("UTF-8"), "first");
-    served.happen(2, "second");
+    served.publish(2, "second");
     assert_eq!(lines.next().expect("told while more may come").expect("UTF-8"), "second");
     drop(lines);
     // jq finds nobody to tell, and flowctl no jq. A process that another test starts at this moment holds the pipe open until it runs.
     let ended = (3..200).any(|n| {
-        served.happen(n, "more");
+        served.publish(n, "more");
         std::thread::sleep(Duration::from_millis(50));
         follows.try_wait().expect("a state").is_some()
     });

@@ -40,7 +40,7 @@ impl Job {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
         command.arg("--socket").arg(daemon.socket()).args(["run", "--name", &name, "--", "sh", "-c", script, "job"]);
         let run = command.arg(&told).stdout(Stdio::null()).spawn().unwrap();
-        daemon.job_that(&name, "is governed", SOON, |_| true);
+        daemon.wait_for_job(&name, "is governed", SOON, |_| true);
         let pids = eventually("its processes", SOON, || fs::read_to_string(&told).ok());
         let pids = pids.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
         Job { run, name, pids, inside: Vec::new() }
@@ -60,7 +60,7 @@ impl Job {
 
     /// What it has of the GPUs, once that fits.
     fn uses(&self, daemon: &Daemon, what: &str, mut fits: impl FnMut(&[Value]) -> bool) -> Vec<Value> {
-        let job = daemon.job_that(&self.name, what, SOON, |job| fits(&gpus(job)));
+        let job = daemon.wait_for_job(&self.name, what, SOON, |job| fits(&gpus(job)));
         gpus(&job)
     }
 }
@@ -80,7 +80,7 @@ fn gpus(of: &Value) -> Vec<Value> {
 }
 
 fn status(daemon: &Daemon) -> Value {
-    serde_json::from_str(&daemon.told(&["status", "-o", "json"])).unwrap()
+    serde_json::from_str(&daemon.stdout_of(&["status", "-o", "json"])).unwrap()
 }
 
 /// The GPUs of the node, once they fit.
@@ -104,13 +104,13 @@ fn near(value: &Value, expected: f64) -> bool {
 #[test]
 fn each_job_has_its_processes_shares_and_memory_and_they_fit_on_the_gpu() {
     let stand_in = StandIn::of(&[]);
-    stand_in.says(TWO);
+    stand_in.set_script(TWO);
     let daemon = stand_in.daemon(&[]);
     let (mut first, second) = (Job::start(&daemon, "first"), Job::start(&daemon, "second"));
     first.nest();
     // The driver gives 100 % of a GPU that was busy for 80 %; a tenth goes to a process of nobody's.
     let stranger = std::process::id();
-    stand_in.says(&format!(
+    stand_in.set_script(&format!(
         "{TWO}process 0 {} 30 3221225472\nprocess 0 {} 20 1073741824\nprocess 0 {} 40 8589934592\nprocess 0 {stranger} 10 1048576\n\
          process 1 {} 0 536870912\n",
         first.pids[0], first.pids[1], second.pids[0], second.pids[0]
@@ -127,13 +127,13 @@ fn each_job_has_its_processes_shares_and_memory_and_they_fit_on_the_gpu() {
     assert_eq!((&gpus[0]["temperature_celsius"], &gpus[0]["sm_clock_mhz"]), (&61.0.into(), &1410.0.into()));
     assert!(gpus[0]["age_s"].as_f64().is_some_and(|age| age < 60.0));
 
-    let wide = daemon.told(&["status", "-o", "wide"]);
+    let wide = daemon.stdout_of(&["status", "-o", "wide"]);
     assert!(wide.contains("GPU-MEM") && wide.contains("0 40%") && wide.contains("0 32%, 1 0%"), "{wide}");
-    let explained = unwrapped(&daemon.told(&["explain", &first.name]));
+    let explained = unwrapped(&daemon.stdout_of(&["explain", &first.name]));
     assert!(explained.contains("40% of its time, 4.0G of its memory, by 2 processes (GPU-aaaa)"), "{explained}");
-    let top = daemon.told(&["top", "--batch", "-n", "1"]);
+    let top = daemon.stdout_of(&["top", "--batch", "-n", "1"]);
     assert!(top.contains("GPU 0 ████████░░  80% · 32.0G of 40.0G · 61 C · 212 of 400 W · 1410 MHz"), "{top}");
-    let metrics = daemon.told(&["metrics"]);
+    let metrics = daemon.stdout_of(&["metrics"]);
     for line in [
         "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-aaaa\",device=\"nvidia0\",modelName=\"NVIDIA A100-SXM4-40GB\"} 80",
         "DCGM_FI_DEV_FB_USED{gpu=\"0\",UUID=\"GPU-aaaa\",device=\"nvidia0\",modelName=\"NVIDIA A100-SXM4-40GB\"} 32768",
@@ -149,10 +149,10 @@ fn each_job_has_its_processes_shares_and_memory_and_they_fit_on_the_gpu() {
     });
     assert!(past.contains("\"gpus\":0.4"), "{past}");
     eventually("the past is explained", SOON, || {
-        let past = daemon.told(&["explain", &first.name, "--at", "1s ago"]);
+        let past = daemon.stdout_of(&["explain", &first.name, "--at", "1s ago"]);
         past.contains("0.40 GPUs, 4.0G GPU memory").then_some(())
     });
-    let listed = unwrapped(&daemon.told(&["history", &first.name]));
+    let listed = unwrapped(&daemon.stdout_of(&["history", &first.name]));
     assert!(listed.contains("GPUS GPU-MEM SHARE") && listed.contains(" 0.40 4.0G 50% "), "{listed}");
     let doctor = String::from_utf8(daemon.flowctl(&["doctor"]).stdout).unwrap();
     assert!(doctor.contains("2 GPUs"), "{doctor}");
@@ -161,10 +161,10 @@ fn each_job_has_its_processes_shares_and_memory_and_they_fit_on_the_gpu() {
 #[test]
 fn a_process_that_vanished_counts_for_nobody() {
     let stand_in = StandIn::of(&[]);
-    stand_in.says(TWO);
+    stand_in.set_script(TWO);
     let daemon = stand_in.daemon(&[]);
     let job = Job::start(&daemon, "half");
-    stand_in.says(&format!("{TWO}process 0 {} 10 1024\nprocess 0 {} 20 1024\n", job.pids[0], job.pids[1]));
+    stand_in.set_script(&format!("{TWO}process 0 {} 10 1024\nprocess 0 {} 20 1024\n", job.pids[0], job.pids[1]));
     job.uses(&daemon, "both", |gpus| gpus.first().is_some_and(|gpu| gpu["processes"] == 2));
     // The driver still tells of it.
     Command::new("kill").args(["-KILL", &job.pids[1].to_string()]).status().unwrap();
@@ -175,10 +175,10 @@ fn a_process_that_vanished_counts_for_nobody() {
 #[test]
 fn on_a_divided_gpu_each_job_has_its_instance() {
     let stand_in = StandIn::of(&[]);
-    stand_in.says(TWO);
+    stand_in.set_script(TWO);
     let daemon = stand_in.daemon(&[]);
     let (first, second) = (Job::start(&daemon, "small"), Job::start(&daemon, "large"));
-    stand_in.says(&format!(
+    stand_in.set_script(&format!(
         "{TWO}instance 1 0 MIG-one 1073741824 5368709120\ninstance 1 2 MIG-two 2147483648 21474836480\n\
          member 1 0 {} 1048576\nmember 1 2 {} 2097152\n",
         first.pids[0], second.pids[0]
@@ -191,9 +191,9 @@ fn on_a_divided_gpu_each_job_has_its_instance() {
     let gpus = node_gpus(&daemon, "two instances", |gpus| gpus.len() == 2);
     assert_eq!(gpus[1]["instances"].as_array().unwrap().len(), 2);
     assert!(gpus[1]["busy"].is_null());
-    let wide = daemon.told(&["status", "-o", "wide"]);
+    let wide = daemon.stdout_of(&["status", "-o", "wide"]);
     assert!(wide.contains("1:0 ?") && wide.contains("1:2 ?"), "{wide}");
-    let explained = unwrapped(&daemon.told(&["explain", &second.name]));
+    let explained = unwrapped(&daemon.stdout_of(&["explain", &second.name]));
     assert!(
         explained.contains("an unknown part of its time, 2.0M of its memory, by 1 process (MIG-two)"),
         "{explained}"
@@ -203,22 +203,22 @@ fn on_a_divided_gpu_each_job_has_its_instance() {
 #[test]
 fn a_gpu_that_falls_off_the_bus_is_told_of_once_and_comes_back() {
     let stand_in = StandIn::of(&[]);
-    stand_in.says(TWO);
+    stand_in.set_script(TWO);
     let daemon = stand_in.daemon(&[]);
     let job = Job::start(&daemon, "stays");
     let script = format!("{TWO}process 0 {} 50 1024\nprocess 1 {} 0 2048\n", job.pids[0], job.pids[0]);
-    stand_in.says(&script);
+    stand_in.set_script(&script);
     job.uses(&daemon, "both", |gpus| gpus.len() == 2);
-    stand_in.says(&format!("{script}lost 1\n"));
+    stand_in.set_script(&format!("{script}lost 1\n"));
     let left = job.uses(&daemon, "the one that answers", |gpus| gpus.len() == 1);
     assert!(left[0]["gpu"] == 0 && near(&left[0]["share"], 0.5), "{left:?}");
     node_gpus(&daemon, "one GPU", |gpus| gpus.len() == 1);
     let told =
-        || daemon.told(&["events", "--no-follow", "-n", "1000"]).matches("GPU-bbbb) does not answer any more").count();
+        || daemon.stdout_of(&["events", "--no-follow", "-n", "1000"]).matches("GPU-bbbb) does not answer any more").count();
     eventually("a notice", SOON, || notices(&daemon).contains("GPU-bbbb) does not answer any more").then_some(()));
     std::thread::sleep(Duration::from_secs(5)); // two readings more
     assert_eq!(told(), 1);
-    stand_in.says(&script);
+    stand_in.set_script(&script);
     job.uses(&daemon, "both again", |gpus| gpus.len() == 2);
     eventually("the notice is taken back", SOON, || (!notices(&daemon).contains("GPU-bbbb")).then_some(()));
 }
@@ -227,34 +227,34 @@ fn a_gpu_that_falls_off_the_bus_is_told_of_once_and_comes_back() {
 fn clocks_and_counters_that_go_backwards_give_no_number() {
     let stand_in = StandIn::of(&[]);
     let with_errors = |errors: u32| TWO.replacen(" 0 NVIDIA", &format!(" {errors} NVIDIA"), 1);
-    stand_in.says(&with_errors(7));
+    stand_in.set_script(&with_errors(7));
     let daemon = stand_in.daemon(&[]);
     let job = Job::start(&daemon, "clock");
     let script = |percent: u32, errors: u32, rest: &str| {
         format!("{}process 0 {} {percent} 1024\n{rest}", with_errors(errors), job.pids[0])
     };
-    stand_in.says(&script(50, 7, ""));
+    stand_in.set_script(&script(50, 7, ""));
     job.uses(&daemon, "a share", |gpus| gpus.first().is_some_and(|gpu| near(&gpu["share"], 0.5)));
     // An hour back, and errors that seem to have been mended.
-    stand_in.says(&script(60, 3, "shift -3600000000\n"));
+    stand_in.set_script(&script(60, 3, "shift -3600000000\n"));
     let unknown = job.uses(&daemon, "no share", |gpus| gpus.first().is_some_and(|gpu| gpu["share"].is_null()));
     assert_eq!(unknown[0]["memory_bytes"], 1024, "the rest is known");
     assert!(!notices(&daemon).contains("memory errors"), "{}", notices(&daemon));
     // The driver's clock stays there: it is believed after a while.
     job.uses(&daemon, "the new clock", |gpus| gpus.first().is_some_and(|gpu| near(&gpu["share"], 0.6)));
-    stand_in.says(&script(60, 5, "shift -3600000000\n"));
+    stand_in.set_script(&script(60, 5, "shift -3600000000\n"));
     eventually("two errors more", SOON, || notices(&daemon).contains("2 memory errors").then_some(()));
-    stand_in.says(&script(60, 5, "shift -3600000000\nxid 0 79 1\n"));
+    stand_in.set_script(&script(60, 5, "shift -3600000000\nxid 0 79 1\n"));
     eventually("an Xid error", SOON, || notices(&daemon).contains("Xid error 79").then_some(()));
 }
 
 #[test]
 fn an_old_driver_says_less_and_nothing_wrong() {
     let stand_in = StandIn::of(&["-DOLD"]);
-    stand_in.says(TWO);
+    stand_in.set_script(TWO);
     let daemon = stand_in.daemon(&[]);
     let job = Job::start(&daemon, "old");
-    stand_in.says(&format!("{TWO}process 0 {} 50 4096\n", job.pids[0]));
+    stand_in.set_script(&format!("{TWO}process 0 {} 50 4096\n", job.pids[0]));
     let part = job.uses(&daemon, "its memory", |gpus| !gpus.is_empty());
     assert!(part[0]["share"].is_null() && part[0]["memory_bytes"] == 4096, "{part:?}");
     let gpus = node_gpus(&daemon, "both", |gpus| gpus.len() == 2);
@@ -266,16 +266,16 @@ fn an_old_driver_says_less_and_nothing_wrong() {
 #[test]
 fn a_driver_that_hangs_holds_nobody_up_and_its_numbers_go_missing() {
     let stand_in = StandIn::of(&[]);
-    stand_in.says(TWO);
+    stand_in.set_script(TWO);
     let daemon = stand_in.daemon(&[]);
     node_gpus(&daemon, "both", |gpus| gpus.len() == 2);
-    stand_in.says(&format!("{TWO}hang\n"));
+    stand_in.set_script(&format!("{TWO}hang\n"));
     node_gpus(&daemon, "none any more", |gpus| gpus.is_empty());
     let began = Instant::now();
     let job = Job::start(&daemon, "governed");
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     eventually("a notice", SOON, || notices(&daemon).contains("the NVIDIA driver does not answer").then_some(()));
-    stand_in.says(&format!("{TWO}process 0 {} 50 4096\n", job.pids[0]));
+    stand_in.set_script(&format!("{TWO}process 0 {} 50 4096\n", job.pids[0]));
     job.uses(&daemon, "a GPU", |gpus| gpus.len() == 1);
     assert!(!notices(&daemon).contains("does not answer"), "{}", notices(&daemon));
 }
@@ -284,7 +284,7 @@ fn a_driver_that_hangs_holds_nobody_up_and_its_numbers_go_missing() {
 fn without_a_driver_or_a_gpu_nothing_is_shown_and_nothing_said() {
     let stand_in = StandIn::of(&[]);
     for nothing in ["driver none\n", ""] {
-        stand_in.says(nothing);
+        stand_in.set_script(nothing);
         let daemon = stand_in.daemon(&[]);
         let job = Job::start(&daemon, "plain");
         let shown = [
@@ -294,7 +294,7 @@ fn without_a_driver_or_a_gpu_nothing_is_shown_and_nothing_said() {
             vec!["explain", &job.name],
         ];
         for arguments in shown {
-            let shown = daemon.told(&arguments).to_lowercase();
+            let shown = daemon.stdout_of(&arguments).to_lowercase();
             assert!(!shown.contains("gpu"), "{arguments:?}: {shown}");
         }
         assert!(!daemon.log().to_lowercase().contains("gpu"), "{}", daemon.log());

@@ -69,13 +69,13 @@ fn a_job_that_ended_can_be_looked_up_and_its_decisions_explained() {
     assert!(samples.iter().any(|sample| sample["decision"]["rule"].is_string()), "{history:#}");
     assert_eq!(history["job"]["metric"], "loss");
 
-    let listed = daemon.told(&["history"]);
+    let listed = daemon.stdout_of(&["history"]);
     assert!(listed.contains("brief") && listed.contains("exit 0"), "{listed}");
     let middle = times[times.len() / 2];
     let middle = flowcon::model::time::utc(middle).replace('Z', &format!(".{:03}Z", middle % 1000));
-    let explained = daemon.told(&["explain", "brief", "--at", &middle]);
+    let explained = daemon.stdout_of(&["explain", "brief", "--at", &middle]);
     assert!(explained.contains("Decision in force") && explained.contains("why"), "{explained}");
-    let document = json(&daemon.told(&["explain", "brief", "--at", &middle, "-o", "json"]));
+    let document = json(&daemon.stdout_of(&["explain", "brief", "--at", &middle, "-o", "json"]));
     assert_eq!(document["job"]["name"], "brief");
 
     let early = daemon.flowctl(&["explain", "brief", "--at", "1h ago"]);
@@ -84,7 +84,7 @@ fn a_job_that_ended_can_be_looked_up_and_its_decisions_explained() {
     assert!(text.contains("the history of brief begins at"), "{text}");
     let unknown = daemon.flowctl(&["history", "nobody"]);
     assert_eq!(unknown.status.code(), Some(4), "{}", String::from_utf8_lossy(&unknown.stderr));
-    let events = daemon.told(&["history", "--events", "brief", "-o", "jsonl"]);
+    let events = daemon.stdout_of(&["history", "--events", "brief", "-o", "jsonl"]);
     let kinds: Vec<String> = events.lines().map(|line| json(line)["kind"].as_str().unwrap_or("").to_owned()).collect();
     assert!(kinds.contains(&"started".to_owned()) && kinds.contains(&"ended".to_owned()), "{kinds:?}");
 }
@@ -95,19 +95,19 @@ fn an_end_is_told_with_its_exit_code_where_an_engine_knows_it() {
     let daemon = Daemon::start(&engine.address(), &["policy.interval=1s"]);
     for (name, script) in [("good", "sleep 4; exit 0"), ("bad", "sleep 4; exit 3")] {
         engine.run(RunSpec { name, labels: &["flowcon.enable=true"], script, ..RunSpec::default() });
-        daemon.job_that(name, "is found", Duration::from_secs(20), |_| true);
+        daemon.wait_for_job(name, "is found", Duration::from_secs(20), |_| true);
     }
     let command = finished(&daemon, "command", 100);
     assert_eq!(command["job"]["exit_code"], 0, "as its `flowctl run` tells it");
     let listed = eventually("both ends are in the history", Duration::from_secs(30), || {
-        let listed = daemon.told(&["history"]);
+        let listed = daemon.stdout_of(&["history"]);
         (listed.contains("exit 0") && listed.contains("exit 3")).then_some(listed)
     });
     let line = |name: &str| listed.lines().find(|line| line.starts_with(name)).unwrap().trim_end().to_owned();
     assert!(line("good").ends_with("exit 0") && line("bad").ends_with("exit 3"), "{listed}");
     assert!(line("command").ends_with("exit 0"), "{listed}");
-    assert_eq!(json(&daemon.told(&["history", "bad", "-o", "json"]))["job"]["exit_code"], 3);
-    let page = daemon.told(&["report", "-o", "-"]);
+    assert_eq!(json(&daemon.stdout_of(&["history", "bad", "-o", "json"]))["job"]["exit_code"], 3);
+    let page = daemon.stdout_of(&["report", "-o", "-"]);
     for end in ["exit 0", "exit 3"] {
         assert!(page.contains(&format!("<td class=\"left\">{end}</td>")), "{end}");
     }
@@ -120,7 +120,7 @@ fn the_newest_of_a_name_is_meant_and_a_restart_forgets_nothing() {
     daemon.end("TERM");
     daemon.boot();
     finished_after(&daemon, "again", 60, first["job"]["number"].as_u64().expect("a number"));
-    let both = json(&daemon.told(&["history", "-o", "json"]));
+    let both = json(&daemon.stdout_of(&["history", "-o", "json"]));
     assert_eq!(both.as_array().map(Vec::len), Some(2), "{both:#}");
 }
 
@@ -141,7 +141,7 @@ fn a_damaged_history_is_set_aside_and_told_and_nothing_else_is_touched() {
     fs::write(daemon.state_dir().join("history.db"), "no database at all, whatever it was before".repeat(99)).unwrap();
     daemon.boot();
     eventually("it is told", Duration::from_secs(10), || {
-        daemon.told(&["status", "-o", "json"]).contains("history.db.corrupt-1").then_some(())
+        daemon.stdout_of(&["status", "-o", "json"]).contains("history.db.corrupt-1").then_some(())
     });
     finished(&daemon, "after", 30);
     assert!(daemon.state_dir().join("history.db.corrupt-1").exists());
@@ -166,7 +166,7 @@ impl Drop for Tiny<'_> {
 }
 
 fn decisions(daemon: &Daemon) -> u64 {
-    json(&daemon.told(&["status", "-o", "json"]))["node"]["decisions"].as_u64().expect("a count")
+    json(&daemon.stdout_of(&["status", "-o", "json"]))["node"]["decisions"].as_u64().expect("a count")
 }
 
 #[test]
@@ -175,10 +175,10 @@ fn a_full_disk_costs_the_history_and_one_notice_but_no_decision() {
     let tiny = Tiny::mounted(folder.path(), 400);
     let mut daemon = Daemon::start_over(folder.path(), &["policy.interval=1s", "policy.max-interval=1s", "api.group="]);
     let mut job = train(&daemon, "on-a-full-disk", 1_000_000);
-    daemon.job_that("on-a-full-disk", "governed", Duration::from_secs(20), |job| job["share"].is_number());
+    daemon.wait_for_job("on-a-full-disk", "governed", Duration::from_secs(20), |job| job["share"].is_number());
     let _ = fs::write(folder.path().join("fill"), vec![0u8; 1 << 20]); // as far as it goes
     let told = |daemon: &Daemon| {
-        let status = json(&daemon.told(&["status", "-o", "json"]));
+        let status = json(&daemon.stdout_of(&["status", "-o", "json"]));
         let notices = status["notices"].as_array().expect("notices").clone();
         notices.iter().filter(|notice| notice["text"].as_str().is_some_and(|text| text.contains("the history"))).count()
     };
@@ -249,9 +249,9 @@ fn a_disk_that_hangs_delays_no_decision_and_is_told_once() {
     let freezer = Freezer::under(&state.path().join("history.db"));
     let mut daemon = Daemon::start_over(state.path(), &["policy.interval=1s", "policy.max-interval=1s", "api.group="]);
     let mut job = train(&daemon, "on-a-hung-disk", 1_000_000);
-    daemon.job_that("on-a-hung-disk", "governed", Duration::from_secs(30), |job| job["share"].is_number());
+    daemon.wait_for_job("on-a-hung-disk", "governed", Duration::from_secs(30), |job| job["share"].is_number());
     let frozen = freezer.freeze();
-    let told = |daemon: &Daemon| daemon.told(&["status", "-o", "json"]).matches("too slow for the history").count();
+    let told = |daemon: &Daemon| daemon.stdout_of(&["status", "-o", "json"]).matches("too slow for the history").count();
     let mut slowest = Duration::ZERO;
     eventually("it is told", Duration::from_secs(90), || {
         let (before, began) = (decisions(&daemon), std::time::Instant::now());

@@ -19,7 +19,7 @@ const SETTINGS: [&str; 4] =
     ["policy.name=flowcon", "policy.interval=2s", "policy.holdback=0.5", "policy.holdback-block=8s"];
 
 fn node(daemon: &Daemon) -> Value {
-    let status: Value = serde_json::from_str(&daemon.told(&["status", "-o", "json"])).unwrap();
+    let status: Value = serde_json::from_str(&daemon.stdout_of(&["status", "-o", "json"])).unwrap();
     status["node"].clone()
 }
 
@@ -77,12 +77,12 @@ fn in_a_plain_block_limits_are_the_originals_also_after_a_kill_and_afterwards_ou
             let looks_on = daemon.job("flat").is_some_and(|flat| flat["list"] == "completing");
             is_original().filter(|()| looks_on)
         });
-    let status = daemon.told(&["status"]);
+    let status = daemon.stdout_of(&["status"]);
     assert!(
         status.contains("CONTROL PERIOD until ") && status.contains("original limits, to measure the gain"),
         "{status}"
     );
-    let explained = daemon.told(&["explain", "flat"]);
+    let explained = daemon.stdout_of(&["explain", "flat"]);
     assert!(explained.contains("This is a control period: until "), "{explained}");
 
     // Killed within the block: the next daemon finds itself in the same one, and nothing is lost.
@@ -97,7 +97,7 @@ fn in_a_plain_block_limits_are_the_originals_also_after_a_kill_and_afterwards_ou
     assert_eq!(plain_until(&daemon), None);
 
     // A person's will is stronger: a pin stays.
-    daemon.told(&["pin", "flat", "--share", "20%"]);
+    daemon.stdout_of(&["pin", "flat", "--share", "20%"]);
     sleep(Duration::from_secs(1));
     let pinned = in_a_plain_block(&daemon, "a pinned share stays in a control period", || {
         let grow = daemon.job("grow").filter(|grow| grow["rule"] == "plain-block")?;
@@ -107,10 +107,10 @@ fn in_a_plain_block_limits_are_the_originals_also_after_a_kill_and_afterwards_ou
     assert!(pinned.1 > 0.0);
 
     // A pause is stronger as well, and whoever ends the daemon within a control period has the originals.
-    daemon.told(&["release", "--all"]);
+    daemon.stdout_of(&["release", "--all"]);
     eventually("everything has its original", SOON, is_original);
-    assert!(!daemon.told(&["status"]).contains("CONTROL PERIOD"), "a release is what counts");
-    daemon.told(&["govern", "--all"]);
+    assert!(!daemon.stdout_of(&["status"]).contains("CONTROL PERIOD"), "a release is what counts");
+    daemon.stdout_of(&["govern", "--all"]);
     daemon.end("TERM");
     assert_eq!(engine.cpu_weight(&flat), original);
     assert!(daemon.log().contains("control period until"), "{}", daemon.log());
@@ -129,7 +129,7 @@ fn plain_blocks_are_recorded_replayed_told_and_measured() {
     };
     // Both train until they are ended, so that both are there in every comparison, however fast the machine is.
     let [mut ended, going_on] = ["held-ended", "held-long"].map(train);
-    daemon.job_that("held-long", "is ranked", SOON, |job| job["rule"] == "ranked");
+    daemon.wait_for_job("held-long", "is ranked", SOON, |job| job["rule"] == "ranked");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ticks.jsonl");
     let recording = Command::new(flowctl)
@@ -176,7 +176,7 @@ fn plain_blocks_are_recorded_replayed_told_and_measured() {
     let said = String::from_utf8_lossy(&replayed.stdout).into_owned() + &String::from_utf8_lossy(&replayed.stderr);
     assert!(said.contains("all decided the same, bit for bit"), "{said}");
 
-    let events = daemon.told(&["history", "--events", "-o", "jsonl"]);
+    let events = daemon.stdout_of(&["history", "--events", "-o", "jsonl"]);
     let told: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of_blocks: Vec<&str> =
         told.iter().filter(|event| event["kind"] == "holdback").filter_map(|event| event["text"].as_str()).collect();
@@ -185,6 +185,6 @@ fn plain_blocks_are_recorded_replayed_told_and_measured() {
         of_blocks[0].starts_with("control period until 2") && of_blocks[1] == "the control period is over",
         "{of_blocks:?}"
     );
-    let past = daemon.told(&["history", "held-long", "-o", "jsonl"]);
+    let past = daemon.stdout_of(&["history", "held-long", "-o", "jsonl"]);
     assert!(past.contains("\"plain-block\""), "what stood is in the history");
 }

@@ -100,7 +100,7 @@ fn honest_jobs_keep_their_shares_beside_hostile_ones_and_the_daemon_stays_small(
         engine.run(RunSpec { name, labels: &[GOVERNED], script: GROWING, ..RunSpec::default() });
     }
     for name in &honest {
-        daemon.job_that(name, "is read and governed", SOON, |job| {
+        daemon.wait_for_job(name, "is read and governed", SOON, |job| {
             job["metric"].is_object() && job["progress"].is_object()
         });
     }
@@ -122,7 +122,7 @@ fn honest_jobs_keep_their_shares_beside_hostile_ones_and_the_daemon_stays_small(
     for arguments in
         [&["status", "-o", "json"][..], &["explain", "link", "-o", "json"], &["explain", "linked-folder", "-o", "json"]]
     {
-        assert!(!daemon.told(arguments).contains(SECRET), "{arguments:?} tells what the host keeps");
+        assert!(!daemon.stdout_of(arguments).contains(SECRET), "{arguments:?} tells what the host keeps");
     }
     assert!(!daemon.log().contains(SECRET), "the log tells what the host keeps");
     assert!(resident <= MIB_AT_MOST, "{resident} MiB");
@@ -159,12 +159,12 @@ fn a_log_that_is_dear_to_read_is_skipped_in_parts_and_the_loop_goes_on() {
     };
     let names = ["dear", "honest"].map(|name| format!("{name}-{}", std::process::id()));
     let _dear = run(&names[0], &["--label", DEAR[0]], DEAR[1]);
-    daemon.job_that(&names[0], "is skipped in parts", SOON, |job| {
+    daemon.wait_for_job(&names[0], "is skipped in parts", SOON, |job| {
         job["notices"].as_array().unwrap().iter().any(|notice| notice["text"].as_str().unwrap().contains("costs more"))
     });
     // The host's sleep, where containers have busybox's usleep.
     let _honest = run(&names[1], &[], &GROWING.replace("usleep 100000", "sleep 0.1"));
-    daemon.job_that(&names[1], "is read and governed", SOON, |job| {
+    daemon.wait_for_job(&names[1], "is read and governed", SOON, |job| {
         job["metric"].is_object() && job["progress"].is_object() && job["share"].is_number()
     });
     // What a log may cost at first, because it may be an old one, is spent after a while.

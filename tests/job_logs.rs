@@ -19,7 +19,7 @@ const TRAINING: &str = "i=0; while [ $i -lt 12 ]; do i=$((i+1)); echo \"epoch $i
 
 fn told(daemon: &Daemon, arguments: &[&str]) -> Value {
     let arguments = [&["logs", "--json"], arguments].concat();
-    serde_json::from_str(&daemon.told(&arguments)).unwrap()
+    serde_json::from_str(&daemon.stdout_of(&arguments)).unwrap()
 }
 
 fn understood(told: &Value) -> (&str, usize, f64, f64) {
@@ -40,11 +40,11 @@ fn the_log_of_a_container_is_read_by_name_whatever_keeps_it() {
         ("inside", &[GOVERNED, "flowcon.log=/train.log"], &[], &inside),
     ] {
         engine.run(RunSpec { name, labels, options, script });
-        daemon.job_that(name, "is read to its end", SOON, |job| job["progress"]["current"] == 12.0);
+        daemon.wait_for_job(name, "is read to its end", SOON, |job| job["progress"]["current"] == 12.0);
         let told = told(&daemon, &[name]);
         assert_eq!(understood(&told), ("loss", 12, 0.89, 0.78), "{name}: {told:#}");
         assert_eq!(told["progress"], serde_json::json!({"unit": "epoch", "current": 12, "total": 12}), "{name}");
-        let page = daemon.told(&["check-log", name]);
+        let page = daemon.stdout_of(&["check-log", name]);
         assert!(page.contains("loss (smaller is better") && page.contains("12, from 0.89 to 0.78"), "{page}");
     }
 }
@@ -55,11 +55,11 @@ fn the_labels_of_a_job_are_obeyed_unless_the_command_line_says_otherwise() {
     let daemon = Daemon::start(&engine.address(), &[]);
     let labels = [GOVERNED, "flowcon.metric=quality", "flowcon.direction=up"];
     engine.run(RunSpec { name: "labelled", labels: &labels, script: TRAINING, ..RunSpec::default() });
-    daemon.job_that("labelled", "is read", SOON, |job| job["progress"]["current"] == 12.0);
+    daemon.wait_for_job("labelled", "is read", SOON, |job| job["progress"]["current"] == 12.0);
     let by_labels = told(&daemon, &["labelled"]);
     assert_eq!((understood(&by_labels), by_labels["direction"].as_str()), (("quality", 12, 0.11, 0.22), Some("up")));
     let by_hand = ["check-log", "labelled", "--metric", "loss", "--direction", "down", "--json"];
-    let by_hand: Value = serde_json::from_str(&daemon.told(&by_hand)).unwrap();
+    let by_hand: Value = serde_json::from_str(&daemon.stdout_of(&by_hand)).unwrap();
     assert_eq!((understood(&by_hand), by_hand["direction"].as_str()), (("loss", 12, 0.89, 0.78), Some("down")));
 }
 
@@ -70,7 +70,7 @@ fn the_output_of_a_command_that_flowctl_runs_is_read_by_name() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
     command.arg("--socket").arg(daemon.socket()).args(["run", "--name", &name, "--", "sh", "-c"]);
     let mut running = command.arg(TRAINING.replace("sleep 600", "sleep 20")).stdout(Stdio::null()).spawn().unwrap();
-    daemon.job_that(&name, "is read to its end", SOON, |job| job["progress"]["current"] == 12.0);
+    daemon.wait_for_job(&name, "is read to its end", SOON, |job| job["progress"]["current"] == 12.0);
     assert_eq!(understood(&told(&daemon, &[&name])), ("loss", 12, 0.89, 0.78));
     Command::new("kill").arg(running.id().to_string()).status().unwrap();
     running.wait().unwrap();
@@ -97,7 +97,7 @@ fn a_log_is_followed_to_the_end_of_its_job() {
     for (name, labels, options, script) in jobs {
         engine.run(RunSpec { name, labels, options, script });
         // Late enough for the log to have been rotated.
-        daemon.job_that(name, "is read", SOON, |job| job["progress"]["current"].as_f64() >= Some(3.0));
+        daemon.wait_for_job(name, "is read", SOON, |job| job["progress"]["current"].as_f64() >= Some(3.0));
         let mut follower = Command::new(env!("CARGO_BIN_EXE_flowctl"));
         follower.arg("--socket").arg(daemon.socket()).args(["logs", "-f", name]).stdout(Stdio::piped());
         let mut follower = follower.spawn().unwrap();

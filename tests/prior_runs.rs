@@ -50,7 +50,7 @@ fn a_training_that_is_run_again_leans_on_its_earlier_runs_and_on_no_other() {
 
     // Another seed and learning rate: the same training. Another word: another one.
     assert_eq!(leans_on(&engine, &daemon, "again", &with("--seed 8 --lr=0.01")), 1);
-    let page = daemon.told(&["explain", "again"]);
+    let page = daemon.stdout_of(&["explain", "again"]);
     assert!(page.contains("leans on") && page.contains("1 earlier run of the same training"), "{page}");
     assert_eq!(leans_on(&engine, &daemon, "other", &with("--seed 7 --lr=1e-3 --resume")), 0);
 

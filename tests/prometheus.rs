@@ -54,7 +54,7 @@ fn governed() -> (Daemon, Running) {
     let mut job = Command::new(env!("CARGO_BIN_EXE_flowctl"));
     job.arg("--socket").arg(daemon.socket()).args(["run", "--name", &name, "--", "sh", "-c", script]);
     let job = Running(job.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    daemon.job_that(&name, "grows", SOON, |job| job["list"] == "new" && job["growth"].is_number());
+    daemon.wait_for_job(&name, "grows", SOON, |job| job["list"] == "new" && job["growth"].is_number());
     (daemon, job)
 }
 
@@ -102,7 +102,7 @@ fn scraped(target: &str) -> String {
 #[test]
 fn a_real_prometheus_scrapes_it_and_every_panel_finds_its_numbers() {
     let (daemon, job) = governed();
-    promtool(&["check", "metrics"], &daemon.told(&["metrics"]));
+    promtool(&["check", "metrics"], &daemon.stdout_of(&["metrics"]));
 
     let folder = tempfile::tempdir().unwrap();
     let (_coordinator, socket) = coordinator(folder.path());

@@ -62,7 +62,7 @@ fn what_a_daemon_decided_over_starts_ends_and_another_policy_is_decided_the_same
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ticks.jsonl");
     let long = train(&daemon, "record-long", "mlp", "1000000");
-    daemon.job_that("record-long", "is ranked by what its log says", SOON, |job| job["rule"] == "ranked");
+    daemon.wait_for_job("record-long", "is ranked by what its log says", SOON, |job| job["rule"] == "ranked");
 
     // The governor has a past by now, which the header has to tell.
     let recording = record(&daemon, &[path.to_str().unwrap()]);
@@ -70,7 +70,7 @@ fn what_a_daemon_decided_over_starts_ends_and_another_policy_is_decided_the_same
     let other = train(&daemon, "record-other", "softmax", "1000000");
     let both = || ticks(&path).iter().filter(|tick| names(tick).len() == 2).count();
     eventually("ticks over both jobs", SOON, || (both() >= 3).then_some(()));
-    daemon.told(&["policy", "flowcon"]);
+    daemon.stdout_of(&["policy", "flowcon"]);
     let listed = |tick: &Value| tick["plan"]["containers"].as_array().unwrap().iter().all(|c| !c["list"].is_null());
     eventually("the other policy decides", SOON, || {
         (ticks(&path).iter().filter(|t| listed(t)).count() >= 3).then_some(())
@@ -113,7 +113,7 @@ fn a_recording_ends_with_its_time_or_with_the_daemon_and_is_whole_either_way() {
     let mut daemon = daemon();
     let folder = tempfile::tempdir().unwrap();
     let (short, cut) = (folder.path().join("short.jsonl"), folder.path().join("cut.jsonl"));
-    daemon.told(&["record", short.to_str().unwrap(), "--for", "3s"]);
+    daemon.stdout_of(&["record", short.to_str().unwrap(), "--for", "3s"]);
     assert!(ticks(&short).len() >= 2);
     let recording = record(&daemon, &[cut.to_str().unwrap()]);
     eventually("a tick", SOON, || (!ticks(&cut).is_empty()).then_some(()));
@@ -138,7 +138,7 @@ fn a_fifth_recording_is_refused_and_a_place_is_free_again_when_one_ends() {
     for recording in open {
         end(recording, "INT");
     }
-    let recorded = daemon.told(&["record", "--for", "2s"]);
+    let recorded = daemon.stdout_of(&["record", "--for", "2s"]);
     assert!(recorded.starts_with("{\"header\":") && recorded.lines().count() >= 2, "standard output without a file");
 }
 

@@ -33,12 +33,12 @@ fn report(folder: &Path) -> PathBuf {
         assert!(job.wait().unwrap().success());
     }
     eventually("the history knows their ends", Duration::from_secs(20), || {
-        let listed: Value = serde_json::from_str(&daemon.told(&["history", "-o", "json"])).unwrap();
+        let listed: Value = serde_json::from_str(&daemon.stdout_of(&["history", "-o", "json"])).unwrap();
         let ended = listed.as_array().unwrap().iter().filter(|job| job["ended_unix_ms"].is_u64());
         (ended.count() == 3).then_some(())
     });
     let file = folder.join("report.html");
-    daemon.told(&["report", "--since", "1h", "-o", file.to_str().unwrap()]);
+    daemon.stdout_of(&["report", "--since", "1h", "-o", file.to_str().unwrap()]);
     let nothing = daemon.flowctl(&["report", "--since", "3d", "--until", "2d", "-o", "/dev/null"]);
     assert_eq!(nothing.status.code(), Some(4), "{}", String::from_utf8_lossy(&nothing.stderr));
     file
@@ -195,7 +195,7 @@ fn a_report_of_15_jobs_and_an_hour_is_small_and_its_time_is_told() {
     an_hour_of_15_jobs(state.path());
     let daemon = Daemon::start_over(state.path(), &["api.group="]);
     let began = Instant::now();
-    let page = daemon.told(&["report", "--since", "70m", "-o", "-"]);
+    let page = daemon.stdout_of(&["report", "--since", "70m", "-o", "-"]);
     let took = began.elapsed();
     eprintln!("report of 15 jobs × 1 hour: {} bytes in {took:?} (this build, from question to page)", page.len());
     assert!(page.len() <= 2_000_000, "{}", page.len());
@@ -209,7 +209,7 @@ fn a_gain_that_was_measured_is_told_and_fits_every_screen() {
     an_hour_of_15_jobs(state.path());
     let daemon = Daemon::start_over(state.path(), &["api.group="]);
     let page = folder.path().join("report.html");
-    daemon.told(&["report", "--since", "70m", "-o", page.to_str().unwrap()]);
+    daemon.stdout_of(&["report", "--since", "70m", "-o", page.to_str().unwrap()]);
     let text = fs::read_to_string(&page).unwrap();
     assert!(text.contains("Work while governed") && text.contains("measured gain"), "{text}");
     assert!(text.contains("+20%"), "0.6 cores against 0.5");

@@ -280,8 +280,8 @@ fn the_daemon_reads_its_output_limits_it_and_shows_where_it_can_be_read() {
     let place = Place::at(&daemon, "governed");
     let (mut flowctl, _stdout) =
         place.start("for i in 1 2 3; do echo epoch $i loss: 0.$((9-i)); done; exec sleep 1000");
-    daemon.job_that(&place.name(), "its metric is read", SOON, |job| job["metric"]["name"] == "loss");
-    let logged = daemon.told(&["logs", &place.name(), "--json"]);
+    daemon.wait_for_job(&place.name(), "its metric is read", SOON, |job| job["metric"]["name"] == "loss");
+    let logged = daemon.stdout_of(&["logs", &place.name(), "--json"]);
     assert!(logged.contains("0.6"), "{logged}");
     let weight = Setting::CpuWeight(CpuWeight::clamped(40.0));
     assert_eq!(cgroup_of(&place).write(weight).unwrap(), weight);
@@ -300,8 +300,8 @@ fn a_daemon_that_comes_later_or_again_governs_what_runs() {
     let (mut flowctl, _stdout) = place.start("echo epoch 1 loss: 0.9; exec sleep 1000");
     for _ in 0..2 {
         daemon.boot();
-        daemon.job_that(&place.name(), "its output is read", SOON, |job| job["lines"] != 0);
-        let read = daemon.told(&["logs", &place.name(), "--json"]);
+        daemon.wait_for_job(&place.name(), "its output is read", SOON, |job| job["lines"] != 0);
+        let read = daemon.stdout_of(&["logs", &place.name(), "--json"]);
         assert!(read.contains("0.9"), "{read}");
         daemon.end("KILL");
     }
@@ -323,7 +323,7 @@ fn a_command_whose_flowctl_died_is_known_until_its_last_process_ends_and_its_rem
     assert_eq!(place.output("echo no").status.code(), Some(6), "its name is taken");
     daemon.end("KILL");
     daemon.boot();
-    daemon.job_that(&place.name(), "the next daemon knows it", SOON, |_| true);
+    daemon.wait_for_job(&place.name(), "the next daemon knows it", SOON, |_| true);
     let left = place.pid();
     assert_ne!(left, first);
     for pid in fs::read_to_string(cgroups[0].join("cgroup.procs")).unwrap().lines() {
@@ -346,8 +346,8 @@ fn a_named_log_is_read_by_its_owners_flowctl_through_rotation() {
     );
     let (mut flowctl, _stdout) = start(place.labelled(&[&label], &script), &place);
     let job = |job: &serde_json::Value| job["metric"]["value"] == 0.4321;
-    daemon.job_that(&place.name(), "the second file is read", SOON, job);
-    let explained = daemon.told(&["explain", &place.name(), "-o", "json"]);
+    daemon.wait_for_job(&place.name(), "the second file is read", SOON, job);
+    let explained = daemon.stdout_of(&["explain", &place.name(), "-o", "json"]);
     let explained: serde_json::Value = serde_json::from_str(&explained).unwrap();
     assert_eq!(explained["explanation"]["reading"]["source"], format!("file {}", log.display()));
     signal(flowctl.id(), "TERM");
@@ -392,8 +392,8 @@ fn a_command_in_the_background_is_named_and_goes_on_and_one_that_cannot_begin_sa
     };
     let out = run(&["--", "sh", "-c", "echo epoch 1 loss: 0.5; exec sleep 1000"]);
     assert_eq!((out.status.code(), text(&out.stdout)), (Some(0), format!("{}\n", place.name())));
-    daemon.job_that(&place.name(), "its output is read", SOON, |job| job["metric"]["value"] == 0.5);
-    assert_eq!(daemon.told(&["logs", &place.name()]), "epoch 1 loss: 0.5\n");
+    daemon.wait_for_job(&place.name(), "its output is read", SOON, |job| job["metric"]["value"] == 0.5);
+    assert_eq!(daemon.stdout_of(&["logs", &place.name()]), "epoch 1 loss: 0.5\n");
     signal(place.pid(), "TERM");
     support::daemon::eventually("it is gone", SOON, || daemon.job(&place.name()).is_none().then_some(()));
     eventually("its cgroup is gone", || place.cgroups().is_empty());

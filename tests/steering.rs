@@ -47,7 +47,7 @@ fn protection(engine: &Engine, id: &str) -> Option<u64> {
 }
 
 fn interval(daemon: &Daemon) -> Option<f64> {
-    let policy: Value = serde_json::from_str(&daemon.told(&["policy", "-o", "json"])).unwrap();
+    let policy: Value = serde_json::from_str(&daemon.stdout_of(&["policy", "-o", "json"])).unwrap();
     policy["interval_s"].as_f64()
 }
 
@@ -77,7 +77,7 @@ fn a_reload_takes_a_good_configuration_over_and_keeps_the_old_one_beside_a_bad_o
     daemon.signal("HUP");
     interval_is(9.0);
     fs::write(daemon.config(), "[policy]\ninterval = \"11s\"\n").unwrap();
-    daemon.told(&["reload"]);
+    daemon.stdout_of(&["reload"]);
     interval_is(11.0);
 }
 
@@ -103,8 +103,8 @@ fn daemons_side_by_side_govern_each_its_own_and_never_share_a_socket_or_a_state_
     for (name, team) in [("a1", "team=a"), ("b1", "team=b")] {
         engine.run(RunSpec { name, labels: &[team], script: GROWING, ..RunSpec::default() });
     }
-    first.job_that("a1", "is found", SOON, |_| true);
-    second.job_that("b1", "is found", SOON, |_| true);
+    first.wait_for_job("a1", "is found", SOON, |_| true);
+    second.wait_for_job("b1", "is found", SOON, |_| true);
     assert!(first.job("b1").is_none() && second.job("a1").is_none());
 
     let elsewhere = tempfile::tempdir().unwrap();
@@ -122,7 +122,7 @@ fn daemons_side_by_side_govern_each_its_own_and_never_share_a_socket_or_a_state_
     let shared_state = intruder(&elsewhere.path().join("s.sock"), &first.state_dir());
     assert_eq!(shared_state.status.code(), Some(1), "{}", text(&shared_state));
     assert!(text(&shared_state).contains("in use"), "{}", text(&shared_state));
-    first.told(&["ps"]);
+    first.stdout_of(&["ps"]);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_quota_is_set_only_when_asked_for_never_below_its_floor_and_taken_back() {
     let flat = run(&engine, "flat", CONVERGED);
     let capped = eventually("flat has a quota", SOON, || quota(&engine, &flat));
     let cores = std::thread::available_parallelism().unwrap().get() as f64;
-    let shown = daemon.job_that("flat", "completes", SOON, |job| job["list"] == "completing");
+    let shown = daemon.wait_for_job("flat", "completes", SOON, |job| job["list"] == "completing");
     let fair = shown["share"].as_f64().unwrap() * cores;
     assert!(capped >= 0.5 && capped <= cores, "{capped} cores, share {fair}");
     eventually("the quota is the share's or the floor", SOON, || {
@@ -150,7 +150,7 @@ fn owners_bounds_hold_in_the_kernel() {
     let daemon = Daemon::start(&engine.address(), &FLOWCON);
     let grow = run_labelled(&engine, "grow", "flowcon.max-share=60%", GROWING);
     let flat = run_labelled(&engine, "flat", "flowcon.min-share=0.4", CONVERGED);
-    daemon.job_that("flat", "completes", SOON, |job| job["list"] == "completing");
+    daemon.wait_for_job("flat", "completes", SOON, |job| job["list"] == "completing");
     eventually("120 : 80 instead of 160 : 40", SOON, || {
         (engine.cpu_weight(&grow) == 120 && engine.cpu_weight(&flat) == 80).then_some(())
     });
@@ -176,9 +176,9 @@ fn a_renamed_container_keeps_its_place_under_its_new_name() {
     let daemon = Daemon::start(&engine.address(), &FLOWCON);
     run(&engine, "grow", GROWING);
     run(&engine, "flat", CONVERGED);
-    daemon.job_that("flat", "completes", SOON, |job| job["list"] == "completing");
+    daemon.wait_for_job("flat", "completes", SOON, |job| job["list"] == "completing");
     engine.docker(&["rename", "flat", "renamed"]);
-    let job = daemon.job_that("renamed", "is known under its new name", SOON, |_| true);
+    let job = daemon.wait_for_job("renamed", "is known under its new name", SOON, |_| true);
     assert_eq!(job["list"], "completing", "{job:#?}");
     assert!(daemon.job("flat").is_none());
 }
@@ -220,7 +220,7 @@ fn on_a_full_disk_jobs_keep_their_originals_and_are_governed_once_there_is_room(
     disk.fill();
     run(&engine, "grow", GROWING);
     let flat = run(&engine, "flat", CONVERGED);
-    daemon.job_that("flat", "is watched", SOON, |job| job["metric"].is_object());
+    daemon.wait_for_job("flat", "is watched", SOON, |job| job["metric"].is_object());
     let why = "no space left";
     eventually("the log says why nothing is changed", SOON, || daemon.log().contains(why).then_some(()));
     sleep(Duration::from_secs(12));
@@ -238,7 +238,7 @@ fn a_line_of_a_gibibyte_is_passed_over_and_what_follows_is_read() {
     let daemon = Daemon::start(&engine.address(), &FLOWCON);
     let script = format!("mkdir -p /tmp; truncate -s 1G /tmp/log; (echo; {GROWING}) >> /tmp/log");
     run_labelled(&engine, "grow", "flowcon.log=/tmp/log", &script);
-    let job = daemon.job_that("grow", "is read", Duration::from_secs(60), |job| job["metric"].is_object());
+    let job = daemon.wait_for_job("grow", "is read", Duration::from_secs(60), |job| job["metric"].is_object());
     assert!(job["metric"].to_string().contains("loss"), "{job:#?}");
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim();

@@ -35,7 +35,7 @@ fn jobs_are_placed_moved_with_their_state_and_drained() {
     let source = placed["node"].as_str().unwrap();
     let target = other(source);
     let read_there = swarm.evaluations("train", source, 50);
-    swarm.done(&["move", "train", target]);
+    swarm.stdout_of(&["move", "train", target]);
     let moved = swarm.running_on("train", target);
     assert_eq!((moved["moves"].as_u64(), moved["mark"].as_str()), (Some(1), None));
     assert!(assert_one_writer(&beats) > moved["units"].as_f64().unwrap_or(1.0) as u32 / 2);
@@ -44,17 +44,17 @@ fn jobs_are_placed_moved_with_their_state_and_drained() {
     let printed = last_writers_beats(&beats);
     assert!(known > printed, "{known} evaluations are known, and {printed} were printed there");
 
-    swarm.done(&["drain", target, "--wait"]);
+    swarm.stdout_of(&["drain", target, "--wait"]);
     let away = swarm.wait("train", "elsewhere", |job| job["state"] == "running" && job["node"] != target);
     assert_eq!(away["moves"].as_u64(), Some(2));
     assert_one_writer(&beats);
     let refused = swarm.flowctl(&["move", "train", target]);
     assert_eq!(refused.status.code(), Some(6), "{}", String::from_utf8_lossy(&refused.stderr));
-    swarm.done(&["undrain", target]);
+    swarm.stdout_of(&["undrain", target]);
 
-    swarm.done(&["pause", "train"]);
+    swarm.stdout_of(&["pause", "train"]);
     swarm.wait("train", "paused", |job| job["state"] == "paused");
-    swarm.done(&["resume", "train"]);
+    swarm.stdout_of(&["resume", "train"]);
     swarm.wait("train", "running again", |job| job["state"] == "running");
     assert_one_writer(&beats);
 
@@ -67,15 +67,15 @@ fn jobs_are_placed_moved_with_their_state_and_drained() {
     let odd = swarm.wait("odd", "refused", |job| job["state"] == "refused");
     assert!(odd["why"]["text"].as_str().unwrap().contains("expected a number from 1 to 100"), "{odd}");
     assert_eq!(swarm.docker(1, &["service", "inspect", "theirs"]), theirs);
-    assert!(swarm.done(&["history"]).contains("short"));
+    assert!(swarm.stdout_of(&["history"]).contains("short"));
 
     let submission =
         ["submit", "--name", "asked", "--image", IMAGE, "--checkpoint", "asked:/saved", "--", "sh", "-c", "exit 3"];
-    assert!(swarm.done(&submission).contains("asked waits"));
+    assert!(swarm.stdout_of(&submission).contains("asked waits"));
     let failed = swarm.wait("asked", "failed", |job| job["state"] == "failed");
     assert_eq!(failed["exit_code"].as_i64(), Some(3));
-    assert!(swarm.done(&["explain", "train"]).contains("progress"));
-    assert!(swarm.done(&["events"]).contains("train"));
+    assert!(swarm.stdout_of(&["explain", "train"]).contains("progress"));
+    assert!(swarm.stdout_of(&["events"]).contains("train"));
 }
 
 /// How many units the last writer has done.
@@ -122,7 +122,7 @@ fn a_service_made_by_hand_has_the_time_to_save_that_its_label_asks_for() {
     swarm.docker(1, &[&["service", "create"][..], &options, &labels, &rest, &["sh", "-c", script]].concat());
     swarm.coordinate();
     swarm.wait("slow", "running", |job| job["state"] == "running");
-    swarm.done(&["pause", "slow"]);
+    swarm.stdout_of(&["pause", "slow"]);
     swarm.wait("slow", "paused", |job| job["state"] == "paused");
     assert_eq!(std::fs::read_to_string(beats.join("slow")).unwrap(), "saved\n");
 }
@@ -136,7 +136,7 @@ fn a_coordinator_that_dies_in_any_phase_is_continued_by_the_next() {
     for phase in ["stopping", "carrying", "starting"] {
         let at = swarm.wait("train", "running", |job| job["state"] == "running");
         let target = other(at["node"].as_str().unwrap());
-        swarm.done(&["move", "train", target]);
+        swarm.stdout_of(&["move", "train", target]);
         swarm.wait("train", phase, |job| job["state"] == phase || job["node"] == target);
         swarm.kill_coordinator();
         std::thread::sleep(Duration::from_secs(1));
@@ -162,7 +162,7 @@ fn a_node_that_is_cut_off_keeps_its_job_and_nobody_else_gets_it() {
     let placed = swarm.wait("train", "running", |job| job["state"] == "running");
     let mut node = placed["node"].as_str().unwrap().to_owned();
     if node == "node-1" {
-        swarm.done(&["move", "train", "node-2"]);
+        swarm.stdout_of(&["move", "train", "node-2"]);
         node = swarm.running_on("train", "node-2")["node"].as_str().unwrap().to_owned();
     }
     let number = node.trim_start_matches("node-").parse().unwrap();

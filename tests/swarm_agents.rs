@@ -68,9 +68,9 @@ fn the_stack_of_agents_answers_managers_and_leaves_nothing_behind() {
     let first = eventually("an agent runs", SOON, agent);
 
     // A pause wants the agent's word that no process of the job is left.
-    swarm.done(&["pause", "train"]);
+    swarm.stdout_of(&["pause", "train"]);
     swarm.wait("train", "paused", |job| job["state"] == "paused");
-    swarm.done(&["resume", "train"]);
+    swarm.stdout_of(&["resume", "train"]);
     swarm.wait("train", "running again", runs);
     assert!(assert_one_writer(&beats) > 0);
 
@@ -78,7 +78,7 @@ fn the_stack_of_agents_answers_managers_and_leaves_nothing_behind() {
     let task = swarm.docker(1, &["ps", "--quiet", "--filter", "label=com.docker.swarm.service.name=flowcon_agent"]);
     swarm.docker(1, &["kill", &task]);
     eventually("another agent runs", SOON, || agent().filter(|id| *id != first));
-    swarm.done(&["pause", "train"]);
+    swarm.stdout_of(&["pause", "train"]);
     swarm.wait("train", "paused", |job| job["state"] == "paused");
     assert_one_writer(&beats);
 

@@ -95,11 +95,11 @@ fn a_more_important_gang_reclaims_a_whole_one_that_goes_on_later_without_losing_
     assert_eq!(assert_all_one_writer(&high), 50);
     swarm.wait("low-1", "further", |_| assert_all_one_writer(&low) > before + 3);
     // A person who stops one worker stops the gang; it goes on as a whole.
-    swarm.done(&["pause", "low-2"]);
+    swarm.stdout_of(&["pause", "low-2"]);
     swarm.wait_for_all("stopped as a whole", |jobs| {
         count(jobs, "low", "waiting") == 2 && count(jobs, "low", "paused") == 1
     });
-    swarm.done(&["resume", "low"]);
+    swarm.stdout_of(&["resume", "low"]);
     swarm.wait_for_all("running again", |jobs| count(jobs, "low", "running") == 3);
     assert_all_one_writer(&low);
 }
@@ -145,9 +145,9 @@ fn of_two_jobs_that_wait_for_one_room_the_one_that_is_due_first_goes_first() {
     let refused = swarm.wait("odd", "refused", |job| job["state"] == "refused");
     assert!(refused["why"]["text"].as_str().unwrap().contains("label flowcon.deadline=soon: expected"), "{refused}");
     swarm.wait("sooner", "late", |job| job["state"] == "waiting" && job["late"] == true);
-    assert!(swarm.done(&["explain", "sooner"]).contains("in time    no: "));
+    assert!(swarm.stdout_of(&["explain", "sooner"]).contains("in time    no: "));
     swarm.wait("later", "waiting", |job| job["state"] == "waiting" && job["deadline_unix_ms"].is_u64());
-    swarm.done(&["pause", "first"]);
+    swarm.stdout_of(&["pause", "first"]);
     swarm.wait_for_all("done, the nearer deadline first", |jobs| {
         let is = |name: &str, state: &str| jobs.iter().any(|job| job["name"] == name && job["state"] == state);
         assert!(jobs.is_empty() || is("later", "waiting") || is("sooner", "done"), "{jobs:#?}");

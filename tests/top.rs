@@ -36,7 +36,7 @@ impl Job {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        daemon.job_that(name, "is governed and read", SOON, |job| job["metric"]["value"].is_number());
+        daemon.wait_for_job(name, "is governed and read", SOON, |job| job["metric"]["value"].is_number());
         Job { child }
     }
 }
@@ -70,28 +70,28 @@ fn keys_look_sort_filter_pause_and_resume_and_q_gives_the_terminal_back() {
     let name = name("keys");
     let _job = Job::start(&daemon, &name);
     let mut pty = top(daemon.socket(), &["-d", "0.2"]);
-    pty.shows(&name);
+    pty.wait_for(&name);
     assert_eq!(pty.is_taken(), (true, true));
 
     pty.press("p");
-    pty.shows("is released");
-    let held = daemon.job_that(&name, "is paused", SOON, |job| job["hold"]["kind"] == "operator");
+    pty.wait_for("is released");
+    let held = daemon.wait_for_job(&name, "is paused", SOON, |job| job["hold"]["kind"] == "operator");
     assert_eq!(held["name"], name);
     pty.eventually("the flag of a paused job", |screen| screen.lines().any(|line| line.starts_with(">P")));
     pty.press("p");
-    daemon.job_that(&name, "is governed again", SOON, |job| job["hold"]["kind"] != "operator");
+    daemon.wait_for_job(&name, "is governed again", SOON, |job| job["hold"]["kind"] != "operator");
 
     pty.press("/nothing-like-that\r");
-    pty.shows("no job has");
+    pty.wait_for("no job has");
     pty.press("\x1b");
     pty.eventually("all rows again", |screen| !screen.contains("filter") && screen.contains(&name));
     pty.press("?");
-    pty.shows("seconds between updates");
+    pty.wait_for("seconds between updates");
     pty.press("x");
     pty.press("s");
-    pty.shows("Sort by");
+    pty.wait_for("Sort by");
     pty.press("\x1b[H\r");
-    pty.shows("by name");
+    pty.wait_for("by name");
 
     pty.press("\r");
     let detail = pty.eventually("the detail with curve, lines and events", |screen| {
@@ -102,7 +102,7 @@ fn keys_look_sort_filter_pause_and_resume_and_q_gives_the_terminal_back() {
     });
     assert!(detail.contains("share") && detail.contains("progress"), "{detail}");
     pty.press("q");
-    pty.shows("by name");
+    pty.wait_for("by name");
     pty.press("q");
     assert_given_back(&pty, 0);
 }
@@ -111,17 +111,17 @@ fn keys_look_sort_filter_pause_and_resume_and_q_gives_the_terminal_back() {
 fn a_silent_daemon_is_told_of_keys_still_work_and_a_restarted_one_is_found_again() {
     let mut daemon = Daemon::start("off", &[]);
     let mut pty = top(daemon.socket(), &["-d", "0.2"]);
-    pty.shows("No job is governed yet");
+    pty.wait_for("No job is governed yet");
     daemon.signal("STOP");
-    pty.shows("no reply for 3 s");
+    pty.wait_for("no reply for 3 s");
     pty.press("?");
-    pty.shows("seconds between updates");
+    pty.wait_for("seconds between updates");
     pty.press("q");
     daemon.signal("CONT");
     pty.eventually("an answer again", |screen| !screen.contains("no answer"));
 
     daemon.end("KILL");
-    pty.shows("no daemon answers");
+    pty.wait_for("no daemon answers");
     daemon.boot();
     pty.eventually("the new daemon", |screen| !screen.contains("no answer") && screen.contains("No job is governed"));
     pty.press("\x03");
@@ -132,19 +132,19 @@ fn a_silent_daemon_is_told_of_keys_still_work_and_a_restarted_one_is_found_again
 fn signals_give_the_terminal_back_and_a_suspended_screen_comes_again() {
     let served = Served::new(busy_node());
     let mut pty = top(served.socket.clone(), &[]);
-    pty.shows("mnist-vae");
+    pty.wait_for("mnist-vae");
     pty.press("\x1a");
     pty.eventually("the first screen", |_| pty.is_taken() == (false, false));
     pty.eventually("a stopped process", |_| pty.state() == 'T');
     pty.signal("CONT");
-    pty.shows("mnist-vae");
+    pty.wait_for("mnist-vae");
     assert_eq!(pty.is_taken(), (true, true));
     assert!(pty.is_coloured());
 
     pty.signal("TSTP");
     pty.eventually("a stopped process", |_| pty.state() == 'T');
     pty.signal("CONT");
-    pty.shows("mnist-vae");
+    pty.wait_for("mnist-vae");
     pty.signal("TERM");
     assert_given_back(&pty, 0);
 }
@@ -154,7 +154,7 @@ fn a_hang_up_gives_the_terminal_back() {
     let served = Served::new(busy_node());
     for signal in ["HUP", "INT"] {
         let pty = top(served.socket.clone(), &[]);
-        pty.shows("mnist-vae");
+        pty.wait_for("mnist-vae");
         pty.signal(signal);
         assert_given_back(&pty, 0);
     }
@@ -164,7 +164,7 @@ fn a_hang_up_gives_the_terminal_back() {
 fn a_storm_of_sizes_down_to_one_cell_leaves_a_whole_screen_and_gives_the_terminal_back() {
     let served = Served::new(busy_node());
     let mut pty = top(served.socket.clone(), &["-d", "0.1"]);
-    pty.shows("mnist-vae");
+    pty.wait_for("mnist-vae");
     let mut random = ChaCha8Rng::seed_from_u64(1);
     for storm in 0..200u16 {
         let (rows, columns) = match storm % 20 {
@@ -228,7 +228,7 @@ fn names_and_lines_from_containers_cannot_drive_the_terminal_and_no_color_is_obe
         environment: &[("NO_COLOR", "1")],
     };
     let mut pty = Pty::start(&start);
-    let screen = pty.shows("模型训练-大型语言模");
+    let screen = pty.wait_for("模型训练-大型语言模");
     assert!(screen.contains("resnet50-cifar-basel"), "{screen}");
     assert!(!pty.is_coloured());
     pty.press("q");
@@ -285,32 +285,32 @@ fn a_pinned_share_is_held_in_the_kernel_until_it_is_unpinned_and_no_longer_than_
     let mut pty = top(daemon.socket(), &["-d", "0.2", "--filter", &name]);
     pty.eventually("the job", |screen| screen.lines().any(|line| line.starts_with('>')));
     pty.press("x20%\r");
-    pty.shows("is pinned to 20 %");
+    pty.wait_for("is pinned to 20 %");
     // Two jobs have a weight of 200 together.
-    daemon.job_that(&name, "has a fifth of the weight", SOON, |job| job["cpu_weight"] == 40);
-    daemon.job_that(&other, "has the rest", SOON, |job| job["cpu_weight"] == 160);
+    daemon.wait_for_job(&name, "has a fifth of the weight", SOON, |job| job["cpu_weight"] == 40);
+    daemon.wait_for_job(&other, "has the rest", SOON, |job| job["cpu_weight"] == 160);
     pty.eventually("the flag of a pinned job", |screen| screen.lines().any(|line| line.starts_with(">=")));
-    let told = daemon.told(&["explain", &name]);
+    let told = daemon.stdout_of(&["explain", &name]);
     assert!(told.contains("pinned") && told.contains("20% of the node") && told.contains("flowctl unpin"), "{told}");
 
-    daemon.told(&["pin", &other]);
-    daemon.job_that(&other, "is held where it is", SOON, |job| {
+    daemon.stdout_of(&["pin", &other]);
+    daemon.wait_for_job(&other, "is held where it is", SOON, |job| {
         job["pinned_share"].as_f64().is_some_and(|pin| (pin - 0.8).abs() < 0.01)
     });
-    daemon.told(&["pin", &other, "--share", "100%"]);
-    daemon.job_that(&other, "shares what two pins ask for together", SOON, |job| job["cpu_weight"] == 167);
+    daemon.stdout_of(&["pin", &other, "--share", "100%"]);
+    daemon.wait_for_job(&other, "shares what two pins ask for together", SOON, |job| job["cpu_weight"] == 167);
 
     pty.press("x");
-    pty.shows("is no longer pinned");
-    daemon.told(&["unpin", &other]);
-    daemon.job_that(&name, "is decided about again", SOON, |job| job["pinned_share"].is_null());
+    pty.wait_for("is no longer pinned");
+    daemon.stdout_of(&["unpin", &other]);
+    daemon.wait_for_job(&name, "is decided about again", SOON, |job| job["pinned_share"].is_null());
     assert_eq!(daemon.flowctl(&["unpin", &other]).status.code(), Some(6), "what is not pinned");
-    daemon.told(&["pin", &name, "--share", "0.2"]);
+    daemon.stdout_of(&["pin", &name, "--share", "0.2"]);
     daemon.end("TERM");
     daemon.boot();
-    let found = daemon.job_that(&name, "is found again", SOON, |_| true);
+    let found = daemon.wait_for_job(&name, "is found again", SOON, |_| true);
     assert!(found["pinned_share"].is_null(), "{found}");
-    daemon.told(&["policy", "fair"]);
+    daemon.stdout_of(&["policy", "fair"]);
     assert_eq!(daemon.flowctl(&["pin", &name]).status.code(), Some(6), "a policy that changes nothing");
     pty.press("q");
     assert_given_back(&pty, 0);

@@ -316,7 +316,7 @@ mod tests {
     fn errors_name_the_line_the_column_and_the_expected_value() {
         let cases = [
             ("[[job]]\nname = \"a\"\n", "jobs.toml:1:1: expected either train"),
-            ("[[job]]\nname = \"a\"\ntrain = \"resnet\"\n", "jobs.toml:3:9: no training is called \"resnet\""),
+            ("[[job]]\nname = \"a\"\ntrain = \"resnet\"\n", "jobs.toml:3:9: unknown training \"resnet\""),
             ("[[job]]\nname = \"a b\"\ntrain = \"vae\"\n", "jobs.toml:2:8: name: expected"),
             ("[[job]]\nname = \"a\"\ntrain = \"vae\"\nepochs = 0\n", "jobs.toml:4:10: epochs = 0; expected 1 to"),
             ("[[job]]\nname = \"a\"\ntrain = \"vae\"\nstart_s = -1.0\n", "jobs.toml:4:11: start_s = -1; expected 0 to"),

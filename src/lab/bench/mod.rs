@@ -12,7 +12,7 @@ mod variant;
 
 use crate::lab::trial::backend::{Backend, RuntimeChoice};
 use crate::lab::trial::confine::Cores;
-use crate::lab::trial::governor::Governing;
+use crate::lab::trial::governor::GovernorSlot;
 use crate::lab::trial::job::Job;
 use crate::lab::trial::outcome::RunOutcome;
 use crate::lab::trial::progress_view::ProgressView;
@@ -101,7 +101,7 @@ async fn measure(args: &BenchArgs, screen: &Screen, cores: &Cores, list: &List) 
         backend = Backend::open(args.runtime, &temp_dir, cores) => backend?,
         interruption = trial::interrupted() => return Err(interruption),
     };
-    let governing = Governing::default();
+    let governing = GovernorSlot::default();
     let view = ProgressView::on_stdout();
     let ended = tokio::select! {
         runs = run_all(args, list, &temp_dir, &backend, &governing, &view) => runs.map_err(ended_early),
@@ -127,7 +127,7 @@ async fn run_all(
     list: &List,
     temp_dir: &TempDir,
     backend: &Backend,
-    governing: &Governing,
+    governing: &GovernorSlot,
     view: &ProgressView,
 ) -> Result<Vec<(Variant, RunOutcome)>> {
     let mut variants = vec![FAIR];
@@ -146,7 +146,7 @@ async fn run_all(
     };
     let known = match &list.before {
         Some(jobs) => {
-            view.say("preliminary run of each training with another seed: fair");
+            view.print("preliminary run of each training with another seed: fair");
             let state_dir = temp_dir.new_state_dir();
             run(FAIR, jobs, state_dir.clone()).await?;
             Some(state_dir)
@@ -157,11 +157,11 @@ async fn run_all(
     for (repeat, jobs) in list.repeats.iter().enumerate() {
         for &variant in &variants {
             let which = || format!("repeat {} of {}: {}", repeat + 1, args.repeats, variant.name);
-            view.say(&which());
+            view.print(&which());
             let state_dir =
                 known.as_ref().map_or_else(|| Ok(temp_dir.new_state_dir()), |known| temp_dir.state_dir_like(known))?;
             let outcome = run(variant, jobs, state_dir).await.with_context(which)?;
-            view.say(&summary::line(variant, &outcome));
+            view.print(&summary::line(variant, &outcome));
             runs.push((variant, outcome));
         }
     }
@@ -169,13 +169,13 @@ async fn run_all(
 }
 
 fn conclude(args: &BenchArgs, screen: &Screen, view: &ProgressView, bench: &Bench) -> Result<()> {
-    view.say(&format!("\n{}", bench.page(&screen.look())));
+    view.print(&format!("\n{}", bench.page(&screen.look())));
     if let Some(path) = &args.report {
         std::fs::write(path, report::html(bench)).with_context(|| format!("write the report to {}", path.display()))?;
-        view.say(&format!("Report: {}", path.display()));
+        view.print(&format!("Report: {}", path.display()));
     }
     if screen.is_json() {
-        view.say(&serde_json::to_string(&bench.summary()).context("write the result as JSON")?);
+        view.print(&serde_json::to_string(&bench.summary()).context("write the result as JSON")?);
     }
     Ok(())
 }

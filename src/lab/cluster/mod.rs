@@ -133,7 +133,7 @@ async fn show(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
     let jobs = {
         let (nodes, length, seed) = (args.nodes, args.work, args.seed);
         let minutes = (if args.with_spread { 4.5 } else { 3.2 } * length.as_secs_f64() / 60.0).max(1.0);
-        view.say(&format!(
+        view.print(&format!(
             "{} trainings on a Docker Swarm of {nodes} nodes with {cores_per_node:.2} cores each, first ungoverned, then governed: about \
              {minutes:.0} min.\nMeasuring the work first, so that all runs do the same work.",
             schedule::JOBS_PER_NODE * usize::from(nodes),
@@ -142,7 +142,7 @@ async fn show(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
         sized.await.context("measure the work")?.context("measure the work")?
     };
     for job in &jobs {
-        view.say(&format!(
+        view.print(&format!(
             "  {:10} starts after {:>5.1} s: {}",
             job.name,
             job.start.as_secs_f64(),
@@ -150,7 +150,7 @@ async fn show(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
         ));
     }
     let mut swarm = Swarm::start(args.nodes, cores_per_node, &cores).await?;
-    view.say(&format!("\n{} engines form a Swarm", args.nodes));
+    view.print(&format!("\n{} engines form a Swarm", args.nodes));
     let plain = perform(&mut swarm, Setup::Plain, &jobs, &view).await?;
     let spread = match args.with_spread {
         true => Some(perform(&mut swarm, Setup::Spread, &jobs, &view).await?),
@@ -188,21 +188,21 @@ fn conclude(
         &picture::draw((plain, "plain Swarm"), (governed, "governed by flowcon")),
         args.plot.is_none(),
     )?;
-    view.say(&format!("\n{}", verdict::page(plain, governed, &screen.look())));
+    view.print(&format!("\n{}", verdict::page(plain, governed, &screen.look())));
     if let Some(spread) = &comparison.spread {
         let change = |run: &RunOutcome| 100.0 * (run.mean_completion_s / plain.mean_completion_s - 1.0);
-        view.say(&format!(
+        view.print(&format!(
             "Mean completion with governed nodes and Swarm's placement: {:.1} s ({:+.0} %); with flowcoord's placement: {:.1} s ({:+.0} %).",
             spread.mean_completion_s, change(spread), governed.mean_completion_s, change(governed)
         ));
     }
-    view.say(&format!(
+    view.print(&format!(
         "Moves: {}. Jobs with two writers: {}. Epochs lost or repeated: {}.",
         comparison.moves, comparison.two_writers, comparison.lost_units
     ));
-    view.say(&format!("Shares over time: {}", plot.display()));
+    view.print(&format!("Shares over time: {}", plot.display()));
     if args.json {
-        view.say(&serde_json::to_string(comparison).context("write the result as JSON")?);
+        view.print(&serde_json::to_string(comparison).context("write the result as JSON")?);
     }
     if comparison.two_writers + comparison.lost_units > 0 {
         return Err(Failure::new(
@@ -216,7 +216,7 @@ fn conclude(
 
 /// Runs all jobs once, with daemons started for this run.
 async fn perform(swarm: &mut Swarm, setup: Setup, jobs: &[ClusterJob], view: &ProgressView) -> Result<Run> {
-    view.say(&format!("\n{}", setup.title()));
+    view.print(&format!("\n{}", setup.title()));
     match setup {
         Setup::Plain => {}
         Setup::Spread => swarm.govern(Governed::Nodes).await?,
@@ -236,14 +236,14 @@ async fn perform(swarm: &mut Swarm, setup: Setup, jobs: &[ClusterJob], view: &Pr
         while let Some(job) = waiting.pop_if(|job| job.start <= began.elapsed()) {
             starts[job.number] = heartbeats::now_s();
             swarm.submit(job, setup.tag(), setup == Setup::Governed).await?;
-            view.say(&format!("  {:>5.1} s  {} starts", began.elapsed().as_secs_f64(), job.name));
+            view.print(&format!("  {:>5.1} s  {} starts", began.elapsed().as_secs_f64(), job.name));
         }
         for job in jobs.iter().filter(|job| starts[job.number] > 0.0) {
             let beats = Heartbeats::read(&swarm.heartbeats(job, setup.tag()));
             if !is_done[job.number] && beats.units() >= job.amount.epochs {
                 is_done[job.number] = true;
                 let text = format!("{} done after {:.1} s", job.name, beats.ended_s() - starts[job.number]);
-                view.say(&format!("  {:>5.1} s  {text}", began.elapsed().as_secs_f64()));
+                view.print(&format!("  {:>5.1} s  {text}", began.elapsed().as_secs_f64()));
             }
         }
         if began.elapsed() > timeout {

@@ -10,7 +10,7 @@ pub(super) mod verdict;
 
 use crate::lab::trial::backend::{Backend, RuntimeChoice};
 use crate::lab::trial::confine::Cores;
-use crate::lab::trial::governor::Governing;
+use crate::lab::trial::governor::GovernorSlot;
 use crate::lab::trial::job::Job;
 use crate::lab::trial::outcome::RunOutcome;
 use crate::lab::trial::progress_view::ProgressView;
@@ -79,7 +79,7 @@ struct Demo<'a> {
     temp_dir: &'a TempDir,
     view: ProgressView,
     backend: Backend,
-    governing: Governing,
+    governing: GovernorSlot,
 }
 
 /// Opens the backend, runs the comparison, and cleans up in any case, also on Ctrl-C.
@@ -96,7 +96,7 @@ async fn show(args: &DemoArgs, screen: &Screen, cores: &Cores) -> Result<(), Fai
         temp_dir: &temp_dir,
         view: ProgressView::on_stdout(),
         backend,
-        governing: Governing::default(),
+        governing: GovernorSlot::default(),
     };
     let ended = tokio::select! {
         ended = demo.play() => ended,
@@ -132,7 +132,7 @@ impl Demo<'_> {
     fn introduce(&self) {
         let count = self.cores.count();
         let minutes = (2.6 * self.args.work.as_secs_f64() / 60.0).max(1.0);
-        self.view.say(&format!(
+        self.view.print(&format!(
             "Five trainings share {} as {}, first under plain sharing, then governed by {}: about {minutes:.0} min.\n\
              Measuring the work first, so that both runs do the same work.",
             if count == 1 { "one core".to_owned() } else { format!("{count} cores") },
@@ -147,7 +147,7 @@ impl Demo<'_> {
     /// Measures the work on a blocking thread, so that the async threads can handle signals.
     async fn measure(&self) -> Result<Vec<Job>> {
         let (length, cores) = (self.args.work, self.cores.clone());
-        let measured = tokio::task::spawn_blocking(move || cores.on_them(|| schedule::sized(length, cores.count())));
+        let measured = tokio::task::spawn_blocking(move || cores.run_confined(|| schedule::sized(length, cores.count())));
         Ok(measured.await.context("measure the work")???)
     }
 
@@ -156,7 +156,7 @@ impl Demo<'_> {
             let start = job.start.as_secs_f64();
             let line = job.work.command_line("flowctl").join(" ");
             let labels: String = job.labels.iter().map(|(key, value)| format!(" ({key}={value})")).collect();
-            self.view.say(&format!("  {:14} starts after {start:>4.1} s: {line}{labels}", job.name));
+            self.view.print(&format!("  {:14} starts after {start:>4.1} s: {line}{labels}", job.name));
         }
     }
 
@@ -167,10 +167,10 @@ impl Demo<'_> {
             ..PolicySettings::default()
         };
         let interval = self.args.interval.as_secs_f64();
-        self.view.say(&format!("\n{title}: policy {}, one decision every {interval} s", policy));
+        self.view.print(&format!("\n{title}: policy {}, one decision every {interval} s", policy));
         let governor =
             self.governing.start(self.temp_dir, self.temp_dir.new_state_dir(), settings, &self.backend).await?;
-        let outcome = trial::run(&self.backend, &governor, jobs, &self.view, OnFailure::GoOn).await;
+        let outcome = trial::run(&self.backend, &governor, jobs, &self.view, OnFailure::Continue).await;
         self.backend.clear().await;
         self.governing.stop().await;
         outcome
@@ -180,10 +180,10 @@ impl Demo<'_> {
         let title = format!("governed by {}", self.policy());
         let svg = picture::draw((&comparison.plain, "plain sharing"), (&comparison.governed, &title));
         picture::write(plot, &svg, self.args.plot.is_none())?;
-        self.view.say(&format!("\n{}", verdict::page(&comparison.plain, &comparison.governed, &self.screen.look())));
-        self.view.say(&format!("Shares over time: {}", plot.display()));
+        self.view.print(&format!("\n{}", verdict::page(&comparison.plain, &comparison.governed, &self.screen.look())));
+        self.view.print(&format!("Shares over time: {}", plot.display()));
         if self.screen.is_json() {
-            self.view.say(&serde_json::to_string(comparison).context("write the result as JSON")?);
+            self.view.print(&serde_json::to_string(comparison).context("write the result as JSON")?);
         }
         Ok(())
     }
